@@ -111,7 +111,7 @@ def _readings(named: _NamedHosts) -> Iterator[str]:
     for pair, members in named.identities_by_pair.items():
         group = members[0].group
         if members[0].name in named.standalone:
-            yield from (f"{member.name}: a broker without a peer, of group {group}" for member in members)
+            yield from (f"{member.name}: a single broker of group {group}" for member in members)
         else:
             master, slave = (member.name for member in sorted(members, key=lambda member: member.role))
             yield f"{pair}: a pair of group {group}, {master} (preferred master) and {slave}"

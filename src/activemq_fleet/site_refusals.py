@@ -94,8 +94,8 @@ def _broker_refusals(broker: Broker) -> Iterator[tuple[str, str]]:
     # Who installs and runs brokers himself, as a lab does, starts their guards himself too.
     if broker.has_guard and settings.service != "systemd" and settings.install != "none":
         yield (
-            f"activemq_fence is {settings.fence}, but activemq_service is {settings.service}: "
-            "only the systemd unit starts the guard",
+            f"activemq_fence is {settings.fence}, but activemq_service is {settings.service}: only the service unit of "
+            "systemd starts the guard, the program that protects the store",
             "set activemq_service to systemd, or activemq_fence to none",
         )
     for account in broker.accounts:

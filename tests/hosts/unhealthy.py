@@ -167,9 +167,7 @@ def _marked(pair: Pair, text: str | None, says: str) -> Iterator[Found]:
 
 
 def no_marker(pair: Pair) -> AbstractContextManager[Found]:
-    return _marked(
-        pair, None, f"the store {STORE} has no marker file {Path(MARKER).name}, so the service unit would not"
-    )
+    return _marked(pair, None, f"the store {STORE} has no file {Path(MARKER).name}, so the service unit would not")
 
 
 def foreign_marker(pair: Pair) -> AbstractContextManager[Found]:

@@ -178,8 +178,8 @@ def test_installed_release_is_read_from_the_directory_that_the_file_names(tmp_pa
 @pytest.mark.parametrize(
     ("names", "lines"),
     [
-        (["a.x", "b.x"], ["a.x: a broker without a peer", "b.x: a broker without a peer"]),
-        (["mq1", "mq2", "mq3"], ["mq1-2: a pair of group mq, mq1 (preferred master) and mq2", "mq3: a broker without"]),
+        (["a.x", "b.x"], ["a.x: a single broker", "b.x: a single broker"]),
+        (["mq1", "mq2", "mq3"], ["mq1-2: a pair of group mq, mq1 (preferred master) and mq2", "mq3: a single broker"]),
         (["b.x,a.x"], ["b-a: a pair of group brokers, b.x (preferred master) and a.x"]),
     ],
 )

@@ -136,7 +136,9 @@ def test_up_refuses_broker_that_ends_while_it_loads_its_configuration(ending: st
 def test_a_broker_that_is_not_ready_in_time_is_told_with_its_state() -> None:
     stage = Stage(fleet())
     stage._state = lambda broker: "hung"  # type: ignore[method-assign]
-    with pytest.raises(LabError, match=rf"{A} is not active or standby after 0\.2 s\. {A} is hung: disk on fire"):
+    with pytest.raises(
+        LabError, match=rf"{A}: the broker is not active or standby after 0\.2 s\. Its state is hung: disk on fire"
+    ):
         start(stage, timeout=0.2)
 
 

@@ -63,7 +63,7 @@ def test_restart_line_of_pure_peer_names_restarted_node(directory: Path) -> None
     stop_outdated_brokers(hosts, {**install_all(hosts), A: "removed"}, None, (), lines.append)
     assert lines == [
         f"{A} is restarted: its configuration has changed",
-        f"{B} is restarted: its peer {A} is restarted, and both nodes of a pure pair restart together",
+        f"{B} is restarted: the other node {A} is restarted, and both nodes of a pure pair restart together",
     ]
 
 

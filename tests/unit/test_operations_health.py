@@ -108,7 +108,7 @@ ILL: list[tuple[str, dict[str, Any], dict[str, Any], str, str, str]] = [
     ),
     ("the lock cannot be "
     "had", {}, {"store_access": "permission denied"}, B, "cannot lock the store", "the owner of the files"),
-    ("the marker is gone", {}, {"store_marker": None}, B, "has no marker file .activemq-fleet", "share is mounted"),
+    ("the marker is gone", {}, {"store_marker": None}, B, "has no file .activemq-fleet", "share is mounted"),
     ("another pair's store", {}, {"store_marker": ("stock-mq01",)}, B, "of pair stock-mq01", "Mount the store of"),
     ("two stores", {}, {"store_marker": (PAIR, "other")}, B, f"is not the store of host {A}", "Mount the same share"),
     ("the disk is nearly full", {}, {"free": {"/var": 9 << 20}}, B, "/var has 9 MiB of free space", "Free disk space"),

@@ -42,7 +42,7 @@ def test_a_store_that_both_see_marked_is_fine() -> None:
             (seen("a", marked=("x-mq01",)), seen("b")),
             "b: directory /srv/x is not the store of host a, so",
         ),
-        ((seen("a", used=True), seen("b")), "a: the store /srv/x contains messages, but no marker"),
+        ((seen("a", used=True), seen("b")), "a: the store /srv/x contains messages, but no file .activemq-fleet"),
         (
             (seen("a"), seen("b", exists=False, mounted=False)),
             "b: the store directory /srv/x does not exist, and it is not on a mounted file",
@@ -66,7 +66,7 @@ def test_one_node_of_a_marked_store_may_be_looked_at_alone() -> None:
 def test_a_store_of_guards_is_given_to_no_broker_without_generations(fence: str) -> None:
     used = {"marked": ("x-mq01",), "used": True}
     (problem,) = stores(seen("a", fenced=True, fence=fence, **used))[1]
-    assert "a broker without a guard waits indefinitely for its lock. Set activemq_fence to guard" in problem
+    assert "a broker without this setting waits indefinitely for its lock. Set activemq_fence to guard" in problem
     assert "run the playbook unfence for pair x-mq01 first" in problem
 
 

@@ -44,7 +44,7 @@ def operations_of(host: str, content: bytes) -> tuple[tuple[Operation, ...], tup
     records = [record for record in map(_parse_record, lines) if record is not None]
     wrong = len(lines) - len(records)
     problems = (
-        (f"the audit ignores {wrong} of {len(lines)} lines of {OPERATIONS_FILE} that are not operation records",)
+        (f"the audit ignores {wrong} of {len(lines)} lines of {OPERATIONS_FILE}, because their format is unknown",)
         if wrong
         else ()
     )

@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     "addresses",
     metavar="HOST=ADDRESS",
     multiple=True,
-    help="Address by which peers connect to a host (default: its name). May be repeated.",
+    help="Address by which other brokers connect to a host (default: its name). May be repeated.",
 )
 @click.option(
     "--properties",

@@ -157,9 +157,9 @@ def releases_of_files(
             unknown.append(str(path))
     if unknown:
         raise InputError(
-            f"--release is missing: no header and no jar near {shorten_list(unknown)} shows the release of its broker. "
-            "Set --release X if all files have the same release. Otherwise set --release-from FILE with lines of a "
-            "pattern of file names and a release, such as: conf/*.xml 5.18.3"
+            f"--release is missing: the release of the broker is not known for {shorten_list(unknown)}. Set --release "
+            "X if all files have the same release. Otherwise set --release-from FILE with lines of a pattern of file "
+            "names and a release, such as: conf/*.xml 5.18.3"
         )
     return release_by_file
 
@@ -188,8 +188,8 @@ def header_differences(contents: Mapping[Path, bytes], releases: Mapping[Path, F
         if header and path in releases and header.release != releases[path].text:
             files.setdefault((header.release, releases[path]), []).append(str(path))
     return [
-        f"{shorten_list(paths)}: the check uses release {used.text} ({used.source}), but the header names release "
-        f"{rendered}. To check the file for the release of its header, set --release {rendered}"
+        f"{shorten_list(paths)}: check uses release {used.text} ({used.source}), but the comment at the beginning of "
+        f"the file names release {rendered}. To check the file for that release, set --release {rendered}"
         for (rendered, used), paths in files.items()
     ]
 
@@ -199,7 +199,8 @@ def _refuse_unknown_header_release(path: Path, text: str) -> None:
         Release.of(text)
     except ReleaseError as error:
         raise InputError(
-            f"{path}: the header names an unknown release ({error}): correct the header, or set --release"
+            f"{path}: the comment at the beginning of the file names an unknown release ({error}): correct the "
+            "comment, or set --release"
         ) from None
 
 

@@ -116,7 +116,7 @@ class Startup:
         with self._turns:
             self._launch(broker)
             port = broker.ports["replication"]
-            complaint = f"the master {broker.host} does not listen for its slave"
+            complaint = f"{broker.host}: the master does not listen for its slave"
             self._until(broker, lambda: self._hosts.listens(broker, port), complaint)
 
     def _launch(self, broker: Broker) -> None:
@@ -133,7 +133,7 @@ class Startup:
             seen = self._hosts.observe(broker, timeout=_PROBE_TIMEOUT).state
             return seen in wanted
 
-        self._until(broker, ready, f"{broker.host} is not {' or '.join(wanted)}")
+        self._until(broker, ready, f"{broker.host}: the broker is not {' or '.join(wanted)}")
         self._progress(f"{broker.host} is {seen} ({time.monotonic() - began:.1f} s)")
 
     def _await_either(self, brokers: Sequence[Broker]) -> None:
@@ -143,7 +143,7 @@ class Startup:
             return any(self._hosts.observe(broker, timeout=_PROBE_TIMEOUT).state == "active" for broker in brokers)
 
         names = " and ".join(broker.host for broker in brokers)
-        self._until(brokers[0], one_is, f"{names} both wait for their shared store")
+        self._until(brokers[0], one_is, f"{names}: both brokers wait for their shared store")
 
     def _settle(self, broker: Broker) -> None:
         """Wait until a ready broker stays ready: until no bean of its configuration can end it any more."""
@@ -153,7 +153,7 @@ class Startup:
             seen = self._hosts.observe(broker, timeout=_PROBE_TIMEOUT)
             return settling.is_settled(seen.java, seen.state)
 
-        complaint = f"{broker.host} has not loaded its configuration completely"
+        complaint = f"{broker.host}: the broker has not loaded its configuration completely"
         self._until(broker, is_settled, complaint, pause=_SETTLE_POLL)
 
     def _ended(self, broker: Broker, problem: str) -> LabError:
@@ -173,7 +173,7 @@ class Startup:
                 detail = self._hosts.observe(broker, timeout=_PROBE_TIMEOUT)
                 why = f"{detail.reason}; " if detail.reason else ""
                 raise LabError(
-                    f"{complaint} after {self._timeout:g} s. {broker.host} is {detail.state}: {why}"
+                    f"{complaint} after {self._timeout:g} s. Its state is {detail.state}: {why}"
                     f"{self._hosts.failure_reason(broker)}. Correct the cause, or run `lab up` with a longer --timeout"
                 )
 

@@ -87,7 +87,7 @@ def _describe_change(hosts: LabBrokers, broker: Broker, version: str) -> str:
     """Return what differs between a broker's last run and its installed version, as the end of a sentence."""
     run = hosts.last_run(broker)
     if run is None or run.version == version:
-        return f"its peer {broker.peer} is restarted, and both nodes of a pure pair restart together"
+        return f"the other node {broker.peer} is restarted, and both nodes of a pure pair restart together"
     if run.release not in ("", broker.release.text):
         return f"its release changes from {run.release} to {broker.release.text}"
     layout = Layout(service.paths(broker).base)

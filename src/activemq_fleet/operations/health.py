@@ -212,7 +212,7 @@ def _store(node: Node, settle: float) -> Iterator[PairProblem]:
         )
     elif node.store_marker is None:
         yield PairProblem(
-            f"{node.host}: the store {node.store} has no marker file {STORE_MARKER}, so the service unit would not "
+            f"{node.host}: the store {node.store} has no file {STORE_MARKER}, so the service unit would not "
             "start the broker again. Check that the share is mounted, then run the playbook site"
         )
     elif node.pair not in node.store_marker:

@@ -68,9 +68,9 @@ def _problem(pair: str, seen: Sequence[ObservedSharedStore], size: int) -> str |
     for store in seen:
         if store.fenced and store.fence != "guard":
             return (
-                f"{store.host}: a guard (activemq_fence: guard) protects the store in {store.directory}, so a broker "
-                "without a guard waits indefinitely for its lock. Set activemq_fence to guard, or run the playbook "
-                f"unfence for pair {pair} first"
+                f"{store.host}: the store in {store.directory} was made with activemq_fence: guard, so a broker "
+                "without this setting waits indefinitely for its lock. Set activemq_fence to guard, or run the "
+                f"playbook unfence for pair {pair} first"
             )
     if marked and len(marked) < len(seen):
         other = next(store for store in seen if store.marked is None)
@@ -83,8 +83,8 @@ def _problem(pair: str, seen: Sequence[ObservedSharedStore], size: int) -> str |
     for store in seen:
         if store.used:
             return (
-                f"{store.host}: the store {store.directory} contains messages, but no marker file with the name of its "
-                f"pair. If it is the store of pair {pair}, write {pair} into the file {STORE_MARKER} in that directory"
+                f"{store.host}: the store {store.directory} contains messages, but no file {STORE_MARKER} with the "
+                f"name of its pair. If it is the store of pair {pair}, write {pair} into this file"
             )
         if not store.exists and not store.mounted:
             return (

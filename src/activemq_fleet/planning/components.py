@@ -139,7 +139,7 @@ def refuse_problems(facts: Iterable[HostFacts]) -> None:
         (sorted(set(hosts)), len(hosts), text) for (of, text), hosts in hosts_of.items() if of == kind
     )
     if kind == ProblemKind.INPUT:
-        more = f" (and {len(grouped_problems) - 1} more such records)" if len(grouped_problems) > 1 else ""
+        more = f" (and {len(grouped_problems) - 1} more such errors)" if len(grouped_problems) > 1 else ""
         raise InputError(f"{grouped_problems[0][2]}{more}")
     if kind == ProblemKind.RELEASE:
         raise ReleaseError(

@@ -125,7 +125,7 @@ def plan_fleet_component(
     try:
         for host, following in pairwise(hosts):
             if host.host == following.host:
-                raise InputError(f"{host.host}: --hosts lists this host twice: remove one of its records")
+                raise InputError(f"{host.host}: --hosts lists this host twice: remove one of the entries")
         brokers = sum(host.broker for host in hosts)
         if brokers > context.largest:
             _list_brokers_only(hosts, brokers, context, computed)

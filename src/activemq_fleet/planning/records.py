@@ -18,7 +18,7 @@ from activemq_fleet.settings.broker import NOT_SETTINGS
 from activemq_fleet.settings.encrypted import EncryptedValue
 from activemq_fleet.topology import AGENTS, BALANCERS, BROKERS
 
-ERRORS_WITHOUT_HOST = ("a line of --hosts", "a record of --hosts")
+ERRORS_WITHOUT_HOST = ("a line of --hosts", "an entry of --hosts")
 """The prefixes of error messages about a record that has no host name."""
 ROLE_GROUPS = (AGENTS, BALANCERS, BROKERS)
 """The inventory groups that give a host its role."""
@@ -61,7 +61,7 @@ def read_record(text: str, *, cells: bool = False) -> HostRecord:
     if not isinstance(host, str):
         known = ", ".join(sorted(map(str, fields)))[:_MOST_SHOWN] or "nothing"
         raise InputError(
-            f"a record of --hosts has no host (it has {known}): rename the key or column with the name of the host to "
+            f"an entry of --hosts has no host (it has {known}): rename the key or column with the name of the host to "
             "'host'"
         )
     variables: Any = next((fields[key] for key in VARIABLES_KEYS if fields.get(key) is not None), {})

@@ -74,8 +74,8 @@ def _read_planned_files(spark: SparkSession, planned: str) -> DataFrame:
             raise
     hosts = f"{root}/hosts"
     none = (
-        f"{planned}: the directory has neither the dataset files (from plan) nor the directory hosts/ (from render): "
-        "set --planned to the output of plan or render"
+        f"{planned}: the directory contains neither the directory files/ (from plan) nor hosts/ (from render): set "
+        "--planned to the output of plan or render"
     )
     return _read_files(spark, f"{escaped_uri_of(root)}/hosts", hosts, lambda *file: (rendered_file(*file),), none)
 

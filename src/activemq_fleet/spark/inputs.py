@@ -34,7 +34,7 @@ FileKind = Literal["log", "journal", "host", "operations", "other"]
 HOST_FILE = "host.json"
 _NAMES = f"{{activemq.log*,*.jsonl*,{HOST_FILE}}}"
 _HOST_FILES = f"{{{HOST_FILE},{OPERATIONS_FILE}}}"
-_NO_LOG = "neither a log nor a journal was collected from this host"
+_NO_LOG = "no broker log and no event journal of an agent were collected from this host"
 _LONGEST_TEXT = 1000
 """Characters of a text in host.json."""
 _MOST_RISKS = 100

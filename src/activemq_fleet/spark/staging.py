@@ -81,9 +81,9 @@ class LocalTarget:
         arrived_rows = sum(pq.read_metadata(path).num_rows for path in directory.glob("*.parquet"))
         if arrived_rows != rows or not directory.is_dir():
             raise SparkProblem(
-                f"{self.out}: only {arrived_rows} of {rows} rows of the dataset {name} are on this machine. Executors "
-                "on other machines wrote the others to their own disks: choose a path that all executors share, such "
-                "as s3a://, hdfs:// or NFS"
+                f"{self.out}: only {arrived_rows} of {rows} result rows in the directory {name} are on this machine. "
+                "Executors on other machines wrote the others to their own disks. Choose a path that all executors "
+                "share, such as s3a://, hdfs:// or NFS"
             )
         for path in directory.glob(".*.crc"):
             path.unlink()

@@ -449,7 +449,7 @@ def _agent(row: AgentStatus) -> Iterator[Finding]:
             "agent-disconnected",
             "error",
             row.host,
-            f"the agent is not connected to a broker, and {row.outbox} events wait in its outbox",
+            f"the agent is not connected to a broker, and its outbox (a queue on disk) has {row.outbox} unsent events",
             f"run activemq-agent status on {row.host}: it shows the reason for each broker",
         )
     if row.oldest is not None and row.oldest > OLD_EVENT:
@@ -457,7 +457,8 @@ def _agent(row: AgentStatus) -> Iterator[Finding]:
             "outbox-aging",
             "warning",
             row.host,
-            f"the oldest of {row.outbox} events in the outbox of the agent has waited for {row.oldest:.0f} s",
+            f"the outbox of the agent (a queue on disk) has {row.outbox} unsent events, the oldest for "
+            f"{row.oldest:.0f} s",
             f"run activemq-agent status on {row.host}, then check the brokers that it lists",
         )
     if row.quarantined:
@@ -465,7 +466,7 @@ def _agent(row: AgentStatus) -> Iterator[Finding]:
             "quarantined",
             "warning",
             row.host,
-            f"the agent quarantined {row.quarantined} messages after their handler failed",
+            f"the agent skipped {row.quarantined} messages and put them in quarantine, because their handler failed",
             f"on {row.host}, find the handler in the lines `event quarantined` of journalctl -u activemq-agent, and "
             "correct it. Then run activemq-agent requeue",
         )

@@ -133,7 +133,7 @@ def test_release_option_overrides_header_with_a_warning(tmp_path: Path, capsys: 
 
     printed = capsys.readouterr()
     assert "V009" not in printed.out
-    assert f"{path}: the check uses release 5.18.3 (--release), but the header names release 5.5.1" in printed.err
+    assert f"{path}: check uses release 5.18.3 (--release), but the comment at the beginning of the file" in printed.err
 
 
 @pytest.mark.parametrize(
@@ -153,7 +153,10 @@ def test_other_sources_of_release_override_header_with_a_warning(
 
     main(["check", str(path), *options])
 
-    assert f"the check uses release 5.18.3 ({source}), but the header names" in capsys.readouterr().err
+    assert (
+        f"check uses release 5.18.3 ({source}), but the comment at the beginning of the file names"
+        in capsys.readouterr().err
+    )
 
 
 def test_equal_release_in_header_and_option_gives_no_warning(
@@ -170,7 +173,7 @@ def test_unknown_release_in_header_names_the_file(tmp_path: Path, capsys: pytest
     assert main(["check", str(path)]) == 2
 
     error = capsys.readouterr().err
-    assert f"{path}: the header names an unknown release" in error
+    assert f"{path}: the comment at the beginning of the file names an unknown release" in error
     assert "--release" in error
 
 

@@ -56,7 +56,7 @@ def run(*arguments: object) -> int:
         ({"install": "none", "network_password": None}, "activemq_network_password is not"),
         (
             {"install": "jars", "archive": "jars", "fence": "guard", "service": "none"},
-            "only the systemd unit starts the guard",
+            "only the service unit of systemd starts the guard",
         ),
     ],
 )
