@@ -97,8 +97,13 @@ class CallbackModule(CallbackBase):
             host_summary = stats.summarize(host)
             bad = host_summary["failures"] or host_summary["unreachable"]
             counts = ", ".join(
-                f"{host_summary[key]} {key}"
-                for key in ("ok", "changed", "failures", "unreachable")
+                f"{host_summary[key]} {word}"
+                for key, word in (
+                    ("ok", "ok"),
+                    ("changed", "changed"),
+                    ("failures", "failed"),
+                    ("unreachable", "unreachable"),
+                )
                 if host_summary[key]
             )
             self._display.display(f"{host}: {counts}", color=constants.COLOR_ERROR if bad else constants.COLOR_OK)

@@ -21,6 +21,7 @@ MISSING = "T031"
 _REQUIREMENT = re.compile(
     r"[A-Za-z0-9][A-Za-z0-9._-]*\s*(\[[A-Za-z0-9,._ -]*\]|[<>~!=;@]).*|activemq[._-]+(fleet|agent)", re.IGNORECASE
 )
+_ARCHIVE = re.compile(r"apache-activemq-(\d+\.\d+\.\d+)-bin\.(?:tar\.gz|zip)")
 
 
 def refusals_of(fleet: Fleet) -> Iterator[Finding]:
@@ -86,6 +87,12 @@ def _broker_refusals(broker: Broker) -> Iterator[tuple[str, str]]:
             "URL) and activemq_archive_sha512 to the checksum that Apache publishes next to it; or set "
             "activemq_install: none if the release is already installed",
         )
+    elif settings.install == "archive" and archive and (other := _other_release(archive, broker)):
+        yield (
+            f"activemq_archive is {archive}, an archive of {other}, but activemq_release is {broker.release.text}",
+            f"set activemq_archive and activemq_archive_sha512 to those of {broker.release.text}, or activemq_release "
+            f"to {other}",
+        )
     elif settings.install == "jars" and (not archive or "://" in archive):
         yield (
             f"activemq_install is jars, but activemq_archive is {f'a URL: {archive}' if archive else 'not set'}",
@@ -105,6 +112,12 @@ def _broker_refusals(broker: Broker) -> Iterator[tuple[str, str]]:
                 "activemq_network_username is set, but activemq_network_password is not set",
                 "set both variables and encrypt the password with ansible-vault, or set neither",
             )
+
+
+def _other_release(archive: str, broker: Broker) -> str | None:
+    """Return the release in the name of Apache's archive if it is not the broker's; None for other names."""
+    match = _ARCHIVE.fullmatch(archive.rpartition("/")[2])
+    return match[1] if match and match[1] != broker.release.text else None
 
 
 def _agent_refusals(agent: Agent) -> Iterator[tuple[str, str]]:

@@ -71,7 +71,7 @@ Change and fail
   FAILED b: Fail: it is stopped: java.net.BindException
     see the log
 a: 7 ok, 1 changed
-b: 4 ok, 1 changed, 1 failures
+b: 4 ok, 1 changed, 1 failed
 """
 
 

@@ -70,6 +70,21 @@ class TestRole:
         assert name.details == (f"as read by {pattern}",)
         assert name.origin == "inventory"
 
+    def test_a_name_that_variables_define_is_not_explained_by_the_pattern(self) -> None:
+        both = {
+            f"web{number}.example.com": {
+                "activemq_release": "5.18.3",
+                "activemq_group": "brokers",
+                "activemq_pair": "web1-web2",
+                "activemq_node": node,
+            }
+            for number, node in ((1, "a"), (2, "b"))
+        }
+        name = entry(explanation_of(build_fleet(both, {}), "web1.example.com"), "role", "name")
+        assert name.text == "web1 is group brokers, node a, domain example.com"
+        assert name.why == "set by activemq_group, activemq_pair, activemq_node"
+        assert name.details == ()
+
     def test_the_peer_is_named_with_its_role(self) -> None:
         assert "orders-mq01, with orders-mq01-a.example.com (preferred master)" in page(shop(), "orders-mq01-b")
 

@@ -168,7 +168,8 @@ def test_uid_of_account_in_use_is_not_changed() -> None:
     assert (
         f"L038 {A}: the account activemq has uid 999 instead of 990 (activemq_uid) and gid 998 instead of 991 "
         "(activemq_gid): "
-        "the playbook cannot change the id while processes of the account run (7389). Stop the "
+        "the playbook cannot change the id while processes of the account run (7389). Set activemq_uid to 999 and "
+        "activemq_gid to 998, if the other node of the pair has the same ids. To change the account instead, stop the "
         f"services activemq and activemq-watchdog on {A} and {B}, run "
         "`groupmod -g 991 activemq; usermod -u 990 activemq; chown -R activemq:activemq "
     ) in line

@@ -121,6 +121,19 @@ def test_a_wrong_state_is_named(hosts: dict[str, Any], wanted: list[tuple[str, s
     assert found.exit_code == int(any(finding.severity != "info" for finding in found.findings))
 
 
+@pytest.mark.parametrize(
+    ("standby", "fix"),
+    [
+        (STOPPED, f"on {B}, check journalctl -u activemq for the reason, then run systemctl start activemq"),
+        (HUNG, f"on {B}, kill the broker with systemctl kill -s KILL activemq.service"),
+    ],
+    ids=["stopped", "hung"],
+)
+def test_missing_standby_has_the_commands_of_its_state(standby: dict[str, Any], fix: str) -> None:
+    (finding,) = [finding for finding in status(b=standby).findings if finding.rule == "standby-missing"]
+    assert finding.fix.startswith(fix)
+
+
 def test_two_active_brokers_without_a_store_directory_have_a_remedy_without_one() -> None:
     second = {"state": "active", "holds_lock": True, "usage": usage_evidence()}
     (finding,) = status(a={"store": None}, b=second).findings

@@ -177,6 +177,12 @@ def test_t008_links_without_credentials() -> None:
     assert "activemq_network_username and activemq_network_password are not set" in found.findings[0].message
 
 
+def test_t008_waits_until_the_pair_is_complete() -> None:
+    bare = {name: {"activemq_release": "5.18.3"} for name in ("o-mq1-a.example.com", "o-mq2-b.example.com")}
+
+    assert set(rules(build_fleet(bare, {}))) == {"T002"}
+
+
 @pytest.mark.parametrize(
     "variables",
     [{"pair_links": "static"}, {"discovery": "multicast"}, {"discovery": "multicast", "ha": "none", "nodes": "a"}],

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import shlex
 from pathlib import Path
 
 import click
@@ -56,7 +57,10 @@ def init_command(hosts: tuple[str, ...], release: str, output: Path, archive: Pa
         f"To change the pair or node of a host above, set its activemq_pair and activemq_node in "
         f"{output / 'hosts.yml'}. You can also remove {output} and run init with HOST,HOST for each pair."
     )
-    echo(f"{output}: {counted(len(inventory.files), 'file')}. Next: {command_line('check', '-i', output)}")
+    echo(
+        f"{output}: {counted(len(inventory.files), 'file')}. Next: {command_line('check', '-i', output)}, "
+        f"then ansible-playbook -i {shlex.quote(str(output))} activemq.fleet.site --check --diff"
+    )
     return 0
 
 

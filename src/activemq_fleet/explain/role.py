@@ -37,12 +37,20 @@ def role_section(fleet: Fleet, broker: Broker) -> Section:
 def _name_entry(fleet: Fleet, broker: Broker) -> ExplanationEntry:
     identity = broker.identity
     domain = f", domain {identity.domain}" if identity.domain else ", no domain"
+    text = f"{identity.host} is group {identity.group}"
     stated = [variable for variable in identity.origins.values() if variable.startswith(PREFIX)]
+    if len(stated) == len(identity.origins):
+        return ExplanationEntry(
+            "name",
+            f"{text}, node {identity.node}{domain}",
+            why=f"set by {', '.join(stated)}",
+            data=identity.to_dict(),
+        )
     read = f"as read by {fleet.naming_pattern}" + (f", and by {', '.join(stated)}" if stated else "")
     number = f", number {identity.number}" if identity.number else ""
     return ExplanationEntry(
         "name",
-        f"{identity.host} is group {identity.group}{number}, node {identity.node}{domain}",
+        f"{text}{number}, node {identity.node}{domain}",
         details=(read,),
         variable="activemq_naming_pattern",
         origin="default" if fleet.naming_pattern == DEFAULT_PATTERN else "inventory",

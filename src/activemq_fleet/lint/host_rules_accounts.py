@@ -152,8 +152,18 @@ def account_with_another_id(host: HostView) -> Iterator[Problem]:
         )
         yield Problem(
             f"the account {broker.user} has {' and '.join(wrong)}: the playbook cannot change the id while {reason}",
-            fix=_change_of_ids(host, uid, gid, "run the playbook again"),
+            fix=f"set {_actual_ids(host)}, if the other node of the pair has the same ids. To change the account "
+            "instead, " + _change_of_ids(host, uid, gid, "run the playbook again"),
         )
+
+
+def _actual_ids(host: HostView) -> str:
+    """Return the variables that the inventory sets for the account's ids, each with the id that the account has."""
+    broker, facts = host.broker, host.facts
+    actual = (("uid", broker.uid, facts.account_uid), ("gid", broker.gid, facts.account_gid))
+    return " and ".join(
+        f"activemq_{name} to {number}" for name, wanted, number in actual if _id_to_change(wanted, number) is not None
+    )
 
 
 def _id_to_change(wanted: int | None, actual: int | None) -> int | None:

@@ -81,6 +81,16 @@ def _end(row: BrokerStatus, broker: Broker) -> str:
     return f"kill -KILL {row.pid}"
 
 
+def _start(row: BrokerStatus, broker: Broker) -> str:
+    """Return the remedy for a standby that is stopped or hung."""
+    if row.state == "hung":
+        return f"on {broker.host}, kill the broker with {_end(row, broker)}, and start it if no service unit does"
+    if broker.settings.service != "systemd":
+        return f"start the broker of {broker.host}"
+    unit = broker.settings.instance
+    return f"on {broker.host}, check journalctl -u {unit} for the reason, then run systemctl start {unit}"
+
+
 def _seen(row: BrokerStatus, broker: Broker, evidence: Evidence) -> Iterator[Finding]:
     if row.state == "unreachable":
         yield _unreachable(row)
@@ -402,7 +412,7 @@ def _who_is_active(rows: Sequence[BrokerStatus], fleet: Fleet, evidence: Mapping
         start = (
             f"run the playbook resync for the pair {rows[0].pair}"
             if fleet.broker(rows[0].host).profile.needs_resync
-            else f"start the broker of {others[0].host}"
+            else _start(others[0], fleet.broker(others[0].host))
         )
         yield _finding("standby-missing", "warning", others[0].host, text, start)
 

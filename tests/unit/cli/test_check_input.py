@@ -53,6 +53,10 @@ def run(*arguments: object) -> int:
         ({"install": "jars"}, "activemq_install is jars, but activemq_archive is not set"),
         ({"install": "jars", "archive": "https://example.com/jars"}, "activemq_archive is a URL"),
         ({"install": "jars", "archive": {"5.18.3": "https://example.com/jars"}}, "activemq_archive is a URL"),
+        (
+            {"archive": "/srv/apache-activemq-5.18.4-bin.tar.gz", "archive_sha512": SHA512},
+            "an archive of 5.18.4, but activemq_release is 5.18.3",
+        ),
         ({"install": "none", "network_password": None}, "activemq_network_password is not"),
         (
             {"install": "jars", "archive": "jars", "fence": "guard", "service": "none"},
