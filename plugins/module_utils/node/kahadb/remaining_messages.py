@@ -62,15 +62,11 @@ def count_remaining(directory: str, known: Iterable[tuple[str, str]] | None = No
         raise NodeError(
             f"the store {directory} cannot be read ({error.strerror}): check its mount and its permissions"
         ) from None
-    if tail.damaged:
+    if tail.damaged or tail.unread:
         raise NodeError(
-            f"the messages in the store {directory} cannot be counted, because its journal is damaged in "
-            f"{counted(tail.damaged, 'place')}. List them with activemq-fleet store inspect {directory}"
-        )
-    if tail.unread:
-        raise NodeError(
-            f"the messages in the store {directory} cannot be counted, because its journal contains "
-            f"{counted(tail.unread, 'record')} that no release up to 5.8 writes. Check the release of this broker"
+            f"the messages in the store {directory} cannot be counted, because "
+            f"{counted(tail.damaged + tail.unread, 'place')} of its journal cannot be read. List the places and their "
+            f"damage with activemq-fleet store inspect {directory}"
         )
     counts = recovery.counts(None if known is None else set(known))
     counts.whole = not files or files[0][0] <= 1
