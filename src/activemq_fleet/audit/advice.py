@@ -224,8 +224,8 @@ REFUSED_RIGHTS = Advice(
 )
 FRAMES = Advice(
     "Set wireFormat.maxFrameSize of the OpenWire connectors at both ends of the link to more than the largest message "
-    "(three times the limit of the STOMP connectors suffices) and restart both brokers. Until then move the message "
-    "out of its queue: it is the first message that waits. `activemq-fleet status` lists the queues.",
+    "(three times the limit of the STOMP connectors suffices). Restart both brokers. Until then, move the message out "
+    "of its queue: it is the first message that waits. `activemq-fleet status` lists the queues.",
     ("N048",),
 )
 BREAKING_BRIDGE = Advice(
@@ -299,8 +299,8 @@ LOST_SPOOL = Advice(
     ("L040",),
 )
 REFUSED_CONNECTIONS = Advice(
-    "Raise maximumConnections of the connector above the number of clients and bridges, with room for a failover, or "
-    "find the client that opens connections without closing them.",
+    "Find out whether a client opens connections without closing them. If not, raise maximumConnections of the "
+    "connector above the number of clients and bridges, with room for a failover.",
     ("C009",),
 )
 REFUSED_TLS = Advice(

@@ -78,13 +78,13 @@ def gaps_of_foreign_journals(files: Iterable[JournalFileSummary], host_of: Mappi
 
 def _gap_text(gap: JournalGap) -> str:
     """Return the sentence about records that are missing from a journal of an agent."""
-    journal = f"the agent's journal with the epoch {gap.epoch}"
+    journal = f"the agent's event journal (with epoch {gap.epoch} in its lines)"
     if gap.what == words.NO_JOURNAL:
-        return f"{journal} was not collected"
+        return f"{journal} was not collected: collect the logs of this host again"
     if gap.what == words.OPEN_END:
-        return f"the end of {journal} is missing, from record {gap.jseq} on"
+        return f"{journal} lacks its end, from record {gap.jseq} on: collect the logs of this host again"
     records = counted(gap.records, "record") if gap.records else "records"
-    return f"{journal} lacks {records}, from record {gap.jseq} on"
+    return f"{journal} lacks {records}, from record {gap.jseq} on: collect the logs of this host again"
 
 
 def journal_gaps(gaps: Iterable[JournalGap], files: Iterable[JournalFileSummary]) -> list[Gap]:
@@ -104,6 +104,6 @@ def journal_gaps(gaps: Iterable[JournalGap], files: Iterable[JournalFileSummary]
         for problem, (count, first) in summary.problems.items()
     )
     return record_gaps + [
-        Gap(host, f"{counted(count, 'line')} of the journal cannot be used: {problem}", file, first)
+        Gap(host, f"the audit ignores {counted(count, 'line')} of the event journal: {problem}", file, first)
         for host, file, first, count, problem in malformed[:MOST_GAPS]
     ]

@@ -159,8 +159,8 @@ def _fleet_warnings(facts: Iterable[HostFacts], releases: Iterable[str]) -> list
     nearly = sorted(host.host for host in facts if host.nearly)
     if nearly:
         texts.append(
-            f"{shorten_list(nearly)}: the name contains -mq and digits, but does not match "
-            "activemq_naming_pattern, so the host is not a broker of this fleet"
+            f"{shorten_list(nearly)}: the host is not read as a broker, because its name contains -mq and digits, but "
+            "does not match activemq_naming_pattern. If it is a broker, correct its name or the pattern"
         )
     return texts
 

@@ -34,7 +34,7 @@ FileKind = Literal["log", "journal", "host", "operations", "other"]
 HOST_FILE = "host.json"
 _NAMES = f"{{activemq.log*,*.jsonl*,{HOST_FILE}}}"
 _HOST_FILES = f"{{{HOST_FILE},{OPERATIONS_FILE}}}"
-_NO_LOG = "no broker log and no event journal of an agent were collected from this host"
+_NO_LOG = "no log of a broker or agent was collected from this host: run the playbook collect again"
 _LONGEST_TEXT = 1000
 """Characters of a text in host.json."""
 _MOST_RISKS = 100
@@ -162,7 +162,7 @@ def with_inventory_hosts(inputs: Inputs, inventory_hosts: Mapping[str, Host] | N
         if name not in known and (host.agent is None or host.release is not None)
     }
     there = {file.host for file in inputs.files if file.kind in ("log", "journal")}
-    gaps = [Gap(name, "nothing was collected from this host") for name in absent]
+    gaps = [Gap(name, "nothing was collected from this host: run the playbook collect again") for name in absent]
     gaps += [Gap(name, _NO_LOG) for name in sorted(known) if name not in there]
     return replace(inputs, hosts=known | absent), gaps
 

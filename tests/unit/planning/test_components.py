@@ -187,5 +187,6 @@ def test_a_name_that_is_nearly_a_brokers_is_warned_of() -> None:
     hosts, groups = tangled()
 
     assert any(
-        text.startswith("foo-mq1.example.com: the name contains -mq") for text in divided(hosts, groups).warnings
+        text.startswith("foo-mq1.example.com: the host is not read as a broker")
+        for text in divided(hosts, groups).warnings
     )
