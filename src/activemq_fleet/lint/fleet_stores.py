@@ -54,9 +54,9 @@ def two_releases_in_a_pair(view: FleetView) -> Iterator[Problem]:
 def one_lease_holder_on_two_nodes(view: FleetView) -> Iterator[Problem]:
     """Both nodes of a pair use the same lease holder id.
 
-    Why: the row of the lease names its holder. Two brokers with one leaseHolderId, by default the brokerName, both
-        find their name in it and renew it, so that both are master.
-    Fix: set a different leaseHolderId for each node; without a fragment it is the host's name.
+    Why: the lease is a row in the database that contains the id of its holder. A node treats a lease with its own id as
+        its own lease, and serves clients.
+    Fix: remove leaseHolderId from the fragment in activemq_xml_fragments, so that each node uses the name of its host.
     Source: LeaseDatabaseLocker.getLeaseHolderId; pluggable-lockers page
 
     Fires on 5.18.3::
@@ -111,9 +111,9 @@ def two_stores_in_a_pair(view: FleetView) -> Iterator[Problem]:
     """The nodes of a shared-file pair do not use one common store.
 
     Why: the lock is a file in the store's directory. With two directories both nodes become master, each with a
-        separate store. A directory below a node's data directory is local to each node.
-    Fix: set activemq_store_directory to one path on the share for both nodes, such as /srv/activemq/orders-mq01, and
-        set no other directory in fragments. T009 reports a variable that differs between the nodes.
+        separate store.
+    Fix: set activemq_store_directory to one path on the share for both nodes, such as /srv/activemq/orders-mq01.
+        Remove the directory attribute of the store from activemq_xml_fragments.
     Cannot see: mounts; the start of the broker checks for a marker file in the store.
     Source: SharedFileLocker of the release tags
 
@@ -145,7 +145,11 @@ def two_stores_in_a_pair(view: FleetView) -> Iterator[Problem]:
                     f"activemq_store_directory {broker.store_directory} is below {data_directory}, "
                     "a local directory of the node: the two nodes have no common store"
                 )
-                yield Problem(text, host=broker.host)
+                fix = (
+                    "set activemq_store_directory to one path on the share for both nodes, such as /srv/activemq/"
+                    f"{broker.pair}"
+                )
+                yield Problem(text, host=broker.host, fix=fix)
         if changed & {node.host, peer.host}:
             first, second = _directory_in_document(view, node), _directory_in_document(view, peer)
             if (
@@ -158,7 +162,11 @@ def two_stores_in_a_pair(view: FleetView) -> Iterator[Problem]:
                     f"the store directory is {second} on {peer.host}, but {first} on {node.host}, the other node of "
                     "the pair: both nodes become master"
                 )
-                yield Problem(text, host=peer.host)
+                fix = (
+                    "remove the directory attribute of the store from activemq_xml_fragments, so that "
+                    "activemq_store_directory applies to both nodes"
+                )
+                yield Problem(text, host=peer.host, fix=fix)
 
 
 def _directory_in_document(view: FleetView, broker: Broker) -> str | None:
@@ -176,8 +184,8 @@ def two_pairs_in_one_store(view: FleetView) -> Iterator[Problem]:
     """Brokers of different pairs use the same store.
 
     Why: only one broker acquires the lock. All others wait as slaves indefinitely, and their clients cannot connect.
-    Fix: use a separate store for each pair: remove activemq_store_directory (/srv/activemq/PAIR), or set it for each
-        pair; with shared-jdbc use one database or schema for each pair.
+    Fix: remove activemq_store_directory, so that its default applies, /srv/activemq/PAIR. Or set it separately for each
+        pair. With shared-jdbc, set a different database in activemq_jdbc for each pair.
     Cannot see: mounts. Pairs that mount different volumes at one path are correct: waive L017 for them, or include
         the pair's name in each mount, so that a wrong mount is detected.
     Source: SharedFileLocker and JDBCPersistenceAdapter; measured on 5.17.2
@@ -203,19 +211,29 @@ def two_pairs_in_one_store(view: FleetView) -> Iterator[Problem]:
                 f"{broker.unit} and {owner} use the same store, {store[-1]}: only one of them can serve clients, the "
                 "other waits indefinitely"
             )
-            yield Problem(message, host=broker.host)
+            yield Problem(message, host=broker.host, fix=_remedy_of_common_store(store[0], broker, owner))
+
+
+def _remedy_of_common_store(kind: str, broker: Broker, owner: str) -> str:
+    """Return how two pairs or brokers get separate stores; ``kind`` is that of ``store_key``."""
+    if kind == "database":
+        return f"set the url of activemq_jdbc to a different database for {broker.unit} and for {owner}"
+    return (
+        "remove activemq_store_directory, so that each of them gets a directory with its name, or set a different "
+        f"activemq_store_directory for {broker.unit} and for {owner}"
+    )
 
 
 @rule("L029", "info", scope="fleet")
 def shared_store_without_a_fence(view: FleetView) -> Iterator[Problem]:
     """A pair shares a store without a fence: a frozen node that resumes can still write to the store.
 
-    Why: a frozen node (a paused virtual machine, a hung store) loses its lock without detecting it. When it resumes, it
-        writes to the store while the other node serves: 6 of 6 stores of 6.3.1 lost most of their messages. Messages
-        may also be lost if a node takes over just after a clean-up (up to 5.13), or is killed seconds after its
-        takeover (from 5.14 on).
-    Fix: set activemq_fence to guard and run the playbook site, which enables the fence at the next restart of the
-        nodes. Or set it to command, with a program that stops the other node. Without either, set activemq_kahadb to
+    Why: a frozen node, such as a paused virtual machine, loses its lock without detecting it. When it resumes, it
+        writes to the store while the other node serves: 6 of 6 stores of 6.3.1 lost most of their messages.
+        Messages may also be lost if a node takes over just after a clean-up (up to 5.13), or is killed seconds after
+        its takeover (from 5.14 on).
+    Fix: set activemq_fence to guard, run the playbook site, and restart the nodes one after the other. Or set it to
+        command, with a program that stops the other node. If neither is possible, set activemq_kahadb to
         {enable_ack_compaction: false} from 5.14 on.
     Cannot see: an external fence, such as that of a cluster manager. In this case waive L029 with that reason.
     Source: measured on 5.5.1, 5.10.2, 5.11.4, 5.14.5, 5.18.3 and 6.3.1 (docs/shared-stores.md)
@@ -233,19 +251,25 @@ def shared_store_without_a_fence(view: FleetView) -> Iterator[Problem]:
     for node, _ in _node_pairs(view):
         if node.profile.shares_store_directory and not node.has_guard:
             text = (
-                f"activemq_fence is none: a node of pair {node.pair} that freezes and resumes can destroy the shared "
-                "store"
+                f"activemq_fence is none: a node of pair {node.pair} that freezes and resumes can write to the shared "
+                "store of the active node and destroy it"
             )
-            yield Problem(text, host=node.host)
+            fix = (
+                "set activemq_fence to guard, run the playbook site, and restart the nodes one after the other. Or set "
+                "it to command, with a program that stops the other node"
+            )
+            if node.release.within("5.14.0"):
+                fix += ". If neither is possible, set activemq_kahadb to {enable_ack_compaction: false}"
+            yield Problem(text, host=node.host, fix=fix)
 
 
 @rule("L030", "warning", scope="fleet")
 def guard_without_a_watchdog_that_kills(view: FleetView) -> Iterator[Problem]:
     """A broker with activemq_fence: guard has no watchdog that kills it when it hangs.
 
-    Why: the guard (the program that protects the shared store) keeps the pair's lock as long as the broker process
-        exists. If Java hangs, no node takes over until that process is killed, which is safe with a guard.
-    Fix: remove activemq_watchdog, or set it to kill, which is the default where activemq_fence is guard or command.
+    Why: with activemq_fence: guard, a program of this collection keeps the pair's lock as long as the broker process
+        exists. If Java hangs, no node takes over until that process is killed.
+    Fix: set activemq_watchdog to kill. Or remove it, because kill is the default with activemq_fence: guard.
     Source: measured on 6.3.1 (docs/watchdog.md)
 
     Fires on 5.18.3::
@@ -271,10 +295,10 @@ def guard_without_a_watchdog_that_kills(view: FleetView) -> Iterator[Problem]:
 def node_that_keeps_serving_without_its_lease(view: FleetView) -> Iterator[Problem]:
     """A 5.7 broker that froze and lost its lease keeps serving as a second active node.
 
-    Why: after the freeze the broker never checks its lease again. Both nodes serve clients and write messages under
-        the same numbers, which the database rejects, until an operator stops the first node.
-    Fix: upgrade to 5.8 or later, whose nodes stop within seconds. Until then restart a node that was frozen longer
-        than its lease of 5 s.
+    Why: after the freeze the broker never checks its lease again. The database rejects messages of both nodes, because
+        they use the same message numbers, until an operator stops the first node.
+    Fix: upgrade to 5.8 or later, where such a node stops within seconds. Until then, restart each node that was frozen
+        for more than 5 s.
     Source: measured on 5.7.0, and on 5.8.0, 5.11.4, 5.18.3 and 6.3.1, which step down (docs/shared-databases.md)
 
     Fires on 5.7.0::

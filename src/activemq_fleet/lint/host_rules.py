@@ -214,7 +214,7 @@ def store_without_cluster_locks(host: HostView) -> Iterator[Problem]:
     """The locks of a shared store's file system are not visible to the other host.
 
     Why: each node acquires a lock that the other node cannot see, and both become master on one store.
-    Fix: use NFS version 4 without nolock and local_lock, or a file system with POSIX locks across the cluster.
+    Fix: mount the share as NFS version 4 without nolock and local_lock, or use a cluster file system such as GFS2.
     Source: AMQ-4378; Linux nfs(5): nolock and local_lock keep locks on the client
 
     Fires on 5.18.3::
@@ -234,13 +234,15 @@ def store_without_cluster_locks(host: HostView) -> Iterator[Problem]:
     if host.shared_filesystem in _NO_CLUSTER_LOCKS:
         yield Problem(
             f"{host.shared_store} is on {host.shared_filesystem}, whose locks apply to one host only: "
-            "both nodes become master"
+            "both nodes become master",
+            fix="move the store to NFS version 4, or to a cluster file system such as GFS2",
         )
     for option in host.facts.store_mount_options:
         if option in _LOCAL_LOCKS:
             yield Problem(
                 f"the locks of {host.shared_store} apply to this host only, because of the mount option "
-                f"{option}: both nodes become master"
+                f"{option}: both nodes become master",
+                fix=f"mount the share with NFS version 4 and without the option {option} on both nodes",
             )
 
 
@@ -249,7 +251,8 @@ def locking_switched_off(host: HostView) -> Iterator[Problem]:
     """A Java option disables file locks.
 
     Why: the broker starts without a lock, so that both nodes become master on one store.
-    Fix: remove -Djava.nio.channels.FileLock.broken=true from activemq_java_options and from the environment.
+    Fix: remove -Djava.nio.channels.FileLock.broken=true from activemq_java_options and from the environment of the
+        service, and restart the broker.
     Source: LockFile of the release tags
 
     Fires on 5.18.3::
@@ -303,8 +306,8 @@ def lease_without_clock(host: HostView) -> Iterator[Problem]:
 def store_limit_above_the_disk(host: HostView) -> Iterator[Problem]:
     """The store limit is larger than the file system can hold.
 
-    Why: the broker lowers the limit when it starts, and producers block long before the planned size.
-    Fix: enlarge the file system, or set activemq_store_limit to its size.
+    Why: the broker lowers the limit when it starts, so that producers block before the store has the planned size.
+    Fix: enlarge the file system, or lower activemq_store_limit below the size of the file system.
     Source: BrokerService.checkStoreUsageLimits; measured
 
     Fires on 5.18.3::
@@ -321,7 +324,8 @@ def store_limit_above_the_disk(host: HostView) -> Iterator[Problem]:
     if limit is not None and capacity is not None and capacity < limit:
         yield Problem(
             f"the store limit is {limit >> 20} MiB, but {host.store_description} has space for only "
-            f"{capacity >> 20} MiB"
+            f"{capacity >> 20} MiB",
+            fix=f"enlarge the file system, or set activemq_store_limit to less than {capacity >> 20} MiB",
         )
 
 
@@ -329,9 +333,9 @@ def store_limit_above_the_disk(host: HostView) -> Iterator[Problem]:
 def shared_store_on_a_disk_of_one_host(host: HostView) -> Iterator[Problem]:
     """A shared store is on a local file system of the host.
 
-    Why: each node has a local directory and lock, so that both become master with separate messages; or the share is
-        not mounted yet. A broker does not start until both nodes find the same marker file in the store.
-    Fix: mount the share at activemq_store_directory, or above it, on both nodes.
+    Why: each node would have a separate store and lock, so that both would become master. The broker does not start
+        until both nodes find the same file .activemq-fleet-pair in the directory.
+    Fix: mount the share at activemq_store_directory, or at a directory above it, on both nodes.
     Cannot see: disks that two machines share; a file system that both mount at the same time must be a cluster file
         system.
     Source: file systems that one kernel mounts at a time
@@ -394,9 +398,8 @@ def pair_with_another_name(host: HostView) -> Iterator[Problem]:
 def multicast_in_a_cloud(host: HostView) -> Iterator[Problem]:
     """Multicast discovery is used on a machine in a cloud.
 
-    Why: the cloud's network does not forward multicast, so that no broker discovers another and no bridge is
-        established.
-    Fix: set activemq_discovery to static or masterslave, or waive the finding if the network forwards multicast.
+    Why: without multicast no broker discovers another.
+    Fix: set activemq_discovery to static or masterslave. Waive M001 if the network forwards multicast.
     Source: the documentation of clouds: their networks forward no multicast
 
     Fires on 5.18.3::

@@ -13,9 +13,9 @@ from activemq_fleet.lint.locks_signs import sharing_of
 def store_that_is_opened_twice(several: Element) -> Iterator[Problem]:
     """An mKahaDB has stores by pattern and perDestination: only the broker's first start succeeds.
 
-    Why: at its start the broker takes each directory queue#… and topic#…, also those of patterns, for the store of
-        one destination, and opens it twice: InstanceAlreadyExistsException. A standby stops when it takes over.
-    Fix: remove perDestination, so that one store holds all other destinations, or use 5.18.5, 6.1.3 or later.
+    Why: once the stores exist on the disk, the broker opens the store of the pattern twice. Its start fails with
+        InstanceAlreadyExistsException, also on a standby that takes over.
+    Fix: remove perDestination="true", so that one store contains all other destinations. Or upgrade to 5.18.5 or 6.1.3.
     Source: measured on 5.13.5 and 5.18.3; AMQ-9504
 
     Fires on 5.18.3::
@@ -40,8 +40,8 @@ def store_that_is_opened_twice(several: Element) -> Iterator[Problem]:
         for store in stores:
             if store.flag("perDestination", False):
                 yield store.problem(
-                    "the mKahaDB has both perDestination and a store by pattern: "
-                    "the broker does not start a second time",
+                    'this mKahaDB has a <filteredKahaDB> with perDestination="true" and another for a queue or topic: '
+                    "after its first start the broker does not start again",
                     "perDestination",
                 )
 
@@ -50,10 +50,10 @@ def store_that_is_opened_twice(several: Element) -> Iterator[Problem]:
 def shared_stores_without_one_lock(several: Element) -> Iterator[Problem]:
     """The nodes of a pair share an mKahaDB on 5.12 or older.
 
-    Why: before 5.9 only the stores inside the mKahaDB have locks, and a new broker with perDestination has none, so
-        that both nodes become active. From 5.9 to 5.12 a node that loses the lock does not stop: keepLockAlive ends in
-        a NullPointerException.
-    Fix: use 5.13 or later, or one kahaDB: remove by_destination from activemq_kahadb.
+    Why: before 5.9 only the stores inside the mKahaDB have locks. From 5.9 to 5.12 a node that loses the lock does not
+        stop, because the keep-alive of the lock ends with a NullPointerException.
+    Fix: upgrade to 5.13 or later, or use one <kahaDB> instead of <mKahaDB>. In an inventory, remove by_destination from
+        activemq_kahadb.
     Cannot see: whether another broker uses the directory, see L003.
     Source: MultiKahaDBPersistenceAdapter and LockableServiceSupport of the release tags; AMQ-6033
 
@@ -71,4 +71,7 @@ def shared_stores_without_one_lock(several: Element) -> Iterator[Problem]:
             f"the nodes of a pair share this mKahaDB ({why.reason}), but its lock is unreliable in ActiveMQ "
             f"{several.document.release.text}: both nodes can become active"
         )
-        yield several.problem(text, severity=None if why.certain else "warning")
+        fix = "upgrade to 5.13 or later, or use one <kahaDB> instead of <mKahaDB>"
+        if several.document.broker is not None:
+            fix = "upgrade to 5.13 or later, or remove by_destination from activemq_kahadb"
+        yield several.problem(text, severity=None if why.certain else "warning", fix=fix)

@@ -19,8 +19,8 @@ def schedule_on_one_node(document: Document) -> Iterator[Problem]:
 
     Why: with schedulerSupport the broker keeps delayed messages below schedulerDirectory or dataDirectory, not in its
         store. The delayed messages of a failed master stay on its disk until it restarts.
-    Fix: set schedulerDirectory to a directory on the share, with the same brokerName on both nodes:
-        activemq_scheduler.directory.
+    Fix: set schedulerDirectory on <broker> to a directory on the share, and the same brokerName on both nodes. In an
+        inventory, set activemq_scheduler.directory.
     Cannot see: the value of ${activemq.data}; it counts as local unless the store is below it too.
     Source: BrokerService of the release tags; shared-file-system-master-slave page
 
@@ -43,9 +43,15 @@ def schedule_on_one_node(document: Document) -> Iterator[Problem]:
         directory = broker.get(name) if name != "schedulerSupport" else "activemq-data"
         if store.name not in FILE_STORES or _root(directory) != _root(store.get("directory", "activemq-data")):
             yield broker.problem(
-                f"the store is shared ({reason}), but delayed messages are in {directory}, which appears to be local "
-                "to the node: after a failover the other node cannot read them",
+                f"delayed messages are in {directory}, which appears to be local to the node, although the store is "
+                f"shared ({reason}): after a failover the other node cannot read them",
                 name,
+                fix=(
+                    "set activemq_scheduler.directory to a directory on the share"
+                    if document.broker is not None
+                    else "set schedulerDirectory on <broker> to a directory on the share, and the same brokerName on "
+                    "both nodes"
+                ),
             )
 
 
@@ -63,7 +69,7 @@ def store_that_is_ignored(document: Document) -> Iterator[Problem]:
 
     Why: the broker keeps messages in memory and ignores the store and its lock: both nodes are masters, and the
         messages of a stopped node are lost.
-    Fix: remove persistent="false", or the store.
+    Fix: remove persistent="false". If the broker is to keep no messages, remove the store instead.
     Source: BrokerService of the release tags; measured on 5.5.1, 5.18.3 and 6.3.1
 
     Fires on 5.18.3::
@@ -131,10 +137,10 @@ def _begins_empty(broker: Element) -> bool:
 def demoted_master_stays_down(document: Document) -> Iterator[Problem]:
     """A master does not start again after it lost its lock.
 
-    Why: a broker that loses its lock stops, and by default restarts inside its process as slave. With
-        restartAllowed="false" or systemExitOnShutdown="true" it stays stopped, and the pair has no standby.
-    Fix: remove restartAllowed="false" and systemExitOnShutdown="true", or let a supervisor restart the broker whatever
-        its exit code (with systemd Restart=always).
+    Why: by default, a master that loses its lock restarts inside its process as slave. Without this restart the pair
+        has no standby.
+    Fix: remove restartAllowed="false" and systemExitOnShutdown="true". Or let a supervisor restart the broker after
+        each exit, such as systemd with Restart=always.
     Cannot see: a supervisor. For the brokers of a fleet the finding is an info, because their service unit restarts
         them.
     Source: AMQ-4526; LockableServiceSupport of the release tags; measured on 5.17.2
@@ -153,10 +159,10 @@ def demoted_master_stays_down(document: Document) -> Iterator[Problem]:
     for broker, _, _ in shared_store(document):
         for name, default in (("restartAllowed", True), ("systemExitOnShutdown", False)):
             if broker.flag(name, default) is (not default):
-                text = f'{name}="{broker.get(name)}": a master that loses its lock stays stopped'
+                text = f'with {name}="{broker.get(name)}", a master that loses its lock does not restart as slave'
                 fix = (
-                    f'remove {name}="{broker.get(name)}", or let a supervisor restart the broker whatever its exit '
-                    "code (with systemd Restart=always)"
+                    f'remove {name}="{broker.get(name)}". Or let a supervisor restart the broker after each exit, such '
+                    "as systemd with Restart=always"
                 )
                 yield broker.problem(text, name, severity="info" if supervised else None, fix=fix)
 
@@ -166,8 +172,8 @@ def slow_take_over(document: Document) -> Iterator[Problem]:
     """A slave tries to acquire the lock only every 30 s or less often.
 
     Why: after the master fails, no node serves clients for up to this interval, in addition to the start of the store.
-        With a lease in a database, the interval is also the length of the lease.
-    Fix: set 1000 to 10000 ms, for a lease 10000 with lockKeepAlivePeriod="5000".
+    Fix: set the attribute to 1000, in milliseconds. For a lease in a database, set lockAcquireSleepInterval="10000",
+        which is also the length of the lease, with lockKeepAlivePeriod="5000".
     Source: AbstractLocker and MessageDatabase of the release tags
 
     Fires on 5.18.3::
@@ -191,7 +197,10 @@ def slow_take_over(document: Document) -> Iterator[Problem]:
             interval = node.number(name)
             if interval is not None and interval >= _SLOW:
                 text = f"{name} is {interval} ms: a slave takes over up to {interval // 1000} s after the master fails"
-                yield node.problem(text, name)
+                fix = f'set {name}="1000", in milliseconds'
+                if locker is not None and locker.name == "lease-database-locker":
+                    fix = f'set {name}="10000" on <{node.name}> and lockKeepAlivePeriod="5000" on <{store.name}>'
+                yield node.problem(text, name, fix=fix)
 
 
 @rule("L023", "info", releases="5.7.0")
@@ -199,11 +208,9 @@ def console_closed_on_a_slave(document: Document) -> Iterator[Problem]:
     """The web console is closed on a slave that waits for the lock.
 
     Why: Spring creates the beans after <broker> only when the broker has started, and a slave starts when it acquires
-        the lock. Until then the port of console and Jolokia is closed, and an HTTP health check reports the slave as
-        unhealthy.
-    Fix: check the log or the lock of a slave instead. With 5.19.6, 6.2.5, 6.3.0 or later, startAsync="true" on
-        <broker> opens the console on a slave. With 5.8 to 5.19.5 and 6.0 to 6.2.4 the console of a slave then answers
-        with an error page.
+        the lock. Until then the port of the console and of Jolokia is closed.
+    Fix: check the log or the lock of a slave instead of its console. From 5.19.6, 6.2.5 or 6.3.0 on, startAsync="true"
+        on <broker> opens the console on a slave.
     Cannot see: whether any client queries a slave's console.
     Source: BrokerService and the default jetty.xml; measured on 5.17.2
 
@@ -235,11 +242,10 @@ def console_closed_on_a_slave(document: Document) -> Iterator[Problem]:
 def console_of_a_slave_shows_an_error(document: Document) -> Iterator[Problem]:
     """With startAsync="true" or start="false", the web console of a slave answers with an error page.
 
-    Why: both attributes open the console on a slave that waits for the lock. Its pages need the started broker in 5.8
-        to 5.19.5 and 6.0 to 6.2.4, so each answers with status 500. A check over HTTP, such as that of a load
-        balancer, sees an open port on both nodes.
-    Fix: remove startAsync="true" or start="false", or install 5.19.6, 6.2.5, 6.3.0 or later, whose console shows the
-        page of a slave. Until then check the log or the lock of a slave instead.
+    Why: both attributes open the console on a slave, but its pages require a started broker and answer with status 500.
+        A check of the port only, such as that of a load balancer, finds an open port on both nodes.
+    Fix: remove startAsync="true" or start="false", and check the log or the lock of a slave instead of its console. Or
+        upgrade to 5.19.6, 6.2.5 or 6.3.0, whose console works on a slave.
     Cannot see: whether a program checks the console of a slave. In a fleet, start="false" comes from
         activemq_runtime_configuration, and it is an info.
     Source: apache/activemq#1920, ApplicationContextFilter of the release tags; both measured on 5.18.3
@@ -278,8 +284,8 @@ def console_of_a_slave_shows_an_error(document: Document) -> Iterator[Problem]:
         )
         is_planned = attribute == "start" and document.broker is not None
         fix = (
-            f'remove {attribute}="{broker.get(attribute)}", or install 5.19.6, 6.2.5, 6.3.0 or later, whose console '
-            "shows the page of a slave. Until then check the log or the lock of a slave instead"
+            f'remove {attribute}="{broker.get(attribute)}", and check the log or the lock of a slave instead of its '
+            "console. Or upgrade to 5.19.6, 6.2.5 or 6.3.0, whose console works on a slave"
         )
         yield broker.problem(text, attribute, severity="info" if is_planned else None, fix=fix)
 
@@ -295,11 +301,9 @@ def _has_console(document: Document) -> bool:
 def losses_that_go_unnoticed(store: Element) -> Iterator[Problem]:
     """A kahaDB drops messages of missing or damaged journal files without an error.
 
-    Why: with ignoreMissingJournalfiles the broker starts despite the damage and drops every message in missing files
-        with one INFO line each; with checkForCorruptJournalFiles also those in damaged files. A file that was missing
-        at one start lost its messages permanently: 40 of 400.
-    Fix: leave ignoreMissingJournalfiles at its default, false. Set it for one start only, to repair a store
-        (docs/shared-stores.md).
+    Why: the broker starts despite the damage and logs only an INFO line for each dropped message. The messages of a
+        file that was missing at one start are lost permanently: 40 of 400 in a measurement.
+    Fix: remove ignoreMissingJournalfiles="true". Set it only for one start, to repair a store (docs/shared-stores.md).
     Source: MessageDatabase of the release tags; measured on 5.17.2, 5.18.3 and 6.3.1
 
     Fires on 5.18.3::
@@ -325,9 +329,9 @@ def losses_that_go_unnoticed(store: Element) -> Iterator[Problem]:
 def durable_subscribers_starve_after_a_kill(broker: Element) -> Iterator[Problem]:
     """The release delivers no messages to durable subscribers after a kill of the broker.
 
-    Why: after kill -9, a crash or a power failure, the broker that opens the store next delivers nothing to durable
-        subscribers until its next orderly restart. No error is reported; the messages stay in the store.
-    Fix: upgrade: 5.12 and later, and 5.8 and earlier, are not affected. Until then restart the broker that took over.
+    Why: the broker that opens the store next reports no error. The messages of the durable subscribers stay in the
+        store.
+    Fix: upgrade to 5.12 or later. Until then, after each such failure restart the broker that took over.
     Source: measured on 5.10.2 and 5.11.4: docs/proofs.md
 
     Fires on 5.11.4::
@@ -344,6 +348,6 @@ def durable_subscribers_starve_after_a_kill(broker: Element) -> Iterator[Problem
     """
     if broker.flag("persistent", True) is not False:
         yield broker.problem(
-            f"after a kill of the broker, release {broker.document.release} delivers no messages to durable "
-            "subscribers until the next orderly restart"
+            f"after the broker crashes or is killed, ActiveMQ {broker.document.release} delivers no messages to "
+            "durable subscribers until the next orderly restart"
         )

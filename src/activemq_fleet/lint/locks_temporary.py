@@ -15,6 +15,7 @@ _DIRECTORIES = ("tmpDataDirectory", "dataDirectory", "dataDirectoryFile")
 _OF_THE_MACHINE = ("/var/", "/opt/", "/home/", "/usr/", "/tmp/", "/run/", "/root/")  # noqa: S108 -- nothing is written there
 _FILE_URI = re.compile(r"file:(//)?(?=[/$.])")
 _REPEATED = re.compile("/{2,}")
+_REMAINING_FILES = "no node deletes the files of a <tempDataStore> that a failed node wrote"
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,12 +33,10 @@ class _Place:
 def temporary_storage_on_the_share(document: Document) -> Iterator[Problem]:
     """The temporary storage of a pair is on the share: each node that starts deletes it.
 
-    Why: before 5.13.1 a node that starts deletes the files of tmp_storage before it has the lock of the store. If both
-        nodes have the same directory, the start of the standby destroys the non-persistent messages that the active
-        node has written there: 400 of 3,500 messages arrived, and none of 3,000. A node does not delete a
-        <tempDataStore> that the file defines: the files of a dead node remain, and the finding is a warning.
+    Why: before 5.13.1 a node that starts deletes the temporary storage before it has the lock of the store. This
+        destroys non-persistent messages of the active node: 400 of 3,500 messages arrived, and none of 3,000.
     Fix: set dataDirectory (and tmpDataDirectory, if it is set) to a local directory of the node, and keep only the
-        store on the share. Or install 5.13.1, 5.14.0 or later.
+        store on the share. Or upgrade to 5.13.1 or later.
     Cannot see: mounts, and whether the nodes have the same brokerName, which is a part of the path unless
         tmpDataDirectory is set. The finding is an error where one of both directories is below the other, or where the
         path names a share, and a warning where the path may be on a share.
@@ -87,6 +86,9 @@ def temporary_storage_on_the_share(document: Document) -> Iterator[Problem]:
             text,
             place.attribute,
             severity=None if is_certain else "warning",
+            fix=f"set {place.attribute} to a local directory of the node, and keep only the store on the share. Or "
+            "upgrade to 5.13.1 or later",
+            why=_REMAINING_FILES if place.is_defined_store else "",
         )
 
 
