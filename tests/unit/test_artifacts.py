@@ -319,7 +319,7 @@ def test_a_distribution_that_does_not_come_is_asked_for_again_a_day_later(reposi
 @pytest.mark.parametrize("name", ["../outside", "/outside", "apache-activemq-5.18.3/../../outside"])
 def test_a_distribution_that_reaches_outside_itself_is_not_unpacked(repository: Path, name: str) -> None:
     put(repository / "apache-activemq-5.18.3-bin.tar.gz", distribution(**{name: b"x"}))
-    with pytest.raises(ArtifactError, match="no release of ActiveMQ contains its entry"):
+    with pytest.raises(ArtifactError, match="which no release of ActiveMQ contains"):
         distribution_for(NEW)
     assert not (cache_directory() / "distributions/5.18.3").exists()
     assert list(cache_directory().rglob("outside")) == []

@@ -99,8 +99,8 @@ def _propose_beans(proposal: Proposal, document: AdoptedDocument) -> None:
         else:
             proposal.note(
                 [host],
-                f"adopt left out the bean logQuery, because release {release.text} does not contain its class and the "
-                "broker would not start with it: no action is necessary",
+                f"adopt left out the bean logQuery, because release {release.text} does not contain its class: no "
+                "action is necessary",
             )
 
 

@@ -222,8 +222,8 @@ def _unpack(archive: Path, directory: Path) -> None:
                 parts = PurePosixPath(entry.name).parts
                 if ".." in parts or entry.name.startswith("/") or not (entry.isreg() or entry.isdir()):
                     raise ArtifactError(
-                        f"the archive {archive.name} was not unpacked: no release of ActiveMQ contains its entry "
-                        f"{entry.name!r}. Download the archive again, and check its checksum"
+                        f"the archive {archive.name} was not unpacked, because it contains {entry.name!r}, which no "
+                        "release of ActiveMQ contains. Download the archive again, and check its checksum"
                     )
                 target = directory.joinpath(*parts[1:])
                 if entry.isdir():

@@ -169,8 +169,8 @@ def _print_withheld(report: Report) -> None:
         for withheld in repair.withheld:
             finding, error = withheld.finding, withheld.error
             echo_to_stderr(
-                f"{path}:{finding.line}: --fix does not repair the finding {finding.rule}, because this causes the "
-                f"error {error.rule} ({error.message}): correct the file by hand"
+                f"{path}:{finding.line}: --fix does not repair the finding {finding.rule}, because the repair would "
+                f"cause the error {error.rule} ({error.message}): correct the file by hand"
             )
 
 

@@ -23,7 +23,7 @@ def unused_settings(configuration: CheckConfiguration, checked: Sequence[Path]) 
         patterns = [pattern for pattern, _ in configuration.releases]
         if unmatched := patterns_without_files(patterns, checked, configuration.path.parent):
             warnings.append(
-                f"{configuration.place_of('releases')}: releases has patterns that match no file "
+                f"{configuration.place_of('releases')}: the setting releases has patterns that match no file "
                 f"({shorten_list(unmatched)}): correct or remove them"
             )
     selection = select_rules(configuration.select, configuration.ignore)

@@ -249,8 +249,8 @@ def _chosen(master: NodeStore, slave: NodeStore, chosen: str) -> StoreChoice:
     winner, loser = (master, slave) if chosen == master.host else (slave, master)
     if winner.was_never_used:
         raise ResyncRefused(
-            f"{chosen}: the store of this broker is missing or empty, but would replace the store of host "
-            f"{loser.host}. Restore it from a backup, or run the playbook with -e activemq_resync_from={loser.host}"
+            f"{chosen}: activemq_resync_from names this host, but its store is missing or empty. Restore the store "
+            f"from a backup, or run the playbook with -e activemq_resync_from={loser.host}"
         )
     lost, _ = _unknown(loser, winner)
     left = f"; only the backup of {loser.host} keeps {counted(len(lost), 'message')}" if lost else ""

@@ -207,7 +207,7 @@ def _configuration(row: BrokerStatus, broker: Broker, evidence: Evidence) -> Ite
             "changed-by-hand",
             "warning",
             row.host,
-            f"files of the installed configuration differ from the installation: {_some(row.by_hand)}",
+            f"files of the installed configuration were changed on the host: {_some(row.by_hand)}",
             "add the change to the inventory, then run the playbook site, which overwrites these files",
         )
     if row.not_deployed:

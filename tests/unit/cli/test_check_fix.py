@@ -138,7 +138,7 @@ def test_fix_that_would_cause_an_error_is_reported_and_not_made(file: Path, caps
     output = capsys.readouterr()
     assert "V002 [fixable]" not in output.out
     assert (
-        "activemq.xml:2: --fix does not repair the finding V002, because this causes the error V050 "
+        "activemq.xml:2: --fix does not repair the finding V002, because the repair would cause the error V050 "
         '(persistent="perhaps" of <broker> must be true or false): correct the file by hand\n'
     ) in output.err
 
