@@ -324,7 +324,8 @@ def _listener_lines(settings: Mapping[str, object], *, tls: bool) -> Iterator[st
 
 
 def _installation_lines(request: InventoryRequest, settings: Mapping[str, object]) -> Iterator[str]:
-    yield "\n"
+    yield "\n# The playbooks require root. If Ansible connects with another account, remove the mark of the comment.\n"
+    yield "# ansible_become: true\n"
     if request.archive is not None:
         yield "# The playbook `site` installs the release from this archive on the controller.\n"
         yield write_plain_variables({

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from activemq_fleet.node.state.evidence import BrokerEvidence
+from activemq_fleet.node.state.evidence import BrokerEvidence, TakenPort
 from activemq_fleet.operations.health import Node, PairProblem, node_of, problems_of
 from tests.support.facts_of_brokers import facts_of_broker
 
@@ -108,6 +108,14 @@ ILL: list[tuple[str, dict[str, Any], dict[str, Any], str, str, str]] = [
     ),
     ("the lock cannot be "
     "had", {}, {"store_access": "permission denied"}, B, "cannot lock the store", "the owner of the files"),
+    (
+        "another process has a port of the standby",
+        {},
+        {"taken_ports": (TakenPort(61616, "0.0.0.0", 402, "python3"),)},
+        B,
+        "port 61616 of the standby is in use by python3, pid 402",
+        "Stop this process",
+    ),
     ("the marker is gone", {}, {"store_marker": None}, B, "has no file .activemq-fleet", "share is mounted"),
     ("another pair's store", {}, {"store_marker": ("stock-mq01",)}, B, "of pair stock-mq01", "Mount the store of"),
     ("two stores", {}, {"store_marker": (PAIR, "other")}, B, f"is not the store of host {A}", "Mount the same share"),

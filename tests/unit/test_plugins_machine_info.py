@@ -4,16 +4,10 @@ from __future__ import annotations
 
 import os
 import pwd
-import socket
-import subprocess
-import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
-from activemq_fleet.node.process.proc import Process, read_process
 from activemq_fleet.node.state import machine
 
 MOUNTS = """\
@@ -130,68 +124,6 @@ def test_one_cloud_is_known_by_its_tag(tmp_path: Path) -> None:
     assert machine.cloud_provider(firmware(tmp_path, sys_vendor="Microsoft Corporation", chassis_asset_tag=tag)) == (
         "Microsoft Azure"
     )
-
-
-_LISTENER = """
-import socket, sys
-listening = socket.create_server((sys.argv[1], 0), family=socket.AF_INET6 if ":" in sys.argv[1] else socket.AF_INET)
-print(listening.getsockname()[1], flush=True)
-sys.stdin.read()
-"""
-
-
-@contextmanager
-def listening_process(address: str) -> Iterator[tuple[Process, int]]:
-    """A process that listens at an address, and the port that the kernel gave it."""
-    command = [sys.executable, "-c", _LISTENER, address]
-    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as started:
-        assert started.stdin is not None
-        assert started.stdout is not None
-        port = int(started.stdout.readline())
-        process = read_process(started.pid)
-        assert process is not None
-        yield process, port
-        started.stdin.close()
-
-
-@pytest.mark.parametrize(
-    ("used", "wanted", "is_taken"),
-    [
-        ("127.0.0.1", "0.0.0.0", True),
-        ("127.0.0.1", "127.0.0.1", True),
-        ("127.0.0.1", "localhost", True),
-        ("127.0.0.1", "::", True),
-        ("127.0.0.1", "no-such-name.invalid", True),
-        ("127.0.0.1", "127.0.0.2", False),
-        ("127.0.0.1", "[::1]", False),
-        ("0.0.0.0", "127.0.0.2", True),
-        ("::", "0.0.0.0", True),
-        ("::1", "0.0.0.0", True),
-        ("::1", "127.0.0.1", False),
-    ],
-)
-def test_port_of_another_process_is_taken_where_addresses_conflict(used: str, wanted: str, is_taken: bool) -> None:
-    if ":" in used and not socket.has_dualstack_ipv6():
-        pytest.skip("this machine has no IPv6")
-    with listening_process(used) as (process, port):
-        taken = machine.taken_ports([{"address": wanted, "port": port}], None, "activemq.service")
-    expected = {"port": port, "address": used, "pid": process.pid, "program": Path(process.command[0]).name[:15]}
-    assert taken == ([expected] if is_taken else [])
-
-
-def test_port_of_the_broker_itself_is_not_taken() -> None:
-    with listening_process("127.0.0.1") as (process, port):
-        listener = {"address": "0.0.0.0", "port": port}
-        assert machine.taken_ports([listener], process, "activemq.service") == []
-        another = read_process(os.getpid())
-        (taken,) = machine.taken_ports([listener], another, "activemq.service")
-        assert taken["pid"] == process.pid
-
-
-def test_free_port_is_not_taken() -> None:
-    with socket.create_server(("127.0.0.1", 0)) as bound:
-        port = bound.getsockname()[1]
-    assert machine.taken_ports([{"address": "0.0.0.0", "port": port}], None, "activemq.service") == []
 
 
 def test_failure_of_java_names_its_reason(tmp_path: Path) -> None:

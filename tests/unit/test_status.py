@@ -73,6 +73,11 @@ WRONG: list[tuple[str, dict[str, Any], list[tuple[str, str]]]] = [
     ("the lock is lost", {"a": {"holds_lock": False}}, [("lock-lost", A)]),
     ("descriptors are hidden", {"a": {"holds_lock": False, "release": None}}, []),
     ("the standby cannot lock", {"b": {"store_access": "lock: permission denied"}}, [("store-access", B)]),
+    (
+        "a port of the standby is taken",
+        {"b": {"taken_ports": [{"port": 61616, "address": "0.0.0.0", "pid": None, "program": None}]}},
+        [("port-in-use", B)],
+    ),
     ("another release", {"a": {"release": "5.5.1"}}, [("wrong-release", A)]),
     ("changed by hand", {"a": {"drift": ["conf/activemq.xml was changed by hand"]}}, [("changed-by-hand", A)]),
     ("a restart is due", {"b": {"restart_reasons": ["conf/activemq.xml changed"]}}, [("restart-required", B)]),
@@ -132,6 +137,12 @@ def test_a_wrong_state_is_named(hosts: dict[str, Any], wanted: list[tuple[str, s
 def test_missing_standby_has_the_commands_of_its_state(standby: dict[str, Any], fix: str) -> None:
     (finding,) = [finding for finding in status(b=standby).findings if finding.rule == "standby-missing"]
     assert finding.fix.startswith(fix)
+
+
+def test_pair_that_was_never_installed_has_the_playbook_as_remedy() -> None:
+    none = STOPPED | {"version": None}
+    (finding,) = [finding for finding in status(a=none, b=none).findings if finding.rule == "no-active"]
+    assert finding.fix.startswith("run the playbook site")
 
 
 def test_two_active_brokers_without_a_store_directory_have_a_remedy_without_one() -> None:

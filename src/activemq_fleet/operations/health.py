@@ -201,6 +201,14 @@ def _room(node: Node, _settle: float) -> Iterator[PairProblem]:
             )
 
 
+def _ports(node: Node, _settle: float) -> Iterator[PairProblem]:
+    for taken in node.taken_ports:
+        yield PairProblem(
+            f"{node.host}: port {taken.port} of the standby is in use by {taken.holder}, so the standby could not "
+            "serve clients after a failover. Stop this process, or change the port of the broker"
+        )
+
+
 def _store(node: Node, settle: float) -> Iterator[PairProblem]:
     if not node.profile.shares_store_directory or node.store is None or node.pid is None:
         return
@@ -294,4 +302,11 @@ def _clocks(nodes: Sequence[Node], window: float) -> Iterator[PairProblem]:
         )
 
 
-_OF_NODES: tuple[Callable[[Node, float], Iterator[PairProblem]], ...] = (_runs, _is_ours, _configuration, _room, _store)
+_OF_NODES: tuple[Callable[[Node, float], Iterator[PairProblem]], ...] = (
+    _runs,
+    _is_ours,
+    _configuration,
+    _room,
+    _ports,
+    _store,
+)

@@ -9,6 +9,7 @@ from typing import Any
 from activemq_fleet.findings import Finding, Severity
 from activemq_fleet.node.fence.store_access import StoreAccess, two_masters_message, writers_in_force
 from activemq_fleet.node.judge import SERVING
+from activemq_fleet.node.state.evidence import TakenPort
 from activemq_fleet.node.state.health import MIN_FREE_BYTES
 from activemq_fleet.status.model import AgentStatus, BalancerStatus, BrokerStatus, Certificate
 from activemq_fleet.topology import Broker, Fleet
@@ -29,7 +30,15 @@ BY_IMPORTANCE = (
     *("bridge-down", "bridge-half", "bridge-breaking", "agent-stopped", "agent-disconnected"),
     *("two-addresses", "no-address", "balancer-down", "certificate-ended", "wrong-release"),
     # The next fault has consequences.
-    *("standby-missing", "store-filling", "memory-filling", "temp-filling", "outbox-aging", "quarantined"),
+    *(
+        "standby-missing",
+        "port-in-use",
+        "store-filling",
+        "memory-filling",
+        "temp-filling",
+        "outbox-aging",
+        "quarantined",
+    ),
     "certificate-near-end",
     # A change or a check is due.
     *("restart-required", "not-deployed", "changed-by-hand", "no-configuration", "log-unreadable", "usage-unknown"),
@@ -151,6 +160,20 @@ def _lock(row: BrokerStatus, broker: Broker, evidence: Evidence) -> Iterator[Fin
             f"the account of the broker cannot lock its store: {evidence['store_access']}",
             f"on {row.host}, correct the mount options of the shared directory {evidence.get('store')}, or the owner "
             "of its files",
+        )
+
+
+def _taken_ports(row: BrokerStatus, broker: Broker, evidence: Evidence) -> Iterator[Finding]:
+    """Yield the ports that the standby could not open at a failover."""
+    for observed in evidence.get("taken_ports") or ():
+        taken = TakenPort(**observed)
+        yield _finding(
+            "port-in-use",
+            "error",
+            row.host,
+            f"port {taken.port} of the standby is in use by {taken.holder}, so the standby cannot serve clients "
+            "after a failover",
+            f"on {row.host}, stop this process, or change the port of the broker in the inventory",
         )
 
 
@@ -405,7 +428,7 @@ def _who_is_active(rows: Sequence[BrokerStatus], fleet: Fleet, evidence: Mapping
             "error",
             rows[0].host,
             f"no node of {name} is active, so that clients are not served: {other_states}",
-            f"check activemq.log on {' and '.join(row.host for row in rows)}",
+            _remedy_without_active_node(rows, evidence),
         )
     elif active and has_peer and others[0].state in ("stopped", "hung"):
         text = f"the active broker of {active[0].host} has no standby: {other_states}"
@@ -415,6 +438,13 @@ def _who_is_active(rows: Sequence[BrokerStatus], fleet: Fleet, evidence: Mapping
             else _start(others[0], fleet.broker(others[0].host))
         )
         yield _finding("standby-missing", "warning", others[0].host, text, start)
+
+
+def _remedy_without_active_node(rows: Sequence[BrokerStatus], evidence: Mapping[str, Evidence]) -> str:
+    hosts = " and ".join(row.host for row in rows)
+    if all(row.state == "stopped" and not evidence.get(row.host, {}).get("version") for row in rows):
+        return f"run the playbook site, which installs and starts the broker on {hosts}"
+    return f"check activemq.log on {hosts}"
 
 
 def _state_text(row: BrokerStatus) -> str:
@@ -524,6 +554,7 @@ _OF_BROKERS: tuple[Callable[[BrokerStatus, Broker, Evidence], Iterator[Finding]]
     _release,
     _configuration,
     _room,
+    _taken_ports,
     _messages,
     _links,
     _broker_certificates,

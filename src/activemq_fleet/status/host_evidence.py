@@ -81,6 +81,12 @@ class _Certificate(_EvidencePart):
     error: Text
 
 
+class _TakenPort(_EvidencePart):
+    port: Number
+    pid: Number | None = None
+    program: Text | None = None
+
+
 class _OperationEvidence(_EvidencePart):
     level: Text
     message: Text
@@ -118,6 +124,7 @@ class _BrokerEvidence(_EvidencePart):
     breaking_bridges: list[_Breaking] | None = None
     deployed: dict[Text, Text] | None = None
     certificates: list[_Certificate] | None = None
+    taken_ports: list[_TakenPort] | None = None
     message_returned: Flag | None = None
 
 

@@ -35,13 +35,15 @@ FENCED = "generations"
 class Listener:
     """A broker's transportConnector: its name, scheme, and the local address at which it can be probed.
 
-    ``requires_client_certificate``: clients without a certificate are refused.
+    ``requires_client_certificate``: clients without a certificate are refused. ``bind`` is the address on which it
+    listens, ``0.0.0.0`` for all.
     """
 
     name: str
     scheme: str
     address: tuple[str, int]
     requires_client_certificate: bool = False
+    bind: str = "0.0.0.0"  # noqa: S104 -- nothing is bound here
 
 
 @dataclass(frozen=True)
@@ -150,10 +152,9 @@ def _listeners(root: ElementTree.Element) -> list[Listener]:
         parts = read_address(uri)
         if parts:
             scheme, host, port = parts
-            host = "127.0.0.1" if host in _WILDCARDS else host
-            listeners.append(
-                Listener(element.get("name", scheme), scheme, (host, port), requires_client_certificate(uri))
-            )
+            probed = "127.0.0.1" if host in _WILDCARDS else host
+            name, needs_certificate = element.get("name", scheme), requires_client_certificate(uri)
+            listeners.append(Listener(name, scheme, (probed, port), needs_certificate, host or Listener.bind))
     return listeners
 
 

@@ -28,6 +28,7 @@ from ..observer import observe_broker, probe_until_silent
 from ..printable import printable
 from ..probe.settling import READY, ReadinessDetector
 from ..process.proc import find_broker, guard_of, unit_properties
+from ..process.taken_ports import taken_ports
 from ..text_lines import split_lines
 from ..timeouts import HUNG
 from . import health
@@ -144,6 +145,8 @@ def _gather_now(
     conclusion = judge(replace(evidence, ending=ending))
     phase = evidence.phase
     returned = {answer.returned for answer in evidence.answers.values()} - {None}
+    # Only a standby opens its ports later: at the failover.
+    awaited = deployed.listeners if conclusion.state == "standby" else ()
     result = {
         "changed": False,
         "state": conclusion.state,
@@ -166,6 +169,7 @@ def _gather_now(
         "data": layout.data,
         "store": shared_directory(deployed.store) if deployed.store else None,
         "persistence": deployed.persistence,
+        "taken_ports": taken_ports([(listener.bind, listener.address[1]) for listener in awaited], process, unit),
     }
     more = partial(health.gather_health, layout, process, pending, deployed.store)
     return result, more, EvidenceSources(evidence, deployed, records)

@@ -110,7 +110,8 @@ class BrokerEvidence:
     broker's account cannot open the lock of the store, empty if it can. ``free`` has bytes by directory. ``release`` is
     the running release. ``store_used``: whether its store ever had content. ``generation`` is the generation of a
     fenced store whose files the broker has open, ``generation_in_force`` that of the guards' newest claim.
-    ``store_marker`` are the lines of the store's marker.
+    ``store_marker`` are the lines of the store's marker. ``taken_ports`` are the ports of a standby on which another
+    process listens.
     """
 
     state: BrokerState
@@ -140,6 +141,7 @@ class BrokerEvidence:
     answering_connectors: tuple[str, ...] = ()
     message_returned: bool | None = None
     persistence: Mapping[str, Any] = field(default_factory=dict)
+    taken_ports: tuple[TakenPort, ...] = ()
 
     @classmethod
     def of(cls, returned: Mapping[str, Any]) -> BrokerEvidence:

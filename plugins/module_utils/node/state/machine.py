@@ -14,7 +14,7 @@ import shutil
 import socket
 import struct
 import subprocess
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -23,8 +23,8 @@ from ..config.versions import Layout
 from ..errors import NodeError
 from ..install.jars import processes_in
 from ..install.release_tree import releases_of
-from ..process.held_by_process import ListeningSocket, processes_of_sockets, sockets_that_block
-from ..process.proc import Process, account_of, boot_id, find_broker, is_in_unit, proc_text, process_ids
+from ..process.proc import account_of, boot_id, find_broker, process_ids
+from ..process.taken_ports import taken_ports
 from ..text_lines import split_lines
 from .health import running_release
 
@@ -98,7 +98,11 @@ def gather_machine_facts(parameters: Mapping[str, Any]) -> dict[str, Any]:
         "user": _account_name(process.pid) if process else None,
         "release": running_release(process) if process else None,
         "pid": process.pid if process else None,
-        "taken_ports": taken_ports(parameters["listeners"], process, f"{os.path.basename(parameters['base'])}.service"),
+        "taken_ports": taken_ports(
+            [(listener["address"], listener["port"]) for listener in parameters["listeners"]],
+            process,
+            f"{os.path.basename(parameters['base'])}.service",
+        ),
         **account_facts(parameters["user"], parameters["uid"], parameters["gid"]),
         "base_exists": os.path.lexists(parameters["base"]),
         "missing_files": [path for path in parameters["files"] if not os.path.isfile(path)],
@@ -111,32 +115,6 @@ def gather_machine_facts(parameters: Mapping[str, Any]) -> dict[str, Any]:
         # some containers see a separate id, but may still share a disk
         "boot": None if is_container() else boot_id() or None,
     }
-
-
-def taken_ports(listeners: Sequence[Mapping[str, Any]], broker: Process | None, unit: str) -> list[dict[str, Any]]:
-    """Return the ports of listeners that another process than the broker has, each with that process if it is known.
-
-    ``broker`` is the process of the broker that runs, ``unit`` the systemd unit of the broker.
-    """
-    blocked = [(listener, sockets_that_block(listener["address"], listener["port"])) for listener in listeners]
-    holders = processes_of_sockets({used.inode for _unused, sockets in blocked for used in sockets})
-    taken = []
-    for listener, sockets in blocked:
-        held = [(used, holders.get(used.inode, [])) for used in sockets]
-        foreign = [(used, pids) for used, pids in held if not _is_socket_of_broker(used, pids, broker, unit)]
-        if foreign:
-            pids = [pid for _unused, holding in foreign for pid in holding]
-            pid = pids[0] if pids else None
-            program = proc_text(pid, "comm").rstrip("\n") if pid else None
-            taken.append({"port": listener["port"], "address": foreign[0][0].address, "pid": pid, "program": program})
-    return taken
-
-
-def _is_socket_of_broker(used: ListeningSocket, pids: Sequence[int], broker: Process | None, unit: str) -> bool:
-    if pids:
-        return any((broker is not None and pid == broker.pid) or is_in_unit(pid, unit) for pid in pids)
-    # Only root sees which process has a socket open; the account is all that others see.
-    return broker is not None and account_of(broker.pid) == used.uid
 
 
 def account_facts(user: str, uid: int | None, gid: int | None) -> dict[str, Any]:

@@ -1,0 +1,40 @@
+# Copyright: the activemq.fleet authors
+# SPDX-License-Identifier: Apache-2.0
+"""Finds the processes that keep a broker from listening on its ports."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from .held_by_process import ListeningSocket, processes_of_sockets, sockets_that_block
+from .proc import Process, account_of, is_in_unit, proc_text
+
+
+def taken_ports(listeners: Sequence[tuple[str, int]], broker: Process | None, unit: str | None) -> list[dict[str, Any]]:
+    """Return the ports on which another process than the broker listens, so that the broker cannot listen on them.
+
+    ``listeners`` are addresses and ports of the broker, ``broker`` is the process of the broker that runs, ``unit`` the
+    systemd unit of the broker. Each result has ``port``, ``address``, ``pid`` and ``program``; the last two are None
+    where the process is not visible.
+    """
+    blocked = [(port, sockets_that_block(address, port)) for address, port in listeners]
+    holders = processes_of_sockets({used.inode for _unused, sockets in blocked for used in sockets})
+    taken = []
+    for port, sockets in blocked:
+        held = [(used, holders.get(used.inode, [])) for used in sockets]
+        foreign = [(used, pids) for used, pids in held if not _is_socket_of_broker(used, pids, broker, unit)]
+        if foreign:
+            pids = [pid for _unused, holding in foreign for pid in holding]
+            pid = pids[0] if pids else None
+            program = proc_text(pid, "comm").rstrip("\n") if pid else None
+            taken.append({"port": port, "address": foreign[0][0].address, "pid": pid, "program": program})
+    return taken
+
+
+def _is_socket_of_broker(used: ListeningSocket, pids: Sequence[int], broker: Process | None, unit: str | None) -> bool:
+    if pids:
+        has_socket = broker is not None and broker.pid in pids
+        return has_socket or (unit is not None and any(is_in_unit(pid, unit) for pid in pids))
+    # Only root sees which process has a socket open; the account is all that others see.
+    return broker is not None and account_of(broker.pid) == used.uid

@@ -1,0 +1,76 @@
+"""Which processes keep a broker from listening on its ports."""
+
+from __future__ import annotations
+
+import os
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from activemq_fleet.node.process.proc import Process, read_process
+from activemq_fleet.node.process.taken_ports import taken_ports
+
+_LISTENER = """
+import socket, sys
+listening = socket.create_server((sys.argv[1], 0), family=socket.AF_INET6 if ":" in sys.argv[1] else socket.AF_INET)
+print(listening.getsockname()[1], flush=True)
+sys.stdin.read()
+"""
+
+
+@contextmanager
+def listening_process(address: str) -> Iterator[tuple[Process, int]]:
+    """A process that listens at an address, and the port that the kernel gave it."""
+    command = [sys.executable, "-c", _LISTENER, address]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as started:
+        assert started.stdin is not None
+        assert started.stdout is not None
+        port = int(started.stdout.readline())
+        process = read_process(started.pid)
+        assert process is not None
+        yield process, port
+        started.stdin.close()
+
+
+@pytest.mark.parametrize(
+    ("used", "wanted", "is_taken"),
+    [
+        ("127.0.0.1", "0.0.0.0", True),
+        ("127.0.0.1", "127.0.0.1", True),
+        ("127.0.0.1", "localhost", True),
+        ("127.0.0.1", "::", True),
+        ("127.0.0.1", "no-such-name.invalid", True),
+        ("127.0.0.1", "127.0.0.2", False),
+        ("127.0.0.1", "[::1]", False),
+        ("0.0.0.0", "127.0.0.2", True),
+        ("::", "0.0.0.0", True),
+        ("::1", "0.0.0.0", True),
+        ("::1", "127.0.0.1", False),
+    ],
+)
+def test_port_of_another_process_is_taken_where_addresses_conflict(used: str, wanted: str, is_taken: bool) -> None:
+    if ":" in used and not socket.has_dualstack_ipv6():
+        pytest.skip("this machine has no IPv6")
+    with listening_process(used) as (process, port):
+        taken = taken_ports([(wanted, port)], None, "activemq.service")
+    expected = {"port": port, "address": used, "pid": process.pid, "program": Path(process.command[0]).name[:15]}
+    assert taken == ([expected] if is_taken else [])
+
+
+def test_port_of_the_broker_itself_is_not_taken() -> None:
+    with listening_process("127.0.0.1") as (process, port):
+        assert taken_ports([("0.0.0.0", port)], process, "activemq.service") == []
+        another = read_process(os.getpid())
+        (taken,) = taken_ports([("0.0.0.0", port)], another, None)
+        assert taken["pid"] == process.pid
+
+
+def test_free_port_is_not_taken() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as bound:
+        port = bound.getsockname()[1]
+    assert taken_ports([("0.0.0.0", port)], None, "activemq.service") == []
