@@ -22,9 +22,9 @@ _RANDOM_ORDER = "an attempt to connect may begin with the standby, whose ports a
 def masterslave_with_one_uri(link: Element) -> Iterator[Problem]:
     """A masterslave: URI lists fewer than two brokers.
 
-    Why: masterslave: builds a failover transport from a master and a slave; with one address the broker does not
-        start.
-    Fix: write static:(tcp://host:61616) for a single broker, or name both nodes of the pair.
+    Why: masterslave: is only for a pair. The broker does not start with fewer than two addresses.
+    Fix: write static:(tcp://host:61616) for a single broker. For a pair, list both nodes in the brackets of
+        masterslave:.
     Source: measured on 5.6.0 to 6.3.1; MasterSlaveDiscoveryAgent
 
     Fires on 5.18.3::
@@ -49,9 +49,8 @@ def masterslave_with_one_uri(link: Element) -> Iterator[Problem]:
 def failover_reconnects_beneath_the_bridge(link: Element) -> Iterator[Problem]:
     """A bridge's failover: URI reconnects automatically, without rebuilding the bridge.
 
-    Why: when the peer fails, the transport moves to the other node, but the bridge is not rebuilt: no new "has been
-        established" is logged, and its loop filter keeps the identity of the failed broker. The reverse direction of
-        a duplex link stays broken, which makes the finding an error there.
+    Why: the bridge keeps the identity of the failed broker, and logs no new "has been established". The reverse
+        direction of a duplex link then forwards nothing, so that the finding is an error there.
     Fix: write masterslave:(tcp://a:61616,tcp://b:61616). Before 5.6, which has no masterslave:, append
         ?randomize=false&amp;maxReconnectAttempts=1 after the brackets of failover:. From 5.6 on,
         maxReconnectAttempts=0 has the same effect there.
@@ -103,9 +102,8 @@ def failover_reconnects_beneath_the_bridge(link: Element) -> Iterator[Problem]:
 def zero_attempts_before_5_6(link: Element) -> Iterator[Problem]:
     """A failover: URI sets maxReconnectAttempts=0, before 5.6.
 
-    Why: before 5.6, 0 means unlimited attempts. The transport reconnects, but the bridge is not rebuilt and keeps the
-        identity of the failed broker; the reverse direction of a duplex link stays broken. From 5.6 on, 0 means one
-        round.
+    Why: the connection moves to the other node, but the bridge keeps the identity of the failed broker. The reverse
+        direction of a duplex link then forwards nothing. From 5.6 on, 0 means one round of attempts.
     Fix: write maxReconnectAttempts=1. The transport then gives up after one round without a connection, and the
         bridge is rebuilt. This also works with a shared store, whose standby opens its ports later.
     Source: AMQ-3542; FailoverTransport; measured on 5.5.1
@@ -138,9 +136,9 @@ def _worse_for_duplex(link: Element) -> Severity | None:
 def failover_in_random_order(link: Element) -> Iterator[Problem]:
     """A bridge's failover: URI does not set randomize=false.
 
-    Why: every second attempt starts with the standby, whose ports are closed; the bridge recovers later, and the log
-        contains irrelevant refused connections.
-    Fix: add randomize=false, with the preferred master first; masterslave: always keeps this order.
+    Why: every second attempt starts with the standby. The bridge recovers later, and the log contains irrelevant
+        refused connections.
+    Fix: add randomize=false after the brackets of failover:, and list the preferred master first.
     Source: FailoverTransport
 
     Fires on 5.18.3::
@@ -298,8 +296,7 @@ def bare_ampersand(document: Document) -> Iterator[Problem]:
 def connectors_without_names(broker: Element) -> Iterator[Problem]:
     """Two networkConnectors have no name.
 
-    Why: each of them gets the name NC. With JMX, which is enabled by default, the second cannot be registered and the
-        broker does not start. Without JMX two duplex links to one peer disconnect each other every few seconds.
+    Why: with JMX, which is enabled by default, two networkConnectors with one name cannot be registered.
     Fix: give each networkConnector a unique name. Do not change it later, because durable subscriptions contain it.
     Source: measured on 5.5.1 and 5.18.3; BrokerService, TransportConnection
 
@@ -340,7 +337,8 @@ def connectors_without_names(broker: Element) -> Iterator[Problem]:
                 f"the duplex links here and in line {line} connect to the same peer and both have the default name NC: "
                 "they disconnect each other repeatedly"
             )
-            yield link.problem(message, severity="warning")
+            why = "the peer treats a second duplex link with the same name as a replacement of the first one"
+            yield link.problem(message, severity="warning", why=why)
 
 
 @rule("N047", "warning", each="networkConnector")

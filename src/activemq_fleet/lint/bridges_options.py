@@ -87,10 +87,10 @@ def option_that_stops_the_bridge(document: Document) -> Iterator[Problem]:
 def option_that_is_ignored(document: Document) -> Iterator[Problem]:
     """A listener's or discovery agent's URI has an option that the release does not know and ignores.
 
-    Why: the broker ignores the option without a log line, so that the limit or timeout is not set. Case matters:
-        wireformat.maxFrameSize, which 5.8 itself shipped, limits nothing.
-    Fix: correct the spelling. On a transportConnector the options of a connection need the prefix transport., those
-        of the wire format wireFormat.; others may be attributes of the element.
+    Why: the broker ignores the option without a log line, so that the limit or timeout is not set. Names of options are
+        case-sensitive.
+    Fix: remove the option, or correct its spelling. On a transportConnector, options of connections begin with
+        transport. and those of the wire format with wireFormat.
     Cannot see: options of another protocol's wire format, and options of ws and http listeners.
     Source: measured on 5.5.1, 5.18.3 and 6.3.1; TcpTransportFactory.doBind, IntrospectionSupport
 

@@ -426,7 +426,7 @@ class Document:
             for name in map(str, node._element.attrib):
                 for part in _after_stray(str(node._element.get(name))):
                     yield node.problem(
-                        f"the attribute {name.rpartition('}')[2]} contains an unescaped & before {part[1:13]}",
+                        f"the attribute {name.rpartition('}')[2]} contains an unescaped & before {part[1:13].strip()}",
                         name,
                         part,
                         edits=node.with_part_replaced(name, part, "&amp;", length=1),

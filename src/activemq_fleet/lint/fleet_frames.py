@@ -59,8 +59,8 @@ def frames_larger_than_a_link_carries(view: FleetView) -> Iterator[Problem]:
     Why: the link fails at such a message, reconnects and fails at the same message again, every two seconds,
         indefinitely. The message and all messages after it in its queue stay where they are, and all other
         destinations of the link lose most of their throughput.
-    Fix: set wireFormat.maxFrameSize of the OpenWire connectors of all brokers to the same value: at least three times
-        that of the STOMP connectors and 64 KiB more than that of the MQTT connectors.
+    Fix: set wireFormat.maxFrameSize of the OpenWire connectors of all brokers to the same value. It must be at least
+        three times that of the STOMP connectors, and 64 KiB more than that of the MQTT connectors.
     Cannot see: OpenWire clients that send a message within a few hundred bytes of the limit of a connector that links
         also use: the message grows by 32 bytes or more with each broker. Set wireFormat.maxFrameSize in the broker
         URL of those clients. AMQP messages with lists and maps also grow. The finding is an info where only rendered
@@ -109,8 +109,8 @@ def _compare(
     if too_large:
         accepting = ", ".join(f"{limit.place} accepts {limit.text}" for limit in too_large)
         yield Problem(
-            f"link {link.name} carries messages of at most {carried.text} to {receiver.host} (the limit of "
-            f"{carried.place}), but {accepting}: a message that is too large for the link blocks the link",
+            f"link {link.name} to {receiver.host} is blocked by a message of more than {carried.text}, the limit of "
+            f"{carried.place}: {accepting}",
             node=link.node,
             severity=None if certain else "info",
             host=sender.host,

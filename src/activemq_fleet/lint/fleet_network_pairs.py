@@ -201,10 +201,10 @@ def _first_difference(first_link: Element, second_link: Element) -> str:
 def multicast_mesh_with_a_long_ttl(view: FleetView) -> Iterator[Problem]:
     """A multicast network of three or more pairs has a network TTL above 1.
 
-    Why: by multicast every broker connects to every other, so that one hop reaches all. With a higher TTL each broker
-        forwards subscriptions again, and a message has as many routes as there are other brokers.
-    Fix: set activemq_network_ttl: 1, or 2 if messages must follow a consumer that moves; set
-        suppressDuplicateQueueSubscriptions="true" by a fragment.
+    Why: with multicast every broker connects to every other broker. With a TTL above 1 each broker forwards the
+        subscriptions of others again, so that a message has as many routes as there are other brokers.
+    Fix: set activemq_network_ttl: 1. Set 2 if messages must follow a consumer that moves to another broker. Then also
+        set suppressDuplicateQueueSubscriptions="true" on the link in activemq_xml_fragments.
     Cannot see: whether consumers move. For the default TTL of 3 the finding is an info.
     Source: documentation of networks of brokers; MulticastDiscoveryAgent
 
@@ -229,8 +229,8 @@ def multicast_mesh_with_a_long_ttl(view: FleetView) -> Iterator[Problem]:
             hops = "an unlimited number of bridges" if limit == UNLIMITED else f"{limit} bridges"
             is_default_ttl = link.node is None and link.broker.settings.network_ttl is None
             yield link.problem(
-                f"the {pairs} pairs or brokers of multicast group {group} forward subscriptions over {hops}, but all "
-                "of them are 1 bridge apart",
+                f"the {pairs} pairs or brokers of multicast group {group} forward subscriptions over {hops}, although "
+                "one bridge connects any two of them: messages can take several routes",
                 "networkTTL",
                 severity="info" if is_default_ttl else None,
             )

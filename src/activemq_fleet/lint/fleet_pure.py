@@ -26,9 +26,9 @@ class _Attachment(NamedTuple):
     node: Element | None = None
     attribute: str = ""
 
-    def problem(self, message: str) -> Problem:
+    def problem(self, message: str, *, fix: str = "", why: str = "") -> Problem:
         """Return a lint problem about a pure slave; it names a line only where an XML fragment was merged."""
-        return Problem(message, node=self.node, attribute=self.attribute, host=self.slave.host)
+        return Problem(message, node=self.node, attribute=self.attribute, host=self.slave.host, fix=fix, why=why)
 
 
 @rule("P005", "error", scope="fleet", releases=_PURE)
@@ -65,12 +65,18 @@ def more_than_one_slave(view: FleetView) -> Iterator[Problem]:
         if first is not slave:
             yield attachment.problem(
                 f"{attachment.master.host} is the master of both {first.host} and {slave.host}: "
-                "when it fails, both slaves become masters"
+                "when it fails, both slaves become masters",
+                fix=f"remove the masterConnector of {slave.host} from activemq_xml_fragments",
+                why="both new masters serve the same messages, so that each is delivered twice (measured on 5.5.1)",
             )
         if attachment.master.host in slaves:
+            is_planned = attachment.slave.pair == attachment.master.pair
+            added = attachment.master if is_planned else attachment.slave
             yield attachment.problem(
                 f"{attachment.master.host}, the master of {slave.host}, is a slave itself: "
-                "a slave copies nothing to another slave"
+                "a slave copies nothing to another slave",
+                fix=f"remove the masterConnector of {added.host} from activemq_xml_fragments",
+                why=f"{attachment.slave.host} has no copy of the messages when it takes over",
             )
 
 
@@ -114,8 +120,8 @@ def nodes_of_a_pure_pair_differ(view: FleetView) -> Iterator[Problem]:
 
     Why: the slave executes the master's operations with its own configuration. Where the configurations differ, the
         copy of the store differs too: another dead letter queue, another limit, a user that only one node accepts.
-    Fix: set the same fragments for both nodes, in the group's variables. Only names, URIs and directories may differ.
-        (Rule T009 reports two brokers of one machine with one data directory.)
+    Fix: set the same activemq_xml_fragments for both nodes, in the group's variables. Only names, URIs and directories
+        may differ.
     Source: MasterBroker of 5.5; pure-master-slave page
 
     Fires on 5.5.1::
@@ -153,8 +159,8 @@ def planned_stop_promotes(view: FleetView) -> Iterator[Problem]:
 
     Why: a master that stops cleanly notifies its slave ("The Master has shutdown"), which takes over as after a
         crash. From then on the master's store is outdated, and must not start unchanged.
-    Fix: stop the slave first. After each failover use the resync playbook, which copies the newer store back before
-        the pair starts again.
+    Fix: before you stop a master, stop its slave. After each failover run the playbook resync, which copies the newer
+        store to the old master before the pair starts again.
     Cannot see: the planned operation; the rule gives one hint for each group.
     Source: MasterConnector of 5.5; measured on 5.5.1
 
@@ -182,9 +188,11 @@ def planned_stop_promotes(view: FleetView) -> Iterator[Problem]:
 def slave_of_a_newer_master(view: FleetView) -> Iterator[Problem]:
     """A slave has a master that runs 5.8 or newer, which has no pure master/slave.
 
-    Why: such a master does not support slaves ("Slave Brokers are no longer supported") and copies nothing. T004 and
-        T005 report this inside a pair; a fragment can name any broker.
-    Fix: run both nodes on one release; from 5.8 on use activemq_ha shared-file or shared-jdbc.
+    Why: the slave has no copy of the messages when the master fails. The master logs "Slave Brokers are no longer
+        supported".
+    Fix: set the same activemq_release for both brokers, before 5.8. From 5.8 on, remove the masterConnector and set
+        activemq_ha: shared-file or shared-jdbc.
+    Cannot see: a pair of two releases, which T004 and T005 report.
     Source: TransportConnection of 5.8.0
 
     Fires on 5.7.0::
@@ -216,8 +224,8 @@ def link_to_one_node_of_a_pair(view: FleetView) -> Iterator[Problem]:
 
     Why: when the other node takes over, the bridge does not connect to it and stays down until the first node is
         back.
-    Fix: name both nodes, preferred master first: masterslave:(tcp://a:61616,tcp://b:61616) from 5.6 on; or use
-        activemq_links, which lists both nodes.
+    Fix: replace the networkConnector with an entry in activemq_links, which lists both nodes. Or, from 5.6 on, write
+        masterslave:(tcp://a:61616,tcp://b:61616) with the preferred master first.
     Cannot see: the URIs of clients; agents of the fleet get both nodes. A pure slave without connectors need not be
         named.
     Source: FailoverTransport; pure-master-slave page

@@ -28,6 +28,10 @@ def _meeting_point(uri: Uri) -> tuple[str, str]:
     return uri.text.partition("?")[0].removeprefix("multicast:").strip("/"), uri.options.get("group", _DEFAULT)
 
 
+def _text_of_meeting_point(address: str, group: str) -> str:
+    return f"multicast group {group} at {'the default address' if address == _DEFAULT else address}"
+
+
 @rule("M002", "warning", texts="multicast:")
 def multicast_without_its_own_group(document: Document) -> Iterator[Problem]:
     """A multicast: URI sets no group.
@@ -66,10 +70,9 @@ def multicast_without_its_own_group(document: Document) -> Iterator[Problem]:
 def multicast_link_of_a_broker_not_announced(document: Document) -> Iterator[Problem]:
     """A broker has a multicast: link but is not announced by multicast itself.
 
-    Why: the discoveryUri of a transportConnector announces a broker. Without one, or with another address or group,
-        the broker discovers others but is not discovered; if all brokers are configured alike, none discovers
-        another.
-    Fix: set discoveryUri on the OpenWire transportConnector, to the URI of the networkConnector.
+    Why: the discoveryUri of a transportConnector announces a broker. If all brokers are configured in this way, none
+        discovers another.
+    Fix: set discoveryUri on the OpenWire transportConnector to the URI of the networkConnector.
     Cannot see: brokers that only discover others on purpose, such as a slave that drains after its promotion.
     Source: documentation of discovery; MulticastDiscoveryAgent, TransportConnector
 
@@ -100,12 +103,11 @@ def multicast_link_of_a_broker_not_announced(document: Document) -> Iterator[Pro
     for node, attribute, uri in uses:
         if attribute != "uri" or _meeting_point(uri) in announced:
             continue
-        place, group = _meeting_point(uri)
-        where = f"group {group} at {place}"
-        others = ", ".join(f"group {name} at {at}" for at, name in sorted(announced))
+        where = _text_of_meeting_point(*_meeting_point(uri))
+        others = ", ".join(_text_of_meeting_point(*point) for point in sorted(announced))
         message = (
-            f"the link discovers brokers in {where}, but this broker is announced "
-            f"{'only in ' + others if others else 'in no group'}: those brokers do not discover this broker"
+            f"the link discovers brokers of {where}, but this broker announces itself "
+            f"{'only in ' + others if others else 'in no multicast group'}: brokers of {where} do not discover it"
         )
         yield node.problem(
             message, attribute, text_from_option(node, attribute, uri, "group") if announced else uri.text
@@ -116,10 +118,9 @@ def multicast_link_of_a_broker_not_announced(document: Document) -> Iterator[Pro
 def multicast_announces_a_loopback_address(connector: Element) -> Iterator[Problem]:
     """A connector announced by multicast is bound to a loopback address.
 
-    Why: the announced name is that of the connector's address. For 127.0.0.1 it is localhost, and each broker that
-        discovers it connects to itself. For 0.0.0.0 it is the machine's host name, which is correct.
-    Fix: bind the connector to 0.0.0.0 or to a name that all peers can resolve; from 5.8 on publishedAddressPolicy can
-        set another name.
+    Why: a broker announces the host in the uri of this connector. With 0.0.0.0 it announces the machine's host name.
+    Fix: change the host in the connector's uri to 0.0.0.0, or to a name that all other brokers can resolve. From 5.8 on
+        publishedAddressPolicy can set another name.
     Cannot see: which names peers can resolve.
     Source: measured on 5.5.1 and 5.17.2; TcpTransportServer, PublishedAddressPolicy
 
@@ -153,10 +154,9 @@ def _is_nowhere(host: str) -> bool:
 def multicast_without_authentication(document: Document) -> Iterator[Problem]:
     """A broker uses multicast: discovery without authentication.
 
-    Why: any process that receives the announcement can open a bridge, and a bridge with a consumer behind it drains
-        queues.
-    Fix: add an authentication plugin, userName and password on the networkConnector, and TLS where the network is
-        shared.
+    Why: a process that opens a bridge can consume the messages of all queues.
+    Fix: add an authentication plugin to <broker>, and set userName and password on the networkConnector. Use TLS where
+        untrusted machines share the network.
     Source: the project's SECURITY.md
 
     Fires on 5.18.3::

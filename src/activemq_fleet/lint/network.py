@@ -54,9 +54,8 @@ def networked_broker_called_localhost(broker: Element) -> Iterator[Problem]:
 def name_that_is_rewritten(broker: Element) -> Iterator[Problem]:
     """A brokerName has characters that the broker replaces by underscores.
 
-    Why: a name consists of letters, digits and . _ - :. The broker replaces every other character by an underscore,
-        with one log line at the start. JMX, bridges and vm:// then use a name that is in no file, and two names may
-        become one.
+    Why: the broker logs the replacement only at its start. JMX, bridges and vm:// then use a name that is in no file,
+        and two names may become the same.
     Fix: use only letters, digits and . _ - : in the name.
     Source: measured on 5.5.1 to 6.3.1; BrokerService.setBrokerName
 
@@ -75,7 +74,8 @@ def name_that_is_rewritten(broker: Element) -> Iterator[Problem]:
         hangs = broker.document.release.within("5.6.0")
         effect = "the broker hangs during its start" if hangs else "the broker does not start"
         fix = "write a name of letters, digits and . _ - :, or remove brokerName"
-        yield broker.problem(f"brokerName is empty: {effect}", "brokerName", fix=fix)
+        why = "a broker registers its JMX beans and its store under its name"
+        yield broker.problem(f"brokerName is empty: {effect}", "brokerName", fix=fix, why=why)
     elif illegal := _ILLEGAL.search(name):
         rewritten = "" if broker.is_unknown("brokerName") else f", so that the name becomes {_ILLEGAL.sub('_', name)}"
         message = f"brokerName contains {illegal[0]!r}, which the broker replaces by an underscore{rewritten}"
@@ -88,7 +88,7 @@ def computed_name_changes_at_restart(document: Document) -> Iterator[Problem]:
 
     Why: a bridge subscribes durably with the names of its link and of both brokers. After a change of name no bridge
         uses the old subscription: it collects messages until the store is full.
-    Fix: write a fixed name; on a store that two nodes share, the same name on both.
+    Fix: write a fixed name. If two nodes share a store, write the same name on both.
     Cannot see: a name that was changed manually since the file was last in use: drain its subscriptions first.
     Source: documentation of networks of brokers; DemandForwardingBridgeSupport
 
@@ -109,10 +109,12 @@ def computed_name_changes_at_restart(document: Document) -> Iterator[Problem]:
                     f"{attribute} contains {computed[0]}, which changes at each start: the durable subscriptions of "
                     "bridges under the old name collect messages"
                 )
-                yield node.problem(message, attribute, computed[0])
+                fix = f"write a fixed name instead of {computed[0]}"
+                yield node.problem(message, attribute, computed[0], fix=fix)
             elif _CHANGES_WITH_THE_HOST.search(computed[1]) and _has_store(node):
                 message = f"{attribute} contains {computed[0]}: on a shared store the name changes at every failover"
-                yield node.problem(message, attribute, computed[0], severity="info")
+                fix = "if another node uses this store, write the same fixed name on both nodes. Otherwise waive N016"
+                yield node.problem(message, attribute, computed[0], severity="info", fix=fix)
 
 
 def _has_store(node: Element) -> bool:
@@ -180,9 +182,9 @@ def static_bridge_without_destinations(link: Element) -> Iterator[Problem]:
 def prefetch_size_below_one(link: Element) -> Iterator[Problem]:
     """A networkConnector sets a prefetchSize of 0 or less.
 
-    Why: a bridge does not poll and receives only prefetched messages. From 5.13.3 on the broker does not start; an
-        older broker starts with 0 and forwards nothing. Every release rejects a negative number.
-    Fix: remove prefetchSize for the default of 1000, or write 1 or more.
+    Why: a bridge receives only prefetched messages. Every release rejects a negative prefetchSize, and 5.13.3 and later
+        also reject 0.
+    Fix: remove prefetchSize, so that the default of 1000 applies, or write a number of 1 or more.
     Source: measured on 5.5.1 to 6.3.1; NetworkBridgeConfiguration.setPrefetchSize
 
     Fires on 5.18.3::
@@ -201,7 +203,8 @@ def prefetch_size_below_one(link: Element) -> Iterator[Problem]:
     if size is not None and size < 1:
         refused = size < 0 or link.document.release.within("5.13.3")
         what = "the broker does not start" if refused else "the bridge forwards nothing"
-        yield link.problem(f"prefetchSize is {size}: {what}", "prefetchSize")
+        why = "the broker rejects the value" if refused else "a bridge receives only prefetched messages"
+        yield link.problem(f"prefetchSize is {size}: {what}", "prefetchSize", why=why)
 
 
 @rule("N032", "warning", each="networkConnector", releases="5.14.0 !5.19.7 6.0.0 !6.2.6", needs="@syncDurableSubs")
@@ -234,8 +237,7 @@ def dynamic_only_is_false(link: Element) -> Iterator[Problem]:
 
     Why: at every start the bridge restores its old durable subscriptions, also for consumers that no longer exist:
         their messages accumulate on the other broker.
-    Fix: set dynamicOnly="true" if durable subscribers move or are short-lived. Otherwise waive N033: false is also the
-        default, and the attribute only confirms it.
+    Fix: set dynamicOnly="true" if durable subscribers move or are short-lived. If they are permanent, waive N033.
     Cannot see: whether durable subscribers exist.
     Source: documentation of networks of brokers; DurableConduitBridge
 
@@ -299,12 +301,16 @@ def links_start_one_after_the_other(broker: Element) -> Iterator[Problem]:
         yield broker.problem(message, "networkConnectorStartAsync")
 
 
+def _broker_phrase(broker: Element) -> str:
+    return f"broker {broker.get('brokerName')}" if broker.has("brokerName") else "the broker"
+
+
 @rule("N041", "warning", each="broker")
 def linked_broker_listens_on_loopback_only(broker: Element) -> Iterator[Problem]:
     """A broker with links to other machines listens on loopback addresses only.
 
-    Why: no client and no bridge of another machine can reach the broker. It receives messages only over duplex links
-        that it opens, and it publishes loopback addresses to clients with failover: lists.
+    Why: clients and bridges of other machines cannot connect. The broker receives messages only over duplex links that
+        it opens.
     Fix: bind its transportConnectors to 0.0.0.0 or to an address that the other machines can reach.
     Source: 4 of 275 files of public repositories
 
@@ -339,7 +345,7 @@ def linked_broker_listens_on_loopback_only(broker: Element) -> Iterator[Problem]
         away = next((host for host in dialled if not is_loopback(host)), "")
         if away and not link.flag("duplex", False):
             text = (
-                f"{broker.get('brokerName') or 'the broker'} connects to {away}, but listens only on {hosts[0]}: "
+                f"{_broker_phrase(broker)} has a link to {away}, but listens only on {hosts[0]}: "
                 "no other machine can connect to it"
             )
             yield link.problem(text, "uri", away)

@@ -43,7 +43,8 @@ def remote_consumers_counted_as_one(link: Element) -> Iterator[Problem]:
     Why: decreaseNetworkConsumerPriority="false" gives consumers behind the bridge an equal share, but with
         conduitSubscriptions all consumers of a queue there count as one: ten remote consumers get as much as one
         local consumer.
-    Fix: set conduitSubscriptions="false" on a separate connector for queues, with topics excluded.
+    Fix: set conduitSubscriptions="false" on this networkConnector and exclude topics from it. Add a second
+        networkConnector, with conduitSubscriptions, for topics.
     Cannot see: the number of consumers.
     Source: documentation of networks of brokers; ConduitBridge
 
@@ -71,8 +72,8 @@ def topics_forwarded_twice(link: Element) -> Iterator[Problem]:
 
     Why: the bridge subscribes once for each remote consumer. It forwards every copy of a topic's message, and each
         remote consumer receives each message as often as there are consumers.
-    Fix: use a connector with conduitSubscriptions="false" for queues only, <excludedDestinations><topic
-        physicalName=">"/></excludedDestinations>, and add a second connector, with conduitSubscriptions, for topics.
+    Fix: add <excludedDestinations><topic physicalName=">"/></excludedDestinations> to this networkConnector. Add a
+        second networkConnector, without conduitSubscriptions="false", for topics.
     Source: measured on 5.11.4 and 5.18.3: two consumers, four copies; DemandForwardingBridge
 
     Fires on 5.18.3::
@@ -193,9 +194,8 @@ def _groups_of(broker: Element, users: set[str]) -> set[str]:
 def excluded_destination_also_included(document: Document) -> Iterator[Problem]:
     """excludedDestinations match destinations that staticallyIncludedDestinations lists.
 
-    Why: excludedDestinations does not restrict static includes. Before 5.14 excluded messages are forwarded. From
-        5.14 on the bridge drops an identical static include with one INFO line; with a wider static include it
-        consumes the excluded messages and neither forwards nor acknowledges them.
+    Why: before 5.14 the bridge ignores the exclusion. From 5.14 on it drops a static include that is excluded as a
+        whole, with one INFO line. If only a part is excluded, it consumes these messages and does not acknowledge them.
     Fix: list exactly the destinations to be forwarded in staticallyIncludedDestinations.
     Source: measured on 5.11.4 and 5.18.3; DemandForwardingBridgeSupport
 
@@ -234,8 +234,23 @@ def excluded_destination_also_included(document: Document) -> Iterator[Problem]:
                     f"{excluded.name} {name} is in excludedDestinations, but staticallyIncludedDestinations lists "
                     f"{other}: {what}"
                 )
-                yield excluded.problem(message, "physicalName")
+                fix = (
+                    f"remove {excluded.name} {name} from excludedDestinations, or {static.name} {other} from "
+                    "staticallyIncludedDestinations"
+                    if whole
+                    else f"replace {other} in staticallyIncludedDestinations with the destinations to be forwarded"
+                )
+                yield excluded.problem(message, "physicalName", fix=fix, why=_static_include_reason(later, whole))
                 break
+
+
+def _static_include_reason(later: bool, whole: bool) -> str:
+    """Return what a bridge does with an excluded static include, from 5.14 on (``later``) or before."""
+    if not later:
+        return "before 5.14 excludedDestinations has no effect on staticallyIncludedDestinations"
+    if whole:
+        return "the bridge removes the excluded destination from its static includes, with one INFO line"
+    return "the bridge filters these messages out only after it has consumed them, and does not acknowledge them"
 
 
 @rule("N031", "warning", each="broker", releases="5.13.0", needs="@useVirtualDestSubs")

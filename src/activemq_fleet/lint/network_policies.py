@@ -249,6 +249,8 @@ def bridge_ignores_selectors(document: Document) -> Iterator[Problem]:
                 "forwards messages that no consumer accepts",
                 "conduitSubscriptions",
                 fix='set conduitSubscriptions="false" on the link',
+                why="with conduitSubscriptions all consumers of a queue behind a bridge count as one consumer without "
+                "a selector",
             )
     if document.release.has_selector_aware_replay:
         for bridge_filter in document.elements_named(FILTER):
@@ -258,7 +260,9 @@ def bridge_ignores_selectors(document: Document) -> Iterator[Problem]:
                     "replayWhenNoConsumers ignores selectors, but consumers have selectors: a message that no local "
                     "selector accepts does not move to another broker",
                     "selectorAware",
-                    fix='set selectorAware="true" in addition to replayWhenNoConsumers',
+                    fix=f'set selectorAware="true" on <{FILTER}>, in addition to replayWhenNoConsumers',
+                    why="the message stays on this broker as long as a consumer exists, even if its selector never "
+                    "matches",
                 )
 
 
@@ -266,10 +270,9 @@ def bridge_ignores_selectors(document: Document) -> Iterator[Problem]:
 def network_audit_with_replay(document: Document) -> Iterator[Problem]:
     """A connector sets auditNetworkProducers although a policy sets replayWhenNoConsumers.
 
-    Why: the audit identifies a message by its producer and number. It discards a message that is replayed to its
-        earlier broker ("suppressing duplicate message send"): 20 of 20 persistent messages were lost. Without replay
-        the audit is useful: after a lost reply a bridge resends messages, and only the audit detects them.
-    Fix: remove auditNetworkProducers where messages are replayed, and let consumers detect duplicates.
+    Why: the audit treats a message that returns to this broker as a duplicate ("suppressing duplicate message send"):
+        20 of 20 persistent messages were lost.
+    Fix: remove auditNetworkProducers from the connector, and let consumers detect duplicates.
     Cannot see: whether the peers replay. The rule assumes that the file's policies apply to all of them.
     Source: measured on 5.18.3; AMQ-4952; ProducerBrokerExchange.canDispatch
 
@@ -305,4 +308,5 @@ def network_audit_with_replay(document: Document) -> Iterator[Problem]:
                 "auditNetworkProducers",
                 severity="warning",
                 fix='set auditNetworkProducers="true" as long as no policy has replayWhenNoConsumers',
+                why="a bridge that receives no reply sends its message again. Only this audit detects the duplicate",
             )

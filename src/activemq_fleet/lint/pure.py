@@ -22,11 +22,12 @@ def master_uris(document: Document) -> Iterator[tuple[Element, str]]:
 def slave_that_never_takes_over(document: Document) -> Iterator[Problem]:
     """A slave connects to its master through a failover: URI that retries indefinitely.
 
-    Why: the slave attaches and appears healthy. When the master fails, its transport reconnects indefinitely without
-        an error, and the slave never takes over: observed for 30 s on 5.5.1 and 5.7.0.
-    Fix: write remoteURI="nio://master:61618" (the failover then took 0.02 s), and start the slave only when that port
-        answers; or write failover:(…)?maxReconnectAttempts=1.
-    Source: MasterConnector and FailoverTransport of 5.5; measured on 5.5.1 and 5.7.0
+    Why: the slave attaches and appears healthy. When the master fails, the slave logs no error and only tries to
+        reconnect.
+    Fix: add maxReconnectAttempts=1 to the failover: URI, after its brackets. Or write remoteURI="nio://HOST:PORT", and
+        start the slave only after the master.
+    Source: MasterConnector and FailoverTransport of 5.5; measured on 5.5.1 and 5.7.0: no takeover within 30 s, and with
+        nio: one after 0.02 s
 
     Fires on 5.5.1::
 
@@ -69,7 +70,7 @@ def master_that_does_not_wait(document: Document) -> Iterator[Problem]:
 
     Why: messages that the master accepts before the slave attaches are never copied, and are lost when the master
         fails.
-    Fix: set waitForSlave="true" on the master, and waitForSlaveTimeout (ms, from 5.3.1 on).
+    Fix: set waitForSlave="true" and waitForSlaveTimeout="86400000" (a day, in milliseconds) on the master's <broker>.
     Cannot see: whether a broker is a master, in one file alone; the rule takes shutdownOnSlaveFailure as a sign.
     Source: BrokerService of 5.5; pure-master-slave page
 
@@ -100,8 +101,8 @@ def shutdown_on_slave_failure_not_set(broker: Element) -> Iterator[Problem]:
 
     Why: by default the master continues alone without notifying its clients, so that messages have one copy until an
         operator intervenes.
-    Fix: set shutdownOnSlaveFailure="true" to stop rather than run without a copy, or shutdownOnSlaveFailure="false"
-        to continue, with monitoring.
+    Fix: set shutdownOnSlaveFailure="true" on <broker> if the master is to stop. Set it to "false" if the master is to
+        continue, and monitor the slave.
     Source: BrokerService of 5.5; pure-master-slave page
 
     Fires on 5.5.1::
@@ -149,7 +150,7 @@ def links_that_never_start(broker: Element) -> Iterator[Problem]:
 
     Why: with shutdownOnMasterFailure="true" the slave never takes over: it stops, and keeps a copy of the data. Its
         networkConnectors would start only at a failover.
-    Fix: remove shutdownOnMasterFailure if the slave is to take over, or the networkConnectors if it is not.
+    Fix: remove shutdownOnMasterFailure if the slave is to take over. If it is not, remove its networkConnectors.
     Source: BrokerService.masterFailed and startAllConnectors of 5.5 and 5.7
 
     Fires on 5.5.1::
@@ -175,8 +176,8 @@ def slave_without_credentials(document: Document) -> Iterator[Problem]:
     """A slave connects to its master without a user name and password.
 
     Why: a master that requires authentication rejects the slave, which then copies nothing.
-    Fix: set userName and password on <masterConnector>; masterConnectorURI has no place for them, so replace it by
-        the element.
+    Fix: set userName and password on <masterConnector>. If the file has the attribute masterConnectorURI, replace it
+        with this element.
     Cannot see: the master's file. Both nodes must have the same plugins, so the rule checks those of the slave.
     Source: MasterConnector of 5.5; pure-master-slave page
 

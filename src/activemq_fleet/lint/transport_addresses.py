@@ -54,8 +54,8 @@ def address_that_no_listener_can_use(connector: Element) -> Iterator[Problem]:
 def address_that_no_link_can_use(link: Element) -> Iterator[Problem]:
     """The URI of a link has an address without a valid port, or with an underscore in its host name.
 
-    Why: the broker starts, and logs "Could not start network bridge" with "hostname can't be null" or "port out of
-        range" at each attempt: the link is never established. Java reads no host from a name with an underscore.
+    Why: the broker starts and logs "Could not start network bridge" at each attempt, and the bridge is never
+        established.
     Fix: write tcp://host:port with a port from 1 to 65535. Give a host whose name has an underscore an alias of
         letters, digits and hyphens, or write its IP address.
     Cannot see: addresses with a placeholder.
