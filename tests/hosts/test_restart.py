@@ -18,7 +18,7 @@ import pytest
 from tests.hosts.brokers import SHARE, process, state, wait_for_pair, wait_for_places, wait_until
 from tests.hosts.machines import Machine, Rack
 from tests.hosts.playbooks import NODES, Controller, ended
-from tests.hosts.unhealthy import Pair, hung_active, refuse
+from tests.hosts.unhealthy import Pair, hung_active, port_in_use, refuse
 from tests.situations import in_every_situation
 from tests.waiting import LateError
 
@@ -117,6 +117,12 @@ def test_a_limit_that_cuts_the_pair_is_refused(controller: Controller, pair: tup
 
 def test_a_pair_whose_active_node_is_hung_is_refused(controller: Controller, pair: tuple[Machine, Machine]) -> None:
     refuse(controller, hung_active, Pair(*pair, controller.rack.shared(SHARE)), [("restart",)])
+
+
+def test_switchover_refuses_standby_whose_port_is_in_use(controller: Controller, pair: tuple[Machine, Machine]) -> None:
+    """The failover would end on a node that cannot serve."""
+    switchover = ("switchover", "-e", "activemq_target=orders-mq01", "-e", f"activemq_to={pair[1].name}")
+    refuse(controller, port_in_use, Pair(*pair, controller.rack.shared(SHARE)), [switchover, ("restart",)])
 
 
 @in_every_situation

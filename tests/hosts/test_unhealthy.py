@@ -1,6 +1,6 @@
 """Ill pairs, seeded one after the other: ``restart`` and ``upgrade`` refuse each, and touch nothing.
 
-``STATES=all``, as in ``make test-full``, seeds all sixteen for both playbooks; the tests of each playbook seed one.
+``STATES=all``, as in ``make test-full``, seeds all seventeen for both playbooks; the tests of each playbook seed one.
 """
 
 from __future__ import annotations

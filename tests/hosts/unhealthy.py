@@ -249,6 +249,21 @@ def started_by_hand(pair: Pair) -> Iterator[Found]:
 
 
 @contextmanager
+def port_in_use(pair: Pair) -> Iterator[Found]:
+    """Another program of the standby's host listens on a port that the broker opens at a failover."""
+    host = pair.standby
+    program = "import socket, time; kept = socket.create_server(('0.0.0.0', 61616)); time.sleep(3600)"
+    host.run("systemd-run", "--unit=port-holder", "--collect", "--", "/usr/bin/python3", "-c", program)
+    try:
+        pid = host.run("systemctl", "show", "port-holder", "--property=MainPID", "--value").strip()
+        listening = ("sh", "-c", "grep -c ':F0B0 0*:0000 0A' /proc/net/tcp")
+        wait_until(lambda: host.attempt(*listening).stdout.strip() == "1", "the program listens", host)
+        yield Found((f"{host.name}: port 61616 of the standby is in use by python3, pid {pid}", "Stop this process"))
+    finally:
+        host.run("systemctl", "stop", "port-holder")
+
+
+@contextmanager
 def not_reached(pair: Pair) -> Iterator[Found]:
     host = pair.standby
     host.isolate()
@@ -276,6 +291,7 @@ STATES: dict[str, State] = {
         no_configuration,
         masked,
         started_by_hand,
+        port_in_use,
         not_reached,
     )
 }
