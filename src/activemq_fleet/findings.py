@@ -65,8 +65,9 @@ class Finding:
         """
         waived = f" (waived: {self.waived})" if self.waived else ""
         place = f"{self.file}:{self.line}" if self.line else self.file
-        subject = " ".join(filter(None, (self.rule, self.host or place)))
-        return printable(f"{subject}: {self.sentences}{waived}")
+        subject = f"{self.host} ({place})" if self.host and place else self.host or place
+        about = " ".join(filter(None, (self.rule, subject)))
+        return printable(f"{about}: {self.sentences}{waived}")
 
     def to_dict(self) -> dict[str, Any]:
         """Return the finding as a dictionary, as in JSON output and in the dataset ``findings``."""

@@ -222,8 +222,8 @@ def slave_of_a_newer_master(view: FleetView) -> Iterator[Problem]:
 def link_to_one_node_of_a_pair(view: FleetView) -> Iterator[Problem]:
     """A networkConnector that the user added names only one node of a pair.
 
-    Why: when the other node takes over, the bridge does not connect to it and stays down until the first node is
-        back.
+    Why: a bridge connects only to the addresses in its URI. After a failover, messages wait until the listed node is
+        active again.
     Fix: replace the networkConnector with an entry in activemq_links, which lists both nodes. Or, from 5.6 on, write
         masterslave:(tcp://a:61616,tcp://b:61616) with the preferred master first.
     Cannot see: the URIs of clients; agents of the fleet get both nodes. A pure slave without connectors need not be
@@ -276,7 +276,8 @@ def link_to_a_slave(view: FleetView) -> Iterator[Problem]:
 
     Why: a slave opens no port by default. Where a fragment opens a port, a promoted slave treats each broker that
         connects to it as its slave: the bridge is never established, and clients of the connecting broker hang.
-    Fix: connect only to the master: a promoted slave forwards its messages to the other masters automatically.
+    Fix: name only the master in the uri of the networkConnector. A promoted slave forwards its messages to the other
+        masters automatically.
     Cannot see: several brokers at one address, of which none listens on the port of the URI.
     Source: docs/migrate.md: measured on 5.5.1
 

@@ -20,10 +20,11 @@ _NEW_STORE_IN_LINE = "5.4.2"
 def two_releases_in_a_pair(view: FleetView) -> Iterator[Problem]:
     """The nodes of a pair run different releases of one release line.
 
-    Why: the older node must be able to read the data that the newer node writes, which is untested. The format of
-        kahaDB changes between lines, and inside a line only at 5.4.2, so the finding is an error there and a warning
-        elsewhere. Rule T004 reports two release lines in one pair.
+    Why: the older release must be able to read the data that the newer release writes, which is untested. Inside a
+        release line, the format of kahaDB changes only at 5.4.2.
     Fix: set activemq_release once for the pair. To upgrade, stop and upgrade the slave first, then fail over once.
+    Cannot see: whether the older release reads the store. The finding is an error across 5.4.2, and otherwise a
+        warning. Rule T004 reports two release lines in one pair.
     Source: MessageDatabase.VERSION of all release tags
 
     Fires on 5.18.3::

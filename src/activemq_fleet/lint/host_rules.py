@@ -51,7 +51,8 @@ def java_too_old(host: HostView) -> Iterator[Problem]:
 def metrics_exporter_cannot_start(host: HostView) -> Iterator[Problem]:
     """The metrics exporter cannot start: its port is in use, its keystore is missing, or Java is older than 8.
 
-    Why: the exporter is an agent in the broker's JVM, which stops before the broker starts.
+    Why: the exporter is a Java agent in the broker's JVM. If it cannot start, the JVM stops and the broker does not
+        start.
     Fix: set activemq_metrics_port to a free port, copy the keystore of activemq_metrics_tls to the host, or use Java
         8 or later.
     Source: JavaAgent of jmx_exporter 0.20.0; measured on 5.18.3
@@ -150,10 +151,9 @@ def port_in_use(host: HostView) -> Iterator[Problem]:
 def settings_in_two_places(host: HostView) -> Iterator[Problem]:
     """A settings file on the host overrides the deployed settings, or no script of the release reads it.
 
-    Why: bin/activemq reads only the first file that it finds, so that a manually started broker gets different settings
-        from those of the service unit.
-    Fix: move the settings file to another directory, and put its settings into activemq_heap, activemq_java_options and
-        activemq_java_home.
+    Why: bin/activemq reads only the first settings file that it finds. A manually started broker therefore has other
+        settings than one that the service unit starts.
+    Fix: remove the settings file, and set activemq_heap, activemq_java_options and activemq_java_home to its values.
     Source: bin/activemq of the release tags: the first file found is the only one
 
     Fires on 5.18.3::
@@ -173,13 +173,19 @@ def settings_in_two_places(host: HostView) -> Iterator[Problem]:
         if unread and path.endswith(f"/{unread}"):
             yield Problem(
                 f"ActiveMQ {host.broker.release.text} does not read the settings file {path}: its settings have no "
-                "effect"
+                "effect",
+                fix=_fix_of_settings_file(path),
             )
         elif not path.endswith(("/bin/env", "/bin/setenv")):
             yield Problem(
                 f"bin/activemq reads only the settings file {path}: a manually started broker does not get the "
-                "deployed settings"
+                "deployed settings",
+                fix=_fix_of_settings_file(path),
             )
+
+
+def _fix_of_settings_file(path: str) -> str:
+    return f"remove {path}, and set activemq_heap, activemq_java_options and activemq_java_home to its values"
 
 
 @rule("L001", "error", scope="host")

@@ -152,8 +152,9 @@ def console_without_login(document: Document) -> Iterator[Problem]:
         off = constraints_without_login(page)
         for constraint in off:
             yield constraint.problem(
-                "authenticate is false in this constraint of the web console: its pages require no authentication",
-                fix="set authenticate to true in this constraint",
+                "the property authenticate of this security constraint is false: the pages of the web console require no "
+                "authentication",
+                fix="set authenticate to true in this Constraint bean",
             )
         specs = _guarded_paths(page)
         if specs is None or off:
@@ -166,7 +167,7 @@ def console_without_login(document: Document) -> Iterator[Problem]:
 
 
 def _remedy_of_open_paths(page: Document) -> str:
-    fix = "protect all pages: write a ConstraintMapping with pathSpec / or /* whose constraint has authenticate true"
+    fix = "write a ConstraintMapping for all pages (pathSpec / or /*), whose constraint has authenticate true"
     if page.release.within("6.0.0 !6.1.2"):
         fix += ". Upgrade to 6.1.2 or later, whose jetty.xml does so (CVE-2024-32114)"
     return fix

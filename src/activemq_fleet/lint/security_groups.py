@@ -30,8 +30,8 @@ _GROUPS_FILE = "groups.properties"
 def group_without_account(document: Document) -> Iterator[Problem]:
     """An authorization entry gives rights to a group that no account has.
 
-    Why: clients get no rights from such a group. A group that accounts have with a different name ("admin" for
-        "admins") has no rights. "all" and "everyone" are ordinary names; "*" matches every group, from 5.9 on.
+    Why: no client gets this right. A frequent cause is a misspelt name, such as "admin" for "admins". The broker
+        treats "all" and "everyone" as ordinary names. From 5.9 on, "*" matches every group.
     Fix: write a group that accounts have, or give the group to an account. From 5.9 on, write * for every account.
     Cannot see: groups of other login modules (LDAP, a custom plugin). The rule is silent then, and for JAAS it reads
         groups.properties next to the file.
@@ -90,12 +90,12 @@ def account_without_advisory_rights(document: Document) -> Iterator[Problem]:
 
     Why: the broker sends an advisory for each client that connects, in the name of the client. If the client may not
         create the topic, the broker rejects the connection: "not authorized to create:
-        topic://ActiveMQ.Advisory.Connection". Where other accounts have the right, it is a warning: the broker accepts
-        the client once another client has created the topic, and rejects its first consumer of each destination.
+        topic://ActiveMQ.Advisory.Connection". If another client has created the topic, the broker accepts the
+        connection, and rejects the client's first consumer of each destination.
     Fix: write <authorizationEntry topic="ActiveMQ.Advisory.&gt;" read="*" write="*" admin="*"/>, before 5.9 with the
         groups of all accounts.
     Cannot see: groups of other login modules (LDAP, a custom plugin). The rule is silent then, and for JAAS it reads
-        groups.properties next to the file.
+        groups.properties next to the file. The finding is a warning where other accounts have the right.
     Source: AuthorizationBroker and AdvisoryBroker of the release tags; measured on 5.18.3
 
     Fires on 5.18.3::

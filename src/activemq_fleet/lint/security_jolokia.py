@@ -51,7 +51,7 @@ def jolokia_adds_connectors(document: Document) -> Iterator[Problem]:
     if open_doors:
         place = next(iter(open_doors.values()))
         yield place.problem(
-            f"this Jolokia policy permits every authenticated user to call {' and '.join(open_doors)}: such a user can "
+            f"the policy {_POLICY} permits every authenticated user to call {' and '.join(open_doors)}: such a user can "
             "open ports and forward messages"
         )
 
@@ -63,7 +63,8 @@ def connectors_that_jolokia_cannot_add(document: Document) -> Iterator[Problem]:
     Why: from 5.19.8 and 6.2.7 on, a procedure that adds a link to a pair through JMX or Jolokia fails. There the broker
         rejects masterslave:, multicast:, failover:, discovery:, fanout:, vm:, http: and other schemes. activemq.xml
         itself is not restricted.
-    Fix: change activemq.xml and restart, or add plain static:(tcp://…) links only; otherwise deny the operation.
+    Fix: add links in activemq.xml and restart, or add only plain static:(tcp://…) links through Jolokia. If no
+        operator does so, deny the operation in jolokia-access.xml.
     Cannot see: whether any operator uses the operation.
     Source: TransportValidationUtils of 5.19.8 and 6.2.7
 
@@ -83,7 +84,7 @@ def connectors_that_jolokia_cannot_add(document: Document) -> Iterator[Problem]:
     place = _permitting_element(policy.root, "addNetworkConnector") if policy else None
     if place is not None:
         yield place.problem(
-            f"the Jolokia policy permits addNetworkConnector, but release {document.release} rejects masterslave:, "
+            f"the policy {_POLICY} permits addNetworkConnector, but release {document.release} rejects masterslave:, "
             "multicast: and failover: URIs in this operation"
         )
 

@@ -25,10 +25,13 @@ _GUESSED = frozenset({"changeit", "changeme", "password", "passw0rd", "secret", 
 _STORES = frozenset({"keystorepassword", "truststorepassword", "keystorekeypassword", "keypassword"})
 """Names of attributes with the password of a key or trust store, in small letters."""
 _ENCRYPTED = re.compile(r"ENC\(([A-Za-z0-9+/=]{16,})\)")
-_STORE_REMEDY = "define the store's password in <sslContext> as ${…}, in a properties file of activemq_extra_files"
+_STORE_REMEDY = (
+    "remove the option. Write the password of the store as ${…} in <sslContext>, and define its value in a properties "
+    "file of activemq_extra_files"
+)
 _CODE_REMEDY = (
-    "define the value in a properties file of activemq_extra_files if activemq.xml uses it as ${…}. For other code, "
-    "name a file that contains it (many options have a form that ends in .file)"
+    "if activemq.xml uses the value as ${…}, define it in a properties file of activemq_extra_files. If other code "
+    "reads the option, use its option for a password file (the name often ends in .file)"
 )
 _AES_BLOCK = 16  # bytes; jasypt writes a salt and an initialisation vector of one block each before the text
 _OLD = re.compile(r"\b(SSLv2(?:Hello)?|SSLv3|SSL|TLSv1(?:\.[01])?)(?![\w.])")
@@ -175,7 +178,8 @@ def _remedy_of(name: str, owner: Element) -> str:
         label = "network"
     else:
         bean = owner.parent if owner.name in _NAMED_VALUES and owner.parent is not None else owner
-        label = bean.get("username") or bean.get("id") or bean.name
+        name = bean.get("username") or bean.get("id") or bean.name
+        label = re.sub(r"[^\w.-]", "", name) or bean.name  # the name may be a placeholder itself
     return (
         f"write a placeholder such as ${{{label}.password}} and define the value in a properties file that only the "
         "broker can read (mode 0640), loaded by a PropertyPlaceholderConfigurer"
@@ -198,8 +202,8 @@ def password_on_the_command_line(view: FleetView) -> Iterator[Problem]:
 
     Why: every account of the host can read the Java options in the broker's command line (ps), and monitoring often
         collects lists of processes.
-    Fix: define the key store's password in <sslContext> as ${…}, in a properties file of activemq_extra_files; for
-        other code, name a file that contains it (many options have a form that ends in .file).
+    Fix: write the key store's password as ${…} in <sslContext>, and define its value in a properties file of
+        activemq_extra_files. For other code, use its option for a password file (the name often ends in .file).
     Source: /proc/PID/cmdline: every account of the host may read it
 
     Fires on 5.18.3::
@@ -226,7 +230,7 @@ def password_on_the_command_line(view: FleetView) -> Iterator[Problem]:
                 is_of_store = named[1].lower().endswith(tuple(_STORES))
                 yield Problem(message, fix=_STORE_REMEDY if is_of_store else _CODE_REMEDY, host=broker.host)
             elif not named and _has_clear_password(option):
-                message = f"activemq_java_options contains a password in {option.partition('=')[0]}"
+                message = f"activemq_java_options contains a password in the option {option.partition('=')[0]}"
                 yield Problem(message, fix=_CODE_REMEDY, host=broker.host)
 
 
@@ -262,9 +266,9 @@ def guessed_store_password(document: Document) -> Iterator[Problem]:
 def broken_protocol(document: Document) -> Iterator[Problem]:
     """A setting enables SSLv3, TLS 1.0 or TLS 1.1 by name.
 
-    Why: these protocols are broken and withdrawn. Java disabled them in 2015 and 2021; a connector that names no
-        newer protocol accepts no connection, and one that also names newer protocols accepts old clients again on an
-        older Java.
+    Why: these protocols are insecure. Java disabled SSLv3 in 2015, and TLS 1.0 and 1.1 in 2021. A connector that
+        permits only these protocols accepts no connection. A connector that also permits newer protocols accepts
+        insecure clients on an older Java.
     Fix: remove enabledProtocols, or write TLSv1.2,TLSv1.3; write protocol="TLS" on <sslContext>.
     Source: RFC 7568 (SSLv3), RFC 8996 (TLS 1.0 and 1.1)
 
@@ -281,8 +285,12 @@ def broken_protocol(document: Document) -> Iterator[Problem]:
             for option, value in part.options.items():
                 if option.rpartition(".")[2] == "enabledProtocols" and (old := _OLD.search(value)):
                     yield connector.problem(
-                        f"the option {option} enables {old[1]}, an insecure protocol", "uri", option
+                        f"the option {option} enables {old[1]}, an insecure protocol",
+                        "uri",
+                        option,
+                        fix=f"remove {option} from the URI, or set it to TLSv1.2,TLSv1.3",
                     )
     for context in document.elements_named("sslContext"):
         if old := _OLD.fullmatch(context.known_value("protocol") or ""):
-            yield context.problem(f"the protocol of <sslContext> enables {old[1]}, an insecure protocol", "protocol")
+            text = f"the protocol of <sslContext> enables {old[1]}, an insecure protocol"
+            yield context.problem(text, "protocol", fix='write protocol="TLS" on <sslContext>')

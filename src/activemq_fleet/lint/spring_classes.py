@@ -42,9 +42,9 @@ _SIZES_OF_CLASSES: Mapping[str, frozenset[str]] = {
 def bean_class_of_another_release(bean: Element) -> Iterator[Problem]:
     """A bean's class is not in the release, or has no such property.
 
-    Why: Spring creates beans in the order of the file: a bean after <broker> fails when the broker already serves,
-        which then stops after some seconds, at every start. 5.12.0 replaced commons-dbcp by commons-dbcp2, whose
-        properties have different names, and 5.9.0 added activemq-jms-pool.
+    Why: Spring creates beans in the order of the file. If the bean is after <broker>, the broker serves clients for
+        some seconds at each start, and then stops. 5.12.0 replaced commons-dbcp by commons-dbcp2, whose properties have
+        different names. 5.9.0 added activemq-jms-pool.
     Fix: name a class of the release, and use its names of properties: maxTotal for maxActive, maxWaitMillis for
         maxWait.
     Cannot see: whether a jar with the class was added to the release.

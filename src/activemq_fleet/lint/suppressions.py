@@ -169,7 +169,7 @@ def _unused_finding(rule: str, comment: Suppression, path: str, findings: Sequen
         )
         fix = f"move the comment before the element on line {lines[0]}, or remove {rule} from the comment"
     else:
-        message = f"the comment disables {rule}, but {rule} has no finding there"
+        message = f"the comment disables {rule}, but no finding of {rule} concerns the element after the comment"
         fix = f"remove {rule} from the comment"
     return _finding(UNUSED, path, comment.line, message, fix)
 

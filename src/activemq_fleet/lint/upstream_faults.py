@@ -145,8 +145,8 @@ def bridge_that_waits_without_a_limit(link: Element) -> Iterator[Problem]:
 def start_needs_the_ldap_server(rights: Element) -> Iterator[Problem]:
     """The broker does not start while the LDAP server of its cachedLDAPAuthorizationMap does not answer.
 
-    Why: the map reads all entries when it is created. If it cannot connect, the broker does not start, which may be
-        the standby that has to take over while the LDAP server is down. Without a connection timeout the start
+    Why: the map reads all entries when it is created. If it cannot connect, the broker does not start. This also
+        stops a standby that has to take over while the LDAP server is down. Without a connection timeout, the start
         blocks.
     Fix: write several servers into connectionURL, separated by spaces, and let systemd restart the service
         (Restart=always), or use authorizationMap, which requires no LDAP server.

@@ -144,8 +144,8 @@ def removed_master_connector(document: Document) -> Iterator[Problem]:
 def dead_attribute(broker: Element) -> Iterator[Problem]:
     """An attribute of pure master/slave is valid by the schema, but the release ignores it.
 
-    Why: since 5.8.0 the broker starts and ignores the attributes of pure master/slave: a master with
-        waitForSlave="true" opens its connectors without a slave, so that the intended protection does not exist.
+    Why: since 5.8.0 the broker ignores the attributes of pure master/slave, and starts without the intended protection.
+        For example, a master with waitForSlave="true" opens its connectors without a slave.
     Fix: remove the attribute. On this release, protect messages by one store with a lock for both nodes.
     Source: BrokerService of the release tags; measured on 5.8.0, 5.18.3 and 6.3.1
 
@@ -172,7 +172,8 @@ def level_db_store(store: Element) -> Iterator[Problem]:
     """The broker uses a LevelDB store, which the release no longer has or supports.
 
     Why: LevelDB is unsupported since 5.14.2 and removed in 5.17.0, where a broker with such a store does not start.
-    Fix: move to kahaDB or a JDBC store: drain the queues, or add a new pair and drain the old one.
+    Fix: drain the queues, and then change to kahaDB or a JDBC store. Or add a new pair with such a store, and drain the
+        old pair.
     Source: AMQ-7502; the XSDs of 5.16.6 and 5.17.0; measured on 5.17.6
 
     Fires on 5.17.6::
@@ -252,26 +253,27 @@ def locker_before_its_time(document: Document) -> Iterator[Problem]:
         return  # T011 refuses the profile itself on these releases
     since = f"requires 5.7.0 or later, but the release is {document.release.text}: the broker does not start"
     for locker in document.elements_named("locker"):
-        yield locker.problem(f"<locker> {since}", fix=_fix_of_lock(locker.parent))
+        yield locker.problem(f"<locker> {since}", fix=_fix_of_lock(locker.parent, "<locker>"))
     for store in document.stores:
         for name in ("locker", "useLock"):
             if store.has(name):
-                yield store.problem(f"{name} {since}", name, fix=_fix_of_lock(store))
+                yield store.problem(f"{name} {since}", name, fix=_fix_of_lock(store, name))
     for store in document.elements_named("kahaDB", "mKahaDB"):
         if store.has("lockKeepAlivePeriod"):
-            yield store.problem(
-                f"lockKeepAlivePeriod on <{store.name}> {since}", "lockKeepAlivePeriod", fix=_fix_of_lock(store)
-            )
+            name = "lockKeepAlivePeriod"
+            yield store.problem(f"{name} on <{store.name}> {since}", name, fix=_fix_of_lock(store, name))
 
 
-def _fix_of_lock(store: Element | None) -> str:
-    """Return what sets the lock of a store before 5.7; "" where the rule's remedy applies."""
+def _fix_of_lock(store: Element | None, name: str) -> str:
+    """Return what to write before 5.7 in place of a setting of a store's lock; "" where the rule's remedy applies."""
     if store is not None and store.name == "jdbcPersistenceAdapter":
         return "write <databaseLocker> in place of <locker>, useDatabaseLock in place of useLock"
     if store is not None and store.name == "kahaDB" and store.document.release.within("5.4.0"):
+        if name == "useLock":
+            return "remove useLock, or run 5.7.0 or later"
         return (
-            "set databaseLockedWaitDelay (ms) on <kahaDB> instead. Before 5.7 kahaDB never checks its lock again: "
-            "prefer 5.12 or newer for a shared store"
+            f"remove {name}, and set databaseLockedWaitDelay (ms) on <kahaDB>. Before 5.7 kahaDB never checks its lock "
+            "again after the start, so prefer 5.12 or newer for a shared store"
         )
     return ""
 

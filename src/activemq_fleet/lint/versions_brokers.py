@@ -89,7 +89,7 @@ def imported_file_that_was_not_checked(document: Document) -> Iterator[Problem]:
 
     Why: the broker reads activemq.xml and the files that it imports as one configuration. A mistake in the imported
         file stops the broker as well.
-    Fix: put the imported file there, and check again.
+    Fix: put the imported file into the directory of this file, and check again.
     Source: Spring's <import>, which reads the resource before the broker starts
 
     Fires on 5.18.3::
@@ -112,7 +112,9 @@ def imported_file_that_was_not_checked(document: Document) -> Iterator[Problem]:
         text = f"the imported file {names} was not found in the directory of this file: its content was not checked"
         if len(missing) > 1:
             text = f"the imported files {names} were not found in the directory of this file: they were not checked"
-        yield missing[0][0].problem(text, "resource")
+        is_remote = any("://" in name for _, name in missing)
+        fix = "import a copy that is in the directory of this file, and check again" if is_remote else ""
+        yield missing[0][0].problem(text, "resource", fix=fix)
 
 
 def _defines_broker(document: Document) -> bool:

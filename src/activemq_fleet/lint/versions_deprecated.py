@@ -20,7 +20,7 @@ _NEW_NAMES = {
 def deprecated_attribute(document: Document) -> Iterator[Problem]:
     """An attribute has a deprecated name, and the release has a new name with the same effect.
 
-    Why: a later release may remove the deprecated name, and does not start with the file then. For batchStatments the
+    Why: a later release may remove the deprecated name, and does not start with this file then. For batchStatments the
         broker logs a warning at each start.
     Fix: write useLock for useDatabaseLock, from 5.10 on batchStatements for batchStatments, and from 5.11 on
         inactiveTimeoutBeforeGC for inactiveTimoutBeforeGC. check --fix does so.

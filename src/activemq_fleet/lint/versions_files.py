@@ -21,8 +21,8 @@ _NEW_LOGGING = frozenset({"log4j2.properties", "log4j2.xml", "log4j2.yaml", "log
 def validation_switched_off(document: Document) -> Iterator[Problem]:
     """A start URI disables the XML validation (validate=false).
 
-    Why: with validate=false, the broker does not check activemq.xml against its schema. A misspelled element or
-        attribute has its effect only when it is needed, for a slave at the failover.
+    Why: with validate=false, the broker starts although an element or attribute is misspelt. The mistake has an effect
+        only when the setting is needed, such as at a failover.
     Fix: remove ?validate=false from the xbean: URI, and correct the errors that the broker then reports.
     Cannot see: the command line itself; the rule checks the start files in the same directory (env, setenv,
         wrapper.conf, a service unit) and the URIs of this file.

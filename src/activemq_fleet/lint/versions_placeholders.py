@@ -170,9 +170,10 @@ def placeholder_that_nothing_sets(document: Document) -> Iterator[Problem]:
         node, attribute, placeholder = unset[0]
         listed = ", ".join([placeholder, *map(_placeholder_with_line, unset[1:_MOST_NAMED])])
         more = f" and {len(unset) - _MOST_NAMED} more" if len(unset) > _MOST_NAMED else ""
-        text = f"nothing replaces the placeholder {listed}{more}: {_NO_CONFIGURER}"
+        noun = "placeholder" if len(unset) == 1 else "placeholders"
+        text = f"nothing replaces the {noun} {listed}{more}: {_NO_CONFIGURER}"
         if configured:
-            text = f"no properties file next to this file sets the placeholder {listed}{more}"
+            text = f"no properties file next to this file sets the {noun} {listed}{more}"
         fix = (
             "add a PropertyPlaceholderConfigurer, and define the name in its properties file, or write the value itself"
         )

@@ -244,7 +244,8 @@ def size_that_overflows(document: Document) -> Iterator[Problem]:
 
     Why: the broker multiplies number and unit in 32 or 64 bits and ignores an overflow. It starts without a message.
         journalMaxFileLength="4gb" becomes 0, and "2gb" becomes a negative number: the store begins a new data file for
-        each write. A limit that becomes negative has no effect. "5gb" becomes 1gb, which works: this is a warning.
+        each write. A limit that becomes negative has no effect. "5gb" becomes 1gb, which works, so that the finding is
+        a warning.
     Fix: write a size of at most 2147483647 bytes (2047mb) for journalMaxFileLength. The finding names the largest size
         of other attributes.
     Source: XBeanByteConverterUtil, MemoryIntPropertyEditor of the release tags; measured on 5.5.1, 5.18.3 and 6.3.1
@@ -272,7 +273,8 @@ def size_that_overflows(document: Document) -> Iterator[Problem]:
         result = kind.product_of(int(match[1]), match[2])
         if result == int(match[1]) << (10 * "bkmg".index(match[2].lower() or "b")):
             continue
-        message = f'the broker reads {attribute}="{_shown(node, attribute)}" of <{node.name}> as {result} bytes'
+        size = f'{attribute}="{_shown(node, attribute)}" of <{node.name}>'
+        message = f"{size} is too large: the number overflows, and the broker uses {result} bytes"
         fix = f"write a size of at most {kind.largest_result} bytes"
         yield node.problem(message, attribute, severity="warning" if result > 0 else None, fix=fix)
 

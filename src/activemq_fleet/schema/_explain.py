@@ -88,7 +88,8 @@ class Explainer:
             element, attribute = reason.element, reason.attribute
             place = positions.of_attribute(element, attribute) if attribute else positions.of_element(element)
             edits = reason.edits(positions)
-            problems.add(SchemaProblem(*place, path_of(element), reason.message, reason.fix, edits))
+            fix = reason.fix or (f"write {reason.name}" if reason.name else "")
+            problems.add(SchemaProblem(*place, path_of(element), reason.message, fix, edits))
         return tuple(sorted(problems))
 
     def _explained(self, root: etree._Element) -> Iterator[_Explanation]:
