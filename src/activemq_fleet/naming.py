@@ -245,7 +245,7 @@ class Naming:
         if not is_parsed:
             verb = "is" if len(missing) == 1 else "are"
             reason = f"the host name does not match {PATTERN_VARIABLE}, and {wanted} {verb} not set"
-            return reason, f"set {wanted} of the host, too"
+            return reason, f"set {wanted} of the host"
         reason = f"neither the host name nor a variable defines its {' and '.join(missing)}"
         if "node" in lacking and not self.parity and "node" not in self.stated:
             parity = f"{PARITY_VARIABLE} if odd and even numbers are the nodes"

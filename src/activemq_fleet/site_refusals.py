@@ -34,7 +34,7 @@ def refusals_of(fleet: Fleet) -> Iterator[Finding]:
         for message, fix in _agent_refusals(agent):
             hosts_by_refusal.setdefault((agent.group, message, fix), []).append(agent.host)
     for (_, message, fix), hosts in hosts_by_refusal.items():
-        text = f"the `site` playbook will fail{_other_hosts_text(hosts)}: {message}"
+        text = f"{message}, so that the `site` playbook will fail{_other_hosts_text(hosts)}"
         yield Finding(rule=RULE, severity="warning", host=hosts[0], message=text, fix=fix, hosts=tuple(hosts))
 
 
@@ -52,10 +52,10 @@ def missing_files_of(fleet: Fleet) -> Iterator[Finding]:
             rule=MISSING,
             severity="warning",
             host=hosts[0],
-            message=f"activemq_archive names the file {archive}, which does not exist on this machine"
+            message=f"activemq_archive names the file {archive}, which does not exist on the machine of this check"
             f"{_other_hosts_text(hosts)}",
-            fix=f"copy the release archive {archive} to this machine, or ignore this finding if the `site` playbook "
-            "runs on another machine",
+            fix=f"copy the release archive to {archive} on this machine. If the `site` playbook runs on another "
+            "machine, waive this finding",
             hosts=tuple(hosts),
         )
 
@@ -84,8 +84,8 @@ def _broker_refusals(broker: Broker) -> Iterator[tuple[str, str]]:
         yield (
             f"activemq_install is archive, but {' and '.join(missing)} {'is' if len(missing) == 1 else 'are'} not set",
             "set activemq_archive to the release's apache-activemq-VERSION-bin.tar.gz (a path on the controller or a "
-            "URL) and activemq_archive_sha512 to the checksum that Apache publishes next to it; or set "
-            "activemq_install: none if the release is already installed",
+            "URL), and activemq_archive_sha512 to the checksum that Apache publishes next to it. If the release is "
+            "already installed, set activemq_install: none",
         )
     elif settings.install == "archive" and archive and (other := _other_release(archive, broker)):
         yield (
@@ -110,7 +110,7 @@ def _broker_refusals(broker: Broker) -> Iterator[tuple[str, str]]:
         if account.password is None and not broker.networked and account.variable == "activemq_network_password":
             yield (
                 "activemq_network_username is set, but activemq_network_password is not set",
-                "set both variables and encrypt the password with ansible-vault, or set neither",
+                "set activemq_network_password and encrypt it with ansible-vault, or remove activemq_network_username",
             )
 
 

@@ -65,7 +65,13 @@ def with_findings(found: Fleet) -> Fleet:
     """Up to three findings at a broker, of each severity."""
     kinds: tuple[tuple[str, Severity], ...] = (("T001", "error"), ("S012", "warning"), ("N003", "info"))
     more = [
-        Finding(rule=rule, severity=severity, host=broker.host, message=f"told by {rule}", fix="mend it")
+        Finding(
+            rule=rule,
+            severity=severity,
+            host=broker.host,
+            message=f"rule {rule} is violated in activemq_links",
+            fix="correct activemq_links",
+        )
         for position, broker in enumerate(found.brokers)
         for rule, severity in kinds[: position % 4]
     ]

@@ -148,7 +148,7 @@ def mark_findings(rule: str, *marks: str) -> Callable[[Fleet, Mapping[str, XmlDo
 
     def found(fleet: Fleet, documents: Mapping[str, XmlDocument]) -> Iterable[Finding]:
         return [
-            error_finding(rule, host, "has the mark", "remove it")
+            error_finding(rule, host, "<broker> has an unknown plugin", "remove the plugin")
             for host, source in documents.items()
             if all(mark.encode() in source.content for mark in marks)
         ]
@@ -174,7 +174,10 @@ def test_an_error_that_the_original_has_is_waived(tmp_path: Path) -> None:
 
     assert 'class="a.B"' in xml
     assert waived == {"X001"}
-    assert any("the original file has the error X001: has the mark. adopt waived it" in note for note in notes)
+    assert any(
+        "the original file has the error X001: <broker> has an unknown plugin. adopt waived it" in note
+        for note in notes
+    )
 
 
 @pytest.mark.parametrize("rule", ["V002", "V003", "V050"])
@@ -184,7 +187,7 @@ def test_error_with_which_no_broker_starts_is_not_waived(rule: str, tmp_path: Pa
     assert not waived
     [note] = [note for note in notes if rule in note]
     assert f"a broker of release 5.18.3 does not start with this file, because it has the error {rule}" in note
-    assert f"{rule}: has the mark. The file or --release is wrong" in note
+    assert f"{rule}: <broker> has an unknown plugin. The file or --release is wrong" in note
 
 
 def test_waiver_applies_only_to_hosts_that_have_the_error(tmp_path: Path) -> None:
@@ -213,7 +216,9 @@ def test_an_attribute_that_would_cause_an_error_is_left_out(tmp_path: Path) -> N
 
 
 def test_an_error_without_a_cause_to_leave_out_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match=f"{HOST}: adopt wrote nothing, .* the error X001, .*: has the mark."):
+    with pytest.raises(
+        InputError, match=f"{HOST}: adopt wrote nothing, .* the error X001, .*: <broker> has an unknown plugin."
+    ):
         adopted_with(tmp_path, PLUGINS, mark_findings("X001", 'id="broker"'))
 
 

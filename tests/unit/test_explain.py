@@ -336,14 +336,20 @@ class TestFilesAndFindings:
 
     def test_finding_of_both_nodes_is_listed_once_with_both_names(self) -> None:
         built = shop()
-        first = Finding(rule="S022", severity="info", host="orders-mq01-a.example.com", message="old", fix="upgrade")
+        first = Finding(
+            rule="S022",
+            severity="info",
+            host="orders-mq01-a.example.com",
+            message="5.5.1 is unsupported",
+            fix="upgrade",
+        )
         second = replace(first, host="orders-mq01-b.example.com", file="conf/activemq.xml", line=3)
         both = [replace(first, message="same"), replace(first, message="same", host=second.host, line=4)]
         story = explanation_of(replace(built, findings=(first, second, *both)), "orders-mq01-a")
         assert [each.text for each in entries(story, "findings", "info S022")] == [
-            "old",
+            "5.5.1 is unsupported",
             "orders-mq01-a.example.com and orders-mq01-b.example.com: same",
-            "orders-mq01-b.example.com: conf/activemq.xml:3: old",
+            "orders-mq01-b.example.com: conf/activemq.xml:3: 5.5.1 is unsupported",
         ]
 
     def test_a_waived_finding_and_an_unused_waiver_are_told(self) -> None:

@@ -305,14 +305,14 @@ FINDINGS: dict[str, tuple[dict[str, str], str, str, str, str]] = {
         "T001 error",
         "hosts.yml:8",
         "activemq_node is not set",
-        "set activemq_node of the host, too",
+        "set activemq_node of the host",
     ),
     "node without its pair": (
         edited_inventory("kiel2:\n          activemq_pair: kiel\n", "kiel2:\n"),
         "T001 error",
         "hosts.yml:8",
         "activemq_pair is not set",
-        "set activemq_pair of the host, too",
+        "set activemq_pair of the host",
     ),
     "node of another group": (
         edited_inventory("activemq_node: b\n", "activemq_node: b\n          activemq_group: billing\n"),

@@ -278,8 +278,8 @@ def test_a_ttl_one_hop_short_is_named_with_its_link() -> None:
     found = singles("o-mq1", "o-mq2", "o-mq3", topology="chain", network_ttl=1)
 
     assert found.reaches("o-mq1", "o-mq3").why == (
-        "the subscription of a consumer on o-mq3-a ends at o-mq2-a: link o-mq1-a-to-o-mq2-a, bridge 2 from o-mq3-a, "
-        "has the consumerTTL (networkTTL) 1"
+        "the subscription of a consumer on o-mq3-a ends at o-mq2-a: link o-mq1-a-to-o-mq2-a has the consumerTTL "
+        "(networkTTL) 1, but the route requires 2"
     )
 
 

@@ -299,7 +299,7 @@ def test_t012_two_links_with_one_name() -> None:
 
 @pytest.mark.parametrize(
     ("name", "taken_by"),
-    [("openwire", "the same name as a connector"), ("broker", "the same name as the broker itself")],
+    [("openwire", "the same name as a connector"), ("broker", "the same name as the <broker> element")],
 )
 def test_t012_a_link_with_the_name_of_another_bean(name: str, taken_by: str) -> None:
     found = fleet("o-mq1", "o-mq2", topology="none", links=[{"from": "o-mq1", "to": "o-mq2", "name": name}])
@@ -348,7 +348,7 @@ def test_t001_a_broker_of_which_a_part_is_nowhere_stated() -> None:
     assert text.startswith(
         "hal1: the host name does not match activemq_naming_pattern, and activemq_group and activemq_pair are not set"
     )
-    assert text.endswith("set activemq_group and activemq_pair of the host, too")
+    assert text.endswith("set activemq_group and activemq_pair of the host")
 
 
 def test_t003_a_pair_that_is_called_like_a_host() -> None:

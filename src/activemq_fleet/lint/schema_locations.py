@@ -107,7 +107,11 @@ def _missing(document: Document, node: Element, namespace: str, hint: tuple[Elem
         text = f"xsi:schemaLocation has no address for the namespace {namespace} of <{node.name}>"
         is_for_amazon = node.name == "broker" and node.parent is None
         text += ": only Amazon MQ starts with such a file" if is_for_amazon else ": the broker does not start"
-        yield node.problem(text, fix=fix)
+        why = (
+            "the broker validates activemq.xml when it starts, and loads the schema of each namespace from the first "
+            "address that xsi:schemaLocation has for it"
+        )
+        yield node.problem(text, fix=fix, why=why)
         return
     place, address = hint
     if "${" in address or address.startswith(_CAMEL):

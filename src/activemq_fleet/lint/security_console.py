@@ -152,7 +152,7 @@ def console_without_login(document: Document) -> Iterator[Problem]:
         off = constraints_without_login(page)
         for constraint in off:
             yield constraint.problem(
-                "the property authenticate of this security constraint is false: the pages of the web console require no "
+                "authenticate of this security constraint is false: the pages of the web console require no "
                 "authentication",
                 fix="set authenticate to true in this Constraint bean",
             )

@@ -146,7 +146,11 @@ def account_without_advisory_rights(document: Document) -> Iterator[Problem]:
                 )
             else:
                 text = "no group has the admin right on the ActiveMQ.Advisory topics: the broker rejects each client"
-            yield place.problem(text, "admin", fix=_remedy_of_advisories(document))
+            why = (
+                "the broker sends an advisory for each client that connects, in the name of the client. The broker "
+                'rejects the connection: "not authorized to create: topic://ActiveMQ.Advisory.Connection"'
+            )
+            yield place.problem(text, "admin", fix=_remedy_of_advisories(document), why=why)
         elif rejected:
             names = shorten_list(rejected)
             text = (

@@ -51,7 +51,7 @@ def jolokia_adds_connectors(document: Document) -> Iterator[Problem]:
     if open_doors:
         place = next(iter(open_doors.values()))
         yield place.problem(
-            f"the policy {_POLICY} permits every authenticated user to call {' and '.join(open_doors)}: such a user can "
+            f"{_POLICY} permits every authenticated user to call {' and '.join(open_doors)}: such a user can "
             "open ports and forward messages"
         )
 
@@ -84,7 +84,7 @@ def connectors_that_jolokia_cannot_add(document: Document) -> Iterator[Problem]:
     place = _permitting_element(policy.root, "addNetworkConnector") if policy else None
     if place is not None:
         yield place.problem(
-            f"the policy {_POLICY} permits addNetworkConnector, but release {document.release} rejects masterslave:, "
+            f"{_POLICY} permits addNetworkConnector, but release {document.release} rejects masterslave:, "
             "multicast: and failover: URIs in this operation"
         )
 

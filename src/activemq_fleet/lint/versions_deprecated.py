@@ -49,4 +49,7 @@ def deprecated_attribute(document: Document) -> Iterator[Problem]:
             if node.namespace == CORE and not node.has(new_name):
                 message = f"{name} of <{node.name}> is deprecated: its new name is {new_name}"
                 edits = node.with_attribute_renamed(name, new_name)
-                yield node.problem(message, name, fix=f"write {new_name}", edits=edits)
+                why = "a later release may remove the deprecated name, and does not start with this file then"
+                if name == "batchStatments":
+                    why += ". This release logs a warning at each start"
+                yield node.problem(message, name, fix=f"write {new_name}", why=why, edits=edits)

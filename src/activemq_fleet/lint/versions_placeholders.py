@@ -13,6 +13,10 @@ from activemq_fleet.schema import BEANS, CORE
 
 PLACEHOLDER_OF_SPRING = re.compile(r"\$\{([A-Za-z_][\w.-]*)(:[^${}]*)?\}")
 _NO_CONFIGURER = "the file has no PropertyPlaceholderConfigurer"
+_USED_AS_TEXT = (
+    "without a PropertyPlaceholderConfigurer, the broker uses the text itself, with dollar and braces, as a name, "
+    "directory or address"
+)
 _MOST_NAMED = 10
 _KEYS = re.compile(r"^[ \t]*([\w.-]+)[ \t]*[=:]", re.MULTILINE)
 _OPTION = re.compile(r"-D([\w.-]+)")
@@ -179,7 +183,13 @@ def placeholder_that_nothing_sets(document: Document) -> Iterator[Problem]:
         )
         if configured:
             fix = "define the name in the properties file of the configurer, or write a default as ${name:default}"
-        yield node.problem(text, attribute, placeholder, fix=fix, severity="info" if configured else None)
+        why = _USED_AS_TEXT
+        if configured:
+            why = (
+                'the broker does not start ("Could not resolve placeholder") unless -Dname=, the environment or another '
+                "properties file defines the name"
+            )
+        yield node.problem(text, attribute, placeholder, fix=fix, why=why, severity="info" if configured else None)
 
 
 def _placeholder_with_line(unset: tuple[Element, str, str]) -> str:

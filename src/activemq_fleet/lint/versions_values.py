@@ -45,6 +45,7 @@ class _NumberType:
 # MemoryIntPropertyEditor at an int, MemoryPropertyEditor at a long, and MemoryPropertyEditor at an int.
 _INT, _LONG, _LONG_TO_INT = _NumberType(32, 32), _NumberType(64, 64), _NumberType(64, 32)
 # XBeanByteConverterUtil; the digits are parsed before they are multiplied.
+_OVERFLOW = "the broker multiplies number and unit, ignores the overflow, and starts without a message"
 _SIZE = re.compile(r"[ \t]*([0-9]+)[ \t]*([kmg]?)b?[ \t]*", re.IGNORECASE)
 _USAGE = {"limit": _LONG, "total": _LONG, "percentUsageMinDelta": _LONG_TO_INT}
 # Attributes with a MemoryPropertyEditor or MemoryIntPropertyEditor, and the numbers of each.
@@ -274,9 +275,14 @@ def size_that_overflows(document: Document) -> Iterator[Problem]:
         if result == int(match[1]) << (10 * "bkmg".index(match[2].lower() or "b")):
             continue
         size = f'{attribute}="{_shown(node, attribute)}" of <{node.name}>'
-        message = f"{size} is too large: the number overflows, and the broker uses {result} bytes"
+        message = f"{size} is too large for the broker, which reads it as {result} bytes"
         fix = f"write a size of at most {kind.largest_result} bytes"
-        yield node.problem(message, attribute, severity="warning" if result > 0 else None, fix=fix)
+        why = f"{_OVERFLOW}. A limit that becomes negative has no effect"
+        if attribute == "journalMaxFileLength":
+            why = f"{_OVERFLOW}. With this length, the store begins a new data file for each write"
+        if result > 0:
+            why = f"{_OVERFLOW}. The smaller value works, but it is not the configured one"
+        yield node.problem(message, attribute, severity="warning" if result > 0 else None, fix=fix, why=why)
 
 
 @rule("V051", "error", refuses=True)

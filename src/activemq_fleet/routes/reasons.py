@@ -83,13 +83,13 @@ def no_arrival_sentence(
             if not edge.consumer_ttl:
                 return f"{reason}: link {bridge.connector.name} does not forward subscriptions"
             return (
-                f"{reason}: link {bridge.connector.name}, bridge {length - hop + 1} from {names[target]}, has the "
-                f"consumerTTL (networkTTL) {edge.consumer_ttl}"
+                f"{reason}: link {bridge.connector.name} has the consumerTTL (networkTTL) {edge.consumer_ttl}, but the "
+                f"route requires {length - hop + 1}"
             )
     for hop, number in enumerate(way, 1):
         if edges[number].message_ttl < hop:
             return (
-                f"messages stop at {names[edges[number].source]}: link {state.bridges[number].connector.name}, bridge "
-                f"{hop} of their route, has the messageTTL (networkTTL) {edges[number].message_ttl}"
+                f"messages stop at {names[edges[number].source]}: link {state.bridges[number].connector.name} has the "
+                f"messageTTL (networkTTL) {edges[number].message_ttl}, but the route requires {hop}"
             )
     return f"each route from {names[source]} to {names[target]} is longer than the TTL of its bridges"

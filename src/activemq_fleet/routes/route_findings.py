@@ -23,7 +23,8 @@ RULES = {
     "brokers are active. The rule does not check groups with activemq_topology: none.",
     "R002": "The failure of one broker interrupts the route between other brokers. Messages wait until the broker is "
     "active again. A pair with a shared store causes no interruption: its other node takes over the bridges.",
-    "R003": "A bridge carries no messages: no subscription of the other broker reaches it, or no message can pass it.",
+    "R003": "Messages for consumers on the other broker never use this link. They wait unless another link "
+    "leads there.",
     "R004": "A broker can choose between several bridges, and one of them leads to a broker that cannot forward the "
     "messages within the TTL and without passing a broker twice. These messages stay on that broker.",
 }
@@ -76,13 +77,15 @@ def _unreached_findings(routes: Routes, state: NetworkState) -> Iterator[Finding
         ]
         if missed:
             source, target = (state.names[number] for number in min(missed))
+            fix = f"add a link from {source} to {target} to activemq_links"
+            if state.shape.shortest_route(*min(missed), within_limits=False):
+                fix = "remove activemq_network_ttl and the ttl of links: the default is sufficient for each route"
             yield _finding(
                 "R001",
                 routes.network.units[source].preferred_broker.host,
                 f"in group {group}, {len(missed)} of {len(units) * (len(units) - 1)} routes between brokers carry no "
                 f"messages, such as {source} to {target}: {routes.reaches(source, target).why}",
-                "remove activemq_network_ttl and the ttl of links: their default is sufficient for the longest route. "
-                "You can also add a link. If the group must not exchange messages, set activemq_topology: none",
+                f"{fix}. If the group must not exchange messages, set activemq_topology: none",
             )
 
 
@@ -148,7 +151,7 @@ def _links_within_pairs_findings(routes: Routes) -> Iterator[Finding]:
             "R003",
             host,
             f"no messages can be sent over the link {named}{reason}",
-            "leave activemq_pair_links at none, or remove the link"
+            "remove the link from activemq_links. If activemq_pair_links created it, set activemq_pair_links: none"
             if within
             else "remove the link, or raise its TTL: with consumerTTL 0 it forwards no subscriptions, with messageTTL "
             "0 no messages",

@@ -351,7 +351,7 @@ def port_findings(brokers: Sequence[Broker]) -> Iterator[Finding]:
 
 def _port_finding(broker: Broker, host: str, name: str, other: str, port: int) -> Finding:
     if host == broker.host:
-        whose = f"{other} of the same broker"
+        whose = f"{other}, two listeners of this broker,"
         fix = f"set another port for one of the two: {_port_variable(name)}, or {_port_variable(other)}"
     else:
         whose = f"{other} of {host}"
@@ -452,8 +452,10 @@ def _credential_findings(broker: Broker) -> Iterator[Finding]:
             "T008",
             broker.host,
             f"the broker has links, but {' and '.join(missing)} {'is' if len(missing) == 1 else 'are'} not set",
-            "set both variables, and encrypt the password with ansible-vault",
-            why="the other broker rejects a link without credentials every few seconds, or accepts any client",
+            f"set {' and '.join(missing)} for all brokers of the network, such as in group_vars, and encrypt the "
+            "password with ansible-vault",
+            why="a broker that requires authentication rejects a link without a user name and password, and the link "
+            "tries again every few seconds",
         )
 
 
@@ -466,9 +468,9 @@ def duplicate_name_findings(broker: Broker) -> Iterator[Finding]:
     names = [*(connector.name for connector in broker.connectors), *(link.name for link in broker.links)]
     if len({"broker", "store", *names}) == 2 + len(names):
         return
-    owners = {"broker": ("the broker itself", "")}
+    owners = {"broker": ("the <broker> element", "")}
     if broker.profile.has_database_lease:
-        owners["store"] = ("the data source", "")
+        owners["store"] = ("the bean of the database", "")
     named = [("connector", connector.name, "") for connector in broker.connectors]
     for kind, name, target in (*named, *(("link", link.name, link.target) for link in broker.links)):
         if name in owners:
@@ -488,8 +490,8 @@ def _duplicate_name_finding(host: str, named: str, target: str, owner: str, targ
     return error_finding(
         "T012",
         host,
-        f"the {named} has the same name as {owner}",
-        "set another name for one of the two in activemq_links or activemq_connectors",
+        f"the {named} has the same name as {owner}, so that the broker does not start",
+        f"set another name for the {named} in {'activemq_links' if target else 'activemq_connectors'}",
     )
 
 

@@ -70,7 +70,8 @@ def test_what_site_refuses_is_a_warning_once_for_a_group(
     assert run("-i", lay(tmp_path, **variables), "--select", "T030", "--format", "json") == 0
     (finding,) = json.loads(capsys.readouterr().out)["findings"]
     assert (finding["severity"], finding["host"]) == ("warning", "orders-mq01-a.example.com")
-    assert finding["message"].startswith("the `site` playbook will fail (also for orders-mq01-b.example.com): ")
+    ending = ", so that the `site` playbook will fail (also for orders-mq01-b.example.com)"
+    assert finding["message"].endswith(ending)
     assert said in finding["message"]
 
 
@@ -130,7 +131,7 @@ def test_an_archive_that_is_not_on_this_machine_is_a_warning(
     assert run("-i", inventory, "--select", "T031", "--format", "json") == 0
     (finding,) = json.loads(capsys.readouterr().out)["findings"]
     message = (
-        f"activemq_archive names the file {archive}, which does not exist on this machine "
+        f"activemq_archive names the file {archive}, which does not exist on the machine of this check "
         "(also for orders-mq01-b.example.com)"
     )
     assert finding["message"] == message

@@ -18,7 +18,14 @@ from activemq_fleet.findings import Finding
 
 def finding(**changes: Any) -> Finding:
     return Finding(
-        **{"rule": "T006", "severity": "error", "host": "b", "message": "says 100%, twice", "fix": "do it"} | changes
+        **{
+            "rule": "T006",
+            "severity": "error",
+            "host": "b",
+            "message": "storeUsage is 100%, not 80%",
+            "fix": "lower storeUsage",
+        }
+        | changes
     )
 
 
@@ -26,11 +33,11 @@ REPORT = Report(
     hosts=("a", "b", "c"),
     findings=(
         finding(),
-        finding(rule="V002", host="a", file="conf/activemq.xml", line=3, column=7, why="it would not start"),
+        finding(rule="V002", host="a", file="conf/activemq.xml", line=3, column=7, why="the broker does not start"),
         finding(rule="N001", severity="warning", host="a"),
-        finding(rule="S002", severity="error", host="c", waived="old, and fenced off"),
+        finding(rule="S002", severity="error", host="c", waived="isolated, and replaced in May"),
     ),
-    waivers=({"rule": "S002", "reason": "old, and fenced off", "hosts": ["*"], "until": None},),
+    waivers=({"rule": "S002", "reason": "isolated, and replaced in May", "hosts": ["*"], "until": None},),
     warnings=("look out",),
 )
 NOTHING = Report(hosts=("a",), findings=())
@@ -43,21 +50,21 @@ def written(form: str, report: Report = REPORT) -> str:
 def test_text_has_errors_first_and_each_severity_grouped_by_host() -> None:
     assert click.unstyle(written("text")) == (
         "a\n"
-        "  error V002 conf/activemq.xml:3:7: says 100%, twice\n"
-        "      why: it would not start\n"
-        "      fix: do it\n"
+        "  error V002 conf/activemq.xml:3:7: storeUsage is 100%, not 80%\n"
+        "      why: the broker does not start\n"
+        "      fix: lower storeUsage\n"
         "\n"
         "b\n"
-        "  error T006 says 100%, twice\n"
-        "      fix: do it\n"
+        "  error T006 storeUsage is 100%, not 80%\n"
+        "      fix: lower storeUsage\n"
         "\n"
         "a\n"
-        "  warning N001 says 100%, twice\n"
-        "      fix: do it\n"
+        "  warning N001 storeUsage is 100%, not 80%\n"
+        "      fix: lower storeUsage\n"
         "\n"
         "c\n"
-        "  waived S002 says 100%, twice\n"
-        "      waived: old, and fenced off\n"
+        "  waived S002 storeUsage is 100%, not 80%\n"
+        "      waived: isolated, and replaced in May\n"
         "\n"
         "3 hosts: 2 errors, 1 warning, 0 info, 1 waived"
     )
@@ -74,15 +81,15 @@ def test_what_sixty_pairs_have_alike_is_one_paragraph() -> None:
     report = Report(tuple(names), (*alike, *placed, own))
     assert click.unstyle(written("text", report)) == (
         "orders-mq03-a\n"
-        "  error T006 says 100%, twice\n"
-        "      fix: do it\n"
+        "  error T006 storeUsage is 100%, not 80%\n"
+        "      fix: lower storeUsage\n"
         "\n"
         "120 hosts: orders-mq01-a, orders-mq01-b, orders-mq02-a and 117 more\n"
-        "  warning N001 conf/activemq.xml:3:13: says 100%, twice\n"
-        "      fix: do it\n"
-        "  warning S002 says 100%, twice\n"
+        "  warning N001 conf/activemq.xml:3:13: storeUsage is 100%, not 80%\n"
+        "      fix: lower storeUsage\n"
+        "  warning S002 storeUsage is 100%, not 80%\n"
         "      why: public\n"
-        "      fix: do it\n"
+        "      fix: lower storeUsage\n"
         "\n"
         "120 hosts: 1 error, 2 warnings, 0 info"
     )
@@ -110,7 +117,7 @@ def test_text_about_a_file_has_errors_first_below_one_heading() -> None:
 
 def test_a_place_that_differs_by_the_names_on_its_line_is_the_file() -> None:
     two = [finding(host=name, file="conf/activemq.xml", line=3, column=n) for n, name in enumerate(("a", "b"), 1)]
-    assert "error T006 conf/activemq.xml: says" in click.unstyle(written("text", Report(("a", "b"), tuple(two))))
+    assert "error T006 conf/activemq.xml: storeUsage" in click.unstyle(written("text", Report(("a", "b"), tuple(two))))
 
 
 def test_json_holds_findings_and_waivers_as_fleet_json_does() -> None:
@@ -134,14 +141,15 @@ def test_sarif_has_a_place_for_what_stands_in_a_file_and_suppresses_what_is_waiv
     assert "physicalLocation" not in topology["locations"][0]
     assert topology["locations"][0]["logicalLocations"][0]["name"] == "b"
     assert warning["level"] == "warning"
-    assert waived["suppressions"] == [{"kind": "external", "justification": "old, and fenced off"}]
+    assert waived["suppressions"] == [{"kind": "external", "justification": "isolated, and replaced in May"}]
 
 
 def test_workflow_commands_escape_what_ends_them_and_leave_out_what_is_waived() -> None:
     assert written("github").splitlines() == [
-        "::error title=T006 b::says 100%25, twice. Fix: do it",
-        "::error file=hosts/a/conf/activemq.xml,line=3,col=7,title=V002 a::says 100%25, twice. Fix: do it",
-        "::warning title=N001 a::says 100%25, twice. Fix: do it",
+        "::error title=T006 b::storeUsage is 100%25, not 80%25. Fix: lower storeUsage",
+        "::error file=hosts/a/conf/activemq.xml,line=3,col=7,title=V002 a::"
+        "storeUsage is 100%25, not 80%25. Fix: lower storeUsage",
+        "::warning title=N001 a::storeUsage is 100%25, not 80%25. Fix: lower storeUsage",
     ]
 
 
@@ -175,8 +183,8 @@ def test_no_findings_are_a_report_too(form: str) -> None:
 
 
 def test_a_question_is_not_followed_by_a_full_stop() -> None:
-    assert message_with_fix(finding(message="did you mean limit?")) == "did you mean limit? Fix: do it"
-    assert message_with_fix(finding(message="it is wrong")) == "it is wrong. Fix: do it"
+    assert message_with_fix(finding(message="did you mean limit?")) == "did you mean limit? Fix: lower storeUsage"
+    assert message_with_fix(finding(message="it is wrong")) == "it is wrong. Fix: lower storeUsage"
 
 
 def test_codeclimate_has_a_place_and_a_fingerprint_for_every_finding_that_counts() -> None:

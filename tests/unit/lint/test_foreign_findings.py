@@ -231,7 +231,7 @@ def test_misspelt_frame_limit_is_reported_once() -> None:
 
 def test_one_finding_names_all_placeholders_that_nothing_replaces() -> None:
     message = finding("V024", '<broker brokerName="${a}" dataDirectory="${b}"/>').message
-    assert re.match(r"nothing replaces the placeholder \$\{a\}, \$\{b\} \(line [0-9]+\)", message)
+    assert re.match(r"nothing replaces the placeholders \$\{a\}, \$\{b\} \(line [0-9]+\)", message)
 
 
 USAGE = "<broker><systemUsage><systemUsage><{0}><{0} {1}/></{0}></systemUsage></systemUsage></broker>"
