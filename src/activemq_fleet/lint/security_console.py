@@ -245,7 +245,7 @@ def console_on_all_interfaces(document: Document) -> Iterator[Problem]:
         elif name not in document.other_files:
             message = f"{name} is not next to this file: the console's address and authentication were not checked"
             fix = (
-                f"put {name} into the directory of this file and check again, or look up in {name} that the console "
+                f"put {name} into the directory of this file and check again, or make sure in {name} that the console "
                 "binds 127.0.0.1 and requires authentication"
             )
             yield node.problem(message, "resource", name, severity="info", fix=fix)

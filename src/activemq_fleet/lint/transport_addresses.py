@@ -14,6 +14,12 @@ from activemq_fleet.node.protocols import protocol_of
 _OVER_TCP = frozenset({"openwire", "stomp", "amqp", "mqtt"})
 _LAST_PORT = 65_535
 _UNDERSCORE = "the host name has an underscore"
+_BLANK = "the address contains a blank"
+_FIXES = {
+    _UNDERSCORE: "write a host name without underscores, or the IP address",
+    _BLANK: "write scheme://host:port without blanks, such as tcp://0.0.0.0:61616",
+}
+"""What to write, by the reason why Java cannot use an address."""
 _ALIAS = "write an IP address, or an alias of letters, digits and hyphens, instead of this host name"
 _DIGITS = len(str(_LAST_PORT)) + 1
 
@@ -46,8 +52,7 @@ def address_that_no_listener_can_use(connector: Element) -> Iterator[Problem]:
         address = _address_of(uri)
         if reason := _unusable_reason(address, uri.scheme):
             text = f"connector {connector.get('name')} cannot listen on {address}: {reason}"
-            fix = "write a host name without underscores, or the IP address" if reason == _UNDERSCORE else ""
-            yield connector.problem(text, "uri", address, fix=fix)
+            yield connector.problem(text, "uri", address, fix=_FIXES.get(reason, ""))
 
 
 @rule("N062", "error", each="networkConnector")
@@ -79,7 +84,9 @@ def address_that_no_link_can_use(link: Element) -> Iterator[Problem]:
             address = _address_of(uri)
             if reason := _unusable_reason(address, uri.scheme):
                 name = f"link {link.get('name')}".rstrip()
-                fix = _ALIAS if reason == _UNDERSCORE else f"write {uri.scheme}://host:port with a port from 1 to 65535"
+                fix = f"write {uri.scheme}://host:port with a port from 1 to 65535"
+                if reason in _FIXES:
+                    fix = _ALIAS if reason == _UNDERSCORE else _FIXES[reason]
                 yield link.problem(f"{name} cannot connect to {address}: {reason}", "uri", address, fix=fix)
 
 
@@ -92,7 +99,7 @@ def _unusable_reason(address: str, scheme: str) -> str:
     """Return why Java cannot use the address of a transport over TCP, as text; "" where it can."""
     authority = address.removeprefix(f"{scheme}:")
     if re.search(r"\s", address):
-        return "the address contains a blank"
+        return _BLANK
     if not authority.startswith("//"):
         return "the address lacks // after the scheme"
     host, _, port = authority[2:].partition("/")[0].rpartition(":")

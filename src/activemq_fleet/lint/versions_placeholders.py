@@ -186,8 +186,8 @@ def placeholder_that_nothing_sets(document: Document) -> Iterator[Problem]:
         why = _USED_AS_TEXT
         if configured:
             why = (
-                'the broker does not start ("Could not resolve placeholder") unless -Dname=, the environment or another '
-                "properties file defines the name"
+                'the broker does not start ("Could not resolve placeholder") unless -Dname=, the environment or '
+                "another properties file defines the name"
             )
         yield node.problem(text, attribute, placeholder, fix=fix, why=why, severity="info" if configured else None)
 

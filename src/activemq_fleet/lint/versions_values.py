@@ -44,8 +44,8 @@ class _NumberType:
 
 # MemoryIntPropertyEditor at an int, MemoryPropertyEditor at a long, and MemoryPropertyEditor at an int.
 _INT, _LONG, _LONG_TO_INT = _NumberType(32, 32), _NumberType(64, 64), _NumberType(64, 32)
+_OVERFLOW = "the broker multiplies number and unit, ignores the overflow, and logs nothing"
 # XBeanByteConverterUtil; the digits are parsed before they are multiplied.
-_OVERFLOW = "the broker multiplies number and unit, ignores the overflow, and starts without a message"
 _SIZE = re.compile(r"[ \t]*([0-9]+)[ \t]*([kmg]?)b?[ \t]*", re.IGNORECASE)
 _USAGE = {"limit": _LONG, "total": _LONG, "percentUsageMinDelta": _LONG_TO_INT}
 # Attributes with a MemoryPropertyEditor or MemoryIntPropertyEditor, and the numbers of each.
