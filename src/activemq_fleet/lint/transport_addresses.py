@@ -17,7 +17,7 @@ _UNDERSCORE = "the host name has an underscore"
 _BLANK = "the address contains a blank"
 _FIXES = {
     _UNDERSCORE: "write a host name without underscores, or the IP address",
-    _BLANK: "write scheme://host:port without blanks, such as tcp://0.0.0.0:61616",
+    _BLANK: "write scheme://host:port without blanks",
 }
 """What to write, by the reason why Java cannot use an address."""
 _ALIAS = "write an IP address, or an alias of letters, digits and hyphens, instead of this host name"
