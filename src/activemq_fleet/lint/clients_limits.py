@@ -222,8 +222,8 @@ def store_limit_never_raised_again(broker: Element) -> Iterator[Problem]:
     usage = _limit_element(broker, "storeUsage")
     if usage is not None and not (is_whole_of_total(usage) and broker.is_positive("schedulePeriodForDiskUsageCheck")):
         yield usage.problem(
-            "a broker that starts on a full disk stores no message until its next restart, even if the disk has space "
-            "again: it does not raise the lowered limit of <storeUsage>"
+            "a broker that starts on a full disk lowers the limit of <storeUsage> and does not raise it again: it may "
+            "store no message until its next restart, even if the disk has space again"
         )
 
 
