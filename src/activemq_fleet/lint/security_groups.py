@@ -147,8 +147,9 @@ def account_without_advisory_rights(document: Document) -> Iterator[Problem]:
             else:
                 text = "no group has the admin right on the ActiveMQ.Advisory topics: the broker rejects each client"
             why = (
-                "the broker sends an advisory for each client that connects, in the name of the client. The broker "
-                'rejects the connection: "not authorized to create: topic://ActiveMQ.Advisory.Connection"'
+                "the broker sends an advisory for each client that connects, in the name of the client. Because the "
+                "client has no right to create its topic, the broker rejects the connection: "
+                '"not authorized to create: topic://ActiveMQ.Advisory.Connection"'
             )
             yield place.problem(text, "admin", fix=_remedy_of_advisories(document), why=why)
         elif rejected:

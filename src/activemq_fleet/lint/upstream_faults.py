@@ -51,7 +51,7 @@ def web_socket_without_its_jar(connector: Element) -> Iterator[Problem]:
 def console_without_the_bean_it_needs(imported: Element) -> Iterator[Problem]:
     """The jetty.xml of the release requires a bean with the id broker, but the file has none.
 
-    Why: jetty.xml of these releases starts the web console after a bean with the id "broker". Without such a bean the
+    Why: jetty.xml of this release starts the web console after a bean with the id "broker". Without such a bean the
         start fails: "No bean named 'broker'". An activemq.xml of an older release has no id on <broker>.
     Fix: write <broker id="broker" …>, or remove broker from depends-on in jetty.xml.
     Cannot see: a jetty.xml that is not next to the file. The finding is a warning then, because the jetty.xml may be

@@ -282,7 +282,7 @@ def _fix_of_lock(store: Element | None, name: str) -> str:
 def uncommitted_limit_refuses_messages(document: Document) -> Iterator[Problem]:
     """A maxUncommittedCount above 0 makes the broker reject every message outside of a transaction.
 
-    Why: with maxUncommittedCount, these releases search for the transaction of each message. They fail with a
+    Why: with maxUncommittedCount, this release searches for the transaction of each message. It fails with a
         NullPointerException for a message without a transaction, as from bridges, MQTT clients and most other clients.
         The broker accepts connections but delivers none of these messages.
     Fix: remove maxUncommittedCount, or install 5.19.8, 6.2.7, 6.3.0 or later.

@@ -42,8 +42,8 @@ def file_without_a_broker(document: Document) -> Iterator[Problem]:
 
     Why: the broker process reads the file, finds no BrokerService in it and stops: "The configuration has no
         BrokerService instance".
-    Fix: name the file that has the <broker>; a file of clients, of Camel or of the web console is checked when the
-        activemq.xml that imports it is checked.
+    Fix: check the file that has the <broker>. A file of clients, of Camel or of the web console is checked together
+        with the activemq.xml that imports it.
     Cannot see: -Dspring.profiles.active on the command line, imported files that are not next to this one, and a
         custom class that makes a broker. Where one of these may decide, the finding is a warning.
     Source: XBeanBrokerFactory of the release tags; measured on 5.18.3
