@@ -38,9 +38,9 @@ def spark(logs: Path, out: Path, watch: ResourceWatch) -> None:
     from activemq_fleet.spark.audit_job import read_logs
     from activemq_fleet.spark.datasets import Output
     from activemq_fleet.spark.inputs import list_inputs
-    from activemq_fleet.spark.session import SessionOptions, session
+    from activemq_fleet.spark.session import SessionOptions, spark_session
 
-    with session("bench", SessionOptions(master="local[2]", conf={"spark.driver.memory": "1g"})) as running:
+    with spark_session("bench", SessionOptions(master="local[2]", conf={"spark.driver.memory": "1g"})) as running:
         running.range(1).count()
         watch.ready()
         with Output(running, str(out / "audit")) as output:

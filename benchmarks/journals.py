@@ -108,10 +108,10 @@ def _time(seconds: float) -> str:
 def audit(logs: Path, out: Path, report: Path) -> None:
     """Run an audit, and write its figures to the report."""
     from activemq_fleet.spark import audit_job
-    from activemq_fleet.spark.session import SessionOptions, session
+    from activemq_fleet.spark.session import SessionOptions, spark_session
 
     with ResourceWatch() as watch:
-        with session("benchmark", SessionOptions(master=MASTER)) as spark:
+        with spark_session("benchmark", SessionOptions(master=MASTER)) as spark:
             watch.ready()
             audit_job.audit(spark, str(logs), str(out))
             watch.finished()

@@ -19,7 +19,7 @@ from random import Random
 from typing import Any
 
 from activemq_fleet.logs.event_batches import LogSource, Scanner
-from activemq_fleet.logs.kinds import kinds
+from activemq_fleet.logs.kinds import log_message_kind_ids
 from tests.log_reading import examples_of, logger_of
 
 TEMPLATES = Path(__file__).with_name("log_templates.json")
@@ -117,7 +117,7 @@ def collect(directory: Path) -> None:
         else:
             counts[_NUMBER.sub(lambda match: "1" * len(match[0]), text)] += 1
     chosen = sorted(stacks.values(), key=len)[:: max(1, len(stacks) // _STACKS)]
-    lacking = [max(sorted(examples_of(name)), key=len) for name in kinds() if name not in seen]
+    lacking = [max(sorted(examples_of(name)), key=len) for name in log_message_kind_ids() if name not in seen]
     rare = [f" | INFO  | {message} | {logger_of(message)} | main" for message in lacking]
     single = sorted(counts)
     templates = {"single": single, "weights": [counts[text] for text in single], "multi": chosen, "rare": rare}

@@ -127,10 +127,10 @@ def job(hosts: str, out: str, content: str, report: str) -> None:
     """Run the job, and write its figures to the report."""
     from activemq_fleet.spark.plan_inputs import read_hosts
     from activemq_fleet.spark.plan_job import PlanOptions, plan
-    from activemq_fleet.spark.session import SessionOptions, session
+    from activemq_fleet.spark.session import SessionOptions, spark_session
 
     began = time.perf_counter()
-    with session("benchmark", SessionOptions(master=MASTER)) as spark:
+    with spark_session("benchmark", SessionOptions(master=MASTER)) as spark:
         started = time.perf_counter()
         result = plan(
             spark,

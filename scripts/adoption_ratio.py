@@ -22,9 +22,9 @@ from typing import Any
 from lxml import etree
 
 from activemq_fleet.adopt import AdoptedDocument, Adoption, adopt, read_sources
-from activemq_fleet.adopt.equal_meaning import directories_of, has_no_meaning, means_the_same
+from activemq_fleet.adopt.equal_meaning import directories_of, is_absence_harmless, means_the_same
 from activemq_fleet.adopt.secrets import is_password
-from activemq_fleet.adopt.xml_diff import ComparedElement, differences, walk, xml_element_of
+from activemq_fleet.adopt.xml_diff import ComparedElement, document_differences, walk, xml_element_of
 from activemq_fleet.errors import FleetError
 from activemq_fleet.naming import Naming
 from activemq_fleet.releases import Release
@@ -126,7 +126,7 @@ def _ratio(file: str, document: AdoptedDocument, adopted: Adoption) -> Ratio:
     ratio = Ratio(file, len(everything), connectors=sum(1 for node in everything if node.name == "networkConnector"))
     directories = directories_of(broker.settings.base, broker.settings.instance)
     raw: set[str] = set()
-    for difference in differences(document.host, document.root, plain, lambda node: node):
+    for difference in document_differences(document.host, document.root, plain, lambda node: node):
         if difference.direction == "rendered adds" or difference.path.endswith(
             ("/@xsi:schemaLocation", "import/@resource")
         ):
@@ -145,7 +145,7 @@ def _ratio(file: str, document: AdoptedDocument, adopted: Adoption) -> Ratio:
             original, counterpart = (
                 broker.find(_below(path)) or node for broker in (document.broker, _broker_of(plain))
             )
-            if has_no_meaning(original, last[1:], document.release, counterpart):
+            if is_absence_harmless(original, last[1:], document.release, counterpart):
                 continue
             lost = 0 if element in raw else 1
             raw.add(element)

@@ -6,7 +6,7 @@ import sys
 from collections.abc import Iterator, Sequence
 
 from activemq_fleet.render.monitoring import ALERTS
-from activemq_fleet.render.monitoring.alerts import paced
+from activemq_fleet.render.monitoring.alerts import scale_durations
 from scripts.generated_page import DOCS, write_or_check
 
 PAGE = DOCS / "alerts.md"
@@ -61,7 +61,7 @@ def _page() -> Iterator[str]:
     table = "| the active node | alert | fires after | clears after |\n|---|---|---|---|\n" + "".join(rows)
     yield _HEAD.format(order=table)
     for alert in ALERTS:
-        wait = paced(alert.wait, 1)
+        wait = scale_durations(alert.wait, 1)
         wait = "immediately" if wait == "0s" else wait
         yield f"| [{alert.name}](#{alert.anchor}) | {alert.severity} | {wait} | {'yes' if alert.planned else 'no'} |\n"
     for alert in ALERTS:

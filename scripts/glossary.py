@@ -76,18 +76,18 @@ CHAPTERS: dict[str, tuple[Word, ...]] = {
             "active, unhealthy, standby, starting, stopped or hung, determined from evidence",
             "node.judge:BrokerState",
         ),
-        Word("active", "the state of the node that serves clients", "node.judge:judge"),
+        Word("active", "the state of the node that serves clients", "node.judge:conclude_state"),
         Word(
             "unhealthy",
             "the state of a node that accepts clients, but completes no round trip of a message",
-            "node.judge:judge",
+            "node.judge:conclude_state",
         ),
         Word(
             "standby",
             "the state of a node that waits for its peer's lock or replicates from its peer",
-            "node.judge:judge",
+            "node.judge:conclude_state",
         ),
-        Word("hung", "the state of a node that holds its lock and does not respond", "node.judge:judge"),
+        Word("hung", "the state of a node that holds its lock and does not respond", "node.judge:conclude_state"),
         Word("backlog", "messages that wait in a store", "node.state.backlog:*"),
         Word("store journal", "the files `db-N.log` of a kahaDB store", "node.kahadb.journal:*"),
         Word("store marker", "the file that assigns a store to its pair", "node.kahadb.store_marker:*"),
@@ -177,7 +177,7 @@ CHAPTERS: dict[str, tuple[Word, ...]] = {
         Word(
             "fingerprint",
             "a hash of all inputs of a result; a result with an equal hash is not computed again",
-            "planning.compute:fingerprint",
+            "planning.compute:component_fingerprint",
         ),
     ),
 }

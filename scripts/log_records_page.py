@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 from activemq_fleet.audit.record_signs import incidents_of_kind
 from activemq_fleet.logs.harmless import harmless_records
-from activemq_fleet.logs.kinds import kind, kinds
+from activemq_fleet.logs.kinds import log_message_kind, log_message_kind_ids
 from scripts.generated_page import DOCS, write_or_check
 
 PAGE = DOCS / "log-records.md"
@@ -52,10 +52,11 @@ def _page() -> Iterator[str]:
         source = ", ".join(record.source)
         yield f"| {record.id} | {_code(record.message)} | {record.releases} | {source} | {record.reason} |\n"
     yield _PARTS
-    for name in kinds():
+    for name in log_message_kind_ids():
         incidents = incidents_of_kind(name)
-        if incidents and _BAD.search(kind(name).releases):
-            yield f"| {name} | {_code(kind(name).regex.pattern)} | {kind(name).releases} | {', '.join(incidents)} |\n"
+        kind = log_message_kind(name)
+        if incidents and _BAD.search(kind.releases):
+            yield f"| {name} | {_code(kind.regex.pattern)} | {kind.releases} | {', '.join(incidents)} |\n"
 
 
 def _code(pattern: str) -> str:

@@ -17,7 +17,7 @@ from string import Template
 from typing import Any
 
 from activemq_fleet.lab.lab import Lab
-from activemq_fleet.render.monitoring.dashboards import DASHBOARDS, Panel, substituted
+from activemq_fleet.render.monitoring.dashboards import DASHBOARDS, Panel, substitute_grafana_variables
 from activemq_fleet.reports import pages
 from activemq_fleet.reports.charts import Chart, tick_step
 from activemq_fleet.reports.pages import time_text
@@ -133,7 +133,9 @@ def _chart(panel: Panel, lab: Lab, began: float, ended: float) -> Chart:
 def _series(panel: Panel, lab: Lab, began: float, ended: float) -> Iterator[tuple[str, list[tuple[float, float]]]]:
     """Yield (legend, points) of each series of a panel; points are (epoch seconds, value)."""
     for expr, legend in panel.queries:
-        answer: dict[str, Any] = json.loads(lab.monitoring.query_range(substituted(expr, interval="15s"), began, ended))
+        answer: dict[str, Any] = json.loads(
+            lab.monitoring.query_range(substitute_grafana_variables(expr, interval="15s"), began, ended)
+        )
         for series in answer["data"]["result"]:
             name = Template(legend.replace("{{", "${").replace("}}", "}")).safe_substitute(series["metric"])
             yield name, [(float(at), float(value)) for at, value in series["values"]]

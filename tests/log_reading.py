@@ -16,7 +16,7 @@ from random import Random
 from typing import Any
 from zoneinfo import ZoneInfo
 
-from activemq_fleet.logs.kinds import kind, kinds
+from activemq_fleet.logs.kinds import log_message_kind, log_message_kind_ids
 from activemq_fleet.node.log.kinds import LogEvent
 from activemq_fleet.node.log.log_layouts import LineRewriter
 from activemq_fleet.node.log.log_records import Record
@@ -94,30 +94,30 @@ def _record(lines: list[str], zone: str) -> Row:
 
 
 def _classified(row: Row) -> Row:
-    name, fields = plain_kind(row["message"], kinds())
-    if name != "UNKNOWN" and not kind(name).is_written_by(row["logger"] or "", row["thread"] or ""):
+    name, fields = plain_kind(row["message"], log_message_kind_ids())
+    if name != "UNKNOWN" and not log_message_kind(name).is_written_by(row["logger"] or "", row["thread"] or ""):
         name, fields = "UNKNOWN", {}
     return {**row, "kind": name, "fields": fields or None}
 
 
 def logger_of(message: str) -> str:
     """A logger that writes this message, for logs that tests make; some other one for a message without a kind."""
-    name, _ = plain_kind(message, kinds())
-    classes = kind(name).classes if name != "UNKNOWN" else ()
+    name, _ = plain_kind(message, log_message_kind_ids())
+    classes = log_message_kind(name).classes if name != "UNKNOWN" else ()
     return f"org.apache.activemq.{min(classes, default='X')}"
 
 
 def event_of_any_kind(record: Record) -> LogEvent | None:
     """The record as an event of the first kind that its message matches, if its class and thread write that kind."""
-    name, fields = plain_kind(record.message, kinds())
-    is_known = name != "UNKNOWN" and kind(name).is_written_by(record.logger, record.thread)
+    name, fields = plain_kind(record.message, log_message_kind_ids())
+    is_known = name != "UNKNOWN" and log_message_kind(name).is_written_by(record.logger, record.thread)
     return LogEvent(name, record, fields) if is_known else None
 
 
 def plain_kind(message: str, among: tuple[str, ...]) -> tuple[str, dict[str, str]]:
     """The first of these kinds that matches, one after another."""
     for name in among:
-        match = kind(name).regex.search(message)
+        match = log_message_kind(name).regex.search(message)
         if match:
             return name, {key: value for key, value in match.groupdict().items() if value is not None}
     return "UNKNOWN", {}
@@ -231,7 +231,7 @@ def _valid(batch: Any) -> list[Row]:
 @cache
 def examples_of(id_: str) -> tuple[str, ...]:
     """A few messages made from the expression: with and without what may be absent, each choice once."""
-    return tuple({_made(re._parser.parse(kind(id_).regex.pattern), which) for which in range(4)})  # type: ignore[attr-defined]
+    return tuple({_made(re._parser.parse(log_message_kind(id_).regex.pattern), which) for which in range(4)})  # type: ignore[attr-defined]
 
 
 def _made(parsed: Any, which: int) -> str:

@@ -41,7 +41,7 @@ class ActionModule(ActionBase):
         if arguments["state"] == "opened":
             return {"changed": False, "directory": directory}
         host = str((task_vars or {})["inventory_hostname"])
-        with collected.staging(directory, host) as place:
+        with collected.staging_directory(directory, host) as place:
             try:
                 result = self._bring(arguments, place, task_vars)
             finally:

@@ -23,7 +23,7 @@ from ansible_collections.activemq.fleet.plugins.plugin_utils.fleet_action import
 from ansible_collections.activemq.fleet.plugins.plugin_utils.library import api, import_host_module, library
 
 File = import_host_module("config.configuration_archive").File
-pack = import_host_module("config.configuration_archive").pack
+pack = import_host_module("config.configuration_archive").pack_configuration
 
 # As in ``decide``, which needs the same: imported once, in the process from which workers are forked.
 with suppress(AnsibleError):

@@ -93,7 +93,7 @@ class ActionModule(FleetAction):
         shutil.rmtree(run.directory, ignore_errors=True)  # it holds passwords
         return {
             "verdict": result.verdict,
-            "headline": library("drills.judging").headline(result),
+            "headline": library("drills.judging").drill_headline(result),
             "reasons": list(result.reasons),
             "report": str(report),
         }

@@ -43,7 +43,7 @@ class ActionModule(FleetAction):
             selection = library("status.selection")
             chosen = selection.select_hosts(fleet, arguments["target"])
             if arguments["step"] == "begin":
-                asked = selection.hosts_to_ask(fleet, chosen)
+                asked = selection.hosts_to_query(fleet, chosen)
                 kept = {name: arguments[name] for name in ("target", "evidence_to", "to")}
                 return {
                     "changed": False,

@@ -26,7 +26,7 @@ _PLACE = "activemq-fleet/resync"
 def _spool(arguments: dict[str, Any]) -> Path:
     """Return the directory on the controller that keeps the copied files until all have arrived."""
     directory = arguments.get("spool") or os.path.join(constants.config.get_config_value("ANSIBLE_HOME"), _PLACE)
-    return Path(os.path.expanduser(directory), store_copy.identity(arguments["files"]))
+    return Path(os.path.expanduser(directory), store_copy.store_fingerprint(arguments["files"]))
 
 
 def _store(arguments: dict[str, Any]) -> dict[str, Any]:

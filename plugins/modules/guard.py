@@ -54,7 +54,11 @@ import os
 import sys
 from typing import Any
 
-from ansible_collections.activemq.fleet.plugins.module_utils.node.fence.program import install, program, remove
+from ansible_collections.activemq.fleet.plugins.module_utils.node.fence.program import (
+    guard_program,
+    install_executable,
+    remove_executable,
+)
 from ansible_collections.activemq.fleet.plugins.module_utils.node.run_module import run_module
 
 
@@ -62,7 +66,11 @@ def install_or_remove_guard(parameters: dict[str, Any], check: bool) -> dict[str
     """Install or remove the program that fences a broker's shared store; return the module's result."""
     path = os.path.join(parameters["directory"], f"{parameters['instance']}-guard")
     is_wanted = parameters["state"] == "present"
-    changed = install(path, program(sys.executable), check=check) if is_wanted else remove(path, check=check)
+    changed = (
+        install_executable(path, guard_program(sys.executable), check=check)
+        if is_wanted
+        else remove_executable(path, check=check)
+    )
     return {"changed": changed, "path": path}
 
 

@@ -133,7 +133,7 @@ def do_copy_step(wanted: dict[str, Any], check: bool) -> dict[str, Any]:
     if state == "manifest":
         store_copy.refuse_locked(directory, user)
         manifest = store_copy.manifest(directory, user)
-        return {"changed": False, "files": manifest, "identity": store_copy.identity(manifest)}
+        return {"changed": False, "files": manifest, "identity": store_copy.store_fingerprint(manifest)}
     if state == "read":
         size = files[wanted["name"]]["size"]
         return {

@@ -67,17 +67,21 @@ from typing import Any
 from ansible_collections.activemq.fleet.plugins.module_utils.node.run_module import run_module
 from ansible_collections.activemq.fleet.plugins.module_utils.node.watchdog.installation import (
     WatchdogPaths,
-    install,
-    remove,
+    install_watchdog,
+    remove_watchdog,
 )
-from ansible_collections.activemq.fleet.plugins.module_utils.node.watchdog.program import program
+from ansible_collections.activemq.fleet.plugins.module_utils.node.watchdog.program import watchdog_program
 
 
 def install_or_remove_watchdog(parameters: dict[str, Any], check: bool) -> dict[str, Any]:
     """Install or remove a broker's watchdog; return the module's result."""
     paths = WatchdogPaths(parameters["instance"], parameters["directory"], parameters["units"], check)
     is_wanted = parameters["state"] == "present"
-    done = install(paths, program(sys.executable), parameters["unit"]) if is_wanted else remove(paths)
+    done = (
+        install_watchdog(paths, watchdog_program(sys.executable), parameters["unit"])
+        if is_wanted
+        else remove_watchdog(paths)
+    )
     return {"changed": bool(done), "done": done}
 
 

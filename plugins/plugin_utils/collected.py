@@ -48,7 +48,7 @@ def open_directory(path: str) -> str:
 
 
 @contextmanager
-def staging(directory: str, host: str) -> Iterator[str]:
+def staging_directory(directory: str, host: str) -> Iterator[str]:
     """Yield the path of a temporary directory for a host's evidence, which is removed at the end.
 
     Removes what killed runs have left, too.

@@ -25,7 +25,7 @@ import psutil
 from activemq_fleet.errors import LabError
 from activemq_fleet.lab.freeze import lock_path, replace_file
 from activemq_fleet.lab.lab import Lab
-from activemq_fleet.lab.polling import poll
+from activemq_fleet.lab.polling import poll_until_true
 from activemq_fleet.render.service import kahadb_directory
 from scripts.attacks.clients import wait_until
 from scripts.attacks.store_image import StoreImage
@@ -109,7 +109,7 @@ class Target:
         has_come = _MOMENTS[self.moment]
         directory = os.path.realpath(kahadb_directory(self.lab.fleet.broker(self.active)))
         before = _files_of(directory)
-        if not poll(lambda: has_come(before, _files_of(directory)), _LONGEST_MOMENT, 0.001):
+        if not poll_until_true(lambda: has_come(before, _files_of(directory)), _LONGEST_MOMENT, 0.001):
             self.moment += ", which did not come"
 
 
@@ -176,7 +176,7 @@ def guard_alone(target: Target) -> None:
 
     def free_lock() -> None:
         target.replace_lock()
-        if not poll(target.other_serves, _GUARD_WATCHDOG):
+        if not poll_until_true(target.other_serves, _GUARD_WATCHDOG):
             guard.kill()
 
     with _frozen(guard):
@@ -258,7 +258,7 @@ def guard_out_of_memory(target: Target) -> None:
     guard, java = _guard_and_java(target)
     size = guard.memory_info().vms
     guard.rlimit(psutil.RLIMIT_AS, (size, size))
-    poll(lambda: not _runs(guard), _SHORT_OF_MEMORY)
+    poll_until_true(lambda: not _runs(guard), _SHORT_OF_MEMORY)
     if _runs(guard):
         guard.kill()
     _see_java_end(target, java)

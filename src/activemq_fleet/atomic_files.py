@@ -29,12 +29,12 @@ def write_tree(directory: Path, files: Mapping[str, bytes], *, check_target: Cal
     """
     check_target(directory)
     target = directory.resolve()
-    with output_errors("create the directory", target):
+    with os_errors_as_output_errors("create the directory", target):
         target.parent.mkdir(parents=True, exist_ok=True)
         staged = Path(tempfile.mkdtemp(prefix=f".{target.name}.", dir=target.parent))
         try:
             _fill(staged, files)
-            swap(staged, target)
+            exchange_paths(staged, target)
         finally:
             shutil.rmtree(staged, ignore_errors=True)
 
@@ -57,7 +57,7 @@ def write_file(path: Path, content: bytes, mode: int | None = None) -> None:
     Missing parent directories are created. Raises OutputError when the file cannot be written.
     """
     target = path.resolve()
-    with output_errors("write the file", target):
+    with os_errors_as_output_errors("write the file", target):
         target.parent.mkdir(parents=True, exist_ok=True)
         replace_file(
             str(target),
@@ -74,7 +74,7 @@ def replace_content(path: Path, content: bytes) -> None:
     Raises OutputError when it cannot be written; the file is unchanged then.
     """
     temporary = path.with_name(f".{path.name}.{secrets.token_hex(8)}")
-    with output_errors("write the file", path):
+    with os_errors_as_output_errors("write the file", path):
         try:
             create_copy(path, temporary, content)
             os.replace(temporary, path)
@@ -105,12 +105,12 @@ def create_copy(path: Path, copy: Path, content: bytes) -> None:
 def check_writable(path: Path) -> None:
     """Raise OutputError for a file that cannot be created in its directory, before the work that fills it."""
     target = path.resolve()
-    with output_errors("write the file", target), tempfile.TemporaryFile(dir=target.parent):
+    with os_errors_as_output_errors("write the file", target), tempfile.TemporaryFile(dir=target.parent):
         pass
 
 
 @contextmanager
-def output_errors(action: str, target: Path) -> Iterator[None]:
+def os_errors_as_output_errors(action: str, target: Path) -> Iterator[None]:
     """Turn an OSError into an OutputError that names the action and the target.
 
     Errors of writes name no file, and a temporary name means nothing to users. A parent that is no directory is named.
@@ -134,7 +134,7 @@ def _fill(root: Path, files: Mapping[str, bytes]) -> None:
             file.write(content)
 
 
-def swap(staged: Path, target: Path) -> None:
+def exchange_paths(staged: Path, target: Path) -> None:
     """Move a file or directory from ``staged`` to ``target``; an earlier file at ``target`` moves to ``staged``."""
     try:
         os.rename(staged, target)  # on an absent or an empty directory

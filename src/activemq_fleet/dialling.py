@@ -85,7 +85,7 @@ def refusal_of(
         return refusal("protocol")
     if tls != connector.tls:
         return refusal("tls" if tls else "clear")
-    if tls and not dialler.has_certificate and connector.asks_for_certificate(broker.release):
+    if tls and not dialler.has_certificate and connector.refuses_clients_without_certificate(broker.release):
         return refusal("certificate")
     if user is not None and not _may_accept_user(broker, user):
         return refusal("account")

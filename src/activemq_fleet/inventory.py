@@ -169,7 +169,7 @@ def fleet_of(data: InventoryData) -> Fleet:
     if ``data`` has positions. An error also has the mistakes in the files, which may be its cause.
     """
     from activemq_fleet.settings.broker import WaiverSettings
-    from activemq_fleet.topology.build import build_fleet, waive
+    from activemq_fleet.topology.build import apply_waivers, build_fleet
 
     try:
         fleet = build_fleet(data.hosts, data.groups)
@@ -177,7 +177,7 @@ def fleet_of(data: InventoryData) -> Fleet:
         located = _with_positions(error, data)
         raise type(error)(*data.error_lines, *located.lines, hosts_by_line=located.hosts_by_line) from None
     waivers = [WaiverSettings.model_validate(waiver) for waiver in fleet.waivers]
-    findings = waive((*fleet.findings, *data.all_findings(fleet.unread, fleet.brokers)), waivers)
+    findings = apply_waivers((*fleet.findings, *data.all_findings(fleet.unread, fleet.brokers)), waivers)
     if any(finding.blocks for finding in set(data.findings).intersection(findings)):
         findings = [finding for finding in findings if finding.rule not in _CONSEQUENCES]
     return dataclasses.replace(fleet, findings=tuple(findings), warnings=(*data.warnings, *fleet.warnings))

@@ -38,7 +38,7 @@ from activemq_fleet.schema import CORE, Schema, UnreadableError, XmlDocument
 from activemq_fleet.settings.broker import WaiverSettings
 from activemq_fleet.site_refusals import missing_files_of, refusals_of
 from activemq_fleet.topology import Broker, Fleet
-from activemq_fleet.topology.build import waive
+from activemq_fleet.topology.build import apply_waivers
 from activemq_fleet.topology.inventory_rules import INPUT_RULE, InventoryRule, inventory_rules
 
 if TYPE_CHECKING:
@@ -313,7 +313,8 @@ def check_rendered_fleet(
     selected = (f for f in (*fleet.findings, *without_duplicates(findings)) if is_selected(f.rule))
     waivers = [WaiverSettings.model_validate(waiver) for waiver in fleet.waivers]
     return replace(
-        fleet, findings=tuple(waive((f if f.waived is None else replace(f, waived=None) for f in selected), waivers))
+        fleet,
+        findings=tuple(apply_waivers((f if f.waived is None else replace(f, waived=None) for f in selected), waivers)),
     )
 
 
@@ -348,7 +349,7 @@ def preflight_findings(
     findings: list[Finding] = []
     for host, facts_of_host in facts.items():
         findings += host_findings(brokers[host], facts_of_host, facts.get(brokers[host].peer or ""))
-    return waive(findings, [WaiverSettings.model_validate(dict(waiver)) for waiver in waivers])
+    return apply_waivers(findings, [WaiverSettings.model_validate(dict(waiver)) for waiver in waivers])
 
 
 def _schema_findings(broker: Broker, document: XmlDocument, schema: Schema) -> Iterator[Finding]:

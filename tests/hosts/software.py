@@ -20,7 +20,7 @@ def archive_of(release: Release) -> Path:
 
     def make(part: Path) -> None:
         part.mkdir()
-        _maven.copy(f"org.apache.activemq:apache-activemq:{release}:tar.gz:bin", part)
+        _maven.copy_artifact(f"org.apache.activemq:apache-activemq:{release}:tar.gz:bin", part)
 
     return ensure_cached(f"archives/{release}", make, progress=log_progress) / f"apache-activemq-{release}-bin.tar.gz"
 

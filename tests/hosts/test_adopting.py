@@ -17,7 +17,7 @@ import pytest
 import yaml
 from lxml import etree
 
-from activemq_fleet.adopt.xml_diff import differences, xml_element_of
+from activemq_fleet.adopt.xml_diff import document_differences, xml_element_of
 from activemq_fleet.releases import Release
 from tests.hosts.machines import Rack
 from tests.hosts.machines.errors import MachinesError
@@ -137,7 +137,7 @@ def test_the_page_takes_running_brokers_with_their_messages_over(
     assert shown.keys() == originals.keys()
     for host, document in shown.items():
         original, planned = (xml_element_of(etree.fromstring(text)) for text in (originals[host].encode(), document))
-        found = {(one.path, one.direction) for one in differences(host, original, planned, lambda tree: tree)}
+        found = {(one.path, one.direction) for one in document_differences(host, original, planned, lambda tree: tree)}
         assert found == {(one["path"], one["direction"]) for one in listed if one["host"] == host}
 
     (deploy,) = blocks(page, 5)

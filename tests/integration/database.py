@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from activemq_fleet.artifacts import _maven, java
+from activemq_fleet.artifacts import _maven, java_executable
 from activemq_fleet.artifacts._cache import ensure_cached, log_progress
 from activemq_fleet.lab import processes
 from activemq_fleet.lab.loopback_overlay import MARK
@@ -22,7 +22,7 @@ def driver() -> Path:
 
     def make(part: Path) -> None:
         part.mkdir()
-        _maven.copy(f"com.h2database:h2:{_VERSION}", part)
+        _maven.copy_artifact(f"com.h2database:h2:{_VERSION}", part)
 
     return ensure_cached(f"drivers/h2-{_VERSION}", make, progress=log_progress) / f"h2-{_VERSION}.jar"
 
@@ -40,7 +40,7 @@ class Database:
         self._address = ground.address(number)
         data = ground.layout.directory / "database"
         command = [
-            str(java(11)),
+            str(java_executable(11)),
             "-Xmx64m",
             "-XX:+UseSerialGC",
             "-XX:TieredStopAtLevel=1",
@@ -56,7 +56,7 @@ class Database:
             "-baseDir",
             str(data),
         ]
-        processes.launch(ground.layout, "database", command, {}, data, "")
+        processes.launch_broker(ground.layout, "database", command, {}, data, "")
         if not until(lambda: is_open((self._address, _PORT)), 120):
             raise AssertionError((data / "console.log").read_text())
 

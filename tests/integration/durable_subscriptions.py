@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from activemq_fleet.lab.lab import Lab
-from activemq_fleet.lab.polling import poll
+from activemq_fleet.lab.polling import poll_until_true
 from activemq_fleet.lab.stomp import StompConnection
 from activemq_fleet.node.fence.store_access import directory_in_force
 from activemq_fleet.node.kahadb import journal
@@ -52,7 +52,7 @@ class AgedSubscription:
                 publisher.send(f"/topic/{TOPIC}", body)
         self.pass_through(3)
         # Later releases move the record only once nothing waits.
-        poll(self.has_lost_its_record, 8, 0.2)
+        poll_until_true(self.has_lost_its_record, 8, 0.2)
 
     def connect(self, client: str | None = None) -> StompConnection:
         return StompConnection(

@@ -20,14 +20,14 @@ import psutil
 
 from activemq_fleet.lab.fleet_status import lab_status
 from activemq_fleet.lab.lab import Lab
-from activemq_fleet.lab.polling import poll
+from activemq_fleet.lab.polling import poll_until_true
 from activemq_fleet.lab.readiness import is_port_taken
 from activemq_fleet.node.config.probe_account import Login
 from activemq_fleet.node.fence.old_generations import uncopied_messages
 from activemq_fleet.node.fence.replay import ReplayConnection
 from activemq_fleet.node.fence.shared_store import SharedStore
 from activemq_fleet.node.watchdog.watchdog import Watchdog, _options
-from activemq_fleet.render.service import paths
+from activemq_fleet.render.service import directory_paths
 from scripts.attacks.clients import consume, sending
 from tests.integration.gluster import GlusterFS
 from tests.integration.labs import pair, processes_of, write_inventory
@@ -155,7 +155,7 @@ def _split(scenario: Scenario) -> Callable[[], None]:
         for host in (A, B):
             volume.join_bricks(scenario.mount_of(host))
         volume.gluster("volume", "set", "store", "cluster.self-heal-daemon", "on")
-        poll(lambda: _healed(volume), _HEALED, 2)
+        poll_until_true(lambda: _healed(volume), _HEALED, 2)
 
     return heal
 
@@ -216,16 +216,16 @@ def run(fault: str, release: str, fence: str, directory: Path) -> dict[str, Any]
             heal = _FAULTS[fault](scenario)
             began = time.monotonic()
             served = None
-            if is_taken_over and poll(lambda: scenario.state(B) == "active", _TAKEOVER, 0.1):
+            if is_taken_over and poll_until_true(lambda: scenario.state(B) == "active", _TAKEOVER, 0.1):
                 served = time.monotonic() - began
             time.sleep(_SERVED if is_taken_over else _WITHOUT_QUORUM if fault == "quorum" else _FAULTY)
             said = {host.partition(".")[0]: _said(scenario, host) for host in (A, B)}
             heal()
             healed = time.monotonic()
             ended = None
-            if is_taken_over and poll(lambda: scenario.state(A) != "active", _SETTLED, 0.1):
+            if is_taken_over and poll_until_true(lambda: scenario.state(A) != "active", _SETTLED, 0.1):
                 ended = time.monotonic() - healed
-            poll(lambda: "active" in (scenario.state(A), scenario.state(B)), _TAKEOVER, 0.2)
+            poll_until_true(lambda: "active" in (scenario.state(A), scenario.state(B)), _TAKEOVER, 0.2)
             time.sleep(3)
             silence = senders[0].silence
         states = {host.partition(".")[0]: scenario.state(host) for host in (A, B)}
@@ -241,7 +241,7 @@ def _said(scenario: Scenario, host: str) -> dict[str, Any]:
     lab = scenario.labs[host]
     hosts = (host,)
     status = lab_status(lab.fleet, hosts, hosts, 10)
-    base = paths(lab.fleet.broker(host)).base
+    base = directory_paths(lab.fleet.broker(host)).base
     dog = Watchdog(_options(["--base", base, "--unit", "x.service", "--ha", "shared-file", "warn"]), None)
     dog.check_broker()
     return {
@@ -261,13 +261,13 @@ def _count(scenario: Scenario, senders: Any, is_taken_over: bool) -> dict[str, A
     psutil.wait_procs(running, 10)
     lab = scenario.labs[sound]
     lab.start(sound, wait=False)
-    if not poll(lambda: lab.state(sound) == "active", _TAKEOVER, 0.2):
+    if not poll_until_true(lambda: lab.state(sound) == "active", _TAKEOVER, 0.2):
         return {"lost": None, "why": f"{sound} does not start: {lab.state(sound)}"}
     credentials = lab.credentials(PAIR)
     named = 0
     if scenario.is_fenced:
         store = SharedStore(lab.fleet.broker(sound).store_directory)
-        poll(lambda: _old_generations(store) <= set(store.kept_generations()), _NAMED, 0.5)
+        poll_until_true(lambda: _old_generations(store) <= set(store.kept_generations()), _NAMED, 0.5)
         for number in store.kept_generations():
             login = Login(*astuple(credentials) if credentials else ("", ""))
             with ReplayConnection(lab.addresses(sound, "openwire")[0], login) as connection:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import subprocess
 from pathlib import Path
 
-from activemq_fleet.artifacts import _maven, jar_directory_for, java
+from activemq_fleet.artifacts import _maven, jar_directory_for, java_executable
 from activemq_fleet.artifacts._cache import ensure_cached, log_progress
 from activemq_fleet.releases import Release
 
@@ -18,7 +18,7 @@ def compiler() -> Path:
 
     def make(part: Path) -> None:
         part.mkdir()
-        _maven.copy(f"org.eclipse.jdt:ecj:{_VERSION}", part)
+        _maven.copy_artifact(f"org.eclipse.jdt:ecj:{_VERSION}", part)
 
     return ensure_cached(f"java/ecj-{_VERSION}", make, progress=log_progress) / f"ecj-{_VERSION}.jar"
 
@@ -34,7 +34,18 @@ def compiled(name: str, release: Release, directory: Path) -> list[str]:
     source.write_text((_SOURCES / source.name).read_text().replace("import JMS.", f"import {package}."))
     classpath = ":".join(str(path) for path in sorted(jar_directory_for(release).glob("*.jar")))
     subprocess.run(
-        [str(java(17)), "-jar", str(compiler()), "-17", "-nowarn", "-cp", classpath, "-d", str(directory), str(source)],
+        [
+            str(java_executable(17)),
+            "-jar",
+            str(compiler()),
+            "-17",
+            "-nowarn",
+            "-cp",
+            classpath,
+            "-d",
+            str(directory),
+            str(source),
+        ],
         check=True,
     )
-    return [str(java(17)), "-Xmx128m", "-XX:TieredStopAtLevel=1", "-cp", f"{directory}:{jars}", name]
+    return [str(java_executable(17)), "-Xmx128m", "-XX:TieredStopAtLevel=1", "-cp", f"{directory}:{jars}", name]

@@ -119,7 +119,12 @@ class Ground:
         rolled at ``log_size``. ``options`` are the JVM's, after those that all have.
         """
         how = _How(
-            Release.of(release), tuple(jars), java or artifacts.java(_JAVA), tuple(under), log_size, tuple(options)
+            Release.of(release),
+            tuple(jars),
+            java or artifacts.java_executable(_JAVA),
+            tuple(under),
+            log_size,
+            tuple(options),
         )
         return Planted(self, name, document, how)
 
@@ -151,7 +156,7 @@ class Planted:
     def launch(self) -> None:
         """Start the process and wait for nothing."""
         layout = self._ground.layout
-        self._run = processes.launch(layout, self.name, self._command(), {}, self.data, "")
+        self._run = processes.launch_broker(layout, self.name, self._command(), {}, self.data, "")
         # Not looked up by the lab's mark: a command that becomes another has no arguments for a moment.
         self._process = psutil.Process(self._run.pid)
         self._tail = LogTail(self.data, self._run)

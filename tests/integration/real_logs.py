@@ -18,7 +18,7 @@ from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 
-from activemq_fleet.artifacts import java
+from activemq_fleet.artifacts import java_executable
 from activemq_fleet.errors import LabError
 from activemq_fleet.lab.stomp import Credentials, StompConnection
 from activemq_fleet.releases import Release
@@ -259,7 +259,16 @@ def _keepalive(directory: Path) -> str:
 def _steal_lease(database: Database) -> None:
     """Another name in the lock's row, whose lease has run out: the standby may have it."""
     statement = "UPDATE ACTIVEMQ_LOCK SET BROKER_NAME = 'somebody', TIME = 0 WHERE ID = 1"
-    shell = [str(java(11)), "-cp", str(database.driver), "org.h2.tools.Shell", "-url", database.url, "-user", "sa"]
+    shell = [
+        str(java_executable(11)),
+        "-cp",
+        str(database.driver),
+        "org.h2.tools.Shell",
+        "-url",
+        database.url,
+        "-user",
+        "sa",
+    ]
     subprocess.run([*shell, "-sql", statement], check=True, capture_output=True, timeout=180)
 
 

@@ -23,11 +23,11 @@ from pydantic import SecretStr
 
 from activemq_fleet.lab.lab import Lab
 from activemq_fleet.lab.stomp import StompConnection, StompTimeout
-from activemq_fleet.node.watchdog.program import program as pack
+from activemq_fleet.node.watchdog.program import watchdog_program as pack
 from activemq_fleet.render import render
-from activemq_fleet.render.jmx_exporter import fingerprint
-from activemq_fleet.render.monitoring.dashboards import queries
-from activemq_fleet.render.service import METRICS, paths
+from activemq_fleet.render.jmx_exporter import configuration_fingerprint
+from activemq_fleet.render.monitoring.dashboards import dashboard_queries
+from activemq_fleet.render.service import METRICS, directory_paths
 from activemq_fleet.topology import build_fleet
 from tests.integration.agents import PROGRAM, Agent
 from tests.integration.conftest import LabOf
@@ -75,7 +75,7 @@ def test_a_death_is_told_in_order_and_every_panel_has_data(tmp_path: Path, lab_o
         check_nothing_else_listens(lab)
         check_no_secret_is_told(lab)
     # From the second scrape on there are rates.
-    shown = [(title, text) for name, title, text in queries(host=A, pair=FIRST) if name != "activemq-agents"]
+    shown = [(title, text) for name, title, text in dashboard_queries(host=A, pair=FIRST) if name != "activemq-agents"]
     until(lambda: not empty_panels(lab, shown), 30, lambda: f"panels without data: {empty_panels(lab, shown)}")
     lab.kill(A)
     expect(lab, "ActiveMQTakeOver")
@@ -213,7 +213,7 @@ def test_metrics_that_cannot_be_read(tmp_path: Path, lab_of: LabOf) -> None:
     lab = lab_with_prometheus(lab_of, tmp_path, (A,), ha="none")
     assert "ActiveMQMetricsFailing" not in firing(lab)
     # The exporter reads its configuration anew when the file changes: by hand a rule gets a group that it has not.
-    rules = Path(paths(lab.fleet.broker(A)).base, "current", METRICS)
+    rules = Path(directory_paths(lab.fleet.broker(A)).base, "current", METRICS)
     deployed, mode = rules.read_text(), rules.stat().st_mode
     rules.chmod(0o600)
     name = "name: activemq_broker_uptime_seconds\n"
@@ -321,7 +321,7 @@ def test_an_agent_without_a_broker_and_one_that_is_gone(tmp_path: Path, lab_of: 
     inventory.write_text(json.dumps(content))
     lab = lab_with_prometheus(lab_of, tmp_path, (A, B), more=inventory)
     with Agent(lab, "kiosk.example.com") as kiosk:
-        panels = [(title, text) for name, title, text in queries() if name == "activemq-agents"]
+        panels = [(title, text) for name, title, text in dashboard_queries() if name == "activemq-agents"]
         until(lambda: not empty_panels(lab, panels), 60, lambda: f"panels without data: {empty_panels(lab, panels)}")
         lab.kill(B)
         lab.kill(A)
@@ -356,7 +356,7 @@ def brokers_with(lab: Lab, **variables: Any) -> Iterator[str]:
     hosts = {name: {**own, **{f"activemq_{key}": value for key, value in variables.items()}}
              for name, own in lab._hosts.lab.hosts.items()}  # fmt: skip
     for broker in build_fleet(hosts, {}).brokers:
-        yield fingerprint(render(broker))
+        yield configuration_fingerprint(render(broker))
 
 
 def fill(lab: Lab, destination: str, headers: dict[str, str]) -> None:
@@ -371,7 +371,7 @@ def fill(lab: Lab, destination: str, headers: dict[str, str]) -> None:
 def watched(lab: Lab, host: str) -> Iterator[int]:
     """A watchdog beside a broker, which writes its metrics where the lab's node exporter looks; yields its pid."""
     broker = lab.fleet.broker(host)
-    base = Path(paths(broker).base)
+    base = Path(directory_paths(broker).base)
     run = base.parent / "activemq-watchdog"
     run.mkdir(exist_ok=True)
     words = ["--base", str(base), "--unit", "x.service", "--ha", broker.settings.ha, "--every", "1"]

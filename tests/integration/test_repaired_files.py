@@ -11,7 +11,7 @@ from activemq_fleet import repair_file
 from activemq_fleet.artifacts import load_schema
 from activemq_fleet.cli.main import main
 from activemq_fleet.releases import Release
-from activemq_fleet.schema._similar_names import meant_name
+from activemq_fleet.schema._similar_names import sole_similar_name
 from tests.integration.planted import Ground, document, link
 from tests.situations import further
 from tests.support.schema_releases import SCHEMA_RELEASES
@@ -65,13 +65,13 @@ def test_name_of_another_release_is_never_taken_for_a_misspelt_one() -> None:
             for element in model.globals:
                 known = list(of_release(element))
                 for name in of_all[element].difference(known):
-                    meant = meant_name(name, known, model.words)
+                    meant = sole_similar_name(name, known, model.words)
                     if meant and frozenset({name, meant}) not in RENAMED:
                         wrong.add((element, name, meant))
         wrong |= {
             ("", name, meant)
             for name in elements.difference(model.globals)
-            if (meant := meant_name(name, model.globals, model.words))
+            if (meant := sole_similar_name(name, model.globals, model.words))
         }
     assert wrong == set()
 

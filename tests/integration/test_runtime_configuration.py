@@ -67,7 +67,7 @@ class Running:
         write(self.directory, **variables)
         self.lab.prepare()
         install(self.lab.fleet.broker(WEST), self.software)
-        owed = pending_restart.read(self.layout())
+        owed = pending_restart.read_pending_restart(self.layout())
         assert self.processes() == self.pids, "nobody was restarted"
         return owed.reasons if owed else ()
 

@@ -16,7 +16,7 @@ from pathlib import Path
 
 import pytest
 
-from activemq_fleet.artifacts import distribution_for, java, load_schema
+from activemq_fleet.artifacts import distribution_for, java_executable, load_schema
 from activemq_fleet.lab.stomp import StompConnection, StompTimeout
 from activemq_fleet.lint import Selection, file_findings
 from activemq_fleet.releases import Release
@@ -105,7 +105,14 @@ def console(directory: Path, home: Path, name: str, policy: str) -> Iterator[int
     base = directory / name
     options = [f"-Dactivemq.{key}={value}" for key, value in {"home": home, "base": base, "conf": conf}.items()]
     options += [f"-Dactivemq.data={base}/data", f"-Djolokia.conf=file:{conf}/jolokia-access.xml", "-Xmx200m"]
-    command = [str(java(17)), *options, "-jar", f"{home}/bin/activemq.jar", "start", f"xbean:file:{conf}/activemq.xml"]
+    command = [
+        str(java_executable(17)),
+        *options,
+        "-jar",
+        f"{home}/bin/activemq.jar",
+        "start",
+        f"xbean:file:{conf}/activemq.xml",
+    ]
     with (base / "console.log").open("w") as log, subprocess.Popen(command, stdout=log, stderr=log) as process:
         try:
             yield port

@@ -47,7 +47,7 @@ def driver() -> Path:
 
     def make(part: Path) -> None:
         part.mkdir()
-        _maven.copy(f"org.mariadb.jdbc:mariadb-java-client:{_VERSION}", part)
+        _maven.copy_artifact(f"org.mariadb.jdbc:mariadb-java-client:{_VERSION}", part)
 
     cached = ensure_cached(f"drivers/mariadb-{_VERSION}", make, progress=log_progress)
     return cached / f"mariadb-java-client-{_VERSION}.jar"

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from activemq_fleet.artifacts import distribution_for, java
+from activemq_fleet.artifacts import distribution_for, java_executable
 from activemq_fleet.lab.lab import Lab
 from activemq_fleet.lab.stomp import Credentials
 from tests.integration import traffic
@@ -44,7 +44,7 @@ def _java_consumer(lab: Lab, url: str, queue: str) -> str:
     home = distribution_for(release)
     assert home is not None
     app = _account(lab, "app")
-    command = [str(java()), f"-Dactivemq.home={home}", "-jar", str(home / release.start_jar), "consumer"]
+    command = [str(java_executable()), f"-Dactivemq.home={home}", "-jar", str(home / release.start_jar), "consumer"]
     options = {
         "--brokerUrl": url,
         "--user": app.username,

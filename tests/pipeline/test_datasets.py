@@ -11,7 +11,7 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 
 from activemq_fleet.errors import InputError
-from activemq_fleet.spark.datasets import SCHEMAS, Output, read
+from activemq_fleet.spark.datasets import SCHEMAS, Output, read_dataset
 
 
 def _drift(spark: SparkSession, *paths: str) -> DataFrame:
@@ -25,7 +25,7 @@ def test_a_committed_result_is_read_back(spark: SparkSession, tmp_path: Path) ->
         assert output.write("drift", _drift(spark, "b", "a", "c")) == 3
         output.write_text("drift.json", "{}\n")
         output.commit()
-    rows = read(spark, str(out), "drift").collect()
+    rows = read_dataset(spark, str(out), "drift").collect()
     assert sorted(row["path"] for row in rows) == ["a", "b", "c"]
     assert (out / "drift.json").read_text() == "{}\n"
     assert json.loads((out / "manifest.json").read_text())["rows"] == {"drift": 3}
@@ -47,7 +47,7 @@ def test_what_is_not_committed_leaves_the_earlier_result(spark: SparkSession, tm
         output.commit()
     with Output(spark, str(out), "drift") as output:
         output.write("drift", _drift(spark, "second"))
-    assert [row["path"] for row in read(spark, str(out), "drift").collect()] == ["first"]
+    assert [row["path"] for row in read_dataset(spark, str(out), "drift").collect()] == ["first"]
     assert [path.name for path in tmp_path.iterdir()] == ["out"]
 
 
@@ -82,7 +82,7 @@ def test_where_nothing_can_be_renamed_the_newest_manifest_counts(
             output.commit()
     with Output(spark, elsewhere, "drift") as output:
         output.write("drift", _drift(spark, "never committed"))
-    assert [row["path"] for row in read(spark, elsewhere, "drift").collect()] == ["second"]
+    assert [row["path"] for row in read_dataset(spark, elsewhere, "drift").collect()] == ["second"]
     assert len(list((tmp_path / "out" / "drift").glob("*.parquet"))) == 3
     with pytest.raises(InputError, match="contains the output of `drift`, not of `audit`"):
         Output(spark, elsewhere, "audit")

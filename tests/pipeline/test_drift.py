@@ -9,7 +9,7 @@ from pyspark.sql import SparkSession
 
 from activemq_fleet.drift.host_drift import DriftResult
 from activemq_fleet.errors import InputError
-from activemq_fleet.spark.datasets import SCHEMAS, Output, read
+from activemq_fleet.spark.datasets import SCHEMAS, Output, read_dataset
 from activemq_fleet.spark.drift_job import report_drift
 from tests.pipeline.collected import FILES, Fleet
 from tests.pipeline.job_counts import counted_jobs
@@ -54,7 +54,7 @@ def result(spark: SparkSession, fleet: Fleet) -> DriftResult:
 
 @pytest.fixture(scope="module")
 def rows(spark: SparkSession, result: DriftResult, fleet: Fleet) -> Rows:
-    frame = read(spark, str(fleet.planned.parent / "out"), "drift")
+    frame = read_dataset(spark, str(fleet.planned.parent / "out"), "drift")
     return {(row.host, row.path): (row.status, row.cause, row["diff"]) for row in frame.collect()}
 
 

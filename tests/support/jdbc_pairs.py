@@ -122,7 +122,7 @@ def use_relay(lab: Lab, host: str, database: tuple[str, int], relay: Relay) -> N
 def shift_clock_of_standby(directory: Path, monkeypatch: pytest.MonkeyPatch, shift: str) -> None:
     """Let node B of a lab that starts from now on see another time."""
     home = directory / "java"
-    write_shifted_java(home, artifacts.java(17), shift, B)
+    write_shifted_java(home, artifacts.java_executable(17), shift, B)
     monkeypatch.setenv("JAVA_HOME", str(home))
 
 

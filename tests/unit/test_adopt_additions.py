@@ -18,7 +18,7 @@ from activemq_fleet.adopt.difference_groups import (
     without_replaced_limits,
 )
 from activemq_fleet.adopt.secrets import with_masked_passwords
-from activemq_fleet.adopt.xml_diff import differences, xml_element_of
+from activemq_fleet.adopt.xml_diff import document_differences, xml_element_of
 from activemq_fleet.render.activemq_xml import activemq_xml
 from activemq_fleet.schema import XmlDocument
 from activemq_fleet.topology import build_fleet
@@ -101,7 +101,7 @@ def differences_with(adoption: Adoption, host: str, original: bytes, changes: Ma
     }
     broker = build_fleet(hosts, {}).broker(host)
     rendered = xml_element_of(XmlDocument(activemq_xml(broker)).root)
-    return differences(host, xml_element_of(XmlDocument(original).root), rendered, with_masked_passwords)
+    return document_differences(host, xml_element_of(XmlDocument(original).root), rendered, with_masked_passwords)
 
 
 @pytest.mark.parametrize("release", ["5.8.0", "5.15.16", "5.18.3", "6.1.4"])

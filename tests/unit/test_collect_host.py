@@ -24,7 +24,7 @@ from activemq_fleet.node.collect import bundle, host_collection, thread_dumps
 from activemq_fleet.node.collect.bundle import Bundle, open_matching_files
 from activemq_fleet.node.config.configuration_archive import File
 from activemq_fleet.node.config.versions import Layout
-from activemq_fleet.node.install.configuration_install import Owners, install
+from activemq_fleet.node.install.configuration_install import Owners, install_configuration
 from activemq_fleet.node.process.proc import Process, read_process
 from tests.unit.fleets import fleet
 from tests.work import QUADRATIC, growth_of_time
@@ -44,12 +44,12 @@ class Host:
             path: File(file.content, file.mode, file.masked)
             for path, file in {**files_of(broker)}.items()
         }  # fmt: skip
-        install(str(self.base), self.tree, Owners())
+        install_configuration(str(self.base), self.tree, Owners())
         agent = {
             "agent.conf": File(b"mb.urls = a:1883\n", 0o640, "mb.urls = a:1883\n"),
             "mb.password": File(f"{KNOWN}-agent\n".encode(), 0o640, "@activemq_agent_password@\n"),
         }
-        install(Layout(f"{root}/etc.d", f"{root}/etc", ""), agent, Owners())
+        install_configuration(Layout(f"{root}/etc.d", f"{root}/etc", ""), agent, Owners())
         (self.state / "agent").mkdir(parents=True)
         self.data.mkdir(exist_ok=True)
 
@@ -414,4 +414,4 @@ def test_the_zone_is_the_jvms_before_the_hosts(
         (tmp_path / name).write_text(text)
     process = Process(0, 0.0, "S", command)
 
-    assert host_collection.timezone(process, str(tmp_path)) == expected
+    assert host_collection.broker_timezone(process, str(tmp_path)) == expected

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from activemq_fleet.node.config.configuration_archive import File, pack, unpack
+from activemq_fleet.node.config.configuration_archive import File, pack_configuration, unpack_configuration
 from activemq_fleet.node.config.vendor_files import vendor_files
 from activemq_fleet.node.errors import NodeError
 from activemq_fleet.node.install.configure import configure
@@ -23,39 +23,39 @@ TREE = {"conf/a": File(b"\x00\xff", 0o600, "@a@"), "bin/env": File(b"", 0o755)}
 
 
 def test_an_archive_brings_back_what_was_packed() -> None:
-    assert unpack(pack(TREE)) == TREE
+    assert unpack_configuration(pack_configuration(TREE)) == TREE
 
 
 def test_the_same_files_give_the_same_archive() -> None:
-    assert pack(TREE) == pack(dict(reversed(TREE.items())))
+    assert pack_configuration(TREE) == pack_configuration(dict(reversed(TREE.items())))
 
 
 @pytest.mark.parametrize("path", ["/etc/passwd", "../up", "conf/../../up", "a//b", "", "./a", ".fleet-manifest.json"])
 def test_a_path_that_leaves_the_tree_is_refused(path: str) -> None:
     with pytest.raises(NodeError, match="the configuration archive contains"):
-        pack({path: File(b"", 0o644)})
+        pack_configuration({path: File(b"", 0o644)})
 
 
 @pytest.mark.parametrize("kind", [tarfile.SYMTYPE, tarfile.LNKTYPE, tarfile.FIFOTYPE, tarfile.DIRTYPE])
 def test_an_archive_with_anything_but_files_is_refused(kind: bytes) -> None:
-    buffer = io.BytesIO(pack(TREE))
+    buffer = io.BytesIO(pack_configuration(TREE))
     with tarfile.open(fileobj=buffer, mode="a") as archive:
         member = tarfile.TarInfo("conf/link")
         member.type, member.linkname = kind, "/etc/passwd"
         archive.addfile(member)
     with pytest.raises(NodeError, match=r"a different version of .* made the configuration archive"):
-        unpack(buffer.getvalue())
+        unpack_configuration(buffer.getvalue())
 
 
-@pytest.mark.parametrize("data", [b"", b"not a tar", pack(TREE)[:700]])
+@pytest.mark.parametrize("data", [b"", b"not a tar", pack_configuration(TREE)[:700]])
 def test_an_archive_that_is_cut_short_is_refused(data: bytes) -> None:
     with pytest.raises(NodeError, match="the configuration archive"):
-        unpack(data)
+        unpack_configuration(data)
 
 
 def test_an_archive_that_changed_on_its_way_installs_nothing(tmp_path: Path) -> None:
     archive = tmp_path / "a.tar"
-    archive.write_bytes(pack(TREE))
+    archive.write_bytes(pack_configuration(TREE))
     with pytest.raises(NodeError, match="its SHA-256 differs"):
         configure({"archive": str(archive), "sha256": "0" * 64, "base": str(tmp_path / "base")}, check=False)
     assert not (tmp_path / "base").exists()
@@ -63,7 +63,7 @@ def test_an_archive_that_changed_on_its_way_installs_nothing(tmp_path: Path) -> 
 
 def test_a_user_that_the_host_does_not_have_is_named(tmp_path: Path) -> None:
     archive = tmp_path / "a.tar"
-    archive.write_bytes(pack(TREE))
+    archive.write_bytes(pack_configuration(TREE))
     with pytest.raises(NodeError, match="this host has no user nobody-here"):
         configure({"archive": str(archive), "base": str(tmp_path / "base"), "user": "nobody-here"}, check=False)
 
@@ -83,7 +83,7 @@ def vendor(home: Path, *names: str) -> None:
 def test_vendor_files_are_added_and_the_fleet_s_own_win(tmp_path: Path) -> None:
     vendor(tmp_path / "home", "logging.properties", "login.config", "jetty/jetty-http.xml", "java.security")
     archive = tmp_path / "a.tar"
-    archive.write_bytes(pack({"conf/login.config": File(b"ours\n", 0o644)}))
+    archive.write_bytes(pack_configuration({"conf/login.config": File(b"ours\n", 0o644)}))
     configure({"archive": str(archive), "base": str(tmp_path / "base"), "home": str(tmp_path / "home")}, check=False)
     conf = tmp_path / "base" / "current" / "conf"
     assert (conf / "login.config").read_text() == "ours\n"

@@ -12,7 +12,7 @@ from activemq_fleet.node.config.difference import hide_passwords
 from activemq_fleet.node.install.configuration_install import (
     Outcome,
     Owners,
-    install,
+    install_configuration,
 )
 
 CREDENTIALS = "conf/credentials.properties"
@@ -25,7 +25,7 @@ def secret(value: str, masked: str = MASKED) -> File:
 
 def put(base: Path, **files: File) -> Outcome:
     names = {"xml": "conf/activemq.xml", "credentials": CREDENTIALS, "env": "bin/env", "key": "conf/key.bin"}
-    outcome: Outcome = install(str(base), {names[name]: file for name, file in files.items()}, Owners())
+    outcome: Outcome = install_configuration(str(base), {names[name]: file for name, file in files.items()}, Owners())
     return outcome
 
 

@@ -19,8 +19,8 @@ from activemq_fleet.node.files import disk, new_files
 from activemq_fleet.node.install.configuration_install import (
     Outcome,
     Owners,
-    install,
-    put_version_back,
+    install_configuration,
+    restore_version,
 )
 from activemq_fleet.node.process import proc as process
 
@@ -38,7 +38,7 @@ NEW: Tree = {
 
 
 def put(base: Path, tree: Tree, **options: Any) -> Outcome:
-    outcome: Outcome = install(str(base), tree, Owners(), **options)
+    outcome: Outcome = install_configuration(str(base), tree, Owners(), **options)
     return outcome
 
 
@@ -272,7 +272,7 @@ def test_the_version_before_this_one_is_kept_however_old(tmp_path: Path) -> None
     oldest = put(tmp_path, OLD).version
     for number in range(3):
         put(tmp_path, {"conf/a": File(b"%d" % number, 0o644)})
-    put_version_back(str(tmp_path), oldest)
+    restore_version(str(tmp_path), oldest)
     outcome = put(tmp_path, NEW, keep=1)
     assert outcome.previous == oldest
     assert {outcome.version, oldest} <= set(Layout(str(tmp_path)).names())
@@ -330,24 +330,24 @@ def test_a_link_whose_version_was_removed_by_hand_is_repaired(tmp_path: Path) ->
 def test_a_version_can_be_put_back(tmp_path: Path) -> None:
     old = put(tmp_path, OLD).version
     new = put(tmp_path, NEW).version
-    outcome = put_version_back(str(tmp_path), old)
+    outcome = restore_version(str(tmp_path), old)
     assert (outcome.changed, outcome.version, outcome.previous) == (True, old, new)
     assert in_force(tmp_path) == contents(OLD)
-    assert not put_version_back(str(tmp_path), old).changed
+    assert not restore_version(str(tmp_path), old).changed
 
 
 def test_restored_version_needs_restart_when_broker_has_read_later_version(tmp_path: Path) -> None:
     old = put(tmp_path, OLD).version
     put(tmp_path, NEW)
     os.unlink(Layout(str(tmp_path)).pending)  # as after a restart
-    assert put_version_back(str(tmp_path), old).reasons == (f"version {old} was restored",)
+    assert restore_version(str(tmp_path), old).reasons == (f"version {old} was restored",)
 
 
 @pytest.mark.parametrize("name", ["000000000000", "../versions", ".", "", ".new-x", "/etc"])
 def test_only_a_complete_version_can_be_put_back(tmp_path: Path, name: str) -> None:
     put(tmp_path, OLD)
     with pytest.raises(NodeError, match="contains no configuration version"):
-        put_version_back(str(tmp_path), name)
+        restore_version(str(tmp_path), name)
 
 
 def test_a_full_disk_leaves_the_old_version_in_force(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -383,10 +383,10 @@ def test_a_restart_is_owed_until_a_broker_was_started_after_the_change(tmp_path:
 
     first = put(tmp_path, OLD)
     put(tmp_path, NEW)
-    owed = pending_restart.read(Layout(str(tmp_path)))
+    owed = pending_restart.read_pending_restart(Layout(str(tmp_path)))
     assert owed is not None
     assert owed.previous == first.version
-    now = process.uptime()
+    now = process.seconds_since_boot()
     assert not owed.is_settled_by(process.Process(1, now - 60, "S", ()))
     assert owed.is_settled_by(process.Process(1, now + 60, "S", ()))
     assert owed.is_settled_by(None)
@@ -395,7 +395,7 @@ def test_a_restart_is_owed_until_a_broker_was_started_after_the_change(tmp_path:
 def test_going_back_to_what_the_broker_runs_with_owes_no_restart(tmp_path: Path) -> None:
     first = put(tmp_path, OLD)
     put(tmp_path, NEW)
-    assert put_version_back(str(tmp_path), first.version).reasons == ()
+    assert restore_version(str(tmp_path), first.version).reasons == ()
     assert not put(tmp_path, OLD).reasons
     put(tmp_path, NEW)
     assert put(tmp_path, OLD, check=True).reasons == ()

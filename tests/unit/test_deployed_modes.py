@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from activemq_fleet.deployment import files_of
-from activemq_fleet.node.config.configuration_archive import File, pack, unpack
-from activemq_fleet.node.install.configuration_install import Owners, install
+from activemq_fleet.node.config.configuration_archive import File, pack_configuration, unpack_configuration
+from activemq_fleet.node.install.configuration_install import Owners, install_configuration
 from activemq_fleet.topology import build_fleet
 
 HOST = "orders-mq01-a.example.com"
@@ -39,8 +39,10 @@ def tree(release: str = "5.18.3", **variables: Any) -> dict[str, File]:
     known = {"activemq_release": release, "activemq_ha": "none", **variables}
     (broker,) = build_fleet({HOST: known}, {}).brokers
     files = files_of(broker).items()
-    archive = pack({path: File(file.content, file.mode, file.masked, file.hidden) for path, file in files})
-    unpacked: dict[str, File] = unpack(archive)
+    archive = pack_configuration(
+        {path: File(file.content, file.mode, file.masked, file.hidden) for path, file in files}
+    )
+    unpacked: dict[str, File] = unpack_configuration(archive)
     return unpacked
 
 
@@ -77,7 +79,7 @@ def test_a_vaulted_value_makes_no_file_readable_wherever_it_is_put(place: str) -
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can become another account: run as root")
 def test_another_account_opens_units_and_nothing_else(tmp_path: Path) -> None:
     files = tree()
-    install(str(tmp_path / "activemq"), files, Owners(user=0, root=0, group=0))
+    install_configuration(str(tmp_path / "activemq"), files, Owners(user=0, root=0, group=0))
     # The directories are closed too; opened here, so that only the files' own modes count.
     for directory in (*tmp_path.parents, tmp_path, *tmp_path.glob("**/")):
         if tmp_path in (directory, *directory.parents) or "pytest" in str(directory):
@@ -91,7 +93,7 @@ def test_another_account_opens_units_and_nothing_else(tmp_path: Path) -> None:
 def test_a_diff_shows_nothing_of_files_that_the_user_wrote(tmp_path: Path) -> None:
     def put(*contents: str) -> str:
         extra = [{"path": f"conf/{number}.txt", "content": text} for number, text in enumerate(contents)]
-        return json.dumps(install(str(tmp_path), tree(activemq_extra_files=extra), Owners()).diff)
+        return json.dumps(install_configuration(str(tmp_path), tree(activemq_extra_files=extra), Owners()).diff)
 
     assert CANARY not in put(f"{CANARY}-1\n")
     changed = put(f"{CANARY}-2\n")
@@ -106,13 +108,17 @@ def test_a_diff_shows_nothing_of_files_that_the_user_wrote(tmp_path: Path) -> No
 
 
 def test_a_file_that_was_shown_before_is_hidden_as_soon_as_the_user_writes_it(tmp_path: Path) -> None:
-    install(str(tmp_path), {"conf/mine.txt": File(f"{CANARY}-1\n".encode(), 0o644)}, Owners())
-    told = install(str(tmp_path), {"conf/mine.txt": File(f"{CANARY}-2\n".encode(), 0o640, None, True)}, Owners())
+    install_configuration(str(tmp_path), {"conf/mine.txt": File(f"{CANARY}-1\n".encode(), 0o644)}, Owners())
+    told = install_configuration(
+        str(tmp_path), {"conf/mine.txt": File(f"{CANARY}-2\n".encode(), 0o640, None, True)}, Owners()
+    )
     assert CANARY not in json.dumps(told.diff)
 
 
 def test_a_mode_alone_restarts_no_broker(tmp_path: Path) -> None:
     files = tree()
-    install(str(tmp_path), {path: File(file.content, 0o644, file.masked) for path, file in files.items()}, Owners())
-    told = install(str(tmp_path), files, Owners())
+    install_configuration(
+        str(tmp_path), {path: File(file.content, 0o644, file.masked) for path, file in files.items()}, Owners()
+    )
+    told = install_configuration(str(tmp_path), files, Owners())
     assert (told.changed, told.reasons) == (True, ())

@@ -7,7 +7,13 @@ from typing import Any
 
 import pytest
 
-from activemq_fleet.drills.judging import headline, judge_drill, loss_probability_upper_bound, lowest_rate, void_reason
+from activemq_fleet.drills.judging import (
+    drill_headline,
+    judge_drill,
+    loss_probability_upper_bound,
+    lowest_rate,
+    void_reason,
+)
 from activemq_fleet.drills.model import DeliveryAccount, Fault, FaultyEvent
 from tests.unit.drilled import ACCOUNT, FAULT, result_of
 
@@ -85,7 +91,7 @@ def test_a_loss_is_told_before_a_gap_and_before_too_little_load() -> None:
     ],
 )
 def test_the_headline_says_it_in_plain_words(account: DeliveryAccount, fault: Fault, said: str) -> None:
-    assert headline(result_of([fault], [account])) == said
+    assert drill_headline(result_of([fault], [account])) == said
 
 
 def test_a_fault_needs_fifty_events_a_second_or_half_of_a_lower_rate() -> None:

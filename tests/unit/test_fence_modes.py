@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from activemq_fleet.node.fence.broker_process import ENDED
-from activemq_fleet.node.fence.in_place import unfence
+from activemq_fleet.node.fence.in_place import unfence_store
 from activemq_fleet.node.fence.shared_store import FenceError
 from activemq_fleet.node.kahadb.index import is_store_file
 from activemq_fleet.node.kahadb.risk_records import read_newest_risk_records
@@ -101,13 +101,15 @@ def test_store_without_fence_keeps_contents_and_guards_may_return(store: Path, n
     guard = nodes[0].start()
     until(lambda: nodes[0].served == [2])
     with pytest.raises(FenceError, match="stop the service units of both nodes first"):
-        unfence(str(store))
+        unfence_store(str(store))
     guard.terminate()
     guard.wait(60)
-    assert any("can now be used without activemq_fence. It has" in line for line in unfence(str(store)))
+    assert any("can now be used without activemq_fence. It has" in line for line in unfence_store(str(store)))
     assert (store / "db-1.log").read_bytes() == JOURNAL
     assert not (store / "lock").exists()
-    assert unfence(str(store)) == [f"activemq_fence: guard does not protect the store {store}, so nothing was changed"]
+    assert unfence_store(str(store)) == [
+        f"activemq_fence: guard does not protect the store {store}, so nothing was changed"
+    ]
     nodes[0].start()
     until(lambda: nodes[0].served == [2, 4])
     assert (in_force(store) / "db-1.log").read_bytes() == JOURNAL
@@ -129,8 +131,8 @@ def test_taking_a_fence_away_may_be_killed_anywhere_and_done_again(
     with monkeypatch.context() as patched:
         patched.setattr(os, step, killed)
         with pytest.raises(KeyboardInterrupt):
-            unfence(str(store))
-    unfence(str(store))
+            unfence_store(str(store))
+    unfence_store(str(store))
     assert (store / "db-1.log").read_bytes() == JOURNAL
     assert not (store / "lock").exists()
 
@@ -200,7 +202,7 @@ def test_a_store_of_generations_is_refused_to_a_guard_with_a_command(store: Path
     second = nodes[0].start("--fence-command", command_of(store, "exit 0"))
     assert second.wait(60) == 1
     assert "was used with activemq_fence: guard, but activemq_fence is command" in said_by(second)
-    unfence(str(store))
+    unfence_store(str(store))
     nodes[0].start("--fence-command", command_of(store, "exit 0"))
     until(lambda: len(nodes[0].rows) == 2)
 

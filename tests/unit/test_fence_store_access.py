@@ -11,11 +11,11 @@ from activemq_fleet.node.fence.decision import Claim, claim_in_place
 from activemq_fleet.node.fence.shared_store import SharedStore
 from activemq_fleet.node.fence.store_access import (
     StoreAccess,
+    brokers_with_newest_generation,
     directory_in_force,
     generation_in_force,
     generation_written,
     two_masters_message,
-    writers_in_force,
 )
 from activemq_fleet.node.process.proc import open_files
 
@@ -47,7 +47,7 @@ def store(tmp_path: Path) -> SharedStore:
 def test_only_who_has_the_newest_generation_open_can_write_to_the_store_in_force(
     accesses: dict[str, StoreAccess], writers: list[str]
 ) -> None:
-    assert writers_in_force(accesses) == writers
+    assert brokers_with_newest_generation(accesses) == writers
     assert two_masters_message(accesses) == (
         "a and b can both write to the current files of their store" if len(writers) == 2 else ""
     )

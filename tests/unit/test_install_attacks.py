@@ -12,7 +12,7 @@ from activemq_fleet.node.config.configuration_archive import File
 from activemq_fleet.node.config.versions import Layout
 from activemq_fleet.node.errors import NodeError
 from activemq_fleet.node.files.untrusted_paths import UntrustedPathError
-from activemq_fleet.node.install.configuration_install import Owners, install
+from activemq_fleet.node.install.configuration_install import Owners, install_configuration
 from activemq_fleet.node.install.runtime_configuration import end_of_log
 from tests.unit.attackers import BROKER, common_directory, do_as, needs_root, owned_directory
 
@@ -33,7 +33,7 @@ def test_root_installs_nothing_where_the_account_can_exchange_it(common: Path) -
     home = owned_directory(common / "home")
     do_as(BROKER, lambda: (home / "activemq").symlink_to(common / "secret"))
     with pytest.raises(NodeError, match=rf"account 61616\) can replace files that root installs in {home}: make root"):
-        install(str(home / "activemq"), TREE, OWNERS)
+        install_configuration(str(home / "activemq"), TREE, OWNERS)
     assert os.listdir(common / "secret") == []
     assert (common / "secret").stat().st_gid == 0
 
@@ -44,28 +44,28 @@ def test_what_was_planted_before_root_took_the_directory_is_not_given_away(commo
     os.chown(home, 0, 0)
     before = os.stat("/etc")
     with pytest.raises(UntrustedPathError, match=r"versions is a symbolic link that belongs to account 61616"):
-        install(str(home / "activemq"), TREE, OWNERS)
+        install_configuration(str(home / "activemq"), TREE, OWNERS)
     assert (os.stat("/etc").st_mode, os.stat("/etc").st_gid) == (before.st_mode, before.st_gid)
 
 
 def test_a_version_that_was_planted_is_not_taken_for_a_deployed_one(common: Path) -> None:
     base = common / "activemq"
-    name = install(str(base), TREE, OWNERS).version
+    name = install_configuration(str(base), TREE, OWNERS).version
     planted = base / "versions" / name
     os.chown(planted / "systemd", BROKER, BROKER)
     (base / "current").unlink()
-    assert install(str(base), TREE, OWNERS).version == f"{name}-1"
+    assert install_configuration(str(base), TREE, OWNERS).version == f"{name}-1"
 
 
 def test_a_link_of_root_to_a_larger_disk_is_followed_for_the_data(common: Path) -> None:
     disk = owned_directory(common / "disk")
     (common / "activemq").mkdir()
     (common / "activemq" / "data").symlink_to(disk)
-    install(str(common / "activemq"), TREE, OWNERS)
+    install_configuration(str(common / "activemq"), TREE, OWNERS)
     assert (disk.stat().st_uid, disk.stat().st_mode & 0o777) == (BROKER, 0o750)
 
 
 def test_a_log_that_is_a_fifo_keeps_nobody_waiting(common: Path) -> None:
-    install(str(common / "activemq"), TREE, OWNERS)
+    install_configuration(str(common / "activemq"), TREE, OWNERS)
     do_as(BROKER, lambda: os.mkfifo(common / "activemq" / "data" / "activemq.log"))
     assert end_of_log(Layout(str(common / "activemq"))).inode == 0

@@ -15,7 +15,7 @@ from activemq_fleet.lab import processes
 from activemq_fleet.node import judge as on_hosts
 from activemq_fleet.node import timeouts
 from activemq_fleet.node.config.broker_configuration import DeployedConfiguration
-from activemq_fleet.node.judge import STATES, BrokerState, Evidence, judge
+from activemq_fleet.node.judge import STATES, BrokerState, Evidence, conclude_state
 from activemq_fleet.node.log import broker_log
 from activemq_fleet.node.log.broker_run import Phase
 from activemq_fleet.node.probe.connector_probe import ProbeAnswer
@@ -116,7 +116,7 @@ OF_MODULES = pytest.mark.parametrize(("case", "expected"), [one for one in CASES
 
 @TABLE
 def test_the_judge_concludes_the_state(case: Evidence, expected: BrokerState) -> None:
-    found = judge(case)
+    found = conclude_state(case)
     assert found.state == expected
     assert found.reason
 
@@ -138,7 +138,7 @@ def test_broker_info_tells_what_the_judge_concludes(
     monkeypatch.setattr(held_by_process, "is_listening", lambda *_: case.listens)
     monkeypatch.setattr(held_by_process, "holds_lock", lambda *_: case.holds_lock)
     found = state.gather_broker_state(str(tmp_path), None)
-    assert (found["state"], found["how"]) == (expected, judge(case).reason)
+    assert (found["state"], found["how"]) == (expected, conclude_state(case).reason)
 
 
 @OF_MODULES
@@ -159,12 +159,12 @@ def test_the_lab_tells_what_the_judge_concludes(
     monkeypatch.setattr(held_by_process, "holds_lock", lambda *_: case.holds_lock)
     snapshot = hosts.observe(hosts.fleet.broker(PAIR[0]))
     assert snapshot.state == expected
-    assert snapshot.reason == judge(case).reason
+    assert snapshot.reason == conclude_state(case).reason
 
 
 @TABLE
 def test_the_watchdog_goes_by_what_the_judge_concludes(case: Evidence, expected: BrokerState) -> None:
-    found = hang_detection.classify(hang_detection.Sample(case))
+    found = hang_detection.classify_sample(hang_detection.Sample(case))
     assert found.state == expected
     if found.kind == hang_detection.HUNG:
         assert expected == "hung"
@@ -173,7 +173,7 @@ def test_the_watchdog_goes_by_what_the_judge_concludes(case: Evidence, expected:
 
 
 def test_both_names_are_one_file() -> None:
-    mine, theirs = Path(judge.__code__.co_filename), Path(on_hosts.__file__)
+    mine, theirs = Path(conclude_state.__code__.co_filename), Path(on_hosts.__file__)
     assert mine.resolve() == theirs.resolve()
 
 

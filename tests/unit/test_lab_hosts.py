@@ -34,7 +34,7 @@ def command_of(hosts: LabBrokers, host: str, monkeypatch: pytest.MonkeyPatch) ->
         seen.append(command)
         return SimpleNamespace(pid=NO_PROCESS)
 
-    monkeypatch.setattr(processes, "launch", launch)
+    monkeypatch.setattr(processes, "launch_broker", launch)
     monkeypatch.setattr(LabBrokers, "installed_version", lambda _self, _broker: "v1")
     make_store(hosts.fleet.broker(host))
     hosts.launch(hosts.fleet.broker(host))
@@ -58,7 +58,9 @@ def test_a_broker_starts_with_the_variables_of_its_environment_file(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     hosts, seen = make_lab_hosts(tmp_path), list[dict[str, str]]()
-    monkeypatch.setattr(processes, "launch", lambda _layout, _host, _command, variables, *_: seen.append(variables))
+    monkeypatch.setattr(
+        processes, "launch_broker", lambda _layout, _host, _command, variables, *_: seen.append(variables)
+    )
     monkeypatch.setattr(LabBrokers, "installed_version", lambda _self, _broker: "v1")
     broker = hosts.fleet.broker(A)
     make_store(broker)
@@ -101,7 +103,7 @@ def test_the_store_is_marked_and_a_store_of_another_pair_is_refused_as_by_the_un
 def test_a_store_that_was_wiped_is_marked_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     hosts = make_lab_hosts(tmp_path)
     hosts.wipe(hosts.fleet.brokers)
-    monkeypatch.setattr(processes, "launch", lambda *_: None)
+    monkeypatch.setattr(processes, "launch_broker", lambda *_: None)
     monkeypatch.setattr(LabBrokers, "installed_version", lambda _self, _broker: "v1")
     hosts.launch(hosts.fleet.broker(A))
 

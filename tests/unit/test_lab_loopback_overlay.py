@@ -12,7 +12,7 @@ from activemq_fleet.lab.loopback_overlay import (
     fleet_for_clients,
     jvm_hosts_file,
     list_substitutions,
-    overlay,
+    loopback_variables,
 )
 from activemq_fleet.render import render
 from activemq_fleet.settings.encrypted import EncryptedValue
@@ -27,7 +27,7 @@ def overlaid(
     hosts: dict[str, dict[str, Any]], *, whole: bool = False, **groups: list[str]
 ) -> dict[str, dict[str, Any]]:
     fleet = fleet_of(hosts, **groups)
-    return overlay(fleet, hosts, *surroundings(fleet, whole=whole))
+    return loopback_variables(fleet, hosts, *surroundings(fleet, whole=whole))
 
 
 def test_pair_and_node_show_in_the_address() -> None:

@@ -34,7 +34,7 @@ def layout(tmp_path: Path) -> Iterator[LabLayout]:
 
 def launch(layout: LabLayout, script: str = SLEEP, host: str = "a", mark: str | None = None) -> ProcessRun:
     command = [sys.executable, "-c", script, mark or f"{MARK}{layout.directory}"]
-    return processes.launch(layout, host, command, {"ACTIVEMQ_BASE": "/b"}, layout.base_directory(host), "v1")
+    return processes.launch_broker(layout, host, command, {"ACTIVEMQ_BASE": "/b"}, layout.base_directory(host), "v1")
 
 
 def living(layout: LabLayout, run: ProcessRun) -> psutil.Process:
@@ -185,7 +185,7 @@ def test_a_run_begins_where_the_log_ended(layout: LabLayout) -> None:
 
 def test_a_program_that_is_not_there_is_one_line(layout: LabLayout) -> None:
     with pytest.raises(LabError, match=r"a: the program /no/java cannot be started \(No such file"):
-        processes.launch(layout, "a", ["/no/java"], {}, layout.base_directory("a"), "v1")
+        processes.launch_broker(layout, "a", ["/no/java"], {}, layout.base_directory("a"), "v1")
 
 
 @pytest.mark.parametrize("content", ["", "{", "[]", json.dumps({"host": "a"})])

@@ -16,7 +16,7 @@ from activemq_fleet.inventory import InventoryData, read_inventory
 from activemq_fleet.lab import Lab, preparation, processes
 from activemq_fleet.lab.layout import LabLayout, write_file
 from activemq_fleet.lab.port_reservation import PortReservations
-from activemq_fleet.lab.state import LabState, load
+from activemq_fleet.lab.state import LabState, load_lab_state
 from activemq_fleet.settings.encrypted import EncryptedValue
 from activemq_fleet.topology import build_fleet
 from tests.unit.lab_fleets import PAIR, variables
@@ -29,7 +29,7 @@ def software(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Nothing is fetched: a release is an empty directory."""
     home = tmp_path / "software"
     home.mkdir()
-    monkeypatch.setattr(artifacts, "java", lambda _minimum: Path("/usr/lib/jvm/bin/java"))
+    monkeypatch.setattr(artifacts, "java_executable", lambda _minimum: Path("/usr/lib/jvm/bin/java"))
     monkeypatch.setattr(artifacts, "distribution_for", lambda _release, progress: None)
     monkeypatch.setattr(artifacts, "jar_directory_for", lambda _release, progress: home)
     return home
@@ -48,9 +48,9 @@ def prepare(layout: LabLayout, hosts: dict[str, dict[str, Any]]) -> LabState:
 
 
 def test_what_is_saved_is_what_was_prepared(layout: LabLayout) -> None:
-    assert load(layout) is None
+    assert load_lab_state(layout) is None
     prepared = prepare(layout, variables())
-    assert load(layout) == prepared
+    assert load_lab_state(layout) == prepared
 
 
 @pytest.mark.parametrize(
@@ -66,7 +66,7 @@ def test_lab_requires_the_java_of_its_newest_release(
         required.append(oldest)
         return Path("/usr/lib/jvm/bin/java")
 
-    monkeypatch.setattr(artifacts, "java", find_java)
+    monkeypatch.setattr(artifacts, "java_executable", find_java)
     first, second = releases
     hosts = variables(release=first, ha="shared-file", store_directory="/srv/a")
     others = variables("sales-mq01-a", "sales-mq01-b", release=second, ha="shared-file", store_directory="/srv/b")
@@ -131,9 +131,9 @@ def test_a_file_of_another_version_is_one_line_and_prepared_anew(layout: LabLayo
     prepare(layout, variables())
     layout.state.write_text(json.dumps({"format": 0}))
     with pytest.raises(LabError, match="cannot be read"):
-        load(layout)
+        load_lab_state(layout)
     prepare(layout, variables())
-    assert load(layout) is not None
+    assert load_lab_state(layout) is not None
 
 
 def test_a_fleet_with_errors_is_refused_with_the_first_of_them(layout: LabLayout) -> None:

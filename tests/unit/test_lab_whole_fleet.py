@@ -34,7 +34,7 @@ def launch_all(hosts: LabBrokers) -> None:
     for host, version in install_all(hosts).items():
         command = [sys.executable, "-c", "import time; time.sleep(600)", f"{MARK}{hosts.layout.directory}"]
         release = hosts.fleet.broker(host).release.text
-        processes.launch(hosts.layout, host, command, {}, hosts.layout.base_directory(host), version, release)
+        processes.launch_broker(hosts.layout, host, command, {}, hosts.layout.base_directory(host), version, release)
 
 
 def restart_lines(hosts: LabBrokers) -> list[str]:

@@ -16,9 +16,9 @@ import pytest
 
 from activemq_fleet.audit import record_signs
 from activemq_fleet.logs.classifier import Classifier
-from activemq_fleet.logs.kinds import kind, kinds
+from activemq_fleet.logs.kinds import log_message_kind, log_message_kind_ids
 from activemq_fleet.node.log import broker_log
-from activemq_fleet.node.log.kinds import KINDS, classify
+from activemq_fleet.node.log.kinds import KINDS, event_of_log_record
 from activemq_fleet.node.log.log_records import Record
 
 SHORT, LONG = 2_000, 16_000
@@ -84,8 +84,8 @@ def test_work_of_the_classifier_does_not_grow_with_the_square_of_a_message() -> 
         return classifier.find(text)
 
     def texts(length: int) -> Iterable[str]:
-        for name in kinds():
-            yield from repeated_parts(kind(name).regex.pattern, length)
+        for name in log_message_kind_ids():
+            yield from repeated_parts(log_message_kind(name).regex.pattern, length)
 
     assert growth(find, texts) < MOST
 
@@ -98,7 +98,7 @@ def test_work_of_the_phase_reader_does_not_grow_with_the_square_of_a_message() -
             return repeated_parts(pattern, length)
 
         def work(text: str, logger: str = logger) -> object:
-            return classify(Record(1, datetime(2026, 11, 27, 10), "INFO", text, logger, "main"))
+            return event_of_log_record(Record(1, datetime(2026, 11, 27, 10), "INFO", text, logger, "main"))
 
         assert growth(work, texts) < MOST, pattern
 

@@ -6,9 +6,9 @@ from datetime import datetime
 import pytest
 
 from activemq_fleet.lab.log_tail import last_error
-from activemq_fleet.logs.kinds import kind, kinds
+from activemq_fleet.logs.kinds import log_message_kind, log_message_kind_ids
 from activemq_fleet.node.log.broker_run import BrokerRun, PhaseName
-from activemq_fleet.node.log.kinds import classify
+from activemq_fleet.node.log.kinds import event_of_log_record
 from activemq_fleet.node.log.log_records import parse
 from tests.log_reading import logger_of
 
@@ -189,16 +189,16 @@ def test_a_warning_is_told_where_there_is_no_error() -> None:
 
 
 def test_every_kind_has_a_regex_that_compiles() -> None:
-    assert len({kind(id_).regex.pattern for id_ in kinds()}) == len(kinds())
+    assert len({log_message_kind(id_).regex.pattern for id_ in log_message_kind_ids()}) == len(log_message_kind_ids())
 
 
 def test_an_event_holds_what_its_message_names() -> None:
     (record,) = parse(log([STARTED]))
-    event = classify(record)
+    event = event_of_log_record(record)
     assert event is not None
     assert (event.kind, event.fields["version"], event.fields["broker"]) == ("LIFE-STARTED", "6.3.1", "a")
 
 
 def test_a_message_of_no_kind_is_no_event() -> None:
     (record,) = parse(log(["something that no release writes"]))
-    assert classify(record) is None
+    assert event_of_log_record(record) is None

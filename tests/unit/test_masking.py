@@ -16,8 +16,8 @@ from activemq_fleet.node.masking import (
     mask_data,
     mask_text,
     mask_words,
+    omission_reason,
     secrets_of_file,
-    why_left_out,
 )
 from activemq_fleet.topology import Agent, Broker, build_fleet
 from tests.unit.fleets import hosts
@@ -185,7 +185,7 @@ def test_texts_inside_json_are_masked() -> None:
     ],
 )
 def test_key_stores_keys_and_what_is_no_text_are_left_out(path: str, content: bytes) -> None:
-    assert why_left_out(path, content)
+    assert omission_reason(path, content)
 
 
 def fleet_with_secrets(release: str) -> list[Broker | Agent]:

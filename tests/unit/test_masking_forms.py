@@ -12,7 +12,7 @@ from urllib.parse import quote
 
 import pytest
 
-from activemq_fleet.logs.kinds import kind, kinds
+from activemq_fleet.logs.kinds import log_message_kind, log_message_kind_ids
 from activemq_fleet.node.masking import LINE_LENGTH, UNKNOWN, KnownSecret, KnownSecrets, mask, mask_text, mask_words
 from tests.unit.hostile_texts import AROUND, PIECES, hostile
 from tests.unit.masking_forms import ANYTHING, FILES, PHRASES, READABLE, WORD, WORDS
@@ -251,7 +251,7 @@ NAMES = (
 
 def ordinary_lines(count: int) -> list[str]:
     """Lines as logs of brokers have them, from the messages whose kinds the library knows."""
-    shapes = [GROUP.sub("\0", kind(id_).regex.pattern).strip("^$") for id_ in kinds()]
+    shapes = [GROUP.sub("\0", log_message_kind(id_).regex.pattern).strip("^$") for id_ in log_message_kind_ids()]
     shapes = [
         re.sub(r"\\([^a-zA-Z0-9])", r"\1", re.sub(r"\\[wSd][+*]?|\[[^\]]*\][+*]?", "\0", shape)) for shape in shapes
     ]

@@ -16,7 +16,7 @@ from activemq_fleet.node.state import operation_record
 from activemq_fleet.node.textfile import MetricSample, to_prometheus_text
 from activemq_fleet.render import SECRET_FILES, render, render_fleet
 from activemq_fleet.render.monitoring import ALERTS, rules_file
-from activemq_fleet.render.monitoring.dashboards import DASHBOARDS, dashboards
+from activemq_fleet.render.monitoring.dashboards import DASHBOARDS, dashboard_files
 from activemq_fleet.render.service import java_options
 from activemq_fleet.topology import Broker, build_fleet
 from scripts import alerts_page
@@ -194,7 +194,7 @@ def test_every_alert_has_its_place_on_the_page_and_links_to_it() -> None:
 
 
 def test_dashboards_are_json_with_every_panel_inside_the_grid() -> None:
-    files = dashboards()
+    files = dashboard_files()
     assert set(files) == {one.name for one in DASHBOARDS}
     for content in files.values():
         panels = json.loads(content)["panels"]

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from activemq_fleet.operations.recency import NodeStore, ResyncRefused, choose_store, differences
+from activemq_fleet.operations.recency import NodeStore, ResyncRefused, choose_store, store_difference_sentence
 from tests.unit.pure_pairs import ATTACHED, MASTER, SAW_SLAVE, SERVED, SLAVE, master, run, slave
 
 WAITED = run("11:00:00")
@@ -166,16 +166,16 @@ def test_a_store_that_was_not_read_decides_nothing() -> None:
 
 
 def test_a_slave_that_is_a_copy_differs_in_nothing() -> None:
-    assert differences(master("| 1 2 3 4"), slave("| 1 2 3")) == ""
-    assert differences(master("| 1 2 3"), slave("| 1 2 3 4")) == ""
+    assert store_difference_sentence(master("| 1 2 3 4"), slave("| 1 2 3")) == ""
+    assert store_difference_sentence(master("| 1 2 3"), slave("| 1 2 3 4")) == ""
 
 
 def test_a_slave_that_was_attached_with_an_old_store_is_no_copy() -> None:
-    assert "never received 1 message that" in differences(master("| 1 2 3"), slave("| 1 3"))
+    assert "never received 1 message that" in store_difference_sentence(master("| 1 2 3"), slave("| 1 3"))
 
 
 def test_a_slave_that_holds_what_it_took_alone_is_no_copy() -> None:
-    assert "holds 1 message from before it was attached" in differences(
+    assert "holds 1 message from before it was attached" in store_difference_sentence(
         master("| 1 |"), slave("| 1 2 |", SERVED, run("11:00:05", established=True))
     )
 

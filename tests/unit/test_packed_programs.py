@@ -19,7 +19,7 @@ PYTHON = getattr(sys, "_base_executable", sys.executable)
 """The interpreter of no virtual environment, so that this project cannot be imported from anywhere else."""
 
 
-@pytest.mark.parametrize("program", [guard.program, watchdog.program])
+@pytest.mark.parametrize("program", [guard.guard_program, watchdog.watchdog_program])
 def test_a_packed_program_starts_where_nothing_else_is_installed(
     program: Callable[[str], bytes], tmp_path: Path
 ) -> None:
@@ -51,7 +51,7 @@ def test_program_contains_module_that_main_module_newly_imports(tmp_path: Path) 
 
 def test_program_is_the_same_whatever_package_node_is_in(tmp_path: Path) -> None:
     shutil.copytree(NODE, tmp_path / "node", ignore=shutil.ignore_patterns("__pycache__"))
-    assert _packed_below(tmp_path) == guard.program(PYTHON)
+    assert _packed_below(tmp_path) == guard.guard_program(PYTHON)
 
 
 def test_install_replaces_guard_of_an_earlier_version_once(tmp_path: Path) -> None:
@@ -59,10 +59,10 @@ def test_install_replaces_guard_of_an_earlier_version_once(tmp_path: Path) -> No
     with zipfile.ZipFile(path, "w") as earlier:
         package = "ansible_collections.activemq.fleet.plugins.module_utils.fence"
         earlier.writestr("__main__.py", f"from {package}.guard import main\n\nmain()\n")
-    content = guard.program(PYTHON)
-    assert guard.install(str(path), content)
+    content = guard.guard_program(PYTHON)
+    assert guard.install_executable(str(path), content)
     assert path.read_bytes() == content
-    assert not guard.install(str(path), content)
+    assert not guard.install_executable(str(path), content)
 
 
 def _packed_below(directory: Path) -> bytes:

@@ -25,7 +25,7 @@ from activemq_fleet.node.log import broker_log
 from activemq_fleet.node.log.broker_run import UNKNOWN
 from activemq_fleet.node.probe import connector_probe as probe
 from activemq_fleet.node.probe.settling import ReadinessDetector, is_loading_in
-from activemq_fleet.node.process.proc import Process, find_broker, uptime
+from activemq_fleet.node.process.proc import Process, find_broker, seconds_since_boot
 from activemq_fleet.node.state import broker_state as state
 from activemq_fleet.render import render
 from tests.log_reading import logger_of
@@ -519,12 +519,12 @@ def eventually(look: Callable[[], Process | None]) -> Process | None:
 
 
 def test_the_process_is_found_by_its_account_files_and_command_line(tmp_path: Path) -> None:
-    before, started_after = uptime(), time.time()
+    before, started_after = seconds_since_boot(), time.time()
     with running(tmp_path, f"-Dactivemq.base={tmp_path}", "start") as process:
         found = eventually(lambda: find_broker(str(tmp_path)))
         assert found is not None
         assert found.pid == process.pid
-        assert before - 0.1 <= found.started <= uptime()
+        assert before - 0.1 <= found.started <= seconds_since_boot()
         assert int(started_after) - 1 <= found.started_at <= time.time()
     assert find_broker(str(tmp_path)) is None
 

@@ -16,7 +16,7 @@ import pytest
 from activemq_fleet.node.config.configuration_archive import File
 from activemq_fleet.node.config.pending_restart import PendingRestart
 from activemq_fleet.node.config.versions import Layout
-from activemq_fleet.node.install.configuration_install import Owners, install
+from activemq_fleet.node.install.configuration_install import Owners, install_configuration
 from activemq_fleet.node.kahadb.store_marker import MARKER
 from activemq_fleet.node.process.proc import Process, read_process
 from activemq_fleet.node.state import health
@@ -51,7 +51,7 @@ def process(*opened: Path, user: int | None = None) -> Iterator[Process]:
 @pytest.fixture
 def base(tmp_path: Path) -> Layout:
     layout = Layout(str(tmp_path / "base"))
-    install(layout, {"conf/x": File(b"1", 0o640)}, Owners())
+    install_configuration(layout, {"conf/x": File(b"1", 0o640)}, Owners())
     return layout
 
 

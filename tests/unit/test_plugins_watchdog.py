@@ -25,7 +25,7 @@ from activemq_fleet.node.judge import Evidence
 from activemq_fleet.node.kahadb.risk_records import RebuildRisk, record_risk
 from activemq_fleet.node.log.broker_run import UNKNOWN, Phase
 from activemq_fleet.node.probe import connector_probe as probe
-from activemq_fleet.node.process.proc import Process, find_broker, send_signal, uptime
+from activemq_fleet.node.process.proc import Process, find_broker, seconds_since_boot, send_signal
 from activemq_fleet.node.watchdog import hang_detection, program, watchdog
 from tests.log_reading import logger_of
 
@@ -52,7 +52,7 @@ def kind(
     named = {f"connector{number}": answer for number, answer in enumerate(answers)}
     said = UNKNOWN if phase == "unknown" else Phase(phase, "a record")
     evidence = Evidence(process, said, named, listens=listens, has_answered=known)
-    found = hang_detection.classify(hang_detection.Sample(evidence, slave))
+    found = hang_detection.classify_sample(hang_detection.Sample(evidence, slave))
     assert found.text
     return str(found.kind)
 
@@ -141,7 +141,7 @@ def test_a_silent_broker_with_open_ports_that_says_it_starts_or_ends_has_a_while
         ("started", 0),
     ):
         evidence = Evidence(ALIVE, Phase(phase, "x"), {"stomp": SILENT}, listens=True)
-        found = hang_detection.classify(hang_detection.Sample(evidence))
+        found = hang_detection.classify_sample(hang_detection.Sample(evidence))
         assert (found.kind, found.patience) == ("hung", patience)
     count = counted(*[("hung", ALIVE)] * 4)
     assert count.is_due(4.0)
@@ -383,7 +383,7 @@ def test_a_pure_master_is_killed_only_while_a_slave_is_attached(rig: Rig) -> Non
 def test_the_brake_holds_over_restarts_of_the_watchdog(rig: Rig, tmp_path: Path) -> None:
     rig.log(STARTED)
     stopped(rig)
-    now = uptime()
+    now = seconds_since_boot()
     watchdog.write_kills(str(tmp_path / "kills"), [now - 30, now - 20, now - 10])
     dog = rig.watchdog("kill", kills=tmp_path / "kills")
     for _ in range(4):
@@ -518,7 +518,7 @@ def test_store_that_does_not_answer_delays_no_check_of_the_broker(rig: Rig, monk
 
 def test_the_program_is_one_file_that_needs_nothing_but_python(rig: Rig, tmp_path: Path) -> None:
     path = tmp_path / "activemq-watchdog"
-    path.write_bytes(program.program(sys.executable))
+    path.write_bytes(program.watchdog_program(sys.executable))
     path.chmod(0o755)
     rig.log(STARTED)
     stopped(rig)
@@ -538,5 +538,5 @@ def test_the_program_is_one_file_that_needs_nothing_but_python(rig: Rig, tmp_pat
 
 
 def test_the_same_sources_give_the_same_bytes() -> None:
-    assert program.program("/usr/bin/python3") == program.program("/usr/bin/python3")
-    assert program.program("/usr/bin/python3").startswith(b"#!/usr/bin/python3 -I\nPK")
+    assert program.watchdog_program("/usr/bin/python3") == program.watchdog_program("/usr/bin/python3")
+    assert program.watchdog_program("/usr/bin/python3").startswith(b"#!/usr/bin/python3 -I\nPK")

@@ -60,7 +60,7 @@ def words(line: str) -> list[str]:
 
 
 def test_an_instance_has_its_directories_below_the_base() -> None:
-    assert service.paths(broker(base="/data/mq", instance="second", home="/opt/amq")) == service.Paths(
+    assert service.directory_paths(broker(base="/data/mq", instance="second", home="/opt/amq")) == service.Paths(
         home="/opt/amq-5.18.3",
         base="/data/mq/second",
         current="/data/mq/second/current",
@@ -392,8 +392,8 @@ def test_the_same_broker_gives_the_same_bytes() -> None:
 
 
 def test_a_package_is_run_from_where_debian_puts_it() -> None:
-    assert service.paths(broker("5.17.2", install="package")).home == "/usr/share/activemq"
-    assert service.paths(broker("5.17.2", install="package", home="/opt/own")).home == "/opt/own"
+    assert service.directory_paths(broker("5.17.2", install="package")).home == "/usr/share/activemq"
+    assert service.directory_paths(broker("5.17.2", install="package", home="/opt/own")).home == "/opt/own"
 
 
 def test_a_package_is_given_the_jars_that_its_mqtt_lacks_and_only_then() -> None:
@@ -500,7 +500,7 @@ def test_guard_calls_fence_command_whose_secrets_are_in_a_separate_file() -> Non
     line = words(value(unit(fenced), "ExecStart"))
     called = line[line.index("--fence-command") + 1]
     files = render(fenced, reveal=True)
-    current = service.paths(fenced).current
+    current = service.directory_paths(fenced).current
     call = json.loads(files[called.removeprefix(f"{current}/")])
     assert call == {
         "argv": ["/usr/local/sbin/end-node", "--now"],

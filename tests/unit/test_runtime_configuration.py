@@ -156,7 +156,7 @@ class Host:
             runtime_configuration.DOCUMENT: File(document(**variables), 0o640, None),
             "conf/credentials.properties": File(credentials.encode(), 0o600, None),
         }
-        return configuration_install.install(self.layout, tree, configuration_install.Owners())
+        return configuration_install.install_configuration(self.layout, tree, configuration_install.Owners())
 
     def seen(self) -> int:
         """What the plugin goes by."""
@@ -196,7 +196,7 @@ def test_a_change_that_was_taken_owes_nothing(host: Host, monkeypatch: pytest.Mo
     outcome = host.install(links=links("b", "c"))
 
     assert (outcome.changed, outcome.reasons) == (True, ())
-    assert pending_restart.read(host.layout) is None
+    assert pending_restart.read_pending_restart(host.layout) is None
     assert host.seen() > before
 
 
@@ -207,7 +207,7 @@ def test_a_change_that_was_not_seen_to_be_taken_owes_a_restart(
     answers(host, monkeypatch, *said)
 
     assert host.install(links=links("b", "c")).reasons == ("conf/activemq.xml changed",)
-    owed = pending_restart.read(host.layout)
+    owed = pending_restart.read_pending_restart(host.layout)
     assert owed is not None
     assert owed.reasons == ("conf/activemq.xml changed",)
 
@@ -263,4 +263,9 @@ def test_check_mode_foretells_that_no_restart_is_owed(host: Host) -> None:
         "conf/credentials.properties": File(b"activemq.network.password=n\n", 0o600, None),
     }
 
-    assert configuration_install.install(host.layout, tree, configuration_install.Owners(), check=True).reasons == ()
+    assert (
+        configuration_install.install_configuration(
+            host.layout, tree, configuration_install.Owners(), check=True
+        ).reasons
+        == ()
+    )

@@ -16,8 +16,8 @@ from activemq_fleet.findings import SEVERITIES
 from activemq_fleet.reports.status_page import status_page
 from activemq_fleet.status import FleetStatus, fleet_status, nagios_line, read_states
 from activemq_fleet.status.findings import BY_IMPORTANCE
-from activemq_fleet.status.selection import host_status_parameters, hosts_to_ask, select_hosts
-from activemq_fleet.status.text import headline, table_lines
+from activemq_fleet.status.selection import host_status_parameters, hosts_to_query, select_hosts
+from activemq_fleet.status.text import status_headline, table_lines
 from activemq_fleet.topology import Fleet
 from tests.support.broker_evidence import NOW, A, B, broker_evidence, usage_evidence
 from tests.unit.fleets import fleet
@@ -47,7 +47,7 @@ def rules(found: FleetStatus) -> list[tuple[str, str]]:
 
 def test_a_pair_of_one_active_and_one_standby_is_well() -> None:
     found = status()
-    assert (rules(found), found.exit_code, headline(found)) == ([], 0, "2 brokers: all is well")
+    assert (rules(found), found.exit_code, status_headline(found)) == ([], 0, "2 brokers: all is well")
     assert found.brokers[0].configuration == "planned"
     assert table_lines(found)[1].split() == [
         *(A, "master", "active", "2", "h", "5.18.3", "planned", "1", "%", "3", "2", "0", "-", "-", "-")
@@ -56,7 +56,7 @@ def test_a_pair_of_one_active_and_one_standby_is_well() -> None:
 
 def test_headline_counts_brokers_that_are_starting() -> None:
     starting = status(b={"state": "starting", "usage": {}, "holds_lock": None, "release": None})
-    assert headline(starting) == "2 brokers: no problem, and 1 broker still starting"
+    assert status_headline(starting) == "2 brokers: no problem, and 1 broker still starting"
 
 
 STOPPED: dict[str, Any] = {"state": "stopped", "pid": None, "usage": {}, "holds_lock": None, "release": None}
@@ -299,8 +299,8 @@ def test_the_page_names_findings_and_escapes_what_hosts_say() -> None:
 
 def test_who_is_asked_for_a_host_is_its_pair_and_whom_it_dials() -> None:
     assert select_hosts(BRIDGED, "shop-mq01-a") == (SHOP_A,)
-    assert hosts_to_ask(BRIDGED, (SHOP_A,)) == (A, B, SHOP_A, SHOP_B)
-    assert hosts_to_ask(BRIDGED, (A,)) == (A, B)
+    assert hosts_to_query(BRIDGED, (SHOP_A,)) == (A, B, SHOP_A, SHOP_B)
+    assert hosts_to_query(BRIDGED, (A,)) == (A, B)
     assert select_hosts(BRIDGED, "orders") == select_hosts(BRIDGED, "orders-mq01") == (A, B)
     assert host_status_parameters(ONE, (A,)) == {
         A: {"broker": {"base": "/var/lib/activemq/activemq", "unit": "activemq.service"}}

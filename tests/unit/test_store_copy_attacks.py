@@ -42,7 +42,7 @@ class Host:
         owned_directory(self.store)
         do_as(BROKER, lambda: write(self.store, trace(), add("old")))
         self.files = store_copy.manifest(str(self.source))
-        self.staging = Path(f"{self.store}.resync-{store_copy.identity(self.files)}")
+        self.staging = Path(f"{self.store}.resync-{store_copy.store_fingerprint(self.files)}")
         self.before = self.state_of_secret()
 
     def state_of_secret(self) -> list[tuple[Any, ...]]:

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from activemq_agent.agent_errors import AgentError
 from activemq_agent.store import Clock, Store
-from activemq_agent.store.state_directory import sync
+from activemq_agent.store.state_directory import sync_to_disk
 
 DIRECTORY = "agent"
 """Name of the journal's directory below the state directory."""
@@ -77,7 +77,7 @@ class JournalFiles:
                 file.truncate(before)  # half a line would hide the next one
                 raise
         if is_new:
-            sync(self._directory)
+            sync_to_disk(self._directory)
 
     def _current(self) -> tuple[Path, bool]:
         """Return the file to append to, and whether that file has yet to be created."""

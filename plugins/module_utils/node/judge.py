@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Concludes the state of a broker from observations. Pure; no other module decides this.
 
-Modules and playbooks, the lab and the watchdog each gather evidence and call ``judge``.
+Modules and playbooks, the lab and the watchdog each gather evidence and call ``conclude_state``.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ class Conclusion:
     reason: str
 
 
-def judge(evidence: Evidence) -> Conclusion:
+def conclude_state(evidence: Evidence) -> Conclusion:
     """Return the broker's state, one of ``STATES``, that the evidence shows, and why.
 
     A broker is active if it completed a round trip, or if its error shows that only the account lacks a permission. A

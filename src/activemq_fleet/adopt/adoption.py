@@ -30,7 +30,7 @@ from activemq_fleet.adopt.proposal import Proposal, is_default
 from activemq_fleet.adopt.secrets import value_for_model, with_masked_passwords, without_passwords
 from activemq_fleet.adopt.sources import AdoptedDocument, read_addresses, read_sources
 from activemq_fleet.adopt.waivers import FindingsOf, note_findings_in_force, propose_waivers
-from activemq_fleet.adopt.xml_diff import ComparedElement, Difference, differences, xml_element_of
+from activemq_fleet.adopt.xml_diff import ComparedElement, Difference, document_differences, xml_element_of
 from activemq_fleet.errors import ArtifactError, SchemaUnavailable
 from activemq_fleet.findings import Finding
 from activemq_fleet.lint import fleet_findings
@@ -197,7 +197,7 @@ def adopt(
 def _differences_of_documents(proposal: Proposal, fleet: Fleet) -> Iterator[Difference]:
     for document in proposal.documents:
         rendered = _render_document_tree(fleet.broker(document.host))
-        yield from differences(document.host, document.original, rendered, with_masked_passwords)
+        yield from document_differences(document.host, document.original, rendered, with_masked_passwords)
 
 
 def _render_document_tree(broker: Broker) -> ComparedElement:

@@ -61,7 +61,7 @@ def multicast_parts(uri: str) -> tuple[str, dict[str, str]] | None:
     return f"{host}:{match[2] or MULTICAST_PORT}", {"group": MULTICAST_GROUP, **options}
 
 
-def expanded(path: str, directories: Mapping[str, str]) -> str:
+def expand_directories(path: str, directories: Mapping[str, str]) -> str:
     """Return a path with the values of ``${activemq.base}`` and ``${activemq.data}`` in ``directories``."""
     return _DIRECTORY.sub(lambda match: directories[match[1]], path)
 
@@ -81,7 +81,7 @@ def means_the_same(
     if rendered in ("true", "false"):
         return boolean_of(original) is boolean_of(rendered)
     if name == "directory" and node.name in ("kahaDB", "mKahaDB"):
-        return expanded(original, directories).rstrip("/") == rendered
+        return expand_directories(original, directories).rstrip("/") == rendered
     if node.name == "networkConnector" and name == "uri":
         original_parts = multicast_parts(original)
         return (
@@ -103,7 +103,9 @@ def opens_jmx(context: ComparedElement, release: Release) -> bool:
     return boolean_of(context.get("createConnector", "false" if release.within("5.15.0") else "true")) is True
 
 
-def has_no_meaning(node: ComparedElement, name: str, release: Release, rendered: ComparedElement | None = None) -> bool:
+def is_absence_harmless(
+    node: ComparedElement, name: str, release: Release, rendered: ComparedElement | None = None
+) -> bool:
     """Return whether an XML attribute may be missing in the rendered file because its absence changes nothing."""
     if node.name.endswith("Usage") and name == "name":
         return True  # a label: the broker gives each usage one

@@ -11,7 +11,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from activemq_fleet.adopt.equal_meaning import has_no_meaning, means_the_same
+from activemq_fleet.adopt.equal_meaning import is_absence_harmless, means_the_same
 from activemq_fleet.adopt.proposal import Proposal, is_valid_value, yaml_value_of
 from activemq_fleet.adopt.secrets import (
     TemplatedText,
@@ -241,7 +241,7 @@ def _changed_attributes(original: ComparedElement, rendered: ComparedElement, sk
     return {
         name: value
         for name, value in original.attributes.items()
-        if not has_no_meaning(original, name, skip.release, rendered)
+        if not is_absence_harmless(original, name, skip.release, rendered)
         and not (
             name in rendered.attributes
             and means_the_same(original, name, value, rendered.attributes[name], skip.directories)

@@ -76,7 +76,7 @@ def replaceable_bridges(document: AdoptedDocument) -> Iterator[ReplaceableBridge
             yield _replaceable_bridge(node, connector)
 
 
-def why_not_replaceable(node: ComparedElement) -> str:
+def inexpressible_part(node: ComparedElement) -> str:
     """Return which attribute or child of a networkConnector ``activemq_links`` cannot express, as text."""
     connector = read_network_connector(with_masked_passwords(node))
     return _inexpressible_part(connector) or "another bridge has the same name"

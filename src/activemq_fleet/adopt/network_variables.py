@@ -17,11 +17,11 @@ from activemq_fleet.adopt.network_connectors import (
     ReplaceableBridge,
     Ttl,
     allows_replay,
+    inexpressible_part,
     network_connectors,
     replaceable_bridges,
     ttl_as_setting,
     ttl_of,
-    why_not_replaceable,
 )
 from activemq_fleet.adopt.network_user import NEW_USER, propose_network_user, withdraw_network_user
 from activemq_fleet.adopt.profiles import master_connector, store_path
@@ -364,7 +364,7 @@ class _Network:
                 is_multicast = document.identity.group in self.multicast and node.get("uri").startswith("multicast:")
                 if (key in replaced and key not in self.reasons) or is_multicast:
                     continue
-                reason = self.reasons.get(key) or why_not_replaceable(node)
+                reason = self.reasons.get(key) or inexpressible_part(node)
                 hosts_by_reason[node.get("name") or "without a name", reason].append(document.host)
         for (name, reason), hosts in hosts_by_reason.items():
             self.proposal.note(

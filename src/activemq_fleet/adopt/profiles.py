@@ -6,7 +6,7 @@ import re
 from collections import defaultdict
 from collections.abc import Collection, Sequence
 
-from activemq_fleet.adopt.equal_meaning import expanded
+from activemq_fleet.adopt.equal_meaning import expand_directories
 from activemq_fleet.adopt.properties import placeholder_names
 from activemq_fleet.adopt.proposal import Proposal
 from activemq_fleet.adopt.secrets import holds_secret
@@ -205,7 +205,7 @@ def propose_own_directories(proposal: Proposal) -> None:
     """
     for document in proposal.documents:
         directories = proposal.directories(document.host)
-        path = expanded(store_path(document), directories).rstrip("/")
+        path = expand_directories(store_path(document), directories).rstrip("/")
         if path not in (store_path(document), f"{directories['data']}/kahadb"):
             proposal.set(document.host, "store_directory", path)
     unknown = defaultdict(list)

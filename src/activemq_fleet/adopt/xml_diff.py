@@ -151,7 +151,7 @@ def xml_element_of(element: etree._Element) -> ComparedElement:
     return ComparedElement(str(element.tag), attributes, texts[0], behind)
 
 
-def differences(
+def document_differences(
     host: str,
     original: ComparedElement,
     rendered: ComparedElement,

@@ -17,7 +17,7 @@ from activemq_fleet.artifacts._brokers import (
     postgresql_driver,
 )
 from activemq_fleet.artifacts._cache import Progress, cache_directory
-from activemq_fleet.artifacts._java import java, java_feature
+from activemq_fleet.artifacts._java import java_executable, java_feature
 from activemq_fleet.artifacts._schemas import cached_schemas, fetch_schema, load_schema, schema_for
 
 __all__ = [
@@ -30,7 +30,7 @@ __all__ = [
     "fetch_schema",
     "jar_directory_for",
     "jars_in",
-    "java",
+    "java_executable",
     "java_feature",
     "load_schema",
     "local_archive_hint",

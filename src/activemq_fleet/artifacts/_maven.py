@@ -9,7 +9,7 @@ import subprocess
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from activemq_fleet.artifacts._java import java
+from activemq_fleet.artifacts._java import java_executable
 from activemq_fleet.errors import ArtifactError
 from activemq_fleet.node.text_lines import split_lines
 
@@ -27,7 +27,7 @@ class MissingArtifactError(ArtifactError):
     """An error for an artifact that Maven's repositories do not have; Maven itself works."""
 
 
-def copy(coordinate: str, directory: Path) -> Path:
+def copy_artifact(coordinate: str, directory: Path) -> Path:
     """Copy one Maven artifact, without its dependencies, into a directory and return the file's path.
 
     ``coordinate`` is ``GROUP:ARTIFACT:VERSION[:PACKAGING[:CLASSIFIER]]``. Raises ArtifactError with the line of Maven's
@@ -95,7 +95,7 @@ def cause_line(output: str) -> str:
 
 def _environment() -> dict[str, str]:
     environment = dict(os.environ)
-    executable = java()  # here, because Maven is wordy about a JAVA_HOME that is wrong
+    executable = java_executable()  # here, because Maven is wordy about a JAVA_HOME that is wrong
     if not environment.get("JAVA_HOME") and shutil.which("java") is None:
         environment["JAVA_HOME"] = str(executable.parent.parent)
     return environment

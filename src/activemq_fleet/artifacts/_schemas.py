@@ -170,7 +170,7 @@ def _obtain(release: Release, progress: Progress) -> bytes:
 def _download(artifact: str, release: Release, progress: Progress) -> bytes:
     progress(f"fetching {artifact} {release} …")
     with tempfile.TemporaryDirectory(prefix="activemq-fleet-") as directory:
-        return _xsd_in(_maven.copy(f"org.apache.activemq:{artifact}:{release}", Path(directory)), release)
+        return _xsd_in(_maven.copy_artifact(f"org.apache.activemq:{artifact}:{release}", Path(directory)), release)
 
 
 def _jars_at_hand(release: Release) -> Iterator[Path]:

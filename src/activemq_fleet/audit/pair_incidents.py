@@ -19,7 +19,7 @@ from activemq_fleet.audit.evidence import (
     short_name,
 )
 from activemq_fleet.audit.operation_records import Operation
-from activemq_fleet.audit.takeover_durations import TakeoverStart, right_clocks, takeover_start
+from activemq_fleet.audit.takeover_durations import TakeoverStart, takeover_start, witnesses_with_right_clocks
 from activemq_fleet.audit.takeover_order import Offset, clock_offsets, runs_in_order, shifted_time
 from activemq_fleet.node.fence.store_access import StoreAccess, two_masters_message
 
@@ -64,7 +64,7 @@ def pair_incidents(
         for before, term in zip([None, *order], order, strict=False)
         if (term.host, term.place) not in split_terms and _took_over(term, before, by_host, runs)
     ]
-    right = right_clocks(losses, [term.started for term, _ in taken if term.started])
+    right = witnesses_with_right_clocks(losses, [term.started for term, _ in taken if term.started])
     takeovers: list[_Takeover] = []
     for term, before in taken:
         incident = _incident_of_takeover(term, before, by_host, takeover_start(term, before, losses, skew, right))

@@ -102,7 +102,7 @@ def audit_outcome(gaps: Sequence[Gap], counts: Counts) -> AuditOutcome:
     return "findings" if bad or broken or unplanned or counts.unexplained else "clean"
 
 
-def headline(result: Result) -> str:
+def audit_headline(result: Result) -> str:
     """Return the result of an audit as one sentence."""
     incidents = [counted(count, *incident_names(kind)) for kind, count in result.counts.incidents.items() if count]
     planned = f", {result.counts.planned:,} planned" if result.counts.planned else ""

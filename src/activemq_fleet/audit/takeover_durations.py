@@ -66,7 +66,7 @@ def takeover_start(
     )
 
 
-def right_clocks(losses: Iterable[ConnectionLoss], starts: Collection[datetime]) -> frozenset[str]:
+def witnesses_with_right_clocks(losses: Iterable[ConnectionLoss], starts: Collection[datetime]) -> frozenset[str]:
     """Return the agents and bridges whose clocks need no correction: a connection loss they saw fits a takeover."""
     return frozenset(loss.witness for loss in losses if any(_fits_start(loss, started) for started in starts))
 

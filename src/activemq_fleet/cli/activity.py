@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from activemq_fleet.cli.terminal import wanted_color
+from activemq_fleet.cli.terminal import chosen_color
 from activemq_fleet.node.printable import printable
 
 if TYPE_CHECKING:
@@ -61,7 +61,7 @@ class ActivityDisplay:
     def _begin(self, text: str) -> None:
         with self._lock:
             self._texts.append(printable(text))
-            self._color = wanted_color()  # which only the thread of the command knows
+            self._color = chosen_color()  # which only the thread of the command knows
             if self._timer is None:
                 self._timer = threading.Timer(_SECONDS_HIDDEN, self._show, (time.monotonic(),))
                 self._timer.daemon = True

@@ -13,7 +13,7 @@ from activemq_fleet import InputError
 from activemq_fleet.atomic_files import paths_in, write_tree
 from activemq_fleet.cli.activity import ACTIVITY
 from activemq_fleet.cli.options import format_option, output_option
-from activemq_fleet.cli.printing import command_line, echo, given_options, warn
+from activemq_fleet.cli.printing import command_line, echo, options_of_current_command, warn
 from activemq_fleet.naming import DEFAULT_PATTERN
 from activemq_fleet.node.printable import counted
 
@@ -112,7 +112,7 @@ def adopt_command(
                 warn=warn,
             )
     except UnreadHostsError as error:
-        options = given_options(without=("naming_pattern", "naming_parity", "node"))
+        options = options_of_current_command(without=("naming_pattern", "naming_parity", "node"))
         placeholder = [] if releases else ["--release", "RELEASE"]
         raise InputError(error.text_with_commands([*placeholder, *options])) from None
     write_tree(output, adopted.files, check_target=check_inventory)

@@ -76,10 +76,10 @@ def audit_command(
             "options"
         )
     scraped = _scrapes(metrics) if metrics else None
-    from activemq_fleet.spark.session import session
+    from activemq_fleet.spark.session import spark_session
 
     hosts, allowed = _hosts(inventory), timedelta(seconds=skew)
-    with session("audit --follow" if follow else "audit", spark) as running:
+    with spark_session("audit --follow" if follow else "audit", spark) as running:
         from activemq_fleet.spark.audit_job import audit, read_audit_json
         from activemq_fleet.spark.follow import audit_after_changes
 

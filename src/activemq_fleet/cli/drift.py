@@ -44,9 +44,9 @@ def drift_command(planned: str, collected: str, output: str, form: str, spark: S
     Exit codes: 0 no differences; 1 differences; 2 wrong usage or unreadable input.
     """
     from activemq_fleet.spark.drift_job import report_drift
-    from activemq_fleet.spark.session import session
+    from activemq_fleet.spark.session import spark_session
 
-    with session("drift", spark) as running:
+    with spark_session("drift", spark) as running:
         result = report_drift(running, planned, collected, output)
     if form == "json":
         echo(printable_json(result.to_dict(), indent=1))

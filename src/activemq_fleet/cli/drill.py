@@ -10,7 +10,7 @@ import click
 
 from activemq_fleet import InputError
 from activemq_fleet.atomic_files import check_writable, write_file
-from activemq_fleet.cli.lab_options import interruptible, lab_options, require_packages
+from activemq_fleet.cli.lab_options import lab_options, require_packages, sigterm_as_interrupt
 from activemq_fleet.cli.options import format_option
 from activemq_fleet.cli.printing import echo, echo_to_stderr
 
@@ -60,7 +60,7 @@ def drill_command(lab: Lab, report: str | None, form: str, **options: Any) -> in
     from activemq_fleet.lab.drill import DrillOptions, run_drill
     from activemq_fleet.reports.drill_page import drill_report
 
-    with interruptible():
+    with sigterm_as_interrupt():
         result = run_drill(lab, DrillOptions(**options), echo_to_stderr)
     if report is not None:
         write_file(Path(report), drill_report(result).encode())
@@ -70,9 +70,9 @@ def drill_command(lab: Lab, report: str | None, form: str, **options: Any) -> in
 
 def as_text(result: DrillResult) -> str:
     """Return a drill's result as text for a terminal: headline with tested releases, faults, accounts and reasons."""
-    from activemq_fleet.drills.judging import headline
+    from activemq_fleet.drills.judging import drill_headline
 
-    lines = [f"{headline(result)} {_tested_releases(result)}", ""]
+    lines = [f"{drill_headline(result)} {_tested_releases(result)}", ""]
     for fault in result.faults:
         successor = (fault.successor or "none").partition(".")[0]
         took = "" if fault.takeover is None else f" after {fault.takeover:.1f} s"

@@ -12,7 +12,7 @@ import click
 
 from activemq_fleet.cli.completion_values import complete_hosts
 from activemq_fleet.cli.drill import drill_command
-from activemq_fleet.cli.lab_options import existing_lab_options, interruptible, lab_command_line, lab_options
+from activemq_fleet.cli.lab_options import existing_lab_options, lab_command_line, lab_options, sigterm_as_interrupt
 from activemq_fleet.cli.options import format_option
 from activemq_fleet.cli.printing import echo, echo_to_stderr, print_table, warn
 from activemq_fleet.node.printable import counted
@@ -73,7 +73,7 @@ def up_command(
     timeout: float,
 ) -> None:
     """Start the fleet and wait until every broker is ready. A failed start stops all brokers."""
-    with interruptible():
+    with sigterm_as_interrupt():
         if show_difference:
             _print_difference(lab.prepare())
         status = lab.up(timeout=timeout, fresh=fresh, prometheus=prometheus)
@@ -160,10 +160,12 @@ def freeze_command(host: str, lab: Lab, steal_lock: bool, thaw_after: float) -> 
     With --steal-lock the other node takes over meanwhile. A broker without activemq_fence then damages the store when
     it resumes: use only stores with test data. Exit code 1: both nodes serve at the end.
     """
-    from activemq_fleet.lab.freeze import freeze
+    from activemq_fleet.lab.freeze import freeze_active_broker
 
-    with interruptible():
-        freeze_result = freeze(lab, host, steal_lock=steal_lock, thaw_after=thaw_after, progress=echo_to_stderr)
+    with sigterm_as_interrupt():
+        freeze_result = freeze_active_broker(
+            lab, host, steal_lock=steal_lock, thaw_after=thaw_after, progress=echo_to_stderr
+        )
     for sentence in freeze_result.effect_sentences():
         echo(sentence)
     return 1 if steal_lock and freeze_result.serves else 0

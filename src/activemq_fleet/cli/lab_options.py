@@ -13,7 +13,7 @@ import click
 
 from activemq_fleet import InputError
 from activemq_fleet.cli.options import Decorator, InventoryOptions, inventory_options, options_as_argument
-from activemq_fleet.cli.printing import command_line, echo_to_stderr, given_options
+from activemq_fleet.cli.printing import command_line, echo_to_stderr, options_of_current_command
 from activemq_fleet.install_hint import install_hint
 
 if TYPE_CHECKING:
@@ -66,11 +66,11 @@ _LAB_PARAMETERS = ("sources", "extra_vars", "vault_ids", "vault_password_files",
 
 def lab_command_line(name: str) -> str:
     """Return the command line that runs a command of ``lab`` for the lab that the user's options choose."""
-    return command_line("lab", name, *given_options(_LAB_PARAMETERS))
+    return command_line("lab", name, *options_of_current_command(_LAB_PARAMETERS))
 
 
 @contextmanager
-def interruptible() -> Iterator[None]:
+def sigterm_as_interrupt() -> Iterator[None]:
     """Turn SIGTERM into KeyboardInterrupt inside a ``with`` block, so that started processes are stopped."""
 
     def interrupt(_number: int, _frame: object) -> None:

@@ -74,7 +74,7 @@ def plan_command(
     """
     from activemq_fleet.spark.earlier_plan import earlier_output_of
     from activemq_fleet.spark.plan_job import PlanOptions, plan
-    from activemq_fleet.spark.session import session
+    from activemq_fleet.spark.session import spark_session
 
     if not hosts:
         inventory = inventory.or_configured()
@@ -82,7 +82,7 @@ def plan_command(
         raise click.UsageError("plan reads the hosts from one source: set either --hosts FILE or -i INVENTORY")
     if since and anew:
         raise click.UsageError("--since and --anew cannot be used together: remove one of them")
-    with session("plan", spark) as running:
+    with spark_session("plan", spark) as running:
         options = PlanOptions(
             content=not without_content,
             largest=largest,

@@ -51,7 +51,7 @@ def _program() -> str:
     return program
 
 
-def last_lines(done: subprocess.CompletedProcess[str], most: int = 4) -> tuple[str, ...]:
+def failure_lines(done: subprocess.CompletedProcess[str], most: int = 4) -> tuple[str, ...]:
     """Return the lines of a playbook's output that explain its failure: Ansible's errors, else its last lines."""
     lines = [line.strip() for line in split_lines(done.stdout + "\n" + done.stderr) if line.strip()]
     error_lines = [line for line in lines if line.startswith(("fatal:", "ERROR", "[ERROR]", "failed:"))]

@@ -35,7 +35,7 @@ def command_line(*words: str | Path) -> str:
     return shlex.join(["activemq-fleet", *map(str, words)])
 
 
-def given_options(names: Iterable[str] = (), *, without: Iterable[str] = ()) -> list[str]:
+def options_of_current_command(names: Iterable[str] = (), *, without: Iterable[str] = ()) -> list[str]:
     """Return the options with which the user runs the current command, as words for a suggested command line.
 
     ``names`` are the parameters to repeat (default: all) and ``without`` those to leave out. An option whose value

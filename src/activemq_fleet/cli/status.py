@@ -144,7 +144,7 @@ def _hint_at_lab(question: _Question) -> None:
 
 def _gatherer(question: _Question) -> Callable[[], FleetStatus]:
     """Return a function that queries the fleet; the inventory is read once, now."""
-    from activemq_fleet.status.selection import hosts_to_ask, select_hosts
+    from activemq_fleet.status.selection import hosts_to_query, select_hosts
 
     if question.directory is None:
         question = dataclasses.replace(question, inventory=question.inventory.or_configured())
@@ -164,12 +164,12 @@ def _gatherer(question: _Question) -> Callable[[], FleetStatus]:
 
     fleet = lab_fleet(layout_for(question.inventory.sources, question.directory))
     chosen = select_hosts(fleet, question.name)
-    return partial(lab_status, fleet, hosts_to_ask(fleet, chosen), chosen, question.timeout)
+    return partial(lab_status, fleet, hosts_to_query(fleet, chosen), chosen, question.timeout)
 
 
 def _ask_hosts(fleet: Fleet, chosen: tuple[str, ...], question: _Question) -> FleetStatus:
     from activemq_fleet import fleet_status
-    from activemq_fleet.cli.playbook import PlaybookError, last_lines, run_playbook
+    from activemq_fleet.cli.playbook import PlaybookError, failure_lines, run_playbook
 
     began = time.monotonic()
     with tempfile.TemporaryDirectory(prefix="activemq-fleet-") as directory:
@@ -197,7 +197,7 @@ def _ask_hosts(fleet: Fleet, chosen: tuple[str, ...], question: _Question) -> Fl
         except FileNotFoundError:
             raise PlaybookError(
                 "the playbook activemq.fleet.status failed. Correct the errors of Ansible, which follow:",
-                *last_lines(done),
+                *failure_lines(done),
             ) from None
     return fleet_status(fleet, evidence, chosen=chosen, seconds=time.monotonic() - began)
 
@@ -219,7 +219,7 @@ def _show(status: FleetStatus, form: str, *, wide: bool, paged: bool) -> int:
 
 def _text_lines(status: FleetStatus, *, wide: bool) -> Iterator[str]:
     """Yield the tables of a status, its findings, and how many there are, with colors."""
-    from activemq_fleet.status.text import common_domain, compact_tables, headline, status_tables
+    from activemq_fleet.status.text import common_domain, compact_tables, status_headline, status_tables
 
     domain = "" if wide else common_domain(status)
     for titles, rows in status_tables(status) if wide else compact_tables(status):
@@ -234,4 +234,4 @@ def _text_lines(status: FleetStatus, *, wide: bool) -> Iterator[str]:
         yield ""
     if domain:
         yield f"hosts are shown without {printable(domain)}; --wide shows all columns and full names"
-    yield f"{headline(status)} ({status.seconds:.1f} s)"
+    yield f"{status_headline(status)} ({status.seconds:.1f} s)"

@@ -69,7 +69,7 @@ def _set_no_pager(context: click.Context, _option: click.Parameter, value: bool)
         context.meta[_NO_PAGER] = True
 
 
-def wanted_color() -> bool | None:
+def chosen_color() -> bool | None:
     """Return whether the user chose colors; None without a choice, when only a terminal gets colors."""
     context = click.get_current_context(silent=True)
     return context.color if context else color_of_environment()
@@ -93,7 +93,7 @@ def console_for(file: TextIO | None = None, *, width: int | None = None) -> Cons
     """
     from rich.console import Console
 
-    color = wanted_color()
+    color = chosen_color()
     shown = is_terminal() if color is None else color
     return Console(
         file=file or sys.stdout,

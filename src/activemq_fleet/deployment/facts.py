@@ -20,10 +20,10 @@ from activemq_fleet.render.haproxy import DROP_INS
 from activemq_fleet.render.service import (
     STORE_MARKER,
     apt_packages,
+    directory_paths,
     environment_path,
     java_path,
     mend_store_command,
-    paths,
     unit_path,
     watchdog_path,
 )
@@ -187,7 +187,7 @@ class BrokerFacts:
 
 def broker_facts(broker: Broker, activemq_xml: bytes | None = None) -> BrokerFacts:
     """Return the facts about a broker; ``activemq_xml`` is its rendered configuration, from which its store is read."""
-    settings, where = broker.settings, paths(broker)
+    settings, where = broker.settings, directory_paths(broker)
     directory = None if broker.profile.has_database_lease else broker.store_directory
     persistence = None
     if activemq_xml is not None:

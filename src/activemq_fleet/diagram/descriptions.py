@@ -50,7 +50,7 @@ def usual_release(view: GroupView) -> str:
     return max(counts, key=lambda release: (counts[release], release.version)).text
 
 
-def common_answer(nodes: Iterable[BrokerView], question: Callable[[BrokerView], _Answer]) -> _Answer | None:
+def common_result(nodes: Iterable[BrokerView], question: Callable[[BrokerView], _Answer]) -> _Answer | None:
     """Return the result of ``question`` for nodes, if it is equal for all; else None."""
     answers = [question(node) for node in nodes]
     return answers[0] if answers and all(answer == answers[0] for answer in answers) else None
@@ -70,10 +70,10 @@ def heading_facts(view: GroupView, *, with_ports: bool = False) -> list[str]:
         facts.append(shape)
     if any(pair.links and pair.profile.has_peer for pair in view.pairs):
         facts.append("nodes of a pair linked")
-    if domain := common_answer(view.nodes, domain_of):
+    if domain := common_result(view.nodes, domain_of):
         facts.append(f"in {domain}")
     if with_ports:
-        ports = common_answer([node for node in view.nodes if node.broker.connectors], ports_of)
+        ports = common_result([node for node in view.nodes if node.broker.connectors], ports_of)
         facts += ports or ["ports differ"]
     return facts
 
@@ -102,7 +102,7 @@ def network_shape_phrase(view: GroupView) -> str:
     return "full mesh" if view.shape.name == "mesh" else view.shape.name
 
 
-def caption(connection: Connection, sizes: Mapping[str, GroupSize], *, with_kind: bool = False) -> list[str]:
+def connection_caption(connection: Connection, sizes: Mapping[str, GroupSize], *, with_kind: bool = False) -> list[str]:
     """Return the lines of text next to a connection of two groups: numbers of pairs and links, and destinations.
 
     ``sizes`` are the groups' sizes; between groups of one pair each no pairs are named. The kind of a single
@@ -124,7 +124,7 @@ def describe_connection(connection: Connection, sizes: Mapping[str, GroupSize]) 
     source, target, arrow = connection.a, connection.b, connection.arrow
     if connection.flow == "backward":
         source, target, arrow = target, source, "→"
-    return f"{source} {arrow} {target} ({', '.join(caption(connection, sizes, with_kind=True))})"
+    return f"{source} {arrow} {target} ({', '.join(connection_caption(connection, sizes, with_kind=True))})"
 
 
 def _ends_phrases(connection: Connection, sizes: Mapping[str, GroupSize]) -> list[str]:
@@ -159,7 +159,7 @@ def _side_phrase(names: set[str], size: GroupSize) -> str:
     return f"each {size.noun}" if len(names) == size.number else counted(len(names), size.noun)
 
 
-def summary(scene: Scene) -> list[str]:
+def fleet_summary(scene: Scene) -> list[str]:
     """Return what the fleet consists of as short texts: numbers of groups, pairs, brokers, agents, and releases."""
     brokers = [node.broker for group in scene.groups for node in group.nodes]
     agents = sum(len(pair.agents) for pair in scene.pairs)
@@ -176,7 +176,7 @@ def summary(scene: Scene) -> list[str]:
     return parts
 
 
-def verdict(findings: Iterable[Finding]) -> tuple[str, str]:
+def finding_counts_and_severity(findings: Iterable[Finding]) -> tuple[str, str]:
     """Return how many findings there are of each severity as text, and the severity of the worst, ``good`` for none."""
     counts = Counter(map(severity_of, findings))
     words = [counted(counts[name], name, "info" if name == "info" else None) for name in SEVERITIES if counts[name]]
@@ -203,7 +203,7 @@ def badge_tooltip(findings: Sequence[Finding]) -> str:
 
 def describe_fleet(scene: Scene, findings: Sequence[Finding], connections: Iterable[Connection]) -> str:
     """Return the content of the picture in words, for people who do not see it; pairs are named where they are few."""
-    sentences = [", ".join(summary(scene)) + "."]
+    sentences = [", ".join(fleet_summary(scene)) + "."]
     few = len(scene.pairs) <= MOST_FULL
     for group in scene.groups:
         sentences.append(f"Group {group.name}: {', '.join(heading_facts(group))}.")
@@ -211,7 +211,7 @@ def describe_fleet(scene: Scene, findings: Sequence[Finding], connections: Itera
         sentences += [f"{view.tooltip[0].upper()}{view.tooltip[1:]}." for view in group.balancers]
     sentences += [f"Link between groups: {describe_connection(connection, scene.sizes)}." for connection in connections]
     sentences += [f"Load balancer {host} has no address." for host in scene.idle_balancers]
-    sentences.append(f"Findings: {verdict(findings)[0]}." if findings else "No findings.")
+    sentences.append(f"Findings: {finding_counts_and_severity(findings)[0]}." if findings else "No findings.")
     return " ".join(sentences)
 
 

@@ -6,10 +6,10 @@ from collections.abc import Sequence
 
 from activemq_fleet.canvas import Canvas, decimal, shorten, width_of, wrap
 from activemq_fleet.diagram.card import Card, CardStyle
-from activemq_fleet.diagram.descriptions import common_answer, domain_of, heading_facts, usual_release
+from activemq_fleet.diagram.descriptions import common_result, domain_of, heading_facts, usual_release
 from activemq_fleet.diagram.grid import place_in_grid
 from activemq_fleet.diagram.lines import draw_head
-from activemq_fleet.diagram.placement import Box, Placement, Sheet, most_readable
+from activemq_fleet.diagram.placement import Box, Placement, Sheet, most_readable_placement
 from activemq_fleet.diagram.scene import BalancerView, Connection, Flow, GroupView
 from activemq_fleet.diagram.star import place_star
 from activemq_fleet.node.printable import counted
@@ -64,7 +64,7 @@ class GroupBox:
 
     def __init__(self, view: GroupView, *, detailed: bool, known: Sequence[str] = ()) -> None:
         self.view, self.name, self._detailed = view, view.name, detailed
-        style = CardStyle.of(usual_release(view), common_answer(view.nodes, domain_of), detailed=detailed)
+        style = CardStyle.of(usual_release(view), common_result(view.nodes, domain_of), detailed=detailed)
         width = max(style.width_for(pair) for pair in view.pairs)
         cards = {pair.name: Card(pair, width, style) for pair in view.pairs}
         # Equally high, so that lines between cards side by side are straight.
@@ -123,7 +123,7 @@ class GroupBox:
             gap = (52, 40) if self._detailed else (28, 24)
         if drawn and not is_line:
             return place_in_grid(cards, len(cards), gap, drawn)
-        return most_readable(
+        return most_readable_placement(
             len(cards), lambda columns: place_in_grid(cards, columns, gap, drawn, alternating=is_line), _SHEET
         )
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from types import MappingProxyType
 
 from activemq_fleet.diagram.card import NAMED_AGENTS
-from activemq_fleet.diagram.descriptions import badge_text, caption, heading_facts
+from activemq_fleet.diagram.descriptions import badge_text, connection_caption, heading_facts
 from activemq_fleet.diagram.group_box import MOST_MESHED
 from activemq_fleet.diagram.scene import BrokerView, Connection, GroupView, PairView, Scene, scene_of
 from activemq_fleet.node.printable import counted
@@ -130,7 +130,7 @@ def _group_lines(group: GroupView, names: dict[str, str], bus: str) -> Iterator[
 
 def _group_edge_lines(scene: Scene, groups: dict[str, str]) -> Iterator[str]:
     for connection in scene.between:
-        captions = caption(connection, scene.sizes, with_kind=True)
+        captions = connection_caption(connection, scene.sizes, with_kind=True)
         yield _edge_line(connection, groups[connection.a], groups[connection.b], *captions)
 
 

@@ -93,7 +93,7 @@ class Sheet(NamedTuple):
     reserved: float = 0.0
 
 
-def most_readable(boxes: int, place: Callable[[int], Placement], sheet: Sheet) -> Placement:
+def most_readable_placement(boxes: int, place: Callable[[int], Placement], sheet: Sheet) -> Placement:
     """Return the placement of boxes that stays largest when it is scaled to fit a sheet; of equally large, the first.
 
     ``place`` is called with each number of columns worth trying: one for each possible number of rows.

@@ -10,7 +10,16 @@ from collections.abc import Sequence
 
 from activemq_fleet.canvas import Point, width_of, wrap
 from activemq_fleet.diagram.grid import place_in_grid
-from activemq_fleet.diagram.placement import LINE_HEIGHT, Area, Box, Captions, Label, Placement, Sheet, most_readable
+from activemq_fleet.diagram.placement import (
+    LINE_HEIGHT,
+    Area,
+    Box,
+    Captions,
+    Label,
+    Placement,
+    Sheet,
+    most_readable_placement,
+)
 from activemq_fleet.diagram.scene import Connection
 
 _LEAST_SPOKES = 5
@@ -51,7 +60,9 @@ def place_star(
     texts = [wrap(captions(connection), "label", room, " · ") for connection in connections]
     channel = gap[1] + LINE_HEIGHT * max(map(len, texts))
     left = hub.width + 2 * _TRUNK
-    placement = most_readable(len(spokes), lambda columns: place_in_grid(spokes, columns, (gap[0], channel)), sheet)
+    placement = most_readable_placement(
+        len(spokes), lambda columns: place_in_grid(spokes, columns, (gap[0], channel)), sheet
+    )
     placement.boxes = [(box, area._replace(x=area.x + left, y=area.y + channel)) for box, area in placement.boxes]
     top = 0.0 if hub.height <= 2 * _LANE else channel
     placement.boxes.append((hub, Area(0.0, top, hub.width, hub.height)))

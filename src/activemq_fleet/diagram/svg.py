@@ -9,18 +9,18 @@ from types import MappingProxyType
 from activemq_fleet.canvas import Canvas, decimal, wrap
 from activemq_fleet.diagram.descriptions import (
     MOST_FULL,
-    caption,
+    connection_caption,
     describe_connection,
     describe_fleet,
+    finding_counts_and_severity,
+    fleet_summary,
     join_words,
     shared_facts,
-    summary,
-    verdict,
 )
 from activemq_fleet.diagram.grid import place_in_grid
 from activemq_fleet.diagram.group_box import GroupBox, balancer_box
 from activemq_fleet.diagram.legend import draw_findings, draw_legend, legend_entries
-from activemq_fleet.diagram.placement import Placement, Sheet, most_readable
+from activemq_fleet.diagram.placement import Placement, Sheet, most_readable_placement
 from activemq_fleet.diagram.scene import BalancerView, Connection, GroupSize, Scene, scene_of
 from activemq_fleet.diagram.star import hub_of, place_star
 from activemq_fleet.diagram.style import style_sheet
@@ -82,7 +82,7 @@ def _place_groups(boxes: Sequence[GroupBox], scene: Scene) -> Placement:
     """
 
     def captions(connection: Connection) -> list[str]:
-        return caption(connection, scene.sizes)
+        return connection_caption(connection, scene.sizes)
 
     if not boxes:
         return Placement()
@@ -93,16 +93,18 @@ def _place_groups(boxes: Sequence[GroupBox], scene: Scene) -> Placement:
         return place_star(middle, spokes, scene.between, (26, 37), _PAPER, captions)
     drawn = scene.between if len(scene.between) <= MOST_DRAWN else ()
     gap = (60.0, 40.0) if drawn else (26.0, 26.0)
-    return most_readable(len(boxes), lambda columns: place_in_grid(boxes, columns, gap, drawn, captions), _PAPER)
+    return most_readable_placement(
+        len(boxes), lambda columns: place_in_grid(boxes, columns, gap, drawn, captions), _PAPER
+    )
 
 
 def _draw_heading(canvas: Canvas, scene: Scene, fleet: Fleet, known: Sequence[str], width: float) -> float:
     """Draw what the fleet consists of and how many findings it has; return the height in pixels."""
     canvas.add_text("title ink", _MARGIN, 42, "ActiveMQ fleet")
-    text, worst = verdict(fleet.findings)
+    text, worst = finding_counts_and_severity(fleet.findings)
     css = "good" if worst == "good" else f"badge-{worst}"
     canvas.add_text(f"summary {css}", _MARGIN + width, 42, text, "end")
-    lines = wrap(summary(scene), "summary", width, " · ")
+    lines = wrap(fleet_summary(scene), "summary", width, " · ")
     if known:
         lines += wrap([f"all groups: {known[0]}", *known[1:]], "summary", width, " · ")
     for row, line in enumerate(lines):

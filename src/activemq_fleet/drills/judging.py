@@ -49,7 +49,7 @@ def judge_drill(
     return ("void", reasons) if weak else ("clean", ())
 
 
-def headline(result: DrillResult) -> str:
+def drill_headline(result: DrillResult) -> str:
     """Return the drill's verdict as one plain sentence."""
     faults = len(result.counted_faults)
     done = f"{faults} fault{_s(faults)}, {result.total('accepted'):,} events accepted"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from activemq_fleet.explain.explanation import ExplanationEntry, Section, variable_entry
 from activemq_fleet.node.protocols import PROTOCOLS, protocol_of
 from activemq_fleet.render import mode_of, render
-from activemq_fleet.render.service import environment_path, paths, unit_path, watchdog_path
+from activemq_fleet.render.service import directory_paths, environment_path, unit_path, watchdog_path
 from activemq_fleet.settings.broker import PREFIX, Settings
 from activemq_fleet.topology import Broker, Connector, Fleet
 
@@ -102,7 +102,7 @@ def _console_entry(broker: Broker) -> ExplanationEntry:
 
 def files_section(fleet: Fleet, broker: Broker) -> Section:
     """Return the section that explains a broker's deployed files, with mode and use, and its directories."""
-    where, settings = paths(broker), broker.settings
+    where, settings = directory_paths(broker), broker.settings
     extra_files = {extra.path: position for position, extra in enumerate(settings.extra_files)}
     uses = _PURPOSES | {
         environment_path(broker): "heap and options of Java, directories",

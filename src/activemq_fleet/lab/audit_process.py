@@ -22,11 +22,11 @@ def main(arguments: Sequence[str]) -> int:
     """Start Spark, wait for the word ``audit`` on standard input, audit LOGS into OUT; return the exit code. It is 0 if
     the audit was done or not requested, 130 when interrupted, else that of the error.
     """
-    from activemq_fleet.spark.session import SessionOptions, session
+    from activemq_fleet.spark.session import SessionOptions, spark_session
 
     logs, out = arguments
     try:
-        with session("audit", SessionOptions(progress=False)) as spark:
+        with spark_session("audit", SessionOptions(progress=False)) as spark:
             from activemq_fleet.spark.audit_job import audit
 
             _start_workers(spark)

@@ -23,7 +23,7 @@ from activemq_fleet.lab.loopback_overlay import (
     database_address,
     database_password,
 )
-from activemq_fleet.lab.polling import poll
+from activemq_fleet.lab.polling import poll_until_true
 from activemq_fleet.lab.readiness import require_free_port
 from activemq_fleet.lab.state import LabState
 from activemq_fleet.node.text_lines import split_lines
@@ -61,7 +61,7 @@ class Database:
             if not (self._data / "PG_VERSION").exists():
                 self._make()
             self._launch()
-        if not poll(self.accepts_connections, _READY):
+        if not poll_until_true(self.accepts_connections, _READY):
             raise LabError(
                 f"the PostgreSQL server of the lab does not answer after {_READY:g} s: read its log "
                 f"{self.directory}/console.log, which ends with: {self._last_line()}"
@@ -126,7 +126,7 @@ class Database:
         }
         options = [word for name, value in settings.items() for word in ("-c", f"{name}={value}")]
         command = [*_own_account(), find_program("postgres"), "-D", str(self._data), *options]
-        processes.launch(self._layout, _NAME, command, {}, self.directory, "")
+        processes.launch_broker(self._layout, _NAME, command, {}, self.directory, "")
 
     def _make_database(self, name: str) -> None:
         # psql quotes its variables; the names are those of pairs, and the password is on no command line.

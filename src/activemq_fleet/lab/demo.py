@@ -34,7 +34,7 @@ from activemq_fleet.lab.lab import Lab
 from activemq_fleet.lab.load_generator import LoadGenerator
 from activemq_fleet.lab.load_process import make_load_generator
 from activemq_fleet.lab.load_spec import load_spec, stomp_load_spec
-from activemq_fleet.lab.polling import poll
+from activemq_fleet.lab.polling import poll_until_true
 from activemq_fleet.lab.startup import Progress
 from activemq_fleet.lab.status import HostStatus
 from activemq_fleet.node.printable import counted, printable
@@ -179,7 +179,7 @@ def _flow(generators: Sequence[LoadGenerator], moment: float) -> None:
             generator.raise_if_ended()
         return min(generator.last_handled() for generator in generators) > moment
 
-    if not poll(has_flowed, _PATIENCE, 0.05):
+    if not poll_until_true(has_flowed, _PATIENCE, 0.05):
         raise LabError(
             f"the test load of the demo handled no event within {_PATIENCE:g} s: check the logs of the brokers in the "
             "directory of the lab"

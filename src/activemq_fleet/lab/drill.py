@@ -16,7 +16,7 @@ from activemq_fleet.drills.model import DrillResult, Fault, FaultKind
 from activemq_fleet.errors import FleetError, InputError, LabError
 from activemq_fleet.lab.drill_run import DrillPlan, DrillRun
 from activemq_fleet.lab.lab import Lab
-from activemq_fleet.lab.polling import poll
+from activemq_fleet.lab.polling import poll_until_true
 from activemq_fleet.lab.startup import Progress
 from activemq_fleet.node.timeouts import HUNG, SETTLE
 from activemq_fleet.operations.drill_steps import next_drill_step, refusal_reason, schedule_faults
@@ -228,7 +228,7 @@ class _LabDrill:
         def ended_or_stands_by() -> bool:
             return not self.lab.is_alive(host) or self.lab.state(host) == "standby"
 
-        poll(ended_or_stands_by, self.options.patience)
+        poll_until_true(ended_or_stands_by, self.options.patience)
         if not self.lab.is_alive(host):
             self.lab.start(host, timeout=self.options.patience)
 

@@ -31,8 +31,8 @@ from activemq_fleet.lab.load_process import specs_to_json
 from activemq_fleet.lab.load_spec import LoadSpec, load_spec, speaks_mqtt
 from activemq_fleet.lab.log_tail import LOG
 from activemq_fleet.lab.loopback_overlay import MARK, fleet_for_clients
-from activemq_fleet.lab.polling import poll
-from activemq_fleet.render.service import paths
+from activemq_fleet.lab.polling import poll_until_true
+from activemq_fleet.render.service import directory_paths
 from activemq_fleet.topology import Broker, Fleet
 
 METRICS = "metrics.json"
@@ -157,7 +157,7 @@ class DrillRun:
             status = self._status(pair)
             return bool(status.get("steady")) and min(status["accepted"], status["handled"]) >= enough
 
-        poll(is_steady, patience, _POLL)
+        poll_until_true(is_steady, patience, _POLL)
         status = self._status(pair)
         return status.get("accepted", 0.0), status.get("handled", 0.0)
 
@@ -165,7 +165,7 @@ class DrillRun:
         """Make the pair's load generator publish many events at once; return when it has begun, or after 5 s."""
         wanted = self.directory / f"burst-{pair}"
         wanted.touch()
-        poll(lambda: not wanted.exists(), 5, 0.01)
+        poll_until_true(lambda: not wanted.exists(), 5, 0.01)
 
     def wait_until_event_handled(self, pair: str, since: float, patience: float) -> None:
         """Wait until the pair's subscriber has handled an event later than ``since`` (seconds since the epoch).
@@ -177,7 +177,7 @@ class DrillRun:
             self._refuse_ended()
             return bool(self._status(pair).get("last", 0.0) > since)
 
-        if not poll(is_handled, patience, _POLL):
+        if not poll_until_true(is_handled, patience, _POLL):
             raise LabError(
                 f"pair {pair}: the test load handled no event in the {patience:g} s after the fault: check the logs of "
                 "both nodes"
@@ -212,7 +212,7 @@ class DrillRun:
         are stored with the drill's files as ``metrics.json``.
         """
         (self.directory / "stop").touch()
-        poll(lambda: any((self.directory / name).exists() for name in ("done", "failed")), _END, _POLL)
+        poll_until_true(lambda: any((self.directory / name).exists() for name in ("done", "failed")), _END, _POLL)
         plan, ended = self.plan, time.time()
         accounts, faults = [], list[Fault]()
         for pair in plan.pairs:
@@ -259,7 +259,7 @@ class DrillRun:
                 start_new_session=True,
             )
         ready = self.directory / "ready"
-        poll(lambda: ready.exists() or process.poll() is not None, _START, _POLL)
+        poll_until_true(lambda: ready.exists() or process.poll() is not None, _START, _POLL)
         if not ready.exists():
             (self.directory / "stop").touch()
             raise LabError(f"the drill cannot start its test load. Correct the cause: {self._last_words()}")
@@ -345,5 +345,5 @@ def _spans(
 
 
 def _logged(broker: Broker, began: float) -> list[tuple[float, ObservedState]]:
-    log = Path(paths(broker).data, LOG)
+    log = Path(directory_paths(broker).data, LOG)
     return state_changes(log.read_text(errors="replace"), began) if log.exists() else []

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from activemq_fleet.errors import LabError
 from activemq_fleet.lab.lab import Lab
-from activemq_fleet.lab.polling import poll
+from activemq_fleet.lab.polling import poll_until_true
 from activemq_fleet.node.fence.shared_store import lock_file
 from activemq_fleet.topology import Broker
 
@@ -61,7 +61,7 @@ class FreezeResult:
         return (taken, thawed, *([f"after {self.host} resumed: {self.two_masters}"] if self.two_masters else []))
 
 
-def freeze(
+def freeze_active_broker(
     lab: Lab, host: str, *, steal_lock: bool, thaw_after: float, progress: Callable[[str], None] = lambda _line: None
 ) -> FreezeResult:
     """Freeze an active broker and its guard, thaw them ``thaw_after`` s after the takeover, return the outcome.
@@ -90,7 +90,7 @@ def freeze(
         if steal_lock:
             replace_file(lock_path(broker))
             progress(f"the lock of {broker.host} was released; {peer} can acquire it")
-            if poll(lambda: lab.state(peer) == "active", _TAKEOVER, _POLL):
+            if poll_until_true(lambda: lab.state(peer) == "active", _TAKEOVER, _POLL):
                 served_after = time.monotonic() - stolen
         time.sleep(thaw_after)
     finally:
@@ -104,7 +104,7 @@ def freeze(
         both = both or lab.describe_two_masters(broker.pair)
         return not lab.is_alive(broker.host)
 
-    ended = steal_lock and poll(is_gone, _LOOKS_AT_LOCK, _POLL)
+    ended = steal_lock and poll_until_true(is_gone, _LOOKS_AT_LOCK, _POLL)
     ended_after = time.monotonic() - thawed if ended else None
     serves = not ended and lab.state(broker.host) == "active"
     return FreezeResult(broker.host, peer, served_after, ended_after, serves, both)

@@ -19,14 +19,14 @@ from activemq_fleet.errors import LabError
 from activemq_fleet.lab import processes
 from activemq_fleet.lab.layout import LabLayout
 from activemq_fleet.lab.log_tail import LOG, LogTail, explain_failed_run
-from activemq_fleet.lab.polling import poll
+from activemq_fleet.lab.polling import poll_until_true
 from activemq_fleet.lab.processes import ProcessRun
 from activemq_fleet.lab.readiness import is_port_taken, probe_of_broker
 from activemq_fleet.lab.state import LabState, Software, make_store
 from activemq_fleet.node.config.broker_configuration import DeployedConfiguration, read_deployed
 from activemq_fleet.node.config.versions import Layout
 from activemq_fleet.node.fence.store_access import StoreAccess, generation_in_force, generation_written
-from activemq_fleet.node.judge import BrokerState, judge
+from activemq_fleet.node.judge import BrokerState, conclude_state
 from activemq_fleet.node.log.broker_run import BrokerRun
 from activemq_fleet.node.observer import observe_broker
 from activemq_fleet.node.process.held_by_process import is_listening
@@ -70,7 +70,7 @@ class LabBrokers:
 
     def data_directory(self, broker: Broker) -> Path:
         """Return the data directory of a broker."""
-        return Path(service.paths(broker).data)
+        return Path(service.directory_paths(broker).data)
 
     def log_path(self, broker: Broker) -> Path:
         """Return the path of a broker's log."""
@@ -95,7 +95,7 @@ class LabBrokers:
                 lambda _process: self._broker_run(broker, run).logged_phase,
             )
             broker_run = self._broker_run(broker, run)
-        conclusion = judge(evidence)
+        conclusion = conclude_state(evidence)
         return BrokerSnapshot(conclusion.state, broker_run, process, run, conclusion.reason, evidence.process)
 
     def observe_all(self) -> dict[str, BrokerSnapshot]:
@@ -108,7 +108,7 @@ class LabBrokers:
         """Return the installed configuration of a version. Raises LabError when it cannot be read."""
         key = broker.host, version
         if key not in self._configurations:
-            installed = Layout(service.paths(broker).base)
+            installed = Layout(service.directory_paths(broker).base)
             try:
                 self._configurations[key] = read_deployed(installed, version)
             except (OSError, ParseError) as error:
@@ -163,7 +163,7 @@ class LabBrokers:
     def installed_version(self, broker: Broker) -> str | None:
         """Return the version of the files that are installed for the broker; None where nothing is installed."""
         try:
-            return os.path.basename(os.readlink(service.paths(broker).current))
+            return os.path.basename(os.readlink(service.directory_paths(broker).current))
         except OSError:
             return None
 
@@ -214,7 +214,7 @@ class LabBrokers:
         java = [self.lab.java, *service.java_options(broker), *_arguments(broker, self.lab.software)]
         _, *guard = service.guard_command(broker) or ("",)
         command = [*_GUARD, *guard, *java] if guard else java
-        run = processes.launch(
+        run = processes.launch_broker(
             self.layout,
             broker.host,
             command,
@@ -254,7 +254,7 @@ class LabBrokers:
 
 
 def _stays_taken(address: tuple[str, int]) -> bool:
-    return not poll(lambda: not is_port_taken(address), _PORT_FREED)
+    return not poll_until_true(lambda: not is_port_taken(address), _PORT_FREED)
 
 
 def _arguments(broker: Broker, software: Mapping[str, Software]) -> Iterator[str]:

@@ -17,12 +17,12 @@ from activemq_fleet.lab.layout import LabLayout, layout_for, resolve_sources
 from activemq_fleet.lab.loopback_overlay import Substitution
 from activemq_fleet.lab.monitoring import Monitoring, check_programs_installed
 from activemq_fleet.lab.operations import recorded_operation
-from activemq_fleet.lab.polling import poll
+from activemq_fleet.lab.polling import poll_until_true
 from activemq_fleet.lab.port_reservation import PortReservations
 from activemq_fleet.lab.preparation import install, prepare
 from activemq_fleet.lab.read_only_lab import ReadOnlyLab
 from activemq_fleet.lab.startup import Progress, Startup, check_start
-from activemq_fleet.lab.state import load
+from activemq_fleet.lab.state import load_lab_state
 from activemq_fleet.lab.status import HostStatus
 from activemq_fleet.lab.whole_fleet import start_fleet, stop_outdated_brokers, terminate_brokers, write_clients
 from activemq_fleet.naming import PATTERN_VARIABLE
@@ -195,7 +195,7 @@ class Lab(ReadOnlyLab):
 
     def original_sources_if_different(self) -> tuple[str, ...]:
         """Return the inventories from which the lab was made if they differ from those it was opened with, else ()."""
-        state = load(self._layout)
+        state = load_lab_state(self._layout)
         made = tuple(state.sources) if state else ()
         return made if self._sources and made != self._sources else ()
 
@@ -239,7 +239,7 @@ class Lab(ReadOnlyLab):
             grace = 0 if broker.profile.needs_resync else service.STOP_TIMEOUT
             processes.terminate_processes([self._hosts.living_process(broker)], grace=grace)
             if peer is not None and hands_over:
-                poll(lambda: self._hosts.observe(peer).state == "active", _HANDOVER)
+                poll_until_true(lambda: self._hosts.observe(peer).state == "active", _HANDOVER)
 
     def kill(self, host: str) -> float:
         """Send SIGKILL to the broker's process group, and wait until the broker has ended.
@@ -327,7 +327,7 @@ class Lab(ReadOnlyLab):
     def _end_all(self) -> int:
         count = 0
         try:
-            brokers = self._hosts.fleet.brokers if load(self._layout) else ()
+            brokers = self._hosts.fleet.brokers if load_lab_state(self._layout) else ()
             with self._record_operation("lab down", [broker.host for broker in brokers]):
                 count = terminate_brokers(self._hosts, brokers) if brokers else 0
                 if brokers:

@@ -108,7 +108,7 @@ def assign_addresses(fleet: Fleet, block: int, known: Mapping[str, str] | None =
     return {broker.host: by_address[broker.address] for broker in fleet.brokers}
 
 
-def overlay(
+def loopback_variables(
     fleet: Fleet, hosts: Variables, layout: LabLayout, state: LabState, heap: str = HEAP, *, metrics: bool = False
 ) -> dict[str, dict[str, Any]]:
     """Return the variables that the lab sets in place of the inventory's, for each broker and agent, by host.

@@ -21,11 +21,11 @@ from activemq_fleet.errors import LabError
 from activemq_fleet.lab import processes
 from activemq_fleet.lab.layout import LabLayout, write_file
 from activemq_fleet.lab.loopback_overlay import PROGRAM_MARK, database_address
-from activemq_fleet.lab.polling import poll
+from activemq_fleet.lab.polling import poll_until_true
 from activemq_fleet.lab.readiness import require_free_port
 from activemq_fleet.lab.state import LabState
 from activemq_fleet.render import render
-from activemq_fleet.render.jmx_exporter import fingerprint
+from activemq_fleet.render.jmx_exporter import configuration_fingerprint
 from activemq_fleet.render.monitoring.prometheus import PrometheusSettings, prometheus_files
 
 PACE = 0.05
@@ -75,7 +75,7 @@ class Monitoring:
                 require_free_port(self.address(name))
                 self._launch(name)
         for name in PROGRAMS:
-            if not poll(partial(self._answers, name), _READY):
+            if not poll_until_true(partial(self._answers, name), _READY):
                 raise LabError(
                     f"{name} does not answer after {_READY:g} s: read its log {self.directory}/{name}/console.log"
                 )
@@ -93,7 +93,7 @@ class Monitoring:
     def write_files(self, pace: float = PACE) -> None:
         """Write targets, rules and configurations for the fleet; alerts' durations are multiplied by ``pace``."""
         fleet = self._state.fleet()
-        fingerprints = {broker.host: fingerprint(render(broker)) for broker in fleet.brokers}
+        fingerprints = {broker.host: configuration_fingerprint(render(broker)) for broker in fleet.brokers}
         interval = f"{math.ceil(len(fleet.brokers) / _SCRAPED)}s"
         surroundings = PrometheusSettings(
             interval, join(*self.address("alertmanager")), pace, join(*self.address("node-exporter"))
@@ -151,7 +151,7 @@ class Monitoring:
         # Its name on the command line is the lab's mark, by which processes of a lab are found.
         mark = f"{PROGRAM_MARK}{self._layout.directory}"
         command = ["/bin/bash", "-c", 'exec -a "$0" "$@"', mark, PROGRAMS[name][0], *self._options(name, data)]
-        processes.launch(self._layout, name, command, {}, data, "")
+        processes.launch_broker(self._layout, name, command, {}, data, "")
 
     def _options(self, name: str, data: Path) -> Iterable[str]:
         listen = f"--web.listen-address={join(*self.address(name))}"

@@ -9,7 +9,7 @@ from typing import TypeVar
 _Found = TypeVar("_Found")
 
 
-def poll(look: Callable[[], _Found | None], timeout: float, pause: float = 0.1) -> _Found | None:
+def poll_until_true(look: Callable[[], _Found | None], timeout: float, pause: float = 0.1) -> _Found | None:
     """Call ``look`` repeatedly until it returns a true value, and return that value; after a timeout, its last result.
 
     ``look`` is called at least once. ``timeout`` and the ``pause`` between two calls are in seconds.

@@ -19,7 +19,7 @@ from activemq_fleet.lab import loopback_overlay as over
 from activemq_fleet.lab.layout import LabLayout, write_file
 from activemq_fleet.lab.loopback_overlay import Substitution
 from activemq_fleet.lab.port_reservation import PortReservations
-from activemq_fleet.lab.state import LabState, Software, load, make_store
+from activemq_fleet.lab.state import LabState, Software, load_lab_state, make_store
 from activemq_fleet.node.config.configuration_archive import File
 from activemq_fleet.node.config.vendor_files import vendor_files
 from activemq_fleet.node.errors import NodeError
@@ -55,8 +55,8 @@ def prepare(
     _tell_findings(fleet, progress)
     before = None
     with suppress(LabError):  # the lab was created by another version and is created again
-        before = load(layout)
-    executable = artifacts.java(max([_JAVA, *(broker.release.java_minimum for broker in fleet.brokers)]))
+        before = load_lab_state(layout)
+    executable = artifacts.java_executable(max([_JAVA, *(broker.release.java_minimum for broker in fleet.brokers)]))
     brokers = {broker.release.text: broker for broker in fleet.brokers}
     software = {text: _software(broker, layout, progress) for text, broker in sorted(brokers.items())}
     layout.make_directory()
@@ -71,7 +71,7 @@ def prepare(
         exporter = str(artifacts.metrics_exporter_jar(progress=progress))
     groups = dict(data.groups)
     state = LabState(block, seed, str(executable), addresses, software, groups, {}, list(sources), driver, exporter)
-    overlay = over.overlay(fleet, data.hosts, layout, state, heap, metrics=metrics)
+    overlay = over.loopback_variables(fleet, data.hosts, layout, state, heap, metrics=metrics)
     state = replace(state, hosts=over.apply_overlay(data.hosts, overlay))
     _write(layout, state, overlay)
     return state, over.list_substitutions(data.hosts, overlay)
@@ -172,9 +172,9 @@ def install(broker: Broker, software: Software) -> str:
     tree: dict[str, File] = vendor_files(software.home) if software.whole else {}
     for path, file in files_of(broker).items():
         tree[path] = File(file.content, file.mode, file.masked, file.hidden)
-    base = service.paths(broker).base
+    base = service.directory_paths(broker).base
     try:
-        return configuration_install.install(base, tree, configuration_install.Owners()).version
+        return configuration_install.install_configuration(base, tree, configuration_install.Owners()).version
     except NodeError as error:
         raise LabError(
             f"{broker.host}: the files of this broker cannot be installed. Correct this error: {error}"

@@ -21,7 +21,7 @@ import psutil
 from activemq_fleet.errors import LabError
 from activemq_fleet.lab.layout import LabLayout, write_file
 from activemq_fleet.lab.loopback_overlay import process_marks
-from activemq_fleet.lab.polling import poll
+from activemq_fleet.lab.polling import poll_until_true
 
 _SAME_START = 2.0  # seconds: the kernel counts from boot, and the boot time is rounded
 _KILLED = 60.0  # seconds that a killed process has to end: on a busy disk it may have much to write back
@@ -51,7 +51,7 @@ class ProcessRun:
     release: str = ""
 
 
-def launch(
+def launch_broker(
     layout: LabLayout,
     host: str,
     command: Sequence[str],
@@ -109,7 +109,7 @@ def _created(child: subprocess.Popen[bytes]) -> float:
     """
     try:
         process = psutil.Process(child.pid)
-        poll(lambda: process.cmdline() or child.poll() is not None, 5, 0.001)
+        poll_until_true(lambda: process.cmdline() or child.poll() is not None, 5, 0.001)
         return float(process.create_time())
     except psutil.Error:
         return time.time()
@@ -211,7 +211,7 @@ def send_signal(process: psutil.Process, number: signal.Signals) -> None:
 def set_frozen(process: psutil.Process, frozen: bool) -> None:
     """Freeze a process by SIGSTOP, or resume it by SIGCONT; return when it has changed, or after 5 s."""
     send_signal(process, signal.SIGSTOP if frozen else signal.SIGCONT)
-    poll(lambda: not _lives(process) or is_frozen(process) == frozen, 5, _POLL)
+    poll_until_true(lambda: not _lives(process) or is_frozen(process) == frozen, 5, _POLL)
 
 
 def terminate_processes(processes: Iterable[psutil.Process], *, grace: float) -> None:
@@ -265,7 +265,7 @@ def kill_together(processes: Iterable[psutil.Process]) -> None:
 
 def _living_after(processes: Sequence[psutil.Process], seconds: float) -> list[psutil.Process]:
     """Return the processes that still live after ``seconds``; returns at once when none does."""
-    poll(lambda: not any(map(_lives, processes)), seconds, _POLL)
+    poll_until_true(lambda: not any(map(_lives, processes)), seconds, _POLL)
     return [process for process in processes if _lives(process)]
 
 

@@ -14,7 +14,7 @@ from activemq_fleet.errors import LabError
 from activemq_fleet.lab import loopback_overlay
 from activemq_fleet.lab.hosts import LabBrokers
 from activemq_fleet.lab.layout import LabLayout
-from activemq_fleet.lab.polling import poll
+from activemq_fleet.lab.polling import poll_until_true
 from activemq_fleet.lab.readiness import credentials_of
 from activemq_fleet.lab.state import load_existing
 from activemq_fleet.lab.status import HostStatus, RunningBridge, bridges_of, status_of
@@ -121,7 +121,7 @@ class ReadOnlyLab:
 
     def wait_active(self, pair: str, timeout: float = LAB_READY) -> str:
         """Wait until a node of the pair is active; return its inventory name. Raises LabError after ``timeout`` s."""
-        active_host = poll(lambda: self.active(pair), timeout)
+        active_host = poll_until_true(lambda: self.active(pair), timeout)
         if active_host is None:
             states = ", ".join(f"{b.host} is {self._hosts.observe(b).state}" for b in self._pair(pair).in_order)
             raise LabError(
@@ -131,7 +131,7 @@ class ReadOnlyLab:
 
     def wait_state(self, host: str, state: BrokerState, timeout: float = LAB_READY) -> None:
         """Wait until a broker is in a state. Raises LabError after ``timeout`` seconds."""
-        if not poll(lambda: self.state(host) == state, timeout):
+        if not poll_until_true(lambda: self.state(host) == state, timeout):
             broker = self.fleet.broker(host)
             raise LabError(
                 f"{broker.host}: the broker is {self.state(host)} after {timeout:g} s, but should be {state}. Correct "
@@ -148,7 +148,7 @@ class ReadOnlyLab:
         def found() -> RunningBridge | None:
             return next((b for b in self.bridges(host) if b.remote_host == target and not b.responder), None)
 
-        bridge = poll(found, timeout)
+        bridge = poll_until_true(found, timeout)
         if bridge is None:
             peers = ", ".join(str(bridge.remote_host) for bridge in self.bridges(host)) or "none"
             raise LabError(
@@ -186,7 +186,7 @@ class ReadOnlyLab:
 
     def configuration_directory(self, host: str) -> Path:
         """Return the directory with a broker's ``activemq.xml``."""
-        return Path(service.paths(self.fleet.broker(host)).conf)
+        return Path(service.directory_paths(self.fleet.broker(host)).conf)
 
     def credentials(self, name: str) -> Credentials | None:
         """Return credentials for the brokers of a host, pair or group; None if no account has a readable password."""

@@ -60,13 +60,13 @@ class LabState:
 
 def load_existing(layout: LabLayout) -> LabState:
     """Return the state stored in a lab's directory. Raises LabError where there is none, or one of another version."""
-    state = load(layout)
+    state = load_lab_state(layout)
     if state is None:
         raise LabError(f"there is no lab in {layout.directory}: start one with `lab up` and the same options")
     return state
 
 
-def load(layout: LabLayout) -> LabState | None:
+def load_lab_state(layout: LabLayout) -> LabState | None:
     """Return the state stored in a lab's directory, or None if there is none.
 
     Raises LabError for a file that another version wrote.

@@ -13,7 +13,7 @@ from activemq_fleet.lab.layout import LabLayout, write_file
 from activemq_fleet.lab.links import Links
 from activemq_fleet.lab.startup import Progress, Startup, check_pair
 from activemq_fleet.node.config.versions import Layout, read_version
-from activemq_fleet.node.fence.in_place import unfence
+from activemq_fleet.node.fence.in_place import unfence_store
 from activemq_fleet.render import render_agent, render_clients, service
 from activemq_fleet.topology import Broker, Fleet, Pair
 
@@ -48,7 +48,7 @@ def _remove_fence(hosts: LabBrokers, pair: Pair) -> None:
     broker = pair.brokers[0]
     is_fenced = broker.shared_directory and broker.settings.fence != "guard"
     if is_fenced and not any(hosts.is_alive(node) for node in pair.brokers):
-        unfence(broker.store_directory)
+        unfence_store(broker.store_directory)
 
 
 def stop_outdated_brokers(
@@ -90,7 +90,7 @@ def _describe_change(hosts: LabBrokers, broker: Broker, version: str) -> str:
         return f"the other node {broker.peer} is restarted, and both nodes of a pure pair restart together"
     if run.release not in ("", broker.release.text):
         return f"its release changes from {run.release} to {broker.release.text}"
-    layout = Layout(service.paths(broker).base)
+    layout = Layout(service.directory_paths(broker).base)
     before, after = (read_version(layout.directory(name)) for name in (run.version, version))
     if before is None or after is None:
         return "its configuration has changed"

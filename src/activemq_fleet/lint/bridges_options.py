@@ -244,7 +244,12 @@ def _problem(node: Element, attribute: str, uri: Uri, option: str, effect: str, 
         fix, correct = f"make it an attribute of <{node.name}>", ""
     part = text_from_option(node, attribute, uri, option)
     edits: tuple[TextEdit, ...] = ()
-    if fix and correct not in ("", *uri.options) and near == known.meant_option(name, names) and part != uri.text:
+    if (
+        fix
+        and correct not in ("", *uri.options)
+        and near == known.sole_similar_option(name, names)
+        and part != uri.text
+    ):
         edits = node.with_part_replaced(attribute, part, correct, length=len(option))
     message = f"ActiveMQ {release.text} has no option {option} of a {uri.scheme}: URI: {effect}"
     return node.problem(message, attribute, part, fix=fix, edits=edits)

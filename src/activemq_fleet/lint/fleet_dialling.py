@@ -308,7 +308,7 @@ def java_clients_need_trust_stores(view: FleetView) -> Iterator[Problem]:
         listening = [(b, b.openwire) for b in group.brokers if b.openwire and b.openwire.tls]
         if listening:
             broker, connector = listening[0]
-            asking = any(listener.asks_for_certificate(b.release) for b, listener in listening)
+            asking = any(listener.refuses_clients_without_certificate(b.release) for b, listener in listening)
             needed = "a trust store and a certificate" if asking else "a trust store"
             message = f"Java clients of group {group.name} need {needed}: connector {connector.name} uses TLS"
             fix = "start the clients with -Djavax.net.ssl.trustStore=FILE -Djavax.net.ssl.trustStorePassword=PASSWORD"

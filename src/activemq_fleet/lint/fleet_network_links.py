@@ -9,10 +9,10 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from activemq_fleet.lint.document import Problem
-from activemq_fleet.lint.network_demand import covers
+from activemq_fleet.lint.network_demand import wildcard_covers
 from activemq_fleet.network.connectors import NetworkConnector
 from activemq_fleet.routes.bridges import changes_network_connectors, network_connector_of
-from activemq_fleet.topology.links import components_of, hops_from
+from activemq_fleet.topology.links import components_of, hop_counts_from
 
 if TYPE_CHECKING:
     from activemq_fleet.findings import Severity
@@ -76,7 +76,7 @@ def may_share_destination(connector: NetworkConnector, other_connector: NetworkC
 def _covers(pattern: str, name: str) -> bool:
     pattern_kind, _, pattern_name = pattern.partition("://")
     kind, _, plain_name = name.partition("://")
-    return pattern_kind == kind and covers(pattern_name, plain_name)
+    return pattern_kind == kind and wildcard_covers(pattern_name, plain_name)
 
 
 class Bridges:
@@ -145,7 +145,7 @@ class Bridges:
         for members in self.multicast_groups.values():
             for unit in members & component:
                 onward[unit] |= members
-        return {unit: hops_from(unit, onward) for unit in component}
+        return {unit: hop_counts_from(unit, onward) for unit in component}
 
 
 def _different(units: Mapping[str, Sequence[Broker]]) -> Iterator[Broker]:

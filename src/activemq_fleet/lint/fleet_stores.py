@@ -8,7 +8,7 @@ from itertools import pairwise
 from activemq_fleet.lint.document import Problem
 from activemq_fleet.lint.engine import rule
 from activemq_fleet.lint.fleets import FleetView
-from activemq_fleet.lint.locks_signs import locker_of, stores
+from activemq_fleet.lint.locks_signs import locker_of, message_stores
 from activemq_fleet.settings.broker import Settings
 from activemq_fleet.topology import Broker
 
@@ -97,7 +97,7 @@ def _lease_holder(view: FleetView, broker: Broker) -> str | None:
     document = view.document(broker)
     if document is None:
         return None
-    for store in stores(document):
+    for store in message_stores(document):
         locker = locker_of(store)
         if locker is not None and locker.name == "lease-database-locker":
             if locker.has("leaseHolderId"):
@@ -176,7 +176,8 @@ def _directory_in_document(view: FleetView, broker: Broker) -> str | None:
     if document is None:
         return None
     return next(
-        (store.known_value("directory") for store in stores(document) if store.name in ("kahaDB", "mKahaDB")), None
+        (store.known_value("directory") for store in message_stores(document) if store.name in ("kahaDB", "mKahaDB")),
+        None,
     )
 
 

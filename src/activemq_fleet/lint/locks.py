@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from activemq_fleet.lint.document import Document, Element, Problem, once_per_document
 from activemq_fleet.lint.engine import rule
-from activemq_fleet.lint.locks_signs import FILE_STORES, is_embedded, is_locked, locker_of, sharing_of, stores
+from activemq_fleet.lint.locks_signs import FILE_STORES, is_embedded, is_locked, locker_of, message_stores, sharing_of
 
 _SHORT_LIVED = re.compile(r"(?:file:(?://)?)?(/tmp|/var/tmp|/dev/shm|\$\{java\.io\.tmpdir\}|(?:\./)?target)(?:/|$)")
 
@@ -143,7 +143,7 @@ def lock_switched_off(document: Document) -> Iterator[Problem]:
 
         <kahaDB directory="${activemq.data}/kahadb" useLock="false"/>
     """
-    for store in stores(document):
+    for store in message_stores(document):
         why = sharing_of(store)
         for name in ("useLock", "useDatabaseLock"):
             if store.flag(name, True) is not False:
@@ -197,7 +197,7 @@ def slave_that_does_not_wait(locker: Element) -> Iterator[Problem]:
 @once_per_document
 def _shared(document: Document) -> Iterator[tuple[Element, str, bool]]:
     """Yield stores in a shared directory with a file lock: (store, why it counts as shared, whether certain)."""
-    for store in stores(document):
+    for store in message_stores(document):
         locker = locker_of(store)
         if store.name not in FILE_STORES or store.has("locker"):
             continue

@@ -17,7 +17,7 @@ from activemq_fleet.lint.locks_signs import (
     is_locked,
     jdbc_url_of,
     locker_of,
-    stores,
+    message_stores,
 )
 from activemq_fleet.node.protocols import protocol_of
 
@@ -66,7 +66,7 @@ def lease_that_runs_out(document: Document) -> Iterator[Problem]:
           <locker><lease-database-locker lockAcquireSleepInterval="10000"/></locker>
         </jdbcPersistenceAdapter>
     """
-    for store in stores(document):
+    for store in message_stores(document):
         locker = locker_of(store)
         if locker is None or locker.name != _LEASE or not is_locked(store):
             continue
@@ -188,7 +188,7 @@ def lease_without_a_database(document: Document) -> Iterator[Problem]:
           <locker><shared-file-locker lockAcquireSleepInterval="1000"/></locker>
         </kahaDB>
     """
-    for store in stores(document):
+    for store in message_stores(document):
         locker = locker_of(store)
         if store.name not in FILE_STORES or locker is None or locker.name not in DATABASE_LOCKERS:
             continue

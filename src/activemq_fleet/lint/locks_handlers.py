@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from activemq_fleet.lint.document import Document, Element, Problem
 from activemq_fleet.lint.engine import rule
-from activemq_fleet.lint.locks_signs import FILE_STORES, is_locked, locker_of, sharing_of, stores
+from activemq_fleet.lint.locks_signs import FILE_STORES, is_locked, locker_of, message_stores, sharing_of
 from activemq_fleet.spring_values import boolean_of
 
 DEFAULT_HANDLER = "defaultIOExceptionHandler"
@@ -167,7 +167,7 @@ def failures_of_the_store_are_ignored(document: Document) -> Iterator[Problem]:
 
 def _stores_with_handler(document: Document) -> Iterator[tuple[Element, ExceptionHandler]]:
     """Yield (store, handler) of brokers with a store on a disk or in a database and a handler of ActiveMQ's classes."""
-    for store in stores(document):
+    for store in message_stores(document):
         broker = store.ancestor("broker")
         handler = exception_handler_of(broker) if broker else None
         if broker is None or handler is None or not handler.kind or store.name == "memoryPersistenceAdapter":

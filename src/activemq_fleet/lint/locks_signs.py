@@ -36,7 +36,7 @@ class SharingReason:
 
 
 @once_per_document
-def stores(document: Document) -> Iterator[Element]:
+def message_stores(document: Document) -> Iterator[Element]:
     """Yield the message store elements of the brokers in an activemq.xml, without stores inside an mKahaDB."""
     return (store for broker in document.brokers for store in _stores_of(broker))
 
@@ -101,7 +101,7 @@ def database_stores(document: Document) -> Iterator[tuple[Element, Element | Non
 
     The locker is None for a JDBC store without a locker element, which has the default locker.
     """
-    for store in stores(document):
+    for store in message_stores(document):
         locker = locker_of(store)
         if not is_locked(store) or store.has("locker") or store.has("databaseLocker"):
             continue

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from activemq_fleet.lint.document import Document, Element, Problem
 from activemq_fleet.lint.engine import rule
-from activemq_fleet.lint.locks_signs import FILE_STORES, locker_of, shared_store, stores
+from activemq_fleet.lint.locks_signs import FILE_STORES, locker_of, message_stores, shared_store
 
 _SLOW = 30_000  # ms
 _VARIABLE = re.compile(r"\$\{[^}]*\}")
@@ -188,7 +188,7 @@ def slow_take_over(document: Document) -> Iterator[Problem]:
           <locker><shared-file-locker lockAcquireSleepInterval="1000"/></locker>
         </kahaDB>
     """
-    for store in stores(document):
+    for store in message_stores(document):
         locker = locker_of(store)
         wait = "lockAcquireSleepInterval"
         places: list[tuple[Element, str]] = [(locker, wait)] if locker is not None else []

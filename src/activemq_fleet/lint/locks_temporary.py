@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from activemq_fleet.lint.document import Document, Element, Problem
 from activemq_fleet.lint.engine import rule
-from activemq_fleet.lint.locks_signs import FILE_STORES, SharingReason, sharing_by_directory, sharing_of, stores
+from activemq_fleet.lint.locks_signs import FILE_STORES, SharingReason, message_stores, sharing_by_directory, sharing_of
 
 _DIRECTORIES = ("tmpDataDirectory", "dataDirectory", "dataDirectoryFile")
 _OF_THE_MACHINE = ("/var/", "/opt/", "/home/", "/usr/", "/tmp/", "/run/", "/root/")  # noqa: S108 -- nothing is written there
@@ -62,7 +62,7 @@ def temporary_storage_on_the_share(document: Document) -> Iterator[Problem]:
         <broker dataDirectory="/srv/orders/activemq"/>
         <kahaDB directory="/srv/orders/activemq/kahadb" lockKeepAlivePeriod="5000"/>
     """
-    for store in stores(document):
+    for store in message_stores(document):
         broker = store.ancestor("broker")
         sharing = sharing_of(store)
         if store.name == "levelDB":

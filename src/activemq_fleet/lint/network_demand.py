@@ -20,7 +20,7 @@ _ADVISORY = "ActiveMQ.Advisory.Consumer.Queue.orders"  # any that a bridge liste
 _VM = re.compile(r"vm:(?://)?(?P<name>[^\s?/,()\"']+)(?:\?(?P<query>[^\s\"',()]*))?")
 
 
-def covers(pattern: str, name: str) -> bool:
+def wildcard_covers(pattern: str, name: str) -> bool:
     """Return whether a destination wildcard matches a name, or everything that another wildcard matches."""
     for part, level in zip_longest(pattern.split("."), name.split(".")):
         if part == ">":
@@ -30,7 +30,7 @@ def covers(pattern: str, name: str) -> bool:
     return True
 
 
-def destinations(link: Element, where: str) -> list[Element]:
+def destinations_in_list(link: Element, where: str) -> list[Element]:
     """Return the queue and topic elements that a networkConnector lists in its child element ``where``."""
     holder = link.child(where)
     return [] if holder is None else holder.children("queue", "topic")
@@ -103,10 +103,12 @@ def topics_forwarded_twice(link: Element) -> Iterator[Problem]:
 
 def _leaves_out(link: Element, kind: str) -> bool:
     """Return whether a link subscribes to no destination of a kind (queue or topic)."""
-    included = destinations(link, "dynamicallyIncludedDestinations")
+    included = destinations_in_list(link, "dynamicallyIncludedDestinations")
     patterns = [node.get("physicalName") for node in included if node.name == kind] if included else [">"]
-    excluded = [node.get("physicalName") for node in destinations(link, "excludedDestinations") if node.name == kind]
-    return all(any(covers(pattern, name) for pattern in excluded) for name in patterns)
+    excluded = [
+        node.get("physicalName") for node in destinations_in_list(link, "excludedDestinations") if node.name == kind
+    ]
+    return all(any(wildcard_covers(pattern, name) for pattern in excluded) for name in patterns)
 
 
 @rule("N027", "error", each="broker", needs="@advisorySupport authorizationMap")
@@ -166,7 +168,7 @@ def _unread_advisories(broker: Element, links: list[Element]) -> Iterator[Proble
         entries = [entry for holder in holders for entry in holder.children("authorizationEntry")]
         if not entries or rights.child("defaultEntry") is not None:
             continue
-        hearing = [entry for entry in entries if entry.has("topic") and covers(entry.get("topic"), _ADVISORY)]
+        hearing = [entry for entry in entries if entry.has("topic") and wildcard_covers(entry.get("topic"), _ADVISORY)]
         if not hearing:
             yield rights.problem(
                 "no group has permission to read the topics ActiveMQ.Advisory.>: bridges do not detect consumers",
@@ -215,13 +217,13 @@ def excluded_destination_also_included(document: Document) -> Iterator[Problem]:
     """
     later = document.release.within("5.14.0")
     for link in document.links:
-        listed = destinations(link, "staticallyIncludedDestinations")
-        for excluded in destinations(link, "excludedDestinations"):
+        listed = destinations_in_list(link, "staticallyIncludedDestinations")
+        for excluded in destinations_in_list(link, "excludedDestinations"):
             name = excluded.known_value("physicalName") or ""
             for static in listed:
                 other = static.known_value("physicalName") or ""
-                whole = covers(name, other)
-                if static.name != excluded.name or not (name and other) or not (whole or covers(other, name)):
+                whole = wildcard_covers(name, other)
+                if static.name != excluded.name or not (name and other) or not (whole or wildcard_covers(other, name)):
                     continue
                 what = f"the bridge still forwards {other if whole else name}"
                 if later:

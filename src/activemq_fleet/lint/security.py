@@ -45,7 +45,7 @@ def reachable_connectors(broker: Element) -> list[tuple[Element, Uri]]:
     return [(connector, uri) for connector, uri in connectors if uri.scheme != "vm"]
 
 
-def authenticates(broker: Element) -> bool:
+def has_authentication(broker: Element) -> bool:
     """Return whether a broker has a plugin that authenticates clients; unknown plugins count as authenticating."""
     return broker.has("plugins") or any(plugin.name not in ADMITS_ANYONE for plugin in plugins_of(broker))
 
@@ -82,7 +82,7 @@ def no_authentication_plugin(broker: Element) -> Iterator[Problem]:
     connectors = reachable_connectors(broker)
     if not connectors and not broker.has("transportConnectorURIs"):
         return
-    if not authenticates(broker):
+    if not has_authentication(broker):
         if connectors and all(_demands_certificate(uri) for _, uri in connectors):
             return
         local = connectors and all(is_loopback(uri.host) for _, uri in connectors)
@@ -142,7 +142,7 @@ def connectors_as_shipped(broker: Element) -> Iterator[Problem]:
 
         <transportConnector name="mqtt" uri="mqtt://0.0.0.0:1883?wireFormat.maxFrameSize=1048576"/>
     """
-    if broker.document.broker is not None or authenticates(broker):
+    if broker.document.broker is not None or has_authentication(broker):
         return  # the inventory defines the connectors
     connectors_by_name = {connector.get("name"): (connector, uri) for connector, uri in reachable_connectors(broker)}
     wanted = [scheme for scheme, span in _SHIPPED.items() if broker.document.release.within(span)]

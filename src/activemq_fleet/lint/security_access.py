@@ -9,7 +9,7 @@ from activemq_fleet.lint.document import Element, Problem
 from activemq_fleet.lint.engine import rule
 from activemq_fleet.lint.fleets import FleetView
 from activemq_fleet.lint.network_demand import AUTHENTICATION
-from activemq_fleet.lint.security import authenticates, plugins_of, reachable_connectors
+from activemq_fleet.lint.security import has_authentication, plugins_of, reachable_connectors
 from activemq_fleet.node.printable import counted
 from activemq_fleet.settings.sizes import size_of
 
@@ -52,7 +52,7 @@ def no_authorization(broker: Element) -> Iterator[Problem]:
           </plugins>
         </broker>
     """
-    if broker.has("plugins") or not reachable_connectors(broker) or not authenticates(broker):
+    if broker.has("plugins") or not reachable_connectors(broker) or not has_authentication(broker):
         return
     plugins = plugins_of(broker)
     if any(plugin.name in ("authorizationPlugin", "bean", "ref") for plugin in plugins):

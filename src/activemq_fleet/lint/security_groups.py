@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from activemq_fleet.errors import shorten_list
 from activemq_fleet.lint.document import Document, Element, Problem
 from activemq_fleet.lint.engine import rule
-from activemq_fleet.lint.network_demand import covers
+from activemq_fleet.lint.network_demand import wildcard_covers
 from activemq_fleet.lint.security import ADMITS_ANYONE, plugins_of
 from activemq_fleet.lint.security_accounts import properties_entries
 
@@ -274,7 +274,7 @@ def _entries_for_connections(rights: Element) -> list[Element] | None:
             return None
         if entry.is_unknown("topic"):
             return None
-        if is_default or covers(entry.get("topic"), _CONNECTIONS):
+        if is_default or wildcard_covers(entry.get("topic"), _CONNECTIONS):
             entries.append(entry)
     return entries
 

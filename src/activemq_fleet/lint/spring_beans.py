@@ -7,7 +7,7 @@ from functools import cache
 
 from activemq_fleet.lint.document import Document, Element, Problem
 from activemq_fleet.lint.engine import rule
-from activemq_fleet.schema import BEANS, meant_name, words_of
+from activemq_fleet.schema import BEANS, sole_similar_name, words_of
 
 Version = tuple[int, int]
 _VALUES = "bean ref idref value null list set map props"
@@ -147,7 +147,7 @@ def _problems(
     if node.name not in elements:
         inside_spring = node.parent is not None and node.parent.namespace == BEANS
         known = elements[node.parent.name][1] if node.parent and inside_spring and node.parent.name in elements else ()
-        meant = meant_name(node.name, known, _words_of_spring())
+        meant = sole_similar_name(node.name, known, _words_of_spring())
         text = f"{name} has no element <{node.name}>: the broker does not start"
         fix = f"write <{meant}>" if meant else "correct the spelling of the element, or remove it"
         yield node.problem(text, fix=fix, edits=node.rename_edits(meant) if meant else ())
@@ -156,7 +156,7 @@ def _problems(
     for attribute in node.attributes:
         if "}" not in attribute and attribute not in attributes:
             replacement = _REPLACEMENTS.get(attribute)
-            meant = _NEW_NAMES.get(attribute) or meant_name(attribute, attributes, _words_of_spring())
+            meant = _NEW_NAMES.get(attribute) or sole_similar_name(attribute, attributes, _words_of_spring())
             fix = f"write {meant}" if meant in attributes else f"correct the spelling of {attribute}, or remove it"
             if replacement is not None:
                 fix = f"write {replacement}" if replacement else "remove the attribute"

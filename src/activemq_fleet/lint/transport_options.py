@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from functools import cache
 
 from activemq_fleet.releases import Release
-from activemq_fleet.schema import meant_name, words_of
+from activemq_fleet.schema import sole_similar_name, words_of
 from activemq_fleet.similar_names import similar_name
 
 _Since = Mapping[str, str]
@@ -191,13 +191,13 @@ def nearest_option(name: str, known: frozenset[str]) -> str | None:
     return similar_name(name, known, certain=True)
 
 
-def meant_option(name: str, known: frozenset[str]) -> str | None:
+def sole_similar_option(name: str, known: frozenset[str]) -> str | None:
     """Return the known option that a misspelled option can only mean, or None where none or several are possible."""
     prefixed = {f"{prefix}{name}".lower() for prefix in ("wireFormat.", "transport.")}
     possible = [each for each in known if each.lower() in prefixed]
     if name.lower() not in map(str.lower, known) and possible:
         return possible[0] if len(possible) == 1 else None
-    return meant_name(name, sorted(known), _words()) or None
+    return sole_similar_name(name, sorted(known), _words()) or None
 
 
 @cache

@@ -13,12 +13,12 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from activemq_fleet.errors import ReleaseError
-from activemq_fleet.logs.kinds import kind, kinds
+from activemq_fleet.logs.kinds import log_message_kind, log_message_kind_ids
 from activemq_fleet.node.log.kinds import COMPARED, LogMessageKind
 from activemq_fleet.releases import Release
 
 UNKNOWN = "UNKNOWN"
-KINDS: tuple[str, ...] = (UNKNOWN, *kinds())
+KINDS: tuple[str, ...] = (UNKNOWN, *log_message_kind_ids())
 """The ids of all kinds; the code of a kind is its index."""
 
 Fields = tuple[tuple[str, str], ...]
@@ -45,7 +45,7 @@ class Classifier:
     """A classifier of log messages by kind, among the kinds that ``release`` writes; None: all releases."""
 
     def __init__(self, release: str | None = None) -> None:
-        fitting = [kind(id_) for id_ in kinds()]
+        fitting = [log_message_kind(id_) for id_ in log_message_kind_ids()]
         known = _known(release)
         if known is not None:
             fitting = [entry for entry in fitting if is_written_by_release(entry, known)]
@@ -91,7 +91,7 @@ class Classifier:
 
 
 @lru_cache(maxsize=128)
-def classifier(release: str | None) -> Classifier:
+def classifier_for_release(release: str | None) -> Classifier:
     """Return the classifier for a release; one object is kept for each release."""
     return Classifier(release)
 

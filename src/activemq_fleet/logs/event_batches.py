@@ -18,8 +18,8 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from activemq_fleet.logs.classifier import KINDS, UNKNOWN, Classifier, classifier
-from activemq_fleet.logs.kinds import kind
+from activemq_fleet.logs.classifier import KINDS, UNKNOWN, Classifier, classifier_for_release
+from activemq_fleet.logs.kinds import log_message_kind
 from activemq_fleet.logs.layout import RecordBounds, record_bounds_of_console, record_bounds_of_file
 from activemq_fleet.logs.zones import ZoneClock, zone_of
 from activemq_fleet.node.log.log_layouts import OTHER_BEGINS, START, LineRewriter
@@ -79,7 +79,7 @@ class Scanner:
         self.line = line
         self._zone = source.zone
         self._clock = ZoneClock(source.zone)
-        self._kinds = classifier(source.release)
+        self._kinds = classifier_for_release(source.release)
 
     def scan(self, chunk: bytes | memoryview, after: bytes = b"") -> Iterator[pa.RecordBatch]:
         """Yield the events in a chunk of the log as record batches of ``SCHEMA``, of a few megabytes each.
@@ -318,4 +318,4 @@ def _indices(encoded: pa.Array) -> NDArray[np.int64]:
 @cache
 def _is_own(code: int, logger: str, by_client: int) -> bool:
     name = KINDS[code]
-    return name == UNKNOWN or kind(name).is_written_by(logger, "qtp0" if by_client else "")
+    return name == UNKNOWN or log_message_kind(name).is_written_by(logger, "qtp0" if by_client else "")

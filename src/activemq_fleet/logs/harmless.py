@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
 
-from activemq_fleet.logs.kinds import kind
+from activemq_fleet.logs.kinds import log_message_kind
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,9 +33,9 @@ def harmless_records() -> tuple[HarmlessRecord, ...]:
     return tuple(
         HarmlessRecord(
             entry["id"],
-            kind(entry["id"]).regex.pattern,
-            kind(entry["id"]).releases,
-            tuple(sorted(kind(entry["id"]).classes)) or (entry["source"],),
+            log_message_kind(entry["id"]).regex.pattern,
+            log_message_kind(entry["id"]).releases,
+            tuple(sorted(log_message_kind(entry["id"]).classes)) or (entry["source"],),
             entry["reason"],
         )
         for entry in entries

@@ -26,13 +26,13 @@ def _entries() -> dict[str, dict[str, Any]]:
     return {entry["id"]: entry for text in texts for entry in json.loads(text)}
 
 
-def kinds() -> tuple[str, ...]:
+def log_message_kind_ids() -> tuple[str, ...]:
     """Return the ids of all kinds of log messages, in the order in which a message is compared with them."""
     return tuple(_entries())
 
 
 @cache
-def kind(id_: str) -> LogMessageKind:
+def log_message_kind(id_: str) -> LogMessageKind:
     """Return the kind of log message with an id, compiled on first use. Raises KeyError for an unknown id."""
     entry = _entries()[id_]
     if "regex" not in entry:

@@ -11,7 +11,7 @@ from dataclasses import dataclass, fields
 
 from activemq_fleet.deployment import BrokerFacts
 from activemq_fleet.errors import shorten_list
-from activemq_fleet.node.fence.store_access import StoreAccess, two_masters_message, writers_in_force
+from activemq_fleet.node.fence.store_access import StoreAccess, brokers_with_newest_generation, two_masters_message
 from activemq_fleet.node.judge import SERVING
 from activemq_fleet.node.state.evidence import BrokerEvidence
 from activemq_fleet.node.state.health import MIN_FREE_BYTES
@@ -268,7 +268,7 @@ def _who_serves(nodes: Sequence[Node], settle: float) -> Iterator[PairProblem]:
 
 
 def _serves_from_an_old_generation(active: Sequence[Node]) -> Iterator[PairProblem]:
-    writers = writers_in_force({node.host: node.generation_access for node in active})
+    writers = brokers_with_newest_generation({node.host: node.generation_access for node in active})
     newest = max((node.generation_in_force for node in active if node.generation_in_force is not None), default=None)
     for node in active:
         if node.host not in writers:

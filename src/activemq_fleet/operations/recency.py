@@ -220,7 +220,7 @@ def choose_store(master: NodeStore, slave: NodeStore, chosen: str | None = None)
     return _judge_contents(master, slave)
 
 
-def differences(master: NodeStore, slave: NodeStore) -> str:
+def store_difference_sentence(master: NodeStore, slave: NodeStore) -> str:
     """Return in a sentence how the store of an attached slave differs from its master's; empty for an exact copy.
 
     A message on its way is no difference: the slave has it first. Neither is what the master took

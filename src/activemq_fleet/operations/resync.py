@@ -17,7 +17,13 @@ from typing import Any
 from activemq_fleet.errors import InputError
 from activemq_fleet.node.judge import SERVING
 from activemq_fleet.node.state.evidence import BrokerEvidence
-from activemq_fleet.operations.recency import NodeStore, ResyncRefused, StoreChoice, choose_store, differences
+from activemq_fleet.operations.recency import (
+    NodeStore,
+    ResyncRefused,
+    StoreChoice,
+    choose_store,
+    store_difference_sentence,
+)
 from activemq_fleet.operations.requests import Decision, OperationRequest, OperationStep, operation
 
 _INACTIVE = ("", "inactive", "failed")
@@ -192,7 +198,7 @@ def _well(pair: str, master: PureNode, slave: PureNode, restart_older: float | N
     if due:
         why = f"{' and '.join(node.host for node in due)} must be restarted"
         return ResyncStep("stop", f"{slave.host}: stop the slave first, because {why}", (slave.host,))
-    if differences(master.store, slave.store):
+    if store_difference_sentence(master.store, slave.store):
         return None
     return ResyncStep(
         "done", f"pair {pair} requires no change: {master.host} has started, and {slave.host} is attached"
@@ -241,7 +247,7 @@ def _stop(master: PureNode, slave: PureNode, choice: StoreChoice) -> ResyncStep:
     order = (slave, master) if choice.winner == master.host else (master, slave)
     host = next(node.host for node in order if not node.is_down)
     why = "both stores have the same contents" if choice.equal else f"{choice.winner} has the newer store"
-    if not choice.equal and (details := differences(master.store, slave.store)):
+    if not choice.equal and (details := store_difference_sentence(master.store, slave.store)):
         why += f" ({details})"
     return ResyncStep("stop", f"{host}: stop the broker, because {why}", (host,), winner=choice.winner)
 

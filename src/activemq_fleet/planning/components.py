@@ -21,7 +21,7 @@ from activemq_fleet.releases import Release
 from activemq_fleet.settings.broker import WaiverSettings
 from activemq_fleet.settings.network import LinkSettings
 from activemq_fleet.topology import MOST_LISTED, GroupListing
-from activemq_fleet.topology.build import split_expired_waivers, waive
+from activemq_fleet.topology.build import apply_waivers, split_expired_waivers
 from activemq_fleet.topology.links import connected_components, unknown_end
 from activemq_fleet.topology.roster import common_pattern, fleet_without_brokers_error
 
@@ -112,7 +112,7 @@ def divide_into_components(
             rest.setdefault(component_of[key], RestOfFleet()).findings.append(finding)
         else:
             others.append(finding)
-    lines = [finding.to_line() for finding in waive(others, waivers) if finding.waived is None]
+    lines = [finding.to_line() for finding in apply_waivers(others, waivers) if finding.waived is None]
     return FleetDivision(
         brokers=len(brokers),
         pattern=pattern,

@@ -23,7 +23,7 @@ from activemq_fleet.render import documents_of, render_clients, render_hosts
 from activemq_fleet.schema import Schema
 from activemq_fleet.topology import AGENTS, BALANCERS, BROKERS, Broker, Fleet, WholeInventory, build_fleet
 from activemq_fleet.topology.brokers import BrokerHost, build_broker
-from activemq_fleet.topology.build import waive
+from activemq_fleet.topology.build import apply_waivers
 from activemq_fleet.validation import check_rendered_fleet
 
 DATASETS = ("brokers", "links", "findings", "files", "components")
@@ -118,7 +118,7 @@ def plan_fleet_component(
     ``hosts`` are all hosts of the component, sorted by name.
     """
     computed = FleetComponentRows(component)
-    mark = fingerprint(component, hosts, context)
+    mark = component_fingerprint(component, hosts, context)
     if context.earlier.get(component) == mark:
         computed.unchanged = True
         return computed
@@ -138,7 +138,7 @@ def plan_fleet_component(
     return computed
 
 
-def fingerprint(component: str, hosts: Iterable[FleetComponentHost], context: PlanContext) -> str:
+def component_fingerprint(component: str, hosts: Iterable[FleetComponentHost], context: PlanContext) -> str:
     """Return a hash of everything that a component's rows depend on: variables, links, waivers, package version."""
     hashed, division = hashlib.sha256(), context.division
     releases, asks_for_groups = set(), False
@@ -218,9 +218,9 @@ def _list_brokers_only(
             groups.setdefault(identity.group)
             broker, findings = build_broker(BrokerHost(identity, variables.settings, variables.release))
             computed.add_brokers([broker])
-            computed.add_findings(waive(findings, context.division.waivers))
+            computed.add_findings(apply_waivers(findings, context.division.waivers))
     finding = _too_large_finding(hosts[0].host, list(groups), brokers, context.largest)
-    computed.add_findings(waive([finding], context.division.waivers))
+    computed.add_findings(apply_waivers([finding], context.division.waivers))
     computed.withheld = brokers
 
 

@@ -201,7 +201,9 @@ def _render_monitoring(fleet: Fleet, trees: Mapping[str, Mapping[str, bytes]]) -
     return prometheus_files(
         fleet,
         {
-            broker.host: jmx_exporter.fingerprint(render(broker) if broker.host in shared else trees[broker.host])
+            broker.host: jmx_exporter.configuration_fingerprint(
+                render(broker) if broker.host in shared else trees[broker.host]
+            )
             for broker in measured
         },
     )

@@ -58,7 +58,7 @@ def activemq_xml(broker: Broker) -> bytes:
 
 
 def _template_variables(broker: Broker) -> dict[str, Any]:
-    settings, release, plugins = broker.settings, broker.release, elements.plugins(broker)
+    settings, release, plugins = broker.settings, broker.release, elements.plugin_elements(broker)
     return {
         "tree": elements.to_text,
         "title": _title(broker),
@@ -67,7 +67,7 @@ def _template_variables(broker: Broker) -> dict[str, Any]:
         "data_source_class": release.data_source_class,
         "virtual_destinations": elements.virtual_destinations(broker),
         "policies": elements.destination_policies(broker),
-        "destinations": elements.destinations(broker),
+        "destinations": elements.startup_destinations(broker),
         "exception_handler": _exception_handler(broker),
         "links": [(link, _link_attributes(broker, link), _link_destinations(link)) for link in broker.links],
         "store": _store_elements(broker),

@@ -20,7 +20,7 @@ from activemq_fleet.errors import SettingsError
 from activemq_fleet.releases import Release
 from activemq_fleet.render.engine import render_template
 from activemq_fleet.render.secrets import Secrets
-from activemq_fleet.render.service import paths
+from activemq_fleet.render.service import directory_paths
 from activemq_fleet.topology import Account, Broker
 
 ADMINS = "admins"
@@ -100,7 +100,7 @@ def console_files(broker: Broker, secrets: Secrets) -> dict[str, bytes]:
         }
     else:
         server = {"conf/jetty.xml": _TEMPLATES[broker.release.console_family] + ".xml"}
-    bind, port, temporary = broker.settings.console_bind, broker.ports["console"], paths(broker).data
+    bind, port, temporary = broker.settings.console_bind, broker.ports["console"], directory_paths(broker).data
     who = _WHO if console_account(broker) else _NOBODY
     out = {path: _server_file(name, broker.release, bind, port, who, temporary) for path, name in server.items()}
     return out | _account_files(broker, secrets)

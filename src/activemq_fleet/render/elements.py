@@ -159,7 +159,7 @@ def virtual_destinations(broker: Broker) -> tuple[XmlElement, ...]:
     return (XmlElement("virtualTopic", (("name", default.name),), comment=reason), *destination_elements)
 
 
-def destinations(broker: Broker) -> tuple[XmlElement, ...]:
+def startup_destinations(broker: Broker) -> tuple[XmlElement, ...]:
     """Return the elements of the destinations that a broker creates at its start (``activemq_destinations``)."""
     beans = (NamedDestination(name=name) for name in broker.settings.destinations)
     return tuple(element for bean in beans if (element := _xml_element_of(broker, bean)))
@@ -196,7 +196,7 @@ def scheduler_attributes(broker: Broker) -> tuple[tuple[str, str], ...]:
     return element.attributes if element else ()
 
 
-def plugins(broker: Broker) -> tuple[XmlElement, ...]:
+def plugin_elements(broker: Broker) -> tuple[XmlElement, ...]:
     """Return the plugin elements of ``activemq_plugins``; messages pass the last plugin first."""
     settings = broker.settings.plugins
     beans = settings.beans().values() if settings else ()

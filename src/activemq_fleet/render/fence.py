@@ -22,7 +22,7 @@ def fence_command_files(broker: Broker, secrets: Secrets) -> dict[str, bytes]:
     command = broker.settings.fence_command
     if command is None or not broker.calls_fence_command:
         return {}
-    current = service.paths(broker).current
+    current = service.directory_paths(broker).current
     call = {
         "argv": list(command.argv),
         "timeout": command.timeout,

@@ -168,12 +168,12 @@ def metrics_files(broker: Broker, secrets: Secrets, others: Mapping[str, bytes])
         if tls
         else "",
         beans=_allowed_beans(broker),
-        rules=(*_fact_rules(broker, fingerprint(others)), *_series_rules(broker)),
+        rules=(*_fact_rules(broker, configuration_fingerprint(others)), *_series_rules(broker)),
     )
     return {METRICS: content}
 
 
-def fingerprint(files: Mapping[str, bytes]) -> str:
+def configuration_fingerprint(files: Mapping[str, bytes]) -> str:
     """Return 12 hexadecimal digits of the SHA-256 of a broker's files, secrets hidden, the exporter's own files left
     out.
 

@@ -83,7 +83,7 @@ class Paths:
     data: str
 
 
-def paths(broker: Broker) -> Paths:
+def directory_paths(broker: Broker) -> Paths:
     """Return the paths of a broker's directories; two brokers on one machine share only ``home``."""
     settings = broker.settings
     base = f"{settings.base.rstrip('/')}/{settings.instance}"
@@ -145,7 +145,7 @@ def apt_packages(broker: Broker) -> tuple[str, ...]:
 
 def fence_directory(broker: Broker) -> str:
     """Return the path of the directory on the host's own disk in which the broker's guard keeps its files."""
-    return f"{paths(broker).data}/fence"
+    return f"{directory_paths(broker).data}/fence"
 
 
 def kahadb_directory(broker: Broker) -> str:
@@ -160,7 +160,9 @@ def guard_command(broker: Broker) -> tuple[str, ...]:
     if not broker.has_guard:
         return ()
     program = f"{_PROGRAMS}/{broker.settings.instance}-guard"
-    command = ("--fence-command", f"{paths(broker).current}/{FENCE_COMMAND}") if broker.calls_fence_command else ()
+    command = (
+        ("--fence-command", f"{directory_paths(broker).current}/{FENCE_COMMAND}") if broker.calls_fence_command else ()
+    )
     keep = ("--keep-index-copies",) if broker.release.loses_subscriptions_on_rebuild else ()
     refuse = ("--refuse-loss",) if broker.settings.index_rebuild == "refuse" else ()
     options = ("--local", fence_directory(broker), *command, *keep, *refuse)
@@ -218,7 +220,7 @@ def _metrics_option(broker: Broker) -> Iterator[str]:
     if settings.metrics:
         where = join(settings.metrics_bind, broker.ports["metrics"])
         yield from _METRICS_TIMEOUTS
-        yield f"-javaagent:{settings.metrics_jar}={where}:{paths(broker).current}/{METRICS}"
+        yield f"-javaagent:{settings.metrics_jar}={where}:{directory_paths(broker).current}/{METRICS}"
 
 
 def java_arguments(broker: Broker) -> tuple[str, ...]:
@@ -227,7 +229,7 @@ def java_arguments(broker: Broker) -> tuple[str, ...]:
     Measured under systemd 252 with the whole unit: 5.18.3 (distribution: take-over, a lost lock, a
     full store) and a pure pair of 5.5.1 (jars); without a unit also 6.3.1 (jars).
     """
-    where = paths(broker)
+    where = directory_paths(broker)
     jars = broker.settings.install == "jars"
     return (
         f"-Dactivemq.home={where.home}",
@@ -259,7 +261,7 @@ def _has_mqtt(broker: Broker) -> bool:
 
 
 def _class_path(broker: Broker) -> Iterator[str]:
-    settings, home = broker.settings, paths(broker).home
+    settings, home = broker.settings, directory_paths(broker).home
     yield f"{home}/lib/*" if settings.install == "jars" else f"{home}/{broker.release.start_jar}"
     if settings.install == "package" and _has_mqtt(broker):
         yield from _MQTT_OF_DEBIAN
@@ -268,7 +270,7 @@ def _class_path(broker: Broker) -> Iterator[str]:
 
 
 def _release_options(broker: Broker) -> Iterator[str]:
-    release, where = broker.release, paths(broker)
+    release, where = broker.release, directory_paths(broker)
     if release.java_minimum >= 8:
         # A JVM without memory keeps its lock and serves no client; its standby takes over once it ends.
         yield "-XX:+ExitOnOutOfMemoryError"
@@ -293,7 +295,7 @@ def _environment_file(broker: Broker) -> bytes:
 
 def environment_variables(broker: Broker) -> dict[str, str]:
     """Return the environment variables of the broker's process, as in the environment file."""
-    where, home = paths(broker), broker.settings.java_home
+    where, home = directory_paths(broker), broker.settings.java_home
     return ({"JAVA_HOME": home, "JAVACMD": java_path(broker)} if home else {}) | {
         "ACTIVEMQ_HOME": where.home,
         "ACTIVEMQ_BASE": where.base,
@@ -309,7 +311,7 @@ def _unit_file(broker: Broker) -> bytes:
 
 
 def _unit_variables(broker: Broker) -> dict[str, Any]:
-    settings, where = broker.settings, paths(broker)
+    settings, where = broker.settings, directory_paths(broker)
     outside = not broker.profile.has_database_lease and not broker.store_directory.startswith(f"{where.data}/")
     store = (broker.store_directory,) if outside else ()
     low_port = any(port < _FIRST_FREE_PORT for port in broker.ports.values())
@@ -361,7 +363,7 @@ def protect_home(used: tuple[str, ...]) -> str:
 
 
 def _watchdog_file(broker: Broker) -> bytes:
-    settings, where = broker.settings, paths(broker)
+    settings, where = broker.settings, directory_paths(broker)
     unit = f"{settings.instance}.service"
     name = f"{settings.instance}-watchdog"
     command = [f"{_PROGRAMS}/{name}", "--base", where.base, "--unit", unit, "--ha", settings.ha]

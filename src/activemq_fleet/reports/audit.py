@@ -13,7 +13,7 @@ from itertools import groupby
 
 from activemq_fleet.audit.evidence import Incident, short_name
 from activemq_fleet.audit.report_figures import BUCKETS, EventSlice, ReportData, Silence
-from activemq_fleet.audit.result import Result, headline, incident_names
+from activemq_fleet.audit.result import Result, audit_headline, incident_names
 from activemq_fleet.audit.scraped_availability import UnservedPeriod, incident_within
 from activemq_fleet.audit.state_spans import spans_until_takeovers
 from activemq_fleet.node.printable import counted
@@ -54,7 +54,7 @@ def audit_report(result: Result, picture: ReportData) -> str:
         period=picture.times,
         result=result,
         picture=picture,
-        headline=headline(result),
+        headline=audit_headline(result),
         longest_takeover=max(takeovers, default=None),
         incident_names=incident_names,
         incident_classes=dict.fromkeys(_GRAVE, "bad") | dict.fromkeys(("takeover", "demotion"), "change"),

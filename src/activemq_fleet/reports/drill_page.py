@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from itertools import groupby
 from statistics import median
 
-from activemq_fleet.drills.judging import headline, loss_probability_upper_bound
+from activemq_fleet.drills.judging import drill_headline, loss_probability_upper_bound
 from activemq_fleet.drills.model import DrillResult, Fault
 from activemq_fleet.reports.charts import Chart, add_scrapes, tick_step
 from activemq_fleet.reports.pages import render_page
@@ -30,7 +30,7 @@ def drill_report(result: DrillResult) -> str:
         period=result,
         result=result,
         details=[*result.conditions.machine.items(), *(("note", note) for note in result.conditions.notes)],
-        headline=headline(result),
+        headline=drill_headline(result),
         fault_name=_FAULTS[result.conditions.what],
         silence=_longest_and_median(_sorted_known(fault.silence for fault in counted)),
         takeover=_longest_and_median(_sorted_known(fault.takeover for fault in counted)),

@@ -9,7 +9,7 @@ from activemq_fleet.atomic_files import write_file
 from activemq_fleet.errors import InputError
 from activemq_fleet.reports.pages import render_page
 from activemq_fleet.status import FleetStatus
-from activemq_fleet.status.text import headline, status_tables
+from activemq_fleet.status.text import status_headline, status_tables
 
 
 def status_page(status: FleetStatus) -> str:
@@ -18,7 +18,7 @@ def status_page(status: FleetStatus) -> str:
     return render_page(
         "status.html.j2",
         status=status,
-        headline=headline(status),
+        headline=status_headline(status),
         verdict="findings" if status.exit_code else "clean",
         tiles=[(name, value) for name, value in status.summary.items() if value or name in ("brokers", "errors")],
         tables=tables,

@@ -21,7 +21,7 @@ from activemq_fleet.network.connectors import NetworkConnector
 from activemq_fleet.routes import reasons
 from activemq_fleet.routes.bridges import Network, NetworkState, accepts_clients
 from activemq_fleet.routes.choices import outcome_of_bridge_choices
-from activemq_fleet.routes.destinations import carries, has_static_subscription, read_destination
+from activemq_fleet.routes.destinations import carries_destination, has_static_subscription, read_destination
 from activemq_fleet.routes.shape import BridgeGraph, Edge, broker_numbers
 from activemq_fleet.topology import Broker, Fleet, LinkEnd
 
@@ -232,7 +232,7 @@ class Routes:
         units = self.network.units
         bridges = self.network.bridges(names, down)
         if destination:
-            bridges = [b for b in bridges if carries(b, destination, self.fleet.broker(b.host).release)]
+            bridges = [b for b in bridges if carries_destination(b, destination, self.fleet.broker(b.host).release)]
         active = [units[name].active(down) for name in names]
         mute = {name for name, broker in zip(names, active, strict=True) if broker and _announces_no_consumers(broker)}
         edges = tuple(

@@ -24,7 +24,7 @@ def read_destination(text: str) -> str:
     return f"{kind}://{name}"
 
 
-def matches(pattern: str, destination: str) -> bool:
+def matches_pattern(pattern: str, destination: str) -> bool:
     """Return whether a destination pattern matches a destination; ``queue://orders.>`` matches ``queue://orders.a.b``.
 
     ``*`` matches one part of a name.
@@ -42,7 +42,7 @@ def matches(pattern: str, destination: str) -> bool:
     return len(parts) == len(wanted.split("."))
 
 
-def carries(bridge: Bridge, destination: str, release: Release) -> bool:
+def carries_destination(bridge: Bridge, destination: str, release: Release) -> bool:
     """Return whether a bridge forwards a destination's messages; ``release`` is that of the broker that opens the
     bridge.
 
@@ -69,4 +69,4 @@ def has_static_subscription(bridge: Bridge, destination: str | None) -> bool:
 
 
 def _matches_any(patterns: Iterable[str], destination: str) -> bool:
-    return any(matches(pattern, destination) for pattern in patterns)
+    return any(matches_pattern(pattern, destination) for pattern in patterns)

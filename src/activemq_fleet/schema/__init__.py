@@ -18,7 +18,7 @@ from activemq_fleet.schema._documents import (
 )
 from activemq_fleet.schema._positions import Positions, SourcePosition, text_of
 from activemq_fleet.schema._schema import Schema
-from activemq_fleet.schema._similar_names import meant_name, words_of
+from activemq_fleet.schema._similar_names import sole_similar_name, words_of
 
 __all__ = [
     "BEANS",
@@ -33,9 +33,9 @@ __all__ = [
     "XmlDocument",
     "declared_encoding",
     "local_name",
-    "meant_name",
     "namespace_of",
     "parse",
+    "sole_similar_name",
     "text_of",
     "utf_16_of",
     "words_of",

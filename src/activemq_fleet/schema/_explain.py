@@ -16,7 +16,7 @@ from activemq_fleet.releases import BEANS, CORE
 from activemq_fleet.schema._documents import ROOTS, SchemaProblem, local_name, path_of
 from activemq_fleet.schema._model import SchemaModel
 from activemq_fleet.schema._positions import Positions, text_of
-from activemq_fleet.schema._similar_names import meant_name
+from activemq_fleet.schema._similar_names import sole_similar_name
 from activemq_fleet.schema._spring import STUBS
 from activemq_fleet.similar_names import similar_name
 
@@ -125,7 +125,7 @@ class Explainer:
             name, value = local_name(attribute[1]), " ".join(str(element.attrib.pop(attribute[1])).split())
             is_unknown = message.endswith("is not allowed.")
             if is_unknown:
-                meant = meant_name(name, self._attributes(place), self._model.words)
+                meant = sole_similar_name(name, self._attributes(place), self._model.words)
                 yield _Explanation(place, self._no_attribute_message(place, name), attribute[1], name=meant)
             else:
                 yield _Explanation(place, self._bad_value_message(place, name, value), attribute[1])
@@ -166,13 +166,13 @@ class Explainer:
         name = local_name(child.tag)
         known = self._model.globals if local_name(parent.tag) == "beans" else self._children(parent)
         is_misspelt = child.tag.startswith(f"{{{CORE}}}") and name not in known
-        meant = meant_name(name, known, self._model.words) if is_misspelt else ""
+        meant = sole_similar_name(name, known, self._model.words) if is_misspelt else ""
         return _Explanation(child, self._misplaced_message(parent, child), name=meant)
 
     def _foreign_element(self, element: etree._Element) -> _Explanation:
         meant = ""
         if etree.QName(element).namespace == CORE:
-            meant = meant_name(local_name(element.tag), self._model.globals, self._model.words)
+            meant = sole_similar_name(local_name(element.tag), self._model.globals, self._model.words)
         return _Explanation(element, self._foreign_message(element), name=meant)
 
     def _misplaced_message(self, parent: etree._Element, child: etree._Element) -> str:

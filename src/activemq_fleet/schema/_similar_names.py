@@ -27,7 +27,7 @@ def words_of(name: str) -> frozenset[str]:
     return frozenset(word.lower() for word in _WORD.findall(name))
 
 
-def meant_name(name: str, known: Iterable[str], words: Set[str]) -> str:
+def sole_similar_name(name: str, known: Iterable[str], words: Set[str]) -> str:
     """Return the known name that a misspelt name can only mean; "" where none or several are close.
 
     Names that differ in case or in hyphens are close, and names with a mistake: a letter that is missing, added, wrong

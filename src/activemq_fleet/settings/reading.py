@@ -66,7 +66,7 @@ def check_known_variables(host: str, variables: Mapping[str, Any], *, certain: b
 
 
 @lru_cache(maxsize=4096)
-def meant_variable(name: str) -> str | None:
+def probable_variable(name: str) -> str | None:
     """Return the variable of the fleet that a name without the prefix ``activemq_`` probably means, or None.
 
     ``read_settings`` ignores such names: ``active_mq_fence`` probably means ``activemq_fence``.
@@ -79,7 +79,7 @@ def meant_variable(name: str) -> str | None:
 
 def misspelt_variables(names: Iterable[object]) -> dict[str, str]:
     """Return by name of a variable without the prefix the variable of the fleet whose name it almost has."""
-    meant = {name: meant_variable(name) for name in names if isinstance(name, str)}
+    meant = {name: probable_variable(name) for name in names if isinstance(name, str)}
     return {name: variable for name, variable in meant.items() if variable}
 
 

@@ -37,7 +37,7 @@ from activemq_fleet.spark.task_results import (
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-__all__ = ["SCHEMAS", "SCHEMA_VERSION", "Output", "read"]
+__all__ = ["SCHEMAS", "SCHEMA_VERSION", "Output", "read_dataset"]
 
 _FILE = 192 << 20  # bytes: the middle of 128 to 256 MB
 _SHUFFLED = {"messages": 5, "deliveries": 25}
@@ -222,7 +222,7 @@ class Output:
         self._target.commit(manifest_of(self._kind, __version__, SCHEMA_VERSION, self._rows))
 
 
-def read(spark: SparkSession, out: str, name: str) -> DataFrame:
+def read_dataset(spark: SparkSession, out: str, name: str) -> DataFrame:
     """Return the dataset ``name`` of a committed output. Raises InputError when it has no such dataset."""
     reader = spark.read.schema(SCHEMAS[name])
     directory = local_path(out)

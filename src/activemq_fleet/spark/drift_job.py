@@ -20,7 +20,7 @@ from activemq_fleet.drift.host_drift import (
     side_of,
 )
 from activemq_fleet.drift.records import FileRecord, collected_file, planned_file, rendered_file
-from activemq_fleet.spark.datasets import Output, read
+from activemq_fleet.spark.datasets import Output, read_dataset
 from activemq_fleet.spark.input_directory import refuse_outside_links
 from activemq_fleet.spark.manifests import json_text
 from activemq_fleet.spark.paths import escaped_uri_of, local_path, path_below, uri_of
@@ -67,7 +67,7 @@ def _read_planned_files(spark: SparkSession, planned: str) -> DataFrame:
     root = uri_of(planned)
     _refuse_unreadable(planned)
     try:
-        files = read(spark, planned, "files").where(sf.col("host").isNotNull())
+        files = read_dataset(spark, planned, "files").where(sf.col("host").isNotNull())
         return files.select("host", "path", "content", "sha256").mapInArrow(_records_of_planned_rows, OBJECTS_DDL)
     except (InputError, AnalysisException) as error:
         if isinstance(error, AnalysisException) and not _is_path_not_found(error):

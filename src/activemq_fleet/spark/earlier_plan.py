@@ -10,7 +10,7 @@ from pyspark.sql import functions as sf
 from activemq_fleet import InputError
 from activemq_fleet.planning.compute import DATASETS
 from activemq_fleet.render import ACTIVEMQ_XML
-from activemq_fleet.spark.datasets import Output, read
+from activemq_fleet.spark.datasets import Output, read_dataset
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -23,7 +23,7 @@ def earlier_output_of(spark: SparkSession, out: str, since: str | None) -> str |
     Raises InputError for a ``since`` that is no plan.
     """
     try:
-        read(spark, since or out, "components")
+        read_dataset(spark, since or out, "components")
     except (InputError, OSError):
         if since:
             raise InputError(
@@ -36,7 +36,7 @@ def earlier_output_of(spark: SparkSession, out: str, since: str | None) -> str |
 
 def read_blocking_findings(spark: SparkSession, out: str) -> DataFrame:
     """Return the findings in an output of ``plan`` that block a deployment: errors without a waiver."""
-    return read(spark, out, "findings").where((sf.col("severity") == "error") & sf.col("waived").isNull())
+    return read_dataset(spark, out, "findings").where((sf.col("severity") == "error") & sf.col("waived").isNull())
 
 
 class EarlierPlan:
@@ -45,7 +45,7 @@ class EarlierPlan:
     def __init__(self, spark: SparkSession, since: str) -> None:
         self._spark = spark
         self._since = since
-        self._components = read(spark, since, "components")
+        self._components = read_dataset(spark, since, "components")
 
     def fingerprints(self) -> dict[str, str]:
         """Return the fingerprint of every component of the earlier plan, by the component's name."""
@@ -60,7 +60,9 @@ class EarlierPlan:
         """
         names = self._spark.createDataFrame([(name,) for name in unchanged], "component string")
         self._kept = self._components.join(names, "component", "left_semi").select("host")
-        self._groups = read(self._spark, self._since, "brokers").join(self._kept, "host", "left_semi").select("group")
+        self._groups = (
+            read_dataset(self._spark, self._since, "brokers").join(self._kept, "host", "left_semi").select("group")
+        )
         output.write("changes", self._changed_files(output.read_written("files")))
         for name in DATASETS if unchanged else ():
             output.write(name, self._earlier_rows(name, "left_semi"), ordered=True)
@@ -82,12 +84,12 @@ class EarlierPlan:
         blocking = read_blocking_findings(self._spark, out).count()
         if not blocking:
             return 0, 0
-        files = read(self._spark, out, "files").where(sf.col("path") == ACTIVEMQ_XML).select("host")
-        return blocking, read(self._spark, out, "brokers").join(files, "host", "left_anti").count()
+        files = read_dataset(self._spark, out, "files").where(sf.col("path") == ACTIVEMQ_XML).select("host")
+        return blocking, read_dataset(self._spark, out, "brokers").join(files, "host", "left_anti").count()
 
     def _earlier_rows(self, name: str, how: str) -> DataFrame:
         """Return the earlier dataset's rows that are taken over (left_semi), or that are not (left_anti)."""
-        before = read(self._spark, self._since, name)
+        before = read_dataset(self._spark, self._since, name)
         rows = before.where("host is not null").join(self._kept, "host", how)
         if name == "files":  # those for a group's clients have no host
             group = sf.split("path", "/")[1]

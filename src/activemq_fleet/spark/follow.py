@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from activemq_fleet import InputError
-from activemq_fleet.atomic_files import output_errors
+from activemq_fleet.atomic_files import os_errors_as_output_errors
 from activemq_fleet.audit.evidence import SKEW
 from activemq_fleet.spark.audit_job import read_logs, shuffle_settings, write_audit
 from activemq_fleet.spark.datasets import Output
@@ -170,7 +170,7 @@ def _lock_output(out: str) -> Iterator[None]:
     if directory is None:
         yield
         return
-    with output_errors("create the directory", directory):
+    with os_errors_as_output_errors("create the directory", directory):
         (directory / STATE_DIRECTORY).mkdir(parents=True, exist_ok=True)
     descriptor = os.open(directory / STATE_DIRECTORY / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
     try:

@@ -32,14 +32,14 @@ from activemq_fleet.spark.workers import check_workers
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-__all__ = ["SessionOptions", "SparkProblem", "session", "show_phase"]
+__all__ = ["SessionOptions", "SparkProblem", "show_phase", "spark_session"]
 
 _LOG_LEVEL = "spark.log.level"
 _SUBMITTED = "PYSPARK_GATEWAY_PORT" in os.environ  # started by spark-submit
 
 
 @contextmanager
-def session(name: str, options: SessionOptions) -> Iterator[SparkSession]:
+def spark_session(name: str, options: SessionOptions) -> Iterator[SparkSession]:
     """Yield a Spark session for the job ``name``, and stop it at the block's end.
 
     Errors that Spark raises at the start or inside the block become SparkProblem, whose message is one line.

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from activemq_fleet import InputError
-from activemq_fleet.atomic_files import output_errors, swap
+from activemq_fleet.atomic_files import exchange_paths, os_errors_as_output_errors
 from activemq_fleet.spark.manifests import MANIFEST, check_manifest, json_text
 from activemq_fleet.spark.problems import SparkProblem
 
@@ -52,7 +52,7 @@ class LocalTarget:
     def prepare(self) -> None:
         """Make an empty directory ``OUT.staged`` and lock it. Raises InputError when another run has locked it, and
         OutputError when it cannot be created."""
-        with output_errors("create the directory", self.out):
+        with os_errors_as_output_errors("create the directory", self.out):
             self.staged.mkdir(parents=True, exist_ok=True)
         lock = os.open(self.staged, os.O_RDONLY | os.O_DIRECTORY)
         try:
@@ -102,7 +102,7 @@ class LocalTarget:
         """
         contents = sorted(path.name for path in self.staged.iterdir())
         self.write_text(MANIFEST, json_text({**manifest, "contents": contents}))
-        swap(self.staged, self.out)
+        exchange_paths(self.staged, self.out)
         finish_replacement(self.out)
         self.discard()
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from activemq_fleet.findings import Finding, Severity
-from activemq_fleet.node.fence.store_access import StoreAccess, two_masters_message, writers_in_force
+from activemq_fleet.node.fence.store_access import StoreAccess, brokers_with_newest_generation, two_masters_message
 from activemq_fleet.node.judge import SERVING
 from activemq_fleet.node.state.evidence import TakenPort
 from activemq_fleet.node.state.health import MIN_FREE_BYTES
@@ -463,7 +463,7 @@ def _two_active(active: Sequence[BrokerStatus], evidence: Mapping[str, Evidence]
     accesses = {row.host: StoreAccess(row.generation, row.generation_in_force) for row in active}
     if both := two_masters_message(accesses):
         yield _finding("two-active", "error", active[0].host, both, stop)
-    elif not writers_in_force(accesses):
+    elif not brokers_with_newest_generation(accesses):
         text = (
             f"the brokers of {names} are both active, but neither writes to the newest generation (numbered copy) of "
             "the store"

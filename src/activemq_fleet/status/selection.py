@@ -36,7 +36,7 @@ def select_hosts(fleet: Fleet, name: str = "") -> tuple[str, ...]:
     return tuple(hosts)
 
 
-def hosts_to_ask(fleet: Fleet, chosen: tuple[str, ...]) -> tuple[str, ...]:
+def hosts_to_query(fleet: Fleet, chosen: tuple[str, ...]) -> tuple[str, ...]:
     """Return the hosts whose evidence is required to conclude the status of the chosen hosts.
 
     Those are their pairs, and the brokers that their links lead to.

@@ -117,7 +117,7 @@ def table_lines(status: FleetStatus) -> list[str]:
     return [line for rows in shown for line in aligned(rows)]
 
 
-def headline(status: FleetStatus) -> str:
+def status_headline(status: FleetStatus) -> str:
     """Return a fleet's status as one sentence: the numbers of queried hosts, of errors and of warnings."""
     numbers = status.summary
     who = [counted(len(rows), what) for rows, what in _parts(status) if rows]

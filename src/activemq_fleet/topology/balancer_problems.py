@@ -202,7 +202,7 @@ def _host_conflict_findings(balancer: Balancer, address: VirtualAddress, group: 
         asking = [
             b.host
             for b in group.brokers
-            if any(c.name in balanced and c.asks_for_certificate(b.release) for c in b.connectors)
+            if any(c.name in balanced and c.refuses_clients_without_certificate(b.release) for c in b.connectors)
         ]
         if asking:
             yield error_finding(

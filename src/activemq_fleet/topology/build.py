@@ -78,7 +78,7 @@ def build_fleet(
         brokers=brokers,
         agents=agents,
         balancers=balancers,
-        findings=tuple(waive(findings, waivers)),
+        findings=tuple(apply_waivers(findings, waivers)),
         waivers=tuple(waiver.model_dump(mode="json") for waiver in waivers),
         warnings=(*release_warnings, *waiver_warnings),
         naming_pattern=roster.pattern,
@@ -106,7 +106,7 @@ def split_expired_waivers(
     return [waiver for waiver in waivers if waiver not in expired], warnings
 
 
-def waive(findings: Iterable[Finding], waivers: Sequence[WaiverSettings]) -> list[Finding]:
+def apply_waivers(findings: Iterable[Finding], waivers: Sequence[WaiverSettings]) -> list[Finding]:
     """Return the findings sorted by host, rule and message, without duplicates, with waived ones marked by the waiver's
     reason.
     """

@@ -233,7 +233,7 @@ class PlannedNetwork:
         mesh: dict[str, bool] = {}
         components = components_of(onward)
         for component in components:
-            furthest = max(max(hops_from(name, onward).values()) for name in component)
+            furthest = max(max(hop_counts_from(name, onward).values()) for name in component)
             longest |= dict.fromkeys(component, max(1, furthest))
             mesh |= dict.fromkeys(
                 component,
@@ -284,7 +284,7 @@ def components_of(onward: Mapping[str, Iterable[str]]) -> list[tuple[str, ...]]:
     return [tuple(component) for component in members.values()]
 
 
-def hops_from(start: str, onward: Mapping[str, set[str]]) -> dict[str, int]:
+def hop_counts_from(start: str, onward: Mapping[str, set[str]]) -> dict[str, int]:
     """Return, for each name that can be reached from ``start``, the smallest number of bridges on a route to it."""
     hops, frontier = {start: 0}, {start}
     while frontier and len(hops) < len(onward):

@@ -17,7 +17,7 @@ import pytest
 from activemq_agent.agent_errors import AgentError
 from activemq_agent.store import Store, damage, salvage
 from activemq_agent.store.rows import is_whole
-from activemq_agent.store.schema import FILE, PAGE, connect, create
+from activemq_agent.store.schema import FILE, PAGE, connect, create_tables
 from tests.unit.agent.store_clock import accept_all, acknowledge, open_store, receive
 
 FLIPS = 100
@@ -223,7 +223,7 @@ def test_tables_of_a_used_store_begin_at_the_pages_of_a_new_one(written: Written
         contextlib.closing(connect(tmp_path / "new.db")) as new,
         contextlib.closing(connect(tmp_path / "used" / FILE)) as used,
     ):
-        create(new)
+        create_tables(new)
         assert used.execute(query).fetchall() == new.execute(query).fetchall()
 
 

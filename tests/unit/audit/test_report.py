@@ -17,7 +17,7 @@ from activemq_fleet.audit.report_figures import (
     ShownHost,
     TimeRange,
 )
-from activemq_fleet.audit.result import Counts, Gap, InputSummary, Result, audit_outcome, headline
+from activemq_fleet.audit.result import Counts, Gap, InputSummary, Result, audit_headline, audit_outcome
 from activemq_fleet.audit.state_spans import Span
 from activemq_fleet.reports.audit import audit_report
 from tests.support.report_inputs import NOON, make_incident, make_picture, make_result, time_after
@@ -82,10 +82,10 @@ def test_a_report_of_the_largest_fleet_stays_small() -> None:
 
 
 def test_the_headline_tells_of_losses_first() -> None:
-    assert headline(make_result()).startswith("1 event of 8 lost; 1 takeover")
-    assert headline(make_result(delivered=8)).startswith("None of 8 events lost")
-    assert "1 of 8 stuck" in headline(make_result(delivered=7, stuck=1))
-    assert "the delivery of 1 is indeterminate" in headline(make_result(delivered=7, indeterminate=1))
+    assert audit_headline(make_result()).startswith("1 event of 8 lost; 1 takeover")
+    assert audit_headline(make_result(delivered=8)).startswith("None of 8 events lost")
+    assert "1 of 8 stuck" in audit_headline(make_result(delivered=7, stuck=1))
+    assert "the delivery of 1 is indeterminate" in audit_headline(make_result(delivered=7, indeterminate=1))
 
 
 def test_a_report_of_nothing_can_be_drawn() -> None:

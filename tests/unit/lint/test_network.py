@@ -6,7 +6,7 @@ import pytest
 
 from activemq_fleet.findings import Finding
 from activemq_fleet.lint import file_findings
-from activemq_fleet.lint.network_demand import covers
+from activemq_fleet.lint.network_demand import wildcard_covers
 from activemq_fleet.releases import Release
 from tests.rule_examples import complete
 
@@ -50,7 +50,7 @@ def entry(queue: str, inside: str = "", **attributes: str) -> str:
     ],
 )
 def test_a_wildcard_matches_names_and_narrower_wildcards(pattern: str, name: str, matches: bool) -> None:
-    assert covers(pattern, name) is matches
+    assert wildcard_covers(pattern, name) is matches
 
 
 def test_a_file_that_says_nothing_of_replay_is_only_told() -> None:

@@ -8,8 +8,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from activemq_fleet.logs.classifier import KINDS, Classifier, classifier, is_written_by_release, literal_texts
-from activemq_fleet.logs.kinds import kind, kinds
+from activemq_fleet.logs.classifier import (
+    KINDS,
+    Classifier,
+    classifier_for_release,
+    is_written_by_release,
+    literal_texts,
+)
+from activemq_fleet.logs.kinds import log_message_kind, log_message_kind_ids
 from activemq_fleet.releases import Release
 from tests.log_reading import examples_of, plain_kind
 
@@ -19,18 +25,20 @@ RELEASES = [None, "5.5.1", "5.16.7", "6.3.1"]
 @cache
 def among(release: str | None) -> tuple[str, ...]:
     return (
-        kinds() if release is None else tuple(k for k in kinds() if is_written_by_release(kind(k), Release.of(release)))
+        log_message_kind_ids()
+        if release is None
+        else tuple(k for k in log_message_kind_ids() if is_written_by_release(log_message_kind(k), Release.of(release)))
     )
 
 
 def agrees(message: str, release: str | None) -> None:
-    code, fields = classifier(release).find(message)
+    code, fields = classifier_for_release(release).find(message)
     assert (KINDS[code], dict(fields)) == plain_kind(message, among(release))
 
 
 @pytest.mark.parametrize("release", RELEASES)
 def test_what_an_expression_matches_is_found_as_the_first_that_does(release: str | None) -> None:
-    for id_ in kinds():
+    for id_ in log_message_kind_ids():
         for message in examples_of(id_):
             agrees(message, release)
 
@@ -38,8 +46,8 @@ def test_what_an_expression_matches_is_found_as_the_first_that_does(release: str
 @given(st.data())
 def test_classifier_agrees_with_trial_of_all_expressions(data: st.DataObject) -> None:
     pieces = st.one_of(
-        st.sampled_from(kinds()).map(lambda id_: literal_texts(kind(id_).regex.pattern)[1]),
-        st.sampled_from(kinds()).flatmap(lambda id_: st.sampled_from(examples_of(id_))),
+        st.sampled_from(log_message_kind_ids()).map(lambda id_: literal_texts(log_message_kind(id_).regex.pattern)[1]),
+        st.sampled_from(log_message_kind_ids()).flatmap(lambda id_: st.sampled_from(examples_of(id_))),
         st.sampled_from([" ", "\n", ", ", ": ", "x", "12", "tcp://a:1", "ID:a-1-2-3:4"]),
         st.text(max_size=4),
     )
@@ -47,12 +55,16 @@ def test_classifier_agrees_with_trial_of_all_expressions(data: st.DataObject) ->
 
 
 def test_every_expression_has_an_example_that_it_matches() -> None:
-    assert [id_ for id_ in kinds() if not any(kind(id_).regex.search(text) for text in examples_of(id_))] == []
+    assert [
+        id_
+        for id_ in log_message_kind_ids()
+        if not any(log_message_kind(id_).regex.search(text) for text in examples_of(id_))
+    ] == []
 
 
 def test_the_letters_of_an_expression_are_in_all_that_it_matches() -> None:
-    for id_ in kinds():
-        prefix, needed = literal_texts(kind(id_).regex.pattern)
+    for id_ in log_message_kind_ids():
+        prefix, needed = literal_texts(log_message_kind(id_).regex.pattern)
         for message in examples_of(id_):
             assert message.startswith(prefix), id_
             assert needed in message, id_
@@ -83,4 +95,4 @@ def test_messages_that_repeat_are_looked_up_once() -> None:
     ],
 )
 def test_releases_of_a_kind_are_read_from_their_text(id_: str, release: str, fit: bool) -> None:
-    assert is_written_by_release(kind(id_), Release.of(release)) is fit
+    assert is_written_by_release(log_message_kind(id_), Release.of(release)) is fit

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from activemq_fleet.logs.kinds import kind, kinds
+from activemq_fleet.logs.kinds import log_message_kind, log_message_kind_ids
 
 OLD_TEMP = "Temporary Store limit is 51200 mb, whilst the temporary data directory: /tmp only has 20 mb of usable space"
 NEW_TEMP = (
@@ -42,4 +42,4 @@ SCHEDULER = "Store limit is 51200 mb, whilst the data directory: /srv/scheduler 
     ],
 )
 def test_what_a_broker_says_of_disks_that_are_too_small_is_known(message: str, expected: str) -> None:
-    assert [id_ for id_ in kinds() if kind(id_).regex.search(message)] == [expected]
+    assert [id_ for id_ in log_message_kind_ids() if log_message_kind(id_).regex.search(message)] == [expected]

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from activemq_fleet.planning.compute import PlanContext, fingerprint, plan_fleet_component
+from activemq_fleet.planning.compute import PlanContext, component_fingerprint, plan_fleet_component
 from tests.unit.planning.components import computed, context_of, hosts_by_component, rows_of
 from tests.unit.planning.planned import AGENT, Hosts, in_order, pairs, tangled, whole
 
@@ -25,7 +25,7 @@ def context() -> PlanContext:
 
 def fingerprints(hosts: Hosts, context: PlanContext) -> dict[str, str]:
     members = hosts_by_component(hosts, context)
-    return {component: fingerprint(component, found, context) for component, found in members.items()}
+    return {component: component_fingerprint(component, found, context) for component, found in members.items()}
 
 
 def test_rows_of_components_are_those_of_the_whole(context: PlanContext) -> None:

@@ -10,7 +10,7 @@ from activemq_agent.agent_errors import AgentError
 from activemq_agent.store.clock import Clock, ClockReading, ElapsedTimeCounter
 from activemq_agent.store.inbox import lane_of
 from activemq_agent.store.rows import Limits
-from activemq_agent.store.schema import ANCHOR, COUNTERS, EVENT_TABLES, MESSAGE_TABLES, connect, create
+from activemq_agent.store.schema import ANCHOR, COUNTERS, EVENT_TABLES, MESSAGE_TABLES, connect, create_tables
 from activemq_agent.store.transaction import Counters, Transaction
 
 
@@ -24,7 +24,7 @@ def open_database(
     db = connect(path, synchronous=synchronous)
     db.execute("BEGIN IMMEDIATE")
     if not db.execute("SELECT 1 FROM sqlite_master").fetchone():
-        create(db)
+        create_tables(db)
     row = db.execute(f"SELECT {', '.join(COUNTERS + ANCHOR)} FROM counters").fetchone()  # noqa: S608 -- constants
     if row is None:
         counters, elapsed = Counters(agent=agent, epoch=str(uuid.uuid4())), ElapsedTimeCounter(clock, None)

@@ -122,7 +122,7 @@ class StoreCounts:
     lanes: dict[str, int] = field(default_factory=dict)
 
 
-def checksum(table: str, *values: str | bytes | float | None) -> bytes:
+def row_checksum(table: str, *values: str | bytes | float | None) -> bytes:
     """Return eight bytes (BLAKE2b) over a row: its table's name and its values, each with its type and length."""
     digest = hashlib.blake2b(table.encode(), digest_size=8)
     for value in values:
@@ -140,7 +140,7 @@ def checksum(table: str, *values: str | bytes | float | None) -> bytes:
 def is_whole(table: str, row: Sequence[Any]) -> bool:
     """Return whether a row, with all its columns, matches its checksum for this table."""
     checked = CHECKED[table]
-    return bool(checksum(table, *row[checked]) == row[checked.stop])
+    return bool(row_checksum(table, *row[checked]) == row[checked.stop])
 
 
 def size_of(topic: str, payload: bytes) -> int:

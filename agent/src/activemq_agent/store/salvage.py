@@ -29,10 +29,10 @@ from activemq_agent.store.schema import (
     PAGE,
     TABLES,
     connect,
-    create,
+    create_tables,
     is_machine_failure,
 )
-from activemq_agent.store.state_directory import sync
+from activemq_agent.store.state_directory import sync_to_disk
 from activemq_agent.store.transaction import insert_row, write_counters
 
 NEW = "store.db.salvaged"
@@ -94,7 +94,7 @@ class StoreDamage:
 
 
 def finish_interrupted_salvage(directory: Path) -> None:
-    """Finish a ``salvage`` that a crash interrupted: use a complete new store, or delete an incomplete one."""
+    """Finish a ``salvage_store`` that a crash interrupted: use a complete new store, or delete an incomplete one."""
     if not (directory / NEW).exists():
         return
     if (directory / FILE).exists():
@@ -108,7 +108,7 @@ def _delete_new(directory: Path) -> None:
         path.unlink()
 
 
-def salvage(directory: Path, *, agent: str, reasons: list[str], now: datetime) -> StoreDamage:
+def salvage_store(directory: Path, *, agent: str, reasons: list[str], now: datetime) -> StoreDamage:
     """Replace the damaged store in ``directory`` by a new one with its readable rows; return what was damaged and kept.
 
     The damaged files go into a new directory ``set-aside-TIME``, with a report ``damage.json``.
@@ -116,7 +116,7 @@ def salvage(directory: Path, *, agent: str, reasons: list[str], now: datetime) -
     _delete_new(directory)
     with closing(connect(directory / NEW)) as new:
         new.execute("BEGIN")
-        create(new)
+        create_tables(new)
         new.execute("COMMIT")
         new.execute("PRAGMA wal_checkpoint(TRUNCATE)")
         is_wal_damaged = _make_readable_copy(directory)
@@ -130,7 +130,7 @@ def salvage(directory: Path, *, agent: str, reasons: list[str], now: datetime) -
     aside = _new_directory(directory, now)
     damage = StoreDamage(tuple(reasons), aside, *losses)
     (aside / REPORT).write_text(json.dumps(asdict(damage), indent=1, default=str) + "\n")
-    sync(directory / NEW, aside / REPORT, aside)
+    sync_to_disk(directory / NEW, aside / REPORT, aside)
     _swap(directory, aside)
     return damage
 
@@ -141,7 +141,7 @@ def _make_readable_copy(directory: Path) -> bool:
 
     The frames of the write-ahead file are put into their places, those after a damaged one too. The first page, the
     file's header and the schema, is the new store's: without it SQLite reads nothing, and every store has its tables
-    at the same pages, those of ``create``.
+    at the same pages, those of ``create_tables``.
     """
     wal = read_wal(directory / f"{FILE}-wal")
     shutil.copyfile(directory / FILE, directory / COPY)
@@ -334,6 +334,6 @@ def _swap(directory: Path, aside: Path) -> None:
         path = directory / f"{FILE}{suffix}"
         if path.exists():
             path.rename(aside / path.name)
-    sync(aside, directory)
+    sync_to_disk(aside, directory)
     (directory / NEW).rename(directory / FILE)
-    sync(directory)
+    sync_to_disk(directory)

@@ -11,7 +11,7 @@ from activemq_agent.agent_errors import AgentError
 LOCK_FILE = "agent.lock"
 
 
-def sync(*paths: Path) -> None:
+def sync_to_disk(*paths: Path) -> None:
     """Call fsync on files and directories, so that their contents and entries are on the disk."""
     for path in paths:
         descriptor = os.open(path, os.O_RDONLY)
@@ -21,7 +21,7 @@ def sync(*paths: Path) -> None:
             os.close(descriptor)
 
 
-def lock(directory: Path) -> int:
+def lock_state_directory(directory: Path) -> int:
     """Lock the state directory, created if missing; return the file descriptor that holds the lock until closed.
 
     Two agents would evict each other from the broker and share one outbox. The kernel releases the lock when the
@@ -31,7 +31,7 @@ def lock(directory: Path) -> int:
     try:
         if not directory.is_dir():
             directory.mkdir(mode=0o750, parents=True, exist_ok=True)
-            sync(directory.parent)
+            sync_to_disk(directory.parent)
         descriptor = os.open(directory / LOCK_FILE, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o640)
     except OSError as error:
         raise AgentError(

@@ -24,9 +24,9 @@ from activemq_agent.store.rows import (
     StoreCounts,
     StoredReceipt,
 )
-from activemq_agent.store.salvage import StoreDamage, finish_interrupted_salvage, salvage
+from activemq_agent.store.salvage import StoreDamage, finish_interrupted_salvage, salvage_store
 from activemq_agent.store.schema import FILE
-from activemq_agent.store.state_directory import lock
+from activemq_agent.store.state_directory import lock_state_directory
 from activemq_agent.store.writer import Writer
 
 SWEEP = 0.5
@@ -67,11 +67,11 @@ class Store:
         Raises AgentError if another agent uses the directory, or if it cannot be used.
         """
         limits, clock = limits or Limits(), clock or Clock()
-        descriptor = lock(directory)
+        descriptor = lock_state_directory(directory)
         try:
             finish_interrupted_salvage(directory)
             reasons = find_damage(directory)
-            damage = salvage(directory, agent=agent, reasons=reasons, now=clock.wall()) if reasons else None
+            damage = salvage_store(directory, agent=agent, reasons=reasons, now=clock.wall()) if reasons else None
             db, counters, elapsed = open_database(
                 directory / FILE, agent=agent, limits=limits, clock=clock, synchronous=synchronous
             )

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from activemq_agent.store.clock import Clock, ElapsedTimeCounter
-from activemq_agent.store.rows import Limits, checksum, is_whole, size_of
+from activemq_agent.store.rows import Limits, is_whole, row_checksum, size_of
 from activemq_agent.store.schema import EVENT_TABLES, ID_TABLES, MESSAGE_TABLES
 
 JOURNAL_LINES = 64
@@ -128,7 +128,7 @@ def insert_row(db: sqlite3.Connection, table: str, checked: Sequence[Any], *othe
 
     A row of the tables of ids has no key in ``checked``, and is ignored if its id is there already.
     """
-    row = (*checked, checksum(table, *checked), *others)
+    row = (*checked, row_checksum(table, *checked), *others)
     into = f"OR IGNORE INTO {table} (event_id, at, sum)" if table in ID_TABLES else f"INTO {table}"
     db.execute(f"INSERT {into} VALUES ({', '.join('?' * len(row))})", row)  # noqa: S608 -- names of the schema
 
@@ -136,4 +136,4 @@ def insert_row(db: sqlite3.Connection, table: str, checked: Sequence[Any], *othe
 def write_counters(db: sqlite3.Connection, values: Sequence[Any]) -> None:
     """Write the columns ``COUNTERS`` and ``ANCHOR`` of the table ``counters``, which has one row."""
     marks = ", ?" * (len(values) + 1)
-    db.execute(f"REPLACE INTO counters VALUES (1{marks})", (*values, checksum("counters", *values)))  # noqa: S608
+    db.execute(f"REPLACE INTO counters VALUES (1{marks})", (*values, row_checksum("counters", *values)))  # noqa: S608

@@ -126,7 +126,7 @@ def _read_file(
         return
     digest = hashlib.sha256(content).hexdigest()
     same = "unknown" if version is None else "same" if digest == deployed else "changed" if deployed else "added"
-    why = "the file is larger than 1 MiB" if len(content) > _LARGEST else masking.why_left_out(path, content)
+    why = "the file is larger than 1 MiB" if len(content) > _LARGEST else masking.omission_reason(path, content)
     if why:
         bundle.leave_out(prefix + path, len(content), why)
         tree.found[path] = {"status": same, "why": why, **({} if "MiB" in why else {"sha256": digest})}

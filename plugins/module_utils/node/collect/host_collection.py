@@ -25,7 +25,16 @@ from ..config.versions import Layout, Version, read_version
 from ..errors import NodeError
 from ..masking import KnownSecrets
 from ..printable import counted
-from ..process.proc import Process, account_of_broker, boot_id, file_text, find_broker, proc_text, read_process, uptime
+from ..process.proc import (
+    Process,
+    account_of_broker,
+    boot_id,
+    file_text,
+    find_broker,
+    proc_text,
+    read_process,
+    seconds_since_boot,
+)
 from ..state import machine, operation_record
 from ..state.broker_state import gather_broker_state
 from . import deployed_files, thread_dumps
@@ -112,7 +121,7 @@ class _Work:
             facts["broker"] = self._broker(broker, homes[0], process)
         if agent:
             facts["agent"] = {"version": _current(homes[-1])}
-        facts["timezone"] = timezone(process)
+        facts["timezone"] = broker_timezone(process)
         trees = [self._tree(home, CONFIGURATION) for home in homes]
         deployed_files.add_records([tree for tree in trees if tree], self.bundle, CONFIGURATION)
         for part, tree in zip([part for part in (broker, agent) if part], trees):
@@ -228,7 +237,7 @@ class _Work:
             self.bundle.add(name, masking.mask_text(text, self.known).encode(errors="replace"))
 
 
-def timezone(process: Process | None, etc: str = "/etc") -> str:
+def broker_timezone(process: Process | None, etc: str = "/etc") -> str:
     """Return the time zone in which a broker writes its log, the JVM's or else the host's: a name, or ``+02:00``."""
     for word in process.command if process else ():
         if word.startswith("-Duser.timezone="):
@@ -250,7 +259,7 @@ def _machine() -> dict[str, Any]:
     return {
         "kernel": f"{system.sysname} {system.release} {system.machine}",
         "boot_id": boot_id(),
-        "uptime": round(uptime()),
+        "uptime": round(seconds_since_boot()),
         "clock_synchronised": machine.clock_synchronised(),
         "collected": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
     }

@@ -55,7 +55,7 @@ def check_path(path: str) -> str:
     return path
 
 
-def pack(files: Mapping[str, File]) -> bytes:
+def pack_configuration(files: Mapping[str, File]) -> bytes:
     """Return a tar archive of configuration files (path -> file) as bytes."""
     buffer = io.BytesIO()
     index = {
@@ -77,7 +77,7 @@ def _add(archive: tarfile.TarFile, name: str, content: bytes, mode: int) -> None
     archive.addfile(member, io.BytesIO(content))
 
 
-def unpack(data: bytes) -> dict[str, File]:
+def unpack_configuration(data: bytes) -> dict[str, File]:
     """Return the configuration files of an archive by path. Raises NodeError for any other archive."""
     try:
         with tarfile.open(fileobj=io.BytesIO(data), mode="r:") as archive:

@@ -48,7 +48,9 @@ def changed_contents(old: Version | None, tree: Mapping[str, File], drift: Mappi
     ]
 
 
-def differences(old: Version | None, tree: Mapping[str, File], drift: Mapping[str, str]) -> list[dict[str, str]]:
+def configuration_differences(
+    old: Version | None, tree: Mapping[str, File], drift: Mapping[str, str]
+) -> list[dict[str, str]]:
     """Return one dict per file that a new configuration changes, in the form that Ansible shows as a diff."""
     return [_difference(path, old, tree.get(path), drift.get(path)) for path in changed_files(old, tree, drift)]
 

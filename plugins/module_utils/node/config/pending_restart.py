@@ -17,7 +17,7 @@ from dataclasses import asdict, dataclass, replace
 from ..files import disk
 from ..files.untrusted_paths import UntrustedPathError, read_file
 from ..foreign_data import parse_json
-from ..process.proc import Process, boot_id, find_broker, uptime
+from ..process.proc import Process, boot_id, find_broker, seconds_since_boot
 from .configuration_archive import File
 from .versions import Layout, Version
 
@@ -62,7 +62,7 @@ def _read_at_runtime(path: str, old: Version | None, tree: Mapping[str, File]) -
     return bool(_MONITORED.search(old.read(path) or b"")) and bool(_MONITORED.search(tree[path].content))
 
 
-def read(layout: Layout) -> PendingRestart | None:
+def read_pending_restart(layout: Layout) -> PendingRestart | None:
     """Return the recorded pending restart of a broker, or None if none is recorded or the broker was started since."""
     pending = _load(layout.pending)
     process = find_broker(layout.base) if pending else None
@@ -71,7 +71,7 @@ def read(layout: Layout) -> PendingRestart | None:
 
 def pending_restart_of(layout: Layout, process: Process | None) -> PendingRestart | None:
     """Return the pending restart of a broker's process; None if it has read its configuration or does not run."""
-    pending = read(layout)
+    pending = read_pending_restart(layout)
     return pending if pending and not pending.is_settled_by(process) else None
 
 
@@ -88,13 +88,13 @@ def _load(path: str) -> PendingRestart | None:
 
 def is_known_to_broker(layout: Layout, version: str) -> bool:
     """Return whether a broker was last started with a configuration version, so that reverting needs no restart."""
-    pending = read(layout)
+    pending = read_pending_restart(layout)
     return pending is not None and pending.previous == version
 
 
 def record_restart(layout: Layout, previous: str, more: Iterable[str]) -> PendingRestart:
     """Record that a broker must be restarted, adding to reasons that are recorded already; return the record."""
-    before = read(layout)
+    before = read_pending_restart(layout)
     known = before.reasons if before else ()
     pending = PendingRestart(
         previous=before.previous if before and before.previous else previous,
@@ -106,7 +106,7 @@ def record_restart(layout: Layout, previous: str, more: Iterable[str]) -> Pendin
 
 def record_deployment(layout: Layout, pending: PendingRestart) -> PendingRestart:
     """Record that the changed configuration has just been deployed; return the record of the pending restart."""
-    return _write(layout, replace(pending, uptime=uptime(), boot=boot_id()))
+    return _write(layout, replace(pending, uptime=seconds_since_boot(), boot=boot_id()))
 
 
 def clear_restart(layout: Layout) -> None:

@@ -56,7 +56,7 @@ from .broker_process import ENDED, exit_status, log_line, program_command, start
 from .decision import Action, Claim, CommandFence, CopyFence, FenceEvidence, GuardStep, claim_in_place
 from .fence_command import FenceCommand, read_fence_command
 from .generation import Generation, link_generation, make_broker_stand_by, make_first_generation, make_generation
-from .in_place import claim_existing_store, move_aside, note_guarded_node, unfence
+from .in_place import claim_existing_store, move_aside, note_guarded_node, unfence_store
 from .old_generations import remove_old_generations
 from .shared_store import BARRIER, SHARED_LINK, FenceError, SharedStore, node_name, refuse_root
 
@@ -110,7 +110,7 @@ def main() -> NoReturn:
         if options.tidy:
             status = _say_all(remove_old_generations(SharedStore(options.store)))
         elif options.unfence:
-            status = _say_all(unfence(options.store))
+            status = _say_all(unfence_store(options.store))
         elif options.mend:
             refuse_root(options.store)
             status = _say_all(mend_stores(options.store, accept_loss=options.accept_loss))

@@ -64,7 +64,7 @@ def move_aside(store: SharedStore, number: int) -> None:
     disk.sync_directory(store.directory)
 
 
-def unfence(directory: str) -> list[str]:
+def unfence_store(directory: str) -> list[str]:
     """Remove a store's fence: move its newest generation to the top directory; return what was done, in sentences.
 
     After that, brokers without a guard can use the store.

@@ -7,16 +7,16 @@ from __future__ import annotations
 import os
 
 from ..files import disk
-from ..install.program_archive import pack
+from ..install.program_archive import pack_program
 from . import guard
 
 
-def program(python: str) -> bytes:
+def guard_program(python: str) -> bytes:
     """Return the content of the guard's executable file; ``python`` is the interpreter that runs it."""
-    return pack(guard, python)
+    return pack_program(guard, python)
 
 
-def install(path: str, content: bytes, *, check: bool = False) -> bool:
+def install_executable(path: str, content: bytes, *, check: bool = False) -> bool:
     """Write an executable file unless it has this content; return whether it was, or would be, changed. Raises OSError.
 
     A running guard keeps the program that it was started with.
@@ -33,7 +33,7 @@ def install(path: str, content: bytes, *, check: bool = False) -> bool:
     return True
 
 
-def remove(path: str, *, check: bool = False) -> bool:
+def remove_executable(path: str, *, check: bool = False) -> bool:
     """Remove the guard's executable file; return whether there was one. Check mode removes nothing. Raises OSError."""
     if not os.path.lexists(path):
         return False

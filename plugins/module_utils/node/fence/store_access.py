@@ -33,7 +33,7 @@ class StoreAccess:
     in_force: int | None
 
 
-def writers_in_force(accesses: Mapping[str, StoreAccess]) -> list[str]:
+def brokers_with_newest_generation(accesses: Mapping[str, StoreAccess]) -> list[str]:
     """Return the names of a pair's brokers that can write to the store's newest generation; two names: two masters."""
     newest = max((access.in_force for access in accesses.values() if access.in_force is not None), default=None)
     return sorted(host for host, access in accesses.items() if newest is not None and access.writes == newest)
@@ -41,7 +41,7 @@ def writers_in_force(accesses: Mapping[str, StoreAccess]) -> list[str]:
 
 def two_masters_message(accesses: Mapping[str, StoreAccess]) -> str:
     """Return a sentence that names both brokers of a pair if both can write to the newest generation; else empty."""
-    writers = writers_in_force(accesses)
+    writers = brokers_with_newest_generation(accesses)
     return f"{' and '.join(writers)} can both write to the current files of their store" if len(writers) > 1 else ""
 
 

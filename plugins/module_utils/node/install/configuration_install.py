@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 
 from ..config import pending_restart
 from ..config.configuration_archive import File
-from ..config.difference import changed_contents, changed_files, differences
+from ..config.difference import changed_contents, changed_files, configuration_differences
 from ..config.versions import DIRECTORY_MODE, Layout, manifest_and_record, read_version, tree_id
 from ..errors import NodeError
 from ..files import disk
@@ -71,7 +71,7 @@ class Outcome:
     reasons: tuple[str, ...] = field(default=())
 
 
-def install(
+def install_configuration(
     where: str | Layout,
     tree: Mapping[str, File],
     owners: Owners,
@@ -144,7 +144,7 @@ def _install(
         _clean(layout)
     if current and name and not changed:
         return _outcome(layout, name, check)
-    diff = differences(current, tree, drift)
+    diff = configuration_differences(current, tree, drift)
     restart = pending_restart.restart_reasons(changed_contents(current, tree, drift), current, tree) if name else []
     drifted = tuple(f"{path} {what}" for path, what in sorted(drift.items()))
     version = _name(layout, tree, owners)
@@ -170,7 +170,7 @@ def _outcome(layout: Layout, name: str, check: bool) -> Outcome:
 
     A restart may still be pending from an interrupted run.
     """
-    pending = pending_restart.read(layout)
+    pending = pending_restart.read_pending_restart(layout)
     if pending is None:
         return Outcome(False, name, None)
     if pending.uptime is None and not check:
@@ -178,7 +178,7 @@ def _outcome(layout: Layout, name: str, check: bool) -> Outcome:
     return Outcome(False, name, pending.previous, reasons=pending.reasons)
 
 
-def put_version_back(where: str | Layout, version: str, check: bool = False) -> Outcome:
+def restore_version(where: str | Layout, version: str, check: bool = False) -> Outcome:
     """Switch the link ``current`` back to an installed earlier version, and return the outcome.
 
     Raises NodeError if the version is missing or incomplete.
@@ -282,7 +282,7 @@ def _clean(layout: Layout) -> None:
 
 def _prune(layout: Layout, keep: int, version: str, previous: str | None) -> None:
     """Remove all versions except the newest ``keep`` versions and those that a broker requires."""
-    pending = pending_restart.read(layout)
+    pending = pending_restart.read_pending_restart(layout)
     needed = {version, previous, pending.previous if pending else None}
     for name in layout.names()[keep:]:
         if name not in needed:

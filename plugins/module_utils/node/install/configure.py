@@ -19,14 +19,14 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ..config import pending_restart
-from ..config.configuration_archive import File, unpack
+from ..config.configuration_archive import File, unpack_configuration
 from ..config.difference import hide_passwords
 from ..config.vendor_files import vendor_files
 from ..config.versions import Layout
 from ..errors import NodeError
 from ..process.proc import find_broker
 from ..text_lines import split_lines
-from .configuration_install import KEEP, Outcome, Owners, install, put_version_back
+from .configuration_install import KEEP, Outcome, Owners, install_configuration, restore_version
 
 ARGUMENTS: dict[str, dict[str, Any]] = {
     "archive": {"type": "path"},
@@ -75,7 +75,7 @@ def configure(parameters: Mapping[str, Any], check: bool) -> dict[str, Any]:
 
 def _act(layout: Layout, parameters: Mapping[str, Any], check: bool) -> Outcome:
     if parameters.get("version"):
-        return put_version_back(layout, parameters["version"], check)
+        return restore_version(layout, parameters["version"], check)
     keep = parameters.get("keep") or KEEP
     if keep < 1:
         raise NodeError(f"the option keep of the module configure must be at least 1, not {keep}")
@@ -88,10 +88,12 @@ def _act(layout: Layout, parameters: Mapping[str, Any], check: bool) -> Outcome:
             "playbook again"
         )
     home = parameters.get("home")
-    tree: dict[str, File] = {**(vendor_files(home) if home else {}), **unpack(data)}
+    tree: dict[str, File] = {**(vendor_files(home) if home else {}), **unpack_configuration(data)}
     owners = _owners(parameters.get("user"), parameters.get("group"), check)
     commands = parameters.get("validate") or []
-    return install(layout, tree, owners, keep, check, validate=lambda directory: _validate(commands, directory))
+    return install_configuration(
+        layout, tree, owners, keep, check, validate=lambda directory: _validate(commands, directory)
+    )
 
 
 def _validate(commands: Sequence[str], directory: str) -> None:

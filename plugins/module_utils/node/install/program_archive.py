@@ -21,7 +21,7 @@ _ROOT = __name__.rpartition(".install.")[0]
 _WHEN = (2000, 1, 1, 0, 0, 0)
 
 
-def pack(main: ModuleType, python: str) -> bytes:
+def pack_program(main: ModuleType, python: str) -> bytes:
     """Return the content of an executable Python zip file that calls ``main.main()``.
 
     It contains the modules of the package ``node`` that ``main`` imports directly or indirectly. ``python`` is the

@@ -71,7 +71,7 @@ def applicable_change(
         old is None
         or DOCUMENT not in tree
         or find_broker(layout.base) is None
-        or pending_restart.read(layout) is not None
+        or pending_restart.read_pending_restart(layout) is not None
     ):
         return None
     needed = {path for path in changed if pending_restart.restart_reasons([path], old, tree)}

@@ -22,7 +22,7 @@ from dataclasses import dataclass
 from ..errors import NodeError
 from ..files.untrusted_paths import Directory, open_directory, open_file
 from ..protocols import read_varint
-from .protocol_buffers import fields, short_bytes
+from .protocol_buffers import field_offsets, short_bytes
 
 MAX_FILE = 4 << 30
 """Maximum bytes of a data file: a broker counts them in 31 bits, so it writes no larger file."""
@@ -334,9 +334,9 @@ def _command(data: mmap.mmap, at: int, end: int) -> Command:
     if kind in _WITHOUT_MESSAGE:
         return Command(kind, span=span)
     transaction, destination, message, subscription, info = _FIELDS[kind]
-    field_spans = {field: (start, stop) for field, start, stop in fields(data, at, at + size)}
+    field_spans = {field: (start, stop) for field, start, stop in field_offsets(data, at, at + size)}
     if kind == UPDATE:  # holds the record of the message as it is now
-        field_spans = {field: (start, stop) for field, start, stop in fields(data, *field_spans.get(1, (0, 0)))}
+        field_spans = {field: (start, stop) for field, start, stop in field_offsets(data, *field_spans.get(1, (0, 0)))}
     name, xa = _transaction(data, *field_spans[transaction]) if transaction in field_spans else (b"", False)
     return Command(
         kind,
@@ -369,7 +369,7 @@ _CONTENT = 4
 
 def _destination(data: mmap.mmap, at: int, end: int) -> str:
     kind, name = 0, ""
-    for field, start, stop in fields(data, at, end):
+    for field, start, stop in field_offsets(data, at, end):
         if field == 1:
             kind = read_varint(data, start)[0]
         elif field == 2:
@@ -378,7 +378,7 @@ def _destination(data: mmap.mmap, at: int, end: int) -> str:
 
 
 def _transaction(data: mmap.mmap, at: int, end: int) -> tuple[bytes, bool]:
-    for field, start, stop in fields(data, at, end):
+    for field, start, stop in field_offsets(data, at, end):
         if field in (1, 2):
             return short_bytes(data, start, stop), field == 2
     return b"?", False

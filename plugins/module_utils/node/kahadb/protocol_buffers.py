@@ -21,7 +21,7 @@ def short_bytes(data: mmap.mmap, start: int, stop: int) -> bytes:
     return bytes(data[start:stop])
 
 
-def fields(data: mmap.mmap, at: int, end: int) -> Iterator[tuple[int, int, int]]:
+def field_offsets(data: mmap.mmap, at: int, end: int) -> Iterator[tuple[int, int, int]]:
     """Yield (number, start, end) of each field in a protocol buffer, as offsets. Raises ValueError, IndexError."""
     while at < end:
         tag, at = read_varint(data, at)

@@ -31,7 +31,7 @@ from ..foreign_data import inflate_text
 from ..process.system_accounts import SystemAccount, account_for, account_to_rename_as, run_as
 from . import resync_plans, store_files
 from .resync_plans import ResyncPlan
-from .store_files import Manifest, identity
+from .store_files import Manifest, store_fingerprint
 
 CHUNK = 8 << 20
 """Bytes of a chunk: small enough for a module's argument, and large enough to justify the start of a module."""
@@ -214,12 +214,12 @@ def replace_by_copy(store: str, files: Manifest, source: str, user: str | None =
     _refuse_untrusted_plan(where)
     run_as(where.owner, store_files.refuse_locked, where.store)
     staging = _staging(where, files)
-    if _fingerprint(where, staging) != identity(files):
+    if _fingerprint(where, staging) != store_fingerprint(files):
         raise NodeError(f"{where.sibling(staging)} is not a complete copy of the store: run the playbook again")
     backup = before = ""
     if run_as(where.owner, store_files.store_mode, where.store) is not None:
         old = manifest(where.store, user)
-        text = {"of": where.store, "replaced_by": identity(files), "from": source, "files": old}
+        text = {"of": where.store, "replaced_by": store_fingerprint(files), "from": source, "files": old}
         content = json.dumps(text, indent=1) + "\n"
         backup, before = str(run_as(where.keeper, _write_sums, where.parent, where.name, content)), _sums(old)
     resync_plans.write_plan(ResyncPlan(where.store, staging, backup, before, source), where.owner)
@@ -296,13 +296,13 @@ def _refuse_untrusted_plan(where: Location) -> None:
 
 
 def _staging(where: Location, files: Manifest) -> str:
-    return f"{where.name}.resync-{identity(files)}"
+    return f"{where.name}.resync-{store_fingerprint(files)}"
 
 
 def _fingerprint(where: Location, name: str) -> str:
     """Return the identity of a directory next to the store; empty if it does not exist."""
     try:
-        fingerprint: str = identity(run_as(where.owner, store_files.manifest, where.sibling(name)))
+        fingerprint: str = store_fingerprint(run_as(where.owner, store_files.manifest, where.sibling(name)))
     except FileNotFoundError:
         return ""
     return fingerprint

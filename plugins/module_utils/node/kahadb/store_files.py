@@ -69,7 +69,7 @@ def sha256(descriptor: int) -> str:
     return digest.hexdigest()
 
 
-def identity(files: Manifest) -> str:
+def store_fingerprint(files: Manifest) -> str:
     """Return a fingerprint of a store: 16 hexadecimal digits of a hash of its files' paths, sizes and hashes."""
     text = json.dumps({name: [entry["size"], entry["sha256"]] for name, entry in files.items()}, sort_keys=True)
     return hashlib.sha256(text.encode()).hexdigest()[:16]

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from .broker_log import epoch_seconds
-from .kinds import classify
+from .kinds import event_of_log_record
 from .log_records import Record
 
 BREAKS = 3
@@ -31,7 +31,7 @@ def repeatedly_broken_bridges(records: Sequence[Record], now: float) -> list[dic
     up: dict[str, tuple[str, float]] = {}
     times: dict[str, list[float]] = {}
     errors: dict[str, Counter[str]] = {}
-    for event in filter(None, map(classify, records)):
+    for event in filter(None, map(event_of_log_record, records)):
         if not event.kind.startswith("NET-"):
             continue
         at = epoch_seconds(event.record.time) + event.record.time.microsecond / 1e6

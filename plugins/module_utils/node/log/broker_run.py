@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Literal
 
-from .kinds import LogEvent, classify
+from .kinds import LogEvent, event_of_log_record
 from .log_records import Record
 
 PhaseName = Literal["starting", "waiting", "attached", "started", "stopping", "stopped", "failed"]
@@ -108,7 +108,7 @@ class BrokerRun:
     def read(self, records: Iterable[Record]) -> BrokerRun:
         """Apply the next log records, in order, and return this broker run."""
         for record in records:
-            event = classify(record)
+            event = event_of_log_record(record)
             if event is not None:
                 self.apply(event)
         return self

@@ -141,7 +141,7 @@ _BY_CLASS = {
 }
 
 
-def classify(record: Record) -> LogEvent | None:
+def event_of_log_record(record: Record) -> LogEvent | None:
     """Return a log record as an event of one of ``KINDS``; None for one of another kind, or that is cut off."""
     if not record.logger.startswith(_PACKAGE):
         return None

@@ -21,7 +21,7 @@ import re
 from collections.abc import Sequence
 from fnmatch import fnmatch
 
-from .documents import kind_of, mask_lines, mask_markup, mask_tables
+from .documents import mask_lines, mask_markup, mask_tables, syntax_of_file
 from .known import NO_SECRETS, KnownSecret, KnownSecrets, is_distinct, secrets_of_file
 from .marks import CUT_NOTE, IS_CUT, UNKNOWN, is_reference
 from .named import mask_named_values
@@ -40,8 +40,8 @@ __all__ = [
     "mask_data",
     "mask_text",
     "mask_words",
+    "omission_reason",
     "secrets_of_file",
-    "why_left_out",
 ]
 
 LINE_LENGTH = 65536
@@ -58,7 +58,7 @@ _MAGIC = (b"\xfe\xed\xfe\xed", b"\xce\xce\xce\xce", b"\x30\x82", b"\x30\x80")
 
 def mask(path: str, text: str, known: KnownSecrets = NO_SECRETS) -> str:
     """Return the text of a configuration file with secrets replaced by marks such as ``@secret@``."""
-    return _masked(text, known, kind_of(path))
+    return _masked(text, known, syntax_of_file(path))
 
 
 def mask_text(text: str, known: KnownSecrets = NO_SECRETS) -> str:
@@ -118,7 +118,7 @@ def mask_data(data: object, known: KnownSecrets = NO_SECRETS) -> object:
     return data
 
 
-def why_left_out(path: str, content: bytes) -> str:
+def omission_reason(path: str, content: bytes) -> str:
     """Return why a configuration file is not collected at all (key store, no text); empty for a file that is."""
     name = os.path.basename(path).lower()
     if any(fnmatch(name, pattern) for pattern in _KEYSTORES):

@@ -59,7 +59,7 @@ _LINE_SYNTAX = {
 _SHIRO_USERS = re.compile(r"^[ \t]*\[users\][^\n]*(?:\n(?![ \t]*\[)[^\n]*)*", re.MULTILINE)
 
 
-def kind_of(path: str) -> str:
+def syntax_of_file(path: str) -> str:
     """Return the syntax of a configuration file by its name: properties, users, realm, xml, yaml … or ``file``."""
     name = os.path.basename(path).lower()
     return next((kind for kind, pattern in _KINDS if pattern.fullmatch(name)), "file")

@@ -44,10 +44,10 @@ class Process:
     @property
     def started_at(self) -> float:
         """The time at which the process was started, in seconds since the epoch."""
-        return time.time() - (uptime() - self.started)
+        return time.time() - (seconds_since_boot() - self.started)
 
 
-def uptime() -> float:
+def seconds_since_boot() -> float:
     """Return the seconds since the machine booted, suspended time included."""
     return time.clock_gettime(time.CLOCK_BOOTTIME)
 

@@ -39,7 +39,7 @@ def gather_agent_status(agent: Mapping[str, Any]) -> dict[str, Any]:
         else None,
     }
     try:
-        status = ask_agent(os.path.join(agent["state"], "agent.sock"))
+        status = query_agent_status(os.path.join(agent["state"], "agent.sock"))
     except OSError as error:
         return {
             **evidence,
@@ -72,7 +72,7 @@ def gather_agent_status(agent: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def ask_agent(path: str) -> dict[str, Any]:
+def query_agent_status(path: str) -> dict[str, Any]:
     """Return the status that a running agent reports on its socket.
 
     Raises OSError when the agent does not answer completely within 5 s, ValueError when the answer is not a status.

@@ -19,7 +19,7 @@ from ..config.broker_configuration import DeployedConfiguration, read_deployed
 from ..config.versions import Layout
 from ..errors import NodeError
 from ..fence.shared_store import shared_directory
-from ..judge import Evidence, judge
+from ..judge import Evidence, conclude_state
 from ..log import broker_log
 from ..log.broker_run import Phase
 from ..log.log_records import Record
@@ -142,7 +142,7 @@ def _gather_now(
     since = recent or _last_start(systemd_properties or {}, time.time() - time.monotonic())
     error = "" if process else mask_text(broker_log.last_error(layout.data, since) or _printed(unit, since))
     ending = _ending(systemd_properties, error) if systemd_properties and not process else ""
-    conclusion = judge(replace(evidence, ending=ending))
+    conclusion = conclude_state(replace(evidence, ending=ending))
     phase = evidence.phase
     returned = {answer.returned for answer in evidence.answers.values()} - {None}
     # Only a standby opens its ports later: at the failover.

@@ -28,7 +28,7 @@ from ..install import jars
 from ..kahadb.risk_records import read_newest_risk_records
 from ..kahadb.store_marker import read_marker
 from ..process.denied_access import explain_denied_access
-from ..process.proc import Process, open_files, status_field, uptime
+from ..process.proc import Process, open_files, seconds_since_boot, status_field
 from ..process.system_accounts import AccountError, SystemAccount, own_account, run_as
 
 MIN_FREE_BYTES = 256 << 20
@@ -56,7 +56,7 @@ def gather_health(
         "release": release,
         "release_unseen": unseen,
         "home": _home(process) if process else None,
-        "age": round(uptime() - process.started, 2) if process else None,
+        "age": round(seconds_since_boot() - process.started, 2) if process else None,
         "clock": time.time(),
         "complete": current is not None,
         "drift": _drift(current) if current else [],

@@ -19,7 +19,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from ..judge import BrokerState, Evidence, describe_answer, judge
+from ..judge import BrokerState, Evidence, conclude_state, describe_answer
 from ..process.proc import Process
 from ..timeouts import MISSES, WATCH_BUSY
 
@@ -48,8 +48,9 @@ class Sample:
 class HangState:
     """The watchdog's classification of one sample: fine, idle, odd or hung, with the reason.
 
-    ``state`` is the state that ``judge`` concludes. ``kind``: fine, idle (nothing to watch), odd (worth a warning, but
-    the broker is not killed) or hung. ``patience``: seconds that the state must persist before the watchdog acts.
+    ``state`` is the state that ``conclude_state`` concludes. ``kind``: fine, idle (nothing to watch), odd (worth a
+    warning, but the broker is not killed) or hung. ``patience``: seconds that the state must persist before the
+    watchdog acts.
     """
 
     state: BrokerState
@@ -58,9 +59,9 @@ class HangState:
     patience: float = 0.0
 
 
-def classify(sample: Sample) -> HangState:
+def classify_sample(sample: Sample) -> HangState:
     """Return whether a broker is fine, idle (nothing to watch), odd (worth a warning) or hung, with a reason."""
-    evidence, state = sample.evidence, judge(sample.evidence).state
+    evidence, state = sample.evidence, conclude_state(sample.evidence).state
     process, silent = evidence.process, evidence.silent_connectors
     if process is None:
         return HangState(state, IDLE, "the broker is not running")

@@ -38,7 +38,7 @@ class WatchdogPaths:
         return os.path.join(self.units, self.name)
 
 
-def install(place: WatchdogPaths, program: bytes, unit: str) -> list[str]:
+def install_watchdog(place: WatchdogPaths, program: bytes, unit: str) -> list[str]:
     """Install the watchdog's program and link its unit, enable and start it; return what was done, one line each.
 
     Raises NodeError, OSError.
@@ -82,7 +82,7 @@ def _run(place: WatchdogPaths, *, new: bool) -> list[str]:
     return done
 
 
-def remove(place: WatchdogPaths) -> list[str]:
+def remove_watchdog(place: WatchdogPaths) -> list[str]:
     """Stop the watchdog, remove its program and unit link, and return what was done, one line each."""
     done = []
     if os.path.lexists(place.link):

@@ -4,10 +4,10 @@
 
 from __future__ import annotations
 
-from ..install.program_archive import pack
+from ..install.program_archive import pack_program
 from . import watchdog
 
 
-def program(python: str) -> bytes:
+def watchdog_program(python: str) -> bytes:
     """Return the content of the watchdog's executable file; ``python`` is the interpreter that runs it."""
-    return pack(watchdog, python)
+    return pack_program(watchdog, python)

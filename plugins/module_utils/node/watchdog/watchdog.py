@@ -36,7 +36,16 @@ from ..probe.broker_connection import ExpectedBroker
 from ..probe.certificates import certificates_of_connectors
 from ..probe.connector_probe import ProbeAnswer, speaks_protocol_of
 from ..process import held_by_process
-from ..process.proc import Process, find_broker, is_in_unit, is_same, process_handle, read_process, send_signal, uptime
+from ..process.proc import (
+    Process,
+    find_broker,
+    is_in_unit,
+    is_same,
+    process_handle,
+    read_process,
+    seconds_since_boot,
+    send_signal,
+)
 from ..process.systemd import notify_systemd
 from ..protocols import supports_round_trip
 from ..textfile import MetricSample, to_prometheus_text
@@ -74,7 +83,7 @@ class Watchdog:
     def check_broker(self) -> None:
         """Observe the broker once. Log a warning, or kill it, if its state was wrong for long enough."""
         sample = self._sample()
-        hang_state, process, now = hang_detection.classify(sample), sample.evidence.process, uptime()
+        hang_state, process, now = hang_detection.classify_sample(sample), sample.evidence.process, seconds_since_boot()
         before = self._count
         self._count = before.with_sample(hang_state, process, now)
         notify_systemd(f"STATUS={hang_state.text}", "WATCHDOG=1")

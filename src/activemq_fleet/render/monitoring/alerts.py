@@ -45,7 +45,7 @@ class Alert:
 
     def promql(self, pace: float = 1) -> str:
         """Return the alert's PromQL, with durations multiplied by ``pace`` (1: unchanged)."""
-        return paced(self.expr + (_MUTE if self.planned else ""), pace)
+        return scale_durations(self.expr + (_MUTE if self.planned else ""), pace)
 
 
 def _read_toml() -> dict[str, list[dict[str, Any]]]:
@@ -57,7 +57,7 @@ RECORDS = tuple(RecordingRule(**entry) for entry in _TABLES["records"])
 ALERTS = tuple(Alert(**entry) for entry in _TABLES["alerts"])
 
 
-def paced(text: str, pace: float) -> str:
+def scale_durations(text: str, pace: float) -> str:
     """Return a text with its durations in angle brackets, such as ``<5m>`` and ``<300>``, multiplied by ``pace``.
 
     A number without a unit is in seconds, and stays without a unit; no duration becomes shorter than a second.

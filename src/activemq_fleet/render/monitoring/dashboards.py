@@ -53,24 +53,28 @@ def _read_dashboards() -> tuple[Dashboard, ...]:
 DASHBOARDS = _read_dashboards()
 
 
-def dashboards() -> dict[str, bytes]:
+def dashboard_files() -> dict[str, bytes]:
     """Return the Grafana dashboards as JSON files, by name; the viewer selects the data source."""
     return {
         dashboard.name: (json.dumps(_dashboard_model(dashboard), indent=1) + "\n").encode() for dashboard in DASHBOARDS
     }
 
 
-def queries(*, host: str = ".*", pair: str = ".*", interval: str = "5m") -> Iterator[tuple[str, str, str]]:
+def dashboard_queries(*, host: str = ".*", pair: str = ".*", interval: str = "5m") -> Iterator[tuple[str, str, str]]:
     """Yield (dashboard, panel title, PromQL) of every query, with Grafana's variables replaced by the given host and
     pair.
     """
     for dashboard in DASHBOARDS:
         for panel in dashboard.panels:
             for expr, _ in panel.queries:
-                yield dashboard.name, panel.title, substituted(expr, host=host, pair=pair, interval=interval)
+                yield (
+                    dashboard.name,
+                    panel.title,
+                    substitute_grafana_variables(expr, host=host, pair=pair, interval=interval),
+                )
 
 
-def substituted(expr: str, *, host: str = ".*", pair: str = ".*", interval: str = "5m") -> str:
+def substitute_grafana_variables(expr: str, *, host: str = ".*", pair: str = ".*", interval: str = "5m") -> str:
     """Return the PromQL of a panel with Grafana's variables replaced."""
     values = {"$__rate_interval": interval, "$__range": interval, "$host": host, "$pair": pair}
     for name, value in values.items():

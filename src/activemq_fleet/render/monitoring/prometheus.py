@@ -10,8 +10,8 @@ from typing import Any
 from activemq_fleet.addresses import join, parse_listening
 from activemq_fleet.documentation import page_reference
 from activemq_fleet.render.engine import render_template
-from activemq_fleet.render.monitoring.alerts import ALERTS, RECORDS, Alert, paced
-from activemq_fleet.render.monitoring.dashboards import dashboards
+from activemq_fleet.render.monitoring.alerts import ALERTS, RECORDS, Alert, scale_durations
+from activemq_fleet.render.monitoring.dashboards import dashboard_files
 from activemq_fleet.topology import Agent, Broker, Fleet
 
 BROKERS, AGENTS, HOSTS = "activemq-brokers", "activemq-agents", "activemq-hosts"
@@ -64,7 +64,7 @@ def prometheus_files(
         ),
         "rules/activemq.yml": rules_file(brokers[0].settings.metrics_runbook, surroundings.pace),
         "rules/activemq-planned.yml": planned_configuration_rules(brokers, fingerprints, surroundings),
-        **{f"dashboards/{name}.json": content for name, content in dashboards().items()},
+        **{f"dashboards/{name}.json": content for name, content in dashboard_files().items()},
     }
     for name, access in jobs.items():
         job_brokers = [broker for broker in brokers if _login_and_ca_file(broker) == access]
@@ -82,7 +82,7 @@ def rules_file(runbook: str | None, pace: float = 1) -> bytes:
         {
             "name": alert.name,
             "expr": alert.promql(pace),
-            "wait": paced(alert.wait, pace),
+            "wait": scale_durations(alert.wait, pace),
             "severity": alert.severity,
             "summary": alert.summary,
             "description": alert.meaning,
@@ -90,7 +90,7 @@ def rules_file(runbook: str | None, pace: float = 1) -> bytes:
         }
         for alert in ALERTS
     ]
-    records = [(record.name, paced(record.expr, pace)) for record in RECORDS]
+    records = [(record.name, scale_durations(record.expr, pace)) for record in RECORDS]
     return render_template("prometheus/rules.yml.j2", records=records, alerts=alerts)
 
 

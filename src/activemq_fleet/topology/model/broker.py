@@ -43,7 +43,7 @@ class Connector:
         """Whether clients of the connector use TLS."""
         return is_encrypted(self.scheme)
 
-    def asks_for_certificate(self, release: Release) -> bool:
+    def refuses_clients_without_certificate(self, release: Release) -> bool:
         """Return whether the connector refuses clients without a certificate; in some releases TLS
         over NIO never refuses them.
         """
