@@ -46,11 +46,12 @@ _FOREIGN_MARK = re.compile(
 
 class UnclearNameError(InputError):
     """An error for a broker whose group, number or node neither its host name nor its variables state. ``reason`` names
-    the part, and ``fix`` is the instruction.
+    the part, ``fix`` is the instruction, and ``problem`` has both.
     """
 
     def __init__(self, host: str, reason: str, fix: str) -> None:
-        super().__init__(f"{host}: {join_sentences(reason, fix)}")
+        self.problem = join_sentences(reason, fix)
+        super().__init__(f"{host}: {self.problem}")
         self.reason = reason
         self.fix = fix
 

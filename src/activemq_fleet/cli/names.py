@@ -12,7 +12,6 @@ from activemq_fleet.cli.options import InventoryOptions, format_option, inventor
 from activemq_fleet.cli.printing import echo
 from activemq_fleet.cli.terminal import print_long
 from activemq_fleet.errors import shorten_list
-from activemq_fleet.findings import join_sentences
 from activemq_fleet.node.printable import aligned, counted, printable, printable_json
 from activemq_fleet.node.text_lines import split_lines
 
@@ -115,8 +114,7 @@ def _row(host: str, variables: Mapping[str, object]) -> dict[str, Any]:
     try:
         identity = naming.identify(host)
     except UnclearNameError as error:
-        problem = join_sentences(error.reason, error.fix)
-        return row | {"problem": problem, "because": problem}
+        return row | {"problem": error.problem, "because": error.problem}
     if identity is None:
         near = ", although it is similar to a broker's name" if naming.looks_like_broker(host) else ""
         return row | {"because": f"not a broker: the name does not match {PATTERN_VARIABLE}{near}"}
