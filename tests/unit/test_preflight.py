@@ -140,7 +140,7 @@ def test_different_uids_on_one_store_are_refused_with_commands() -> None:
     (line,) = lines(facts)
     assert f"the account activemq has uid 999 on {A} and 997 on {B}: one node cannot read what " in line
     assert (
-        f"Stop the services activemq and activemq-watchdog on {A} and {B}, run `groupmod -g GID activemq; usermod"
+        f"Then stop the services activemq and activemq-watchdog on {A} and {B}, run `groupmod -g GID activemq; usermod"
         in line
     )
     assert f"chown -R activemq:activemq /var/lib/activemq/activemq {STORE}" in line

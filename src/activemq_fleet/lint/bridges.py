@@ -49,8 +49,8 @@ def masterslave_with_one_uri(link: Element) -> Iterator[Problem]:
 def failover_reconnects_beneath_the_bridge(link: Element) -> Iterator[Problem]:
     """A bridge's failover: URI reconnects automatically, without rebuilding the bridge.
 
-    Why: the bridge keeps the identity of the failed broker, and logs no new "has been established". The reverse
-        direction of a duplex link then forwards nothing, so that the finding is an error there.
+    Why: the bridge keeps the identity of the failed broker, and logs no new "has been established". In a duplex
+        link, the reverse direction then forwards nothing.
     Fix: write masterslave:(tcp://a:61616,tcp://b:61616). Before 5.6, which has no masterslave:, append
         ?randomize=false&amp;maxReconnectAttempts=1 after the brackets of failover:. From 5.6 on,
         maxReconnectAttempts=0 has the same effect there.
@@ -102,8 +102,8 @@ def failover_reconnects_beneath_the_bridge(link: Element) -> Iterator[Problem]:
 def zero_attempts_before_5_6(link: Element) -> Iterator[Problem]:
     """A failover: URI sets maxReconnectAttempts=0, before 5.6.
 
-    Why: the connection moves to the other node, but the bridge keeps the identity of the failed broker. The reverse
-        direction of a duplex link then forwards nothing. From 5.6 on, 0 means one round of attempts.
+    Why: the connection moves to the other node, but the bridge keeps the identity of the failed broker. In a duplex
+        link, the reverse direction then forwards nothing.
     Fix: write maxReconnectAttempts=1. The transport then gives up after one round without a connection, and the
         bridge is rebuilt. This also works with a shared store, whose standby opens its ports later.
     Source: AMQ-3542; FailoverTransport; measured on 5.5.1

@@ -54,10 +54,10 @@ def text_from_option(node: Element, attribute: str, uri: Uri, option: str) -> st
 def option_that_stops_the_bridge(document: Document) -> Iterator[Problem]:
     """The URI of a link has an option that the release does not know, so that the link fails.
 
-    Why: each attempt to connect fails with "Invalid connect parameters", and the bridge is never established. Up to
-        5.7 the broker logs this once and does not retry; later releases retry indefinitely. The broker itself starts.
-    Fix: correct the spelling, or remove the option; options of failover: and of static: belong after their brackets.
-    Source: measured on 5.5.1, 5.18.3 and 6.3.1; TransportFactory.doConnect
+    Why: the broker starts, but each attempt to connect fails with "Invalid connect parameters", and the bridge is never
+        established.
+    Fix: remove the option, or correct its spelling. Write options of failover: and of static: after their brackets.
+    Source: measured on 5.5.1, where the broker does not retry, 5.18.3 and 6.3.1; TransportFactory.doConnect
 
     Fires on 5.18.3::
 
@@ -89,8 +89,8 @@ def option_that_is_ignored(document: Document) -> Iterator[Problem]:
 
     Why: the broker ignores the option without a log line, so that the limit or timeout is not set. Names of options are
         case-sensitive.
-    Fix: remove the option, or correct its spelling. On a transportConnector, options of connections begin with
-        transport. and those of the wire format with wireFormat.
+    Fix: remove the option, or correct its spelling. On a transportConnector, write transport.NAME for options of
+        connections, and wireFormat.NAME for those of the wire format.
     Cannot see: options of another protocol's wire format, and options of ws and http listeners.
     Source: measured on 5.5.1, 5.18.3 and 6.3.1; TcpTransportFactory.doBind, IntrospectionSupport
 

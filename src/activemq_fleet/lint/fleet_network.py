@@ -185,7 +185,8 @@ def ttl_shorter_than_the_longest_path(view: FleetView) -> Iterator[Problem]:
 
     Why: networkTTL limits the number of bridges that a message, or the subscription of a consumer, can cross. A message
         beyond the limit stays where it is, and only DEBUG and TRACE lines report it.
-    Fix: remove activemq_network_ttl and the ttl of activemq_links: the default is the length of the longest path.
+    Fix: remove activemq_network_ttl, and ttl from activemq_links, so that the default applies: the length of the
+        longest path.
     Cannot see: consumers that move. With a TTL of exactly that length, a message that was already forwarded cannot
         follow its consumer (measured): if consumers move, add that many hops.
     Source: NetworkBridgeFilter, DemandForwardingBridgeSupport
@@ -322,4 +323,9 @@ def demand_that_multiplies(view: FleetView) -> Iterator[Problem]:
                     f"link {wide.name} accepts consumers' subscriptions over {far} bridges, but 1 bridge is enough in "
                     f"this full mesh of {others + 1} pairs or brokers"
                 )
-                yield wide.problem(message, "consumerTTL")
+                ttl = "{consumer: 1, message: -1}" if wide.broker.release.has_consumer_ttl else "1"
+                fix = (
+                    f"set activemq_network_ttl to {ttl}. A ttl in activemq_links, or an attribute of the link in "
+                    "activemq_xml_fragments, overrides it: remove it there"
+                )
+                yield wide.problem(message, "consumerTTL", fix=fix)

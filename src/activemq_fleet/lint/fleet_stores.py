@@ -218,6 +218,8 @@ def two_pairs_in_one_store(view: FleetView) -> Iterator[Problem]:
 
 def _remedy_of_common_store(kind: str, broker: Broker, owner: str) -> str:
     """Return how two pairs or brokers get separate stores; ``kind`` is that of ``store_key``."""
+    if kind == "machine":
+        return f"set a different activemq_store_directory for {broker.unit} and for {owner}"
     if kind == "database":
         return f"set the url of activemq_jdbc to a different database for {broker.unit} and for {owner}"
     return (

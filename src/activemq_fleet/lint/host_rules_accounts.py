@@ -66,7 +66,8 @@ def store_of_two_account_ids(host: HostView) -> Iterator[Problem]:
         uids = " and ".join(f"{uid} on {name}" for name, (uid, _gid) in known.items())
         yield Problem(
             f"the account {broker.user} has uid {uids}: one node cannot read what the other writes to the shared store",
-            fix=_change_of_ids(host, "UID", "GID", "set activemq_uid: UID and activemq_gid: GID on both nodes"),
+            fix="choose numbers UID and GID that are free on both nodes. Then "
+            + _change_of_ids(host, "UID", "GID", "set activemq_uid: UID and activemq_gid: GID on both nodes"),
         )
     elif known:
         ((name, (uid, gid)),) = known.items()

@@ -245,7 +245,10 @@ def store_that_does_not_last(document: Document) -> Iterator[Problem]:
         )
         emptied_by = "mvn clean" if parent.endswith("target") else "the operating system"
         text = f"{attribute} is in {parent}, which {emptied_by} empties: persistent messages are then lost{also}"
-        yield node.problem(text, attribute)
+        why = "the system empties such a directory at a restart, or removes files without use after days"
+        if parent.endswith("target"):
+            why = "mvn clean removes the directory target with the persistent messages and the lock of the store"
+        yield node.problem(text, attribute, why=why)
 
 
 @rule("L033", "warning", each="kahaDB", releases="5.9.0", needs="@checksumJournalFiles")

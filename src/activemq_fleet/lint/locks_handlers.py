@@ -128,7 +128,7 @@ def handler_that_keeps_the_lock(document: Document) -> Iterator[Problem]:
             )
             is_leased = locker is not None and locker.name == _LEASE_LOCKER
             fix = f'use <{DEFAULT_HANDLER} ignoreNoSpaceErrors="false"/>, which stops the broker'
-            if is_leased:
+            if is_leased and document.release.lease_exception_handler == LEASE_HANDLER:
                 fix = f"use <{LEASE_HANDLER}/>, which checks the lease in the database"
             why = "the broker process keeps the lock while it runs, but it accepts no clients while its store fails"
             yield handler.node.problem(text, severity=None if shared else "info", fix=fix, why=why)

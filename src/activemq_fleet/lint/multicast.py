@@ -107,7 +107,7 @@ def multicast_link_of_a_broker_not_announced(document: Document) -> Iterator[Pro
         others = ", ".join(_text_of_meeting_point(*point) for point in sorted(announced))
         message = (
             f"the link discovers brokers of {where}, but this broker announces itself "
-            f"{'only in ' + others if others else 'in no multicast group'}: brokers of {where} do not discover it"
+            f"{'only in ' + others if others else 'in no multicast group'}: brokers of that group do not discover it"
         )
         yield node.problem(
             message, attribute, text_from_option(node, attribute, uri, "group") if announced else uri.text

@@ -74,7 +74,7 @@ def name_that_is_rewritten(broker: Element) -> Iterator[Problem]:
         hangs = broker.document.release.within("5.6.0")
         effect = "the broker hangs during its start" if hangs else "the broker does not start"
         fix = "write a name of letters, digits and . _ - :, or remove brokerName"
-        why = "a broker registers its JMX beans and its store under its name"
+        why = "clients, bridges and JMX identify the broker by its name"
         yield broker.problem(f"brokerName is empty: {effect}", "brokerName", fix=fix, why=why)
     elif illegal := _ILLEGAL.search(name):
         rewritten = "" if broker.is_unknown("brokerName") else f", so that the name becomes {_ILLEGAL.sub('_', name)}"
@@ -211,7 +211,7 @@ def prefetch_size_below_one(link: Element) -> Iterator[Problem]:
 def durable_subscriptions_disclosed(link: Element) -> Iterator[Problem]:
     """A link sets syncDurableSubs="true" on a release that discloses durable subscriptions (CVE-2026-49270).
 
-    Why: such a broker lists its durable subscriptions to any client that connects as a bridge.
+    Why: this is the vulnerability CVE-2026-49270.
     Fix: upgrade to 5.19.7 or 6.2.6, or remove syncDurableSubs.
     Source: CVE-2026-49270
 

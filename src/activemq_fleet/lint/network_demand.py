@@ -337,7 +337,8 @@ def vm_uri_of_unknown_broker(document: Document) -> Iterator[Problem]:
 
     Why: if no such broker exists, vm:// starts an empty broker with that name and default settings. The client works,
         and its messages are in the wrong broker.
-    Fix: write the brokerName, with create=false&amp;waitForStart=10000, which never starts a broker.
+    Fix: write the brokerName of the intended broker in the vm:// URI. Add create=false&amp;waitForStart=10000, so that
+        the client never starts a broker.
     Cannot see: brokers that other files start in the same process.
     Source: VMTransportFactory.doCompositeConnect
 

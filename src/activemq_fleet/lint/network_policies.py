@@ -47,9 +47,9 @@ def messages_cannot_go_back(document: Document) -> Iterator[Problem]:
     Why: a broker never sends a message back to a broker that it came from. If the consumer moves back, the message
         stays on this broker until a consumer connects to it. Only the most specific policyEntry applies: one
         without the filter excludes its queues from the replay that queue=">" configures.
-    Fix: inside each policyEntry that is about queues write <networkBridgeFilterFactory>
+    Fix: inside each policyEntry for queues, write <networkBridgeFilterFactory>
         <conditionalNetworkBridgeFilterFactory replayWhenNoConsumers="true" replayDelay="500"/>
-        </networkBridgeFilterFactory>; before 5.9 also enableAudit="false".
+        </networkBridgeFilterFactory>. Before 5.9, also set enableAudit="false" on the policyEntry.
     Cannot see: whether consumers move. For a file without any replay the finding is an info.
     Source: measured on 5.5.1, 5.18.3 and 6.3.1; NetworkBridgeFilter
 
@@ -145,7 +145,7 @@ def replay_at_once(document: Document) -> Iterator[Problem]:
 
     Why: while a consumer restarts, its messages immediately move to another broker, and they come back when it
         returns.
-    Fix: set replayDelay="500", or 1000; the value is in milliseconds.
+    Fix: set replayDelay="500" on <conditionalNetworkBridgeFilterFactory>, in milliseconds.
     Source: ConditionalNetworkBridgeFilterFactory
 
     Fires on 5.18.3::

@@ -24,7 +24,7 @@ def slave_that_never_takes_over(document: Document) -> Iterator[Problem]:
 
     Why: the slave attaches and appears healthy. When the master fails, the slave logs no error and only tries to
         reconnect.
-    Fix: add maxReconnectAttempts=1 to the failover: URI, after its brackets. Or write remoteURI="nio://HOST:PORT", and
+    Fix: set maxReconnectAttempts=1 in the failover: URI, after its brackets. Or write remoteURI="nio://HOST:PORT", and
         start the slave only after the master.
     Source: MasterConnector and FailoverTransport of 5.5; measured on 5.5.1 and 5.7.0: no takeover within 30 s, and with
         nio: one after 0.02 s
