@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import textwrap
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -18,7 +19,7 @@ from activemq_fleet.adopt.secrets import Secret, TemplatedText
 from activemq_fleet.grouping import MASTERS, SLAVES, group_name
 from activemq_fleet.inventory_yaml import STRING, NameTemplate, yaml_node_of
 from activemq_fleet.naming import DEFAULT_PATTERN
-from activemq_fleet.node.printable import counted
+from activemq_fleet.node.printable import counted, printable
 from activemq_fleet.node.text_lines import split_lines
 from activemq_fleet.settings.broker import PREFIX, Settings
 from activemq_fleet.topology import AGENTS, Fleet
@@ -53,6 +54,7 @@ def write_inventory(proposal: Proposal, fleet: Fleet) -> dict[str, bytes]:
         everyone["naming_pattern"] = proposal.naming.pattern
     origin = f"---\n{MARK} from the files of {counted(len(hosts), 'host')}.\n"
     files = {path: origin + _variables_yaml(variables) for path, variables in levels.items()}
+    files["group_vars/all.yml"] = origin + _notes_comment(proposal) + _variables_yaml(everyone)
     files["hosts.yml"] = _hosts_yaml(proposal, inline)
     if secret_labels_in(levels):
         files["group_vars/all.yml"] += _SECRETS
@@ -64,6 +66,18 @@ def write_inventory(proposal: Proposal, fleet: Fleet) -> dict[str, bytes]:
     )
     plugin = f"---\n{MARK}.\n{seal}plugin: activemq.fleet.topology\n"
     return dict(sorted({**contents, _PLUGIN: plugin.encode()}.items()))
+
+
+def _notes_comment(proposal: Proposal) -> str:
+    """Return the urgent notes as a comment, so that the inventory keeps what the operator must still decide."""
+    if not proposal.urgent_notes:
+        return ""
+    lines = ["# Notes of the adoption. Remove each note after you have followed it."]
+    for note in proposal.urgent_notes:
+        lines += textwrap.wrap(
+            printable(note), _WIDTH, initial_indent="# - ", subsequent_indent="#   ", break_long_words=False
+        )
+    return "\n".join(lines) + "\n"
 
 
 def is_unchanged(files: Mapping[str, bytes]) -> bool:

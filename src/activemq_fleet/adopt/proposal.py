@@ -113,6 +113,11 @@ class Proposal:
             else:
                 self.notes.append(line)
 
+    @property
+    def urgent_notes(self) -> tuple[str, ...]:
+        """The notes about errors, and about what the rendered files leave out, each with its hosts."""
+        return tuple(self.notes[: self._urgent])
+
     def exclude_from_fragments(self, *nodes: ComparedElement | None) -> None:
         """Keep the given XML elements out of the proposed fragments."""
         self.replaced_elements |= {id(node) for node in nodes if node is not None}

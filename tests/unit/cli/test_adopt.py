@@ -236,6 +236,15 @@ class TestWhatItWrites:
         assert not found.blocking
         assert "T004: " in capsys.readouterr().out
 
+    def test_inventory_keeps_the_note_about_a_store_that_must_be_named(self, hand: Path, tmp_path: Path) -> None:
+        store = '<persistenceAdapter><kahaDB directory="${activemq.data}/kahadb"/></persistenceAdapter>'
+        hand.write_bytes(document(store, brokerName="hand"))
+        inventory = tmp_path / "inventory"
+        assert run(f"o-mq1-a={hand}", "--release", "5.18.3", "-o", inventory) == 0
+
+        comment = " ".join((inventory / "group_vars/all.yml").read_text().replace("#", "").split())
+        assert "Set activemq_store_directory to the absolute path of this directory on the host" in comment
+
     def test_original_with_which_no_broker_starts_fails_check(self, hand: Path, tmp_path: Path, capsys: Any) -> None:
         usage = '<storeUsage><storeUsage limit="20 gigabytes"/></storeUsage>'
         hand.write_bytes(document(f"<systemUsage><systemUsage>{usage}</systemUsage></systemUsage>", brokerName="hand"))
@@ -244,7 +253,10 @@ class TestWhatItWrites:
 
         [note] = [line for line in capsys.readouterr().out.splitlines() if "V050" in line]
         assert "does not start with this file, because it has the error V050: " in note
-        assert "V050" not in (inventory / "group_vars/all.yml").read_text()
+        written = (inventory / "group_vars/all.yml").read_text()
+        # The inventory keeps the note, and has no waiver.
+        assert "V050" in "".join(line for line in written.splitlines() if line.startswith("#"))
+        assert "V050" not in "".join(line for line in written.splitlines() if not line.startswith("#"))
         findings = check_fleet(load_fleet([str(inventory)]), schema_of=None)
         assert {finding.rule for finding in findings if finding.blocks} == {"V050"}
 
