@@ -20,9 +20,8 @@ _Distances = Mapping[str, Mapping[str, int]]
 def duplex_on_both_ends(view: FleetView) -> Iterator[Problem]:
     """Two duplex links join the same two brokers or pairs, one from each end.
 
-    Why: each duplex link already consists of two bridges, so that four bridges exist, and the log does not report it.
-        With equal names the ends disconnect each other repeatedly, "already connected", and the remaining bridges are
-        unpredictable.
+    Why: each duplex link consists of two bridges, so that four bridges exist, and the log does not report it. If both
+        links have the same name, they disconnect each other repeatedly ("already connected").
     Fix: set duplex on one side only, or use two links without duplex.
     Cannot see: whether the two routes matter. In the multicast network of the pure profile the links of all masters
         are duplex, and the finding is an info.

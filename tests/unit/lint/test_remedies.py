@@ -84,6 +84,49 @@ def test_remedy_fits_the_case_and_the_release(rule: str, snippet: str, release: 
     assert finding.fix.startswith(remedy)
 
 
+LEASE = """<persistenceAdapter><jdbcPersistenceAdapter dataSource="#db" lockKeepAlivePeriod="5000">
+  <locker><lease-database-locker lockAcquireSleepInterval="10000"/></locker>
+</jdbcPersistenceAdapter></persistenceAdapter>"""
+KAHADB = '<persistenceAdapter><kahaDB directory="/srv/shared/a" lockKeepAlivePeriod="5000"/></persistenceAdapter>'
+HANDLER = "<ioExceptionHandler><{}/></ioExceptionHandler>"
+
+
+@pytest.mark.parametrize(
+    ("rule", "snippet", "release", "remedy", "reason"),
+    [
+        (
+            "C013",
+            '<memoryUsage limit="64 mb"/>',
+            "5.18.3",
+            "write <memoryUsage percentOfJvmHeap",
+            "all producers block",
+        ),
+        ("C013", '<memoryUsage limit="4 gb"/>', "5.18.3", "write <memoryUsage percentOfJvmHeap", "the broker reduces"),
+        ("C013", '<memoryUsage limit="4 gb"/>', "5.8.0", "set the limit of <memoryUsage>", "messages fill the heap"),
+        ("L014", LEASE, "5.18.3", "add <ioExceptionHandler><leaseLocker", "the default handler ignores"),
+        ("L014", LEASE, "5.8.0", "add <ioExceptionHandler><jDBC", "the default handler ignores"),
+        (
+            "L042",
+            HANDLER.format("jDBCIOExceptionHandler") + KAHADB,
+            "5.18.3",
+            "use <defaultIOExceptionHandler",
+            "the broker process keeps the lock",
+        ),
+        (
+            "L042",
+            HANDLER.format('defaultIOExceptionHandler ignoreSQLExceptions="false" stopStartConnectors="true"') + LEASE,
+            "5.18.3",
+            "use <leaseLockerIOExceptionHandler/>",
+            "while the database does not answer",
+        ),
+    ],
+)
+def test_reason_and_remedy_fit_the_case(rule: str, snippet: str, release: str, remedy: str, reason: str) -> None:
+    finding, *_ = findings_of(rule, snippet, release)
+    assert finding.fix.startswith(remedy)
+    assert finding.why.startswith(reason)
+
+
 def test_star_is_a_group_without_accounts_in_the_remedy_before_5_9() -> None:
     (finding,) = findings_of("S032", ACCOUNTS + RIGHTS.replace("GROUP", "*"), "5.8.0")
     assert "release 5.8.0 treats as the name of a group without accounts" in finding.message
