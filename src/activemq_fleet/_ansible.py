@@ -233,9 +233,7 @@ class _Manager(InventoryManager):  # type: ignore[misc]  # Ansible carries no ty
         """Group the brokers as the inventory plugin does, where Ansible cannot load the plugin."""
         options = self._loader.load_from_file(source)
         if not isinstance(options, Mapping) or options.get("plugin") != PLUGIN:
-            raise InputError(
-                f"{source}: the line 'plugin: {PLUGIN}' is missing in this file of the inventory plugin: add it"
-            )
+            raise InputError(f"{source}: the inventory file has no line 'plugin: {PLUGIN}': add this line")
         group_brokers(self._inventory, self._loader, self._sources, options)
 
 

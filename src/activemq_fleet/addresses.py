@@ -36,23 +36,28 @@ def check_host(text: str) -> str:
             return str(ipaddress.ip_address(bare))
         except ValueError:
             pass
-    if not bare or len(bare) > 253:
-        raise HostNameError(f"{bare[:40]!r} is not a host name", "write a host name of 1 to 253 characters")
+    if not bare:
+        raise HostNameError("the host name is empty", "write a host name or an IP address")
+    if len(bare) > 253:
+        raise HostNameError(
+            f"the host name {bare[:40]!r}… has {len(bare)} characters, but at most 253 are valid",
+            "use a shorter name or an IP address",
+        )
     if "_" in bare:
         raise HostNameError(
-            f"the host name {bare!r} has an underscore, so that Java cannot connect to it",
-            "use another name or an IP address",
+            f"the host name {bare!r} contains an underscore, which Java does not support",
+            "use a name without underscores or an IP address",
         )
     labels = bare.split(".")
     wrong = next((label for label in labels if len(label) > 63 or not _LABEL.fullmatch(label)), None)
     if wrong is not None:
         raise HostNameError(
-            f"the part {wrong!r} of the host name {bare!r} is not valid",
-            "use 1 to 63 letters, digits and hyphens, without a hyphen at the beginning or end",
+            f"the label {wrong!r} of the host name {bare!r} is not valid",
+            "use 1 to 63 letters, digits and hyphens per label, without a hyphen at the beginning or end",
         )
     if not labels[-1][0].isalpha():
         raise HostNameError(
-            f"Java cannot connect to the host name {bare!r}, because its last part does not begin with a letter",
+            f"the last label {labels[-1]!r} of the host name {bare!r} begins with a digit, which Java does not support",
             "use another name or an IP address",
         )
     return bare

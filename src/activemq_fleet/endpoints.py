@@ -20,8 +20,8 @@ def endpoints(items: Any, connector: str) -> tuple[Address, ...]:
         items = [item for item in items.split(",") if item.strip()]
     if isinstance(items, Mapping) or not isinstance(items, Iterable):
         raise ValueError(
-            f"the brokers are given as the {type(items).__name__} {str(items)[:60]!r}: give a list of addresses "
-            "(HOST:PORT), or of brokers from fleet.json"
+            f"the brokers must be a list, but are the {type(items).__name__} {str(items)[:60]!r}: write a list of "
+            "addresses (HOST:PORT), or of brokers from fleet.json"
         )
     addresses = []
     for position, item in enumerate(items):
@@ -52,7 +52,7 @@ def _endpoint(item: Any, connector: str) -> Address:
         )
     if not isinstance(ports.get(connector), int):
         raise ValueError(
-            f"the broker {address} has no connector {connector}: add the connector to the key ports, or choose another "
+            f"the broker {address} has no connector {connector}: add {connector} to its key ports, or choose another "
             f"connector (the broker has {', '.join(map(str, ports)) or 'none'})"
         )
     return parse(f"{_bracketed(address)}:{ports[connector]}")

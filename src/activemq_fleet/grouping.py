@@ -34,8 +34,8 @@ def inventory_groups(identities: Iterable[Identity]) -> dict[str, tuple[str, ...
             group = group_name(kind, name)
             if owners.setdefault(group, name) != name:
                 raise InputError(
-                    f"the {kind}s {owners[group]!r} and {name!r} would both become the inventory group {group}: "
-                    f"rename the hosts of one of the two, such as the host {identity.name}"
+                    f"the {kind}s {owners[group]!r} and {name!r} would share the inventory group {group}: "
+                    f"rename the hosts of one {kind}, such as the host {identity.name}"
                 )
             members.setdefault(group, []).append(identity.name)
     return {group: tuple(hosts) for group, hosts in members.items()}

@@ -106,8 +106,8 @@ def read_inventory(
     for source in sources:
         if "," not in source and not os.path.exists(source):
             raise InputError(
-                f"{source}: there is no such inventory file or directory: correct the path, or write a comma after the "
-                "name of a single host"
+                f"{source}: this inventory file or directory does not exist: correct the path. To name a single host, "
+                "write a comma after its name"
             )
     with _ansible_module() as ansible:
         options = {"extra_vars": extra_vars, "vault_ids": vault_ids, "vault_password_files": vault_password_files}
@@ -241,8 +241,8 @@ def _ansible_module() -> Iterator[Any]:
     if tuple(int(number) for number in re.findall(r"\d+", release)[:2]) < OLDEST_ANSIBLE:
         oldest = ".".join(map(str, OLDEST_ANSIBLE))
         raise InputError(
-            f"ansible-core {release} of {sys.executable} is too old, because activemq-fleet requires {oldest} "
-            f"or later. Run: {sys.executable} -m pip install --upgrade 'ansible-core>={oldest}'"
+            f"ansible-core {release} of {sys.executable} is older than {oldest}, which activemq-fleet requires. "
+            f"Run: {sys.executable} -m pip install --upgrade 'ansible-core>={oldest}'"
         )
     try:
         import ansible.constants
@@ -252,7 +252,9 @@ def _ansible_module() -> Iterator[Any]:
         raise InputError(f"Ansible cannot start: {error}: {_CORRECT_CONFIGURATION}") from None
     except SystemExit as error:  # Ansible ends the process for a locale that is not UTF-8
         reason = str(error).removeprefix("ERROR: ").rstrip(".")
-        raise InputError(f"Ansible cannot start: {reason}: set LC_ALL=C.UTF-8, and unset PYTHONUTF8") from None
+        raise InputError(
+            f"Ansible cannot start: {reason}: set LC_ALL=C.UTF-8 in the environment, and unset PYTHONUTF8"
+        ) from None
     try:
         yield _ansible
     except (_ansible.AnsibleError, OSError, ValueError, RecursionError) as error:
@@ -295,10 +297,10 @@ def _conflict_finding(conflict: ConflictingGroups) -> Finding:
         rule="T040",
         severity="error" if conflict.variable in PART_VARIABLES else "warning",
         host=conflict.host,
-        message=f"the groups {conflict.group} and {conflict.winner} set {conflict.variable} to different values, and "
-        f"Ansible uses that of {conflict.winner} only because its name is later in the alphabet",
-        fix=f"remove the host from one of the two groups, set {conflict.variable} in the variables of the host, or set "
-        "ansible_group_priority of one group",
+        message=f"the groups {conflict.group} and {conflict.winner} of the host set {conflict.variable} to different "
+        f"values: Ansible uses the value of {conflict.winner}, whose name is later in the alphabet",
+        fix=f"set {conflict.variable} in the variables of the host, set ansible_group_priority of one group, or remove "
+        "the host from one of the two groups",
         why=f"if one of the groups is renamed, Ansible may use its other value of {conflict.variable} for this host",
     )
 
@@ -309,10 +311,9 @@ def _misspelt_findings(host: str, misspelt: Mapping[str, str]) -> Iterator[Findi
             rule="T036",
             severity="warning",
             host=host,
-            message=f"the variable {name} has no effect, because the names of the collection's variables begin with "
-            f"{PREFIX}",
-            fix=f"did you mean {meant}? Rename {name}, or waive the finding if this variable has another purpose",
-            why=f"{meant} keeps its default, or the value that another file sets",
+            message=f"the variable {name} has no effect: the names of activemq.fleet's variables begin with {PREFIX}",
+            fix=f"rename {name} to {meant}, or waive this finding if {name} has another purpose",
+            why=f"activemq.fleet does not use this value for {meant}",
         )
 
 

@@ -133,7 +133,7 @@ def _read_names(arguments: Sequence[str]) -> _NamedHosts:
         except ValueError as error:
             raise InputError(f"host argument {name!r}: {error}") from None
         if name in seen:
-            raise InputError(f"the host {name} is named twice: name each host once")
+            raise InputError(f"the arguments list the host {name} twice: list each host once")
         seen.add(name)
     free = [argument for argument in arguments if "," not in argument]
     naming, common = _convention([name for name in free if not _is_address(name)])

@@ -175,7 +175,7 @@ class _FileScan:
             elif not _is_group(key.value, value):
                 yield self._finding(
                     key,
-                    f"{key.value} is at the top level of the file, where Ansible expects groups and ignores it",
+                    f"Ansible ignores {key.value} at the top level of the file, because it is not a group",
                     f"move {key.value} below `vars:` of a group, such as `all:`",
                 )
             else:
@@ -185,7 +185,7 @@ class _FileScan:
                 lines = " and ".join(str(_line(value)) for value in values)
                 yield self._finding(
                     values[-1],
-                    f"{variable} of host {host} has different values in lines {lines}, and Ansible uses the last one",
+                    f"{variable} of host {host} has different values in lines {lines}: Ansible uses only the last one",
                     f"keep one of the values of {variable}, and remove the others",
                 )
 
@@ -201,8 +201,8 @@ class _FileScan:
                 inside = f" of {path[-1]}" if path else ""
                 yield self._finding(
                     key,
-                    f"the key {key.value}{inside} is also in line {lines[key.value]}, and Ansible uses only the second "
-                    "one",
+                    f"the key {key.value}{inside} exists twice, here and in line {lines[key.value]}: Ansible uses only "
+                    "the later key",
                     f"rename or remove one of the two hosts {key.value}"
                     if path[-1:] == ("hosts",)
                     else f"remove one of the two keys {key.value}",
@@ -235,7 +235,7 @@ class _FileScan:
             key = next(key for key, _ in _pairs(node) if key.value == "children")
             names = ", ".join(child.value for child, _ in children[:_MOST_NAMED])
             message = f"the groups below `children:` of group {name.value} have variables of hosts: {names}"
-            yield self._finding(key, message, "did you mean hosts? Write `hosts:` in place of `children:`")
+            yield self._finding(key, message, "write `hosts:` in place of `children:` if these are hosts")
             return
         for child, value in children:
             if child.value in SECTIONS:
@@ -245,7 +245,7 @@ class _FileScan:
             if not _is_group(child.value, value):
                 yield self._finding(
                     child,
-                    f"{child.value} is not a group, but listed below `children:` of group {name.value}",
+                    f"{child.value} is listed below `children:` of group {name.value}, but is not a group",
                     f"move {child.value} below `vars:` of group {name.value} if it is a variable, otherwise remove it",
                 )
                 continue
@@ -260,8 +260,8 @@ class _FileScan:
             like = f", like {likeness}" if likeness else ""
             return self._finding(
                 name,
-                f"{group} is listed as a group, so that Ansible ignores the variables directly below it: {listed}",
-                f"move {group} below `hosts:` of its group{like} if it is a host, otherwise move the variables below "
+                f"Ansible reads {group} as a group and ignores the variables directly below it: {listed}",
+                f"if {group} is a host{like}, move it below `hosts:` of its group. Otherwise move the variables below "
                 f"`vars:` of {group}",
             )
         key = next(key for key, _ in _pairs(node) if key.value == keys[0])
@@ -290,7 +290,7 @@ class _FileScan:
         elif host.value in SECTIONS:
             yield self._finding(
                 host,
-                f"the section `{host.value}:` of group {group} is indented too far, so that Ansible reads it as a host",
+                f"Ansible reads the section `{host.value}:` of group {group} as a host: it is indented too far",
                 f"indent `{host.value}:` as far as `hosts:` of group {group}",
             )
         elif not isinstance(value, yaml.MappingNode) and not _is_empty(value):
@@ -323,13 +323,15 @@ class _FileScan:
         elif not _IDENTIFIER.fullmatch(name):
             yield self._finding(
                 variable,
-                f"{text}, but a name of a variable has only letters, digits and underscores",
-                f"indent {name} like the other hosts if it is a host, otherwise rename the variable",
+                f"the variable {name} of {owner} has an invalid name",
+                f"if {name} is a host, indent it like the other hosts. Otherwise rename the variable: use only "
+                "letters, digits and underscores",
             )
         elif keys := _fleet_keys(value):
             fix = f"if {name} is a host, indent it like the other hosts"
             severity: Severity = "error" if _is_host(value) or _resembles(name, hosts) else "warning"
-            yield self._finding(variable, f"{text}, so that {keys[0]} below it has no effect", fix, severity)
+            message = f"{keys[0]} below {name} has no effect: {name} is indented as a variable of {owner}"
+            yield self._finding(variable, message, fix, severity)
         elif _is_empty(value) and (likeness := _resembles(name, hosts)):
             fix = f"if {name} is a host such as {likeness}, indent it like {likeness}"
             yield self._finding(variable, f"{text} without a value", fix, "warning")
@@ -337,7 +339,9 @@ class _FileScan:
     def _empty_group(self, group: yaml.ScalarNode) -> Iterator[Finding]:
         if group.value in self.layout.hosts:
             fix = f"remove {group.value} below `children:` if it is the host, otherwise rename the group"
-            yield self._finding(group, f"the group {group.value} below `children:` has the name of a host", fix)
+            yield self._finding(
+                group, f"{group.value} is listed as a group below `children:`, but is the name of a host", fix
+            )
         elif likeness := _resembles(group.value, self.layout.hosts):
             yield self._finding(
                 group,
@@ -356,7 +360,7 @@ def _groups_named_as_hosts(layout: InventoryLayout) -> Iterator[Finding]:
                 "warning",
                 f"a group and a host have the same name {group}",
                 f"rename the group {group}, or remove it if only the host is meant",
-                f"--limit {group} selects only the host {group}, and not the hosts of the group",
+                f"`--limit {group}` selects the host {group} instead of the hosts of the group",
                 _first_line_of(group, layout.files),
             )
 

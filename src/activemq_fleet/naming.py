@@ -194,8 +194,8 @@ class Naming:
         regex = _compiled(self.pattern)
         if self.parity and not ("number" in regex.groupindex and "node" not in regex.groupindex):
             raise InputError(
-                f"{PARITY_VARIABLE} is {self.parity}, so the number in a host name defines the node. Write "
-                f"(?P<number>…) and no (?P<node>…) in {PATTERN_VARIABLE}, or remove {PARITY_VARIABLE}"
+                f"{PARITY_VARIABLE}: {self.parity} requires a {PATTERN_VARIABLE} with (?P<number>…) and without "
+                f"(?P<node>…): correct the pattern, or remove {PARITY_VARIABLE}"
             )
         match = regex.search(name)
         if match is None:
@@ -210,9 +210,9 @@ class Naming:
         if not (text.isascii() and text.isdigit()):
             raise UnclearNameError(
                 name,
-                f"the group (?P<number>…) of {PATTERN_VARIABLE} matches {text!r} in the host name, which is not a "
+                f"(?P<number>…) of {PATTERN_VARIABLE} matches the text {text!r} of the host name, but must match a "
                 "whole number",
-                f"in {PATTERN_VARIABLE}, let (?P<number>…) match only digits: (?P<number>[0-9]+)",
+                f"write (?P<number>[0-9]+) in {PATTERN_VARIABLE}, which matches only digits",
             )
         number = int(text)
         starts_odd = self.parity == "odd-even"
@@ -220,9 +220,9 @@ class Naming:
         if lower < 0:
             raise UnclearNameError(
                 name,
-                f"{PARITY_VARIABLE} is {self.parity}, so the node with the number {text} requires a node with the "
-                f"number {lower}, which does not exist",
-                f"set {PARITY_VARIABLE} to even-odd if 0 and 1 are a pair, or rename the host",
+                f"the host name has the number {text}, but {PARITY_VARIABLE}: {self.parity} pairs numbers from 1 "
+                "(1 and 2, 3 and 4)",
+                f"rename the host, or set {PARITY_VARIABLE}: even-odd, which pairs the numbers 0 and 1",
             )
         # As wide as the wider of the two, so that both nodes call their pair alike: 09-10, whatever host 9 is called.
         width = max(len(text), len(str(lower + 1)))

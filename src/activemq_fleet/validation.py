@@ -366,9 +366,8 @@ def _unfenced_findings(broker: Broker, document: XmlDocument) -> Iterator[Findin
         yield error_finding(
             "T032",
             broker.host,
-            f"{reason}: the guard (the program of activemq_fence that protects the shared store) protects only the "
-            "kahaDB directory of the pair",
-            "remove this setting from activemq_xml_fragments, or set activemq_fence to none on both nodes of the pair",
+            f"{reason}, but activemq_fence protects only the kahaDB directory of the pair",
+            "remove this setting from activemq_xml_fragments, or set activemq_fence: none on both nodes of the pair",
         )
 
 

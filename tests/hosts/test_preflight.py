@@ -70,7 +70,7 @@ def test_hosts_that_are_not_ready_are_refused_before_the_first_change(controller
     assert f"port 61616 of the broker's listener openwire is in use by python3, pid {first}" in output
     in_use = f"port 61613 of the broker's listener stomp is in use by python3, pid {second}"
     assert f"{in_use}. Stop the process that uses port 61613" in output
-    assert "the Java program /usr/bin/java does not exist, but ActiveMQ 5.18.3 requires Java 11 or later" in output
+    assert "ActiveMQ 5.18.3 requires Java 11 or later, but the program /usr/bin/java does not exist" in output
 
 
 def test_accounts_with_different_ids_are_refused_before_the_first_change(controller: Controller) -> None:

@@ -45,7 +45,7 @@ def policy(root: etree._Element, **named: str) -> etree._Element:
         ),
         (
             {"destination_policies": [{"kind": "queue", "queue_prefetch": 1}]},
-            "activemq_destination_policies[0]: the entry of the kind queue has no destination",
+            "activemq_destination_policies[0]: `kind: queue` requires a destination",
         ),
         (
             {"destination_policies": [{"destination": "a", "kind": "queue", "dead_letter_strategy": "none"}]},
@@ -61,8 +61,8 @@ def policy(root: etree._Element, **named: str) -> etree._Element:
                     }
                 ]
             },
-            "activemq_destination_policies[0].dead_letter_strategy: the type shared does not support the key "
-            "'queue_prefix'",
+            "activemq_destination_policies[0].dead_letter_strategy: `type: shared` does not support the key "
+            "queue_prefix",
         ),
         (
             {"destination_policies": [{"destination": "a", "kind": "topic"}] * 2},
@@ -72,11 +72,11 @@ def policy(root: etree._Element, **named: str) -> etree._Element:
         ({"usage": {"job_scheduler": "70 %"}}, "activemq_usage.job_scheduler: the limit '70 %' cannot be a percentage"),
         (
             {"usage": {"store": {"total": "1 gb"}}},
-            "activemq_usage.store: the entry has neither of limit and percent_limit: set limit",
+            "activemq_usage.store: neither limit nor percent_limit is set: set limit",
         ),
         (
             {"virtual_destinations": [{"type": "composite_queue", "name": "a"}]},
-            "activemq_virtual_destinations[0]: the composite_queue 'a' forwards messages nowhere: ",
+            "activemq_virtual_destinations[0]: the composite_queue 'a' has no forward_to: ",
         ),
         (
             {"destinations": ["topic://a.*"]},
@@ -84,24 +84,24 @@ def policy(root: etree._Element, **named: str) -> etree._Element:
         ),
         (
             {"kahadb": {"directory": "/x"}},
-            "activemq_kahadb: the key 'directory' is not supported here: use ",
+            "activemq_kahadb: the key 'directory' is not supported in this variable: use ",
         ),
         (
             {"kahadb": {"by_destination": [{"destination": "a", "kind": "queue"}]}},
-            "activemq_kahadb: by_destination has no store for all other destinations",
+            "activemq_kahadb: by_destination defines no store for the other destinations",
         ),
         (
             {"kahadb": {"by_destination": [{"destination": "a", "kind": "queue", "per_destination": True}, {}]}},
-            "activemq_kahadb.by_destination[0]: the entry sets destination and per_destination, but",
+            "activemq_kahadb.by_destination[0]: an entry of by_destination sets per_destination and destination",
         ),
         (
             {"kahadb": {"by_destination": [{}, {"directory": "/x"}]}},
-            "activemq_kahadb.by_destination[1]: the key 'directory' is not supported here: use ",
+            "activemq_kahadb.by_destination[1]: the key 'directory' is not supported in this variable: use ",
         ),
         ({"kahadb": {"by_destination": [{}, {}]}}, "activemq_kahadb: by_destination has two entries with the same"),
         (
             {"kahadb": {"transaction_journal": {}}},
-            "activemq_kahadb: transaction_journal is set, but by_destination is not",
+            "activemq_kahadb: transaction_journal requires by_destination, which is not set",
         ),
         (
             {"kahadb": {"by_destination": [{}]}, "fence": "guard"},
@@ -123,12 +123,12 @@ def policy(root: etree._Element, **named: str) -> etree._Element:
         ),
         (
             {"plugins": {"authorization": True}},
-            "activemq_plugins: the key 'authorization' is not supported here: use activemq_acl",
+            "activemq_plugins: the key 'authorization' is not supported in this variable: use activemq_acl",
         ),
         ({"plugins": {"redelivery": True}}, "activemq_plugins.redelivery must be a mapping"),
         (
             {"plugins": {"redelivery": {}}},
-            "activemq_plugins.redelivery: the redelivery plugin has neither policies nor default",
+            "activemq_plugins.redelivery: the redelivery plugin redelivers no message without a redelivery policy",
         ),
         (
             {"plugins": {"redelivery": {"default": {"redelivery_delay": 999}}}},
@@ -152,7 +152,7 @@ def test_what_a_release_lacks_is_a_finding_and_left_out_of_its_file() -> None:
     assert old.findings[0].message == (
         "activemq_destination_policies[0].max_destinations sets maxDestinations of <policyEntry>, but release "
         "5.8.0 does "
-        "not support it (5.11.2 and later do)"
+        "not support it (only 5.11.2 and later do)"
     )
     entry = policy(rendered("5.8.0", destination_policies=asked), queue="a")
     # The release spells the other one wrong.

@@ -326,7 +326,7 @@ class TestRefusals:
                 r"hosts.yml: the file cannot be read as an inventory: YAML .*hosts.yml:2\)",
             ),
             ({"hosts.yml": "---\n"}, "hosts.yml: the file cannot be read as an inventory: Parsed empty YAML file"),
-            ({"hosts.yml": "a: 1\n"}, "a is at the top level of the file, where Ansible expects groups and ignores it"),
+            ({"hosts.yml": "a: 1\n"}, "Ansible ignores a at the top level of the file, because it is not a group"),
             ({"hosts": '[a\nb="\n'}, "hosts: the file cannot be read as an inventory: "),
             ({"hosts.yml": PAIR, "x.yml": "plugin: no.such.plugin\n"}, "x.yml: .*unknown plugin 'no.such.plugin'"),
             ({"hosts.yml": "all: {children: {a: }}\n"}, "the inventory has no hosts"),
@@ -354,10 +354,8 @@ class TestRefusals:
         assert "hosts.yml" in refusal(path)
 
     def test_an_inventory_that_is_not_there(self, tmp_path: Path) -> None:
-        problem = (
-            f"{tmp_path}/nowhere: there is no such inventory file or directory: correct the path, or write a comma"
-        )
-        assert refusal(tmp_path / "nowhere") == f"{problem} after the name of a single host"
+        problem = f"{tmp_path}/nowhere: this inventory file or directory does not exist: correct the path"
+        assert refusal(tmp_path / "nowhere") == f"{problem}. To name a single host, write a comma after its name"
 
     def test_no_inventory_at_all(self) -> None:
         with pytest.raises(InputError, match="no inventory is selected"):

@@ -131,11 +131,11 @@ def test_files_are_valid_by_the_schemas_that_they_name(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("words", "reason"),
     [
-        (["a_b"], "host argument 'a_b': the host name 'a_b' has an underscore"),
-        (["a", "a"], "the host a is named twice"),
+        (["a_b"], "host argument 'a_b': the host name 'a_b' contains an underscore"),
+        (["a", "a"], "the arguments list the host a twice"),
         (["a,b,c"], "a,b,c: the argument names 3 hosts, but a pair has two nodes"),
-        (["a,"], "is not a host name"),
-        (["a b"], "the part 'a b' of the host name 'a b' is not valid"),
+        (["a,"], "the host name is empty"),
+        (["a b"], "the label 'a b' of the host name 'a b' is not valid"),
         (["fd00::1"], "fd00::1: the first label 'fd00::1' of the host name contains a character that"),
     ],
 )

@@ -81,23 +81,22 @@ FINDINGS: dict[str, tuple[dict[str, str], str, str, str, str]] = {
         {"hosts.yml": f"{HOSTS}        kiel1:\n          activemq_pair: bonn\n          activemq_node: b\n"},
         "T038 error",
         "hosts.yml:17",
-        "the key kiel1 of hosts is also in line 5, and Ansible uses only the second one",
+        "the key kiel1 of hosts exists twice, here and in line 5: Ansible uses only the later key",
         "rename or remove one of the two hosts kiel1",
     ),
     "host in two groups of a file with two values": (
         {"hosts.yml": f"{HOSTS}    other:\n      hosts:\n        kiel1:\n          activemq_pair: bonn\n"},
         "T038 error",
         "hosts.yml:20",
-        "activemq_pair of host kiel1 has different values in lines 6 and 20, and Ansible uses the last one",
+        "activemq_pair of host kiel1 has different values in lines 6 and 20: Ansible uses only the last one",
         "keep one of the values of activemq_pair",
     ),
     "host indented as a group": (
         {"hosts.yml": f"{HOSTS.replace(KIEL2, '')}    kiel2:\n      activemq_pair: kiel\n      activemq_node: b\n"},
         "T038 error",
         "hosts.yml:14",
-        "kiel2 is listed as a group, so that Ansible ignores the variables directly below it: activemq_pair, "
-        "activemq_node",
-        "move kiel2 below `hosts:` of its group, like kiel1",
+        "Ansible reads kiel2 as a group and ignores the variables directly below it: activemq_pair, activemq_node",
+        "if kiel2 is a host, like kiel1, move it below `hosts:` of its group",
     ),
     "host without variables indented as a group": (
         {
@@ -113,7 +112,7 @@ FINDINGS: dict[str, tuple[dict[str, str], str, str, str, str]] = {
         edited_inventory(KIEL2, KIEL2.replace("        ", "          ", 1).replace("\n          ", "\n            ")),
         "T038 error",
         "hosts.yml:8",
-        "kiel2 is indented as a variable of host kiel1, so that activemq_pair below it has no effect",
+        "activemq_pair below kiel2 has no effect: kiel2 is indented as a variable of host kiel1",
         "if kiel2 is a host, indent it like the other hosts",
     ),
     "variable directly in a group": (
@@ -134,7 +133,7 @@ FINDINGS: dict[str, tuple[dict[str, str], str, str, str, str]] = {
         {"hosts.yml": f"{HOSTS}activemq_heap: 1g\n"},
         "T038 error",
         "hosts.yml:17",
-        "activemq_heap is at the top level of the file, where Ansible expects groups and ignores it",
+        "Ansible ignores activemq_heap at the top level of the file, because it is not a group",
         "move activemq_heap below `vars:` of a group, such as `all:`",
     ),
     "group directly in all": (
@@ -216,7 +215,7 @@ FINDINGS: dict[str, tuple[dict[str, str], str, str, str, str]] = {
         },
         "T040 error",
         "group_vars/third.yml:1",
-        "the groups other and third set activemq_pair to different values",
+        "the groups other and third of the host set activemq_pair to different values",
         "remove the host from one of the two groups",
     ),
     "misspelt group of agents": (
@@ -237,7 +236,7 @@ FINDINGS: dict[str, tuple[dict[str, str], str, str, str, str]] = {
         {"group_vars/orders.yml": "activemq_heap: 1g\nactivemq_port_offset: 0\nactivemq_heap: 2g\n"},
         "T038 error",
         "group_vars/orders.yml:3",
-        "the key activemq_heap is also in line 1, and Ansible uses only the second one",
+        "the key activemq_heap exists twice, here and in line 1: Ansible uses only the later key",
         "remove one of the two keys activemq_heap",
     ),
     "file of a host with a domain": (
@@ -269,15 +268,15 @@ FINDINGS: dict[str, tuple[dict[str, str], str, str, str, str]] = {
         },
         "T009 error",
         "hosts.yml:10",
-        "ansible_host is 10.0.0.1, as on the host kiel1, and both brokers have the same activemq_instance",
+        "the host kiel1 has the same ansible_host 10.0.0.1 and the same activemq_instance",
         "correct ansible_host of one of the hosts",
     ),
     "misspelt pair": (
         edited_inventory("kiel2:\n          activemq_pair: kiel", "kiel2:\n          activemq_pair: keil"),
         "T002 error",
         "hosts.yml:6",
-        "activemq_pair is kiel, but keil on kiel2, and each of the two pairs has only one node",
-        "set activemq_pair to keil or kiel on both hosts if they are a pair",
+        "the pairs kiel and keil (activemq_pair of kiel2) have only one node each",
+        "if the two hosts are a pair, set activemq_pair to keil or kiel on both",
     ),
     "node twice": (
         edited_inventory("activemq_node: b", "activemq_node: a"),
@@ -297,7 +296,7 @@ FINDINGS: dict[str, tuple[dict[str, str], str, str, str, str]] = {
         {"hosts.yml": f"{HOSTS}        kiel3:\n          activemq_pair: kiel\n          activemq_node: c\n"},
         "T002 error",
         "hosts.yml:18",
-        "pair kiel (set by activemq_pair) has 3 nodes: a (kiel1), b (kiel2), c (kiel3)",
+        "pair kiel (set by activemq_pair) must have 2 nodes, but has 3: a (kiel1), b (kiel2), c (kiel3)",
         "set another activemq_pair on the other hosts",
     ),
     "node without its mark": (
@@ -342,8 +341,8 @@ FINDINGS: dict[str, tuple[dict[str, str], str, str, str, str]] = {
         ),
         "T006 error",
         "hosts.yml:11",
-        "activemq_address is bonn1, the address of the broker on bonn1, and both brokers listen on the ports 61616 ",
-        "set another activemq_address for one of the brokers, or activemq_port_offset: 10 if they are on one machine",
+        "the broker on bonn1 listens on the same address bonn1 (activemq_address) and the same ports 61616 ",
+        "set another activemq_address for one of the brokers. If they run on one machine, set activemq_port_offset: 10",
     ),
 }
 
@@ -430,7 +429,7 @@ UNUSABLE: dict[str, tuple[dict[str, str], str, str]] = {
         edited_inventory("      hosts:", "      children:"),
         "hosts.yml:4",
         "the groups below `children:` of group orders have variables of hosts: kiel1, kiel2, bonn1, bonn2. "
-        "Did you mean hosts?",
+        "Write `hosts:` in place of `children:` if these are hosts",
     ),
     "variables indented as hosts": (
         edited_inventory(

@@ -119,7 +119,7 @@ def test_the_fingerprint_follows_the_files_and_not_the_secrets() -> None:
 @pytest.mark.parametrize(
     ("variables", "text"),
     [
-        ({"metrics_username": "prom"}, "only one of activemq_metrics_username and activemq_metrics_password is set"),
+        ({"metrics_username": "prom"}, "activemq_metrics_username is set, but activemq_metrics_password is not"),
         (
             {"metrics_destinations": ["a b"]},
             "activemq_metrics_destinations[0]: the value 'a b' must be the name of a queue",

@@ -173,13 +173,13 @@ def test_only_a_group_makes_no_broker() -> None:
             "mq0",
             GROUP_AND_NUMBER,
             {"naming_parity": "odd-even"},
-            "number 0 requires a node with the number -1, which does not exist. Set activemq_naming_p",
+            "the host name has the number 0, but activemq_naming_parity: odd-even pairs numbers from 1",
         ),
         (
             "mqx",
             "^(?P<group>mq)(?P<number>x)",
             {"naming_parity": "odd-even"},
-            "of activemq_naming_pattern matches 'x' in the host name",
+            "of activemq_naming_pattern matches the text 'x' of the host name",
         ),
     ],
 )
@@ -210,7 +210,7 @@ def test_a_value_that_is_no_plain_name_is_refused(variables: dict[str, object], 
 
 
 def test_parity_and_a_node_in_the_pattern_contradict_each_other() -> None:
-    with pytest.raises(InputError, match=r"and no .* in activemq_naming_pattern, or remove activemq_naming_parity"):
+    with pytest.raises(InputError, match=r"without .*: correct the pattern, or remove activemq_naming_parity"):
         Naming(parity="odd-even").identify("orders-mq01-a")
 
 

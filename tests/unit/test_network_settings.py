@@ -197,7 +197,7 @@ class TestManagement:
     )
     def test_tls_is_refused_where_the_connector_would_not_encrypt(self, release: str, refused: bool) -> None:
         found = fleet("o-mq1", nodes="a", ha="none", jmx={"tls": True}, tls=TLS, release=release)
-        assert ("would not encrypt the port" in str(found.findings)) == refused
+        assert ("cannot encrypt the JMX port" in str(found.findings)) == refused
 
 
 class TestBeansBesideTheBroker:

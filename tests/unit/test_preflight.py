@@ -124,14 +124,14 @@ def test_port_of_another_type_is_refused(port: object) -> None:
 def test_missing_java_is_refused_with_release_and_remedy() -> None:
     missing = {A: MachineFacts(java_failure="No such file or directory")}
     assert lines(missing, release="5.18.3") == [
-        f"V061 {A}: the Java program /usr/bin/java does not exist, but ActiveMQ 5.18.3 requires Java 11 or later. "
+        f"V061 {A}: ActiveMQ 5.18.3 requires Java 11 or later, but the program /usr/bin/java does not exist. "
         "Install Java, for example with apt-get install openjdk-17-jre-headless, or set activemq_java_home"
     ]
     (line,) = lines(missing, release="5.18.3", java_home="/opt/jdk")
-    assert "the Java program /opt/jdk/bin/java does not exist" in line
+    assert "the program /opt/jdk/bin/java does not exist" in line
     assert line.endswith("Install Java at /opt/jdk/bin/java, or correct activemq_java_home")
     broken = {A: MachineFacts(java_failure="Exec format error")}
-    assert "the Java program /usr/bin/java does not run (Exec format error)" in lines(broken)[0]
+    assert "but /usr/bin/java does not run (Exec format error)" in lines(broken)[0]
     assert lines(missing, service="none") == []
 
 

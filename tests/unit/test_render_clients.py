@@ -136,8 +136,11 @@ def test_each_variable_is_a_key_of_the_agent() -> None:
         ),
         ({"handlers_source": "files/"}, "activemq_agent_handlers_source is set, but activemq_agent_handlers is not"),
         ({"metrics_address": "kiosk"}, "activemq_agent_metrics_address: 'kiosk' is not an address with a port"),
-        ({"publish_prefixes": ["a/#"]}, "activemq_agent_publish_prefixes has 'a/#', but a prefix must not end with #"),
-        ({"tls_key": "/etc/own.key"}, "only one of activemq_agent_tls_certificate and activemq_agent_tls_key is set"),
+        (
+            {"publish_prefixes": ["a/#"]},
+            "activemq_agent_publish_prefixes contains 'a/#', but a prefix cannot end with #",
+        ),
+        ({"tls_key": "/etc/own.key"}, "activemq_agent_tls_key is set, but activemq_agent_tls_certificate is not"),
     ],
 )
 def test_what_an_agent_cannot_use_is_refused(variables: dict[str, Any], said: str) -> None:

@@ -55,7 +55,7 @@ def test_an_unknown_variable_gets_a_suggestion() -> None:
     [
         (
             {"activemq_release": 5.10},
-            "activemq_release: YAML reads the release 5.1 as a number: write the release in quotes",
+            "activemq_release: YAML reads the release 5.1 as a number, and 5.10 as 5.1: write the release in quotes",
         ),
         ({"activemq_ha": "raid"}, "activemq_ha must be 'pure', 'shared-file', 'shared-jdbc' or 'none', not 'raid'"),
         ({"activemq_port_offset": "ten"}, "activemq_port_offset must be a whole number such as 10, not 'ten'"),
@@ -106,7 +106,7 @@ def test_an_unknown_variable_gets_a_suggestion() -> None:
             {"activemq_archive": {"5.18.3": ["/x"]}},
             "activemq_archive: the value for release 5.18.3 must be text, not a list",
         ),
-        ({"activemq_users": [{"name": "admin", "password": "admin"}]}, "has the default password of ActiveMQ releases"),
+        ({"activemq_users": [{"name": "admin", "password": "admin"}]}, "has the default password of ActiveMQ: "),
         (
             {"activemq_network_username": "system", "activemq_network_password": "manager"},
             "is a default password of ActiveMQ",
@@ -275,7 +275,7 @@ def test_one_archive_is_for_every_release() -> None:
         ),
         ({"5.18.6": 7}, "activemq_archive: the value for release 5.18.6 must be text: write numbers"),
         ({"5.18.6": "${x}"}, "activemq_archive: the value for release 5.18.6 is invalid: the value contains '${'"),
-        (["/x"], "activemq_archive: the value must be text, or a mapping with a text per release"),
+        (["/x"], "activemq_archive: the value is neither text nor a mapping: write TEXT, or"),
     ],
 )
 def test_an_archive_that_cannot_be_meant_is_one_line(archive: Any, said: str) -> None:

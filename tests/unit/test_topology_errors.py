@@ -43,7 +43,10 @@ def test_t002_names_a_host_that_is_similar_to_the_missing_node(other: str) -> No
     built_fleet = build_fleet(inventory | {other: next(iter(inventory.values()))})
 
     fixes = [finding.fix for finding in built_fleet.findings if finding.host == "orders-mq01-a.example.com"]
-    assert f"add orders-mq01-b.example.com ({other} has a similar name: rename it if it is this node)" in fixes[0]
+    assert (
+        f"add orders-mq01-b.example.com to the inventory ({other} has a similar name: rename it if it is this node)"
+        in fixes[0]
+    )
 
 
 @pytest.mark.parametrize("other", ["orders-mq02-x", "database01", "web-orders01-b"])
@@ -82,7 +85,7 @@ def test_t002_says_no_name_where_it_cannot_know_it() -> None:
     ("nodes", "said"),
     [
         ("12", "pair o-mq01 has no preferred master: its nodes are 1 and 2"),
-        ("123", "pair o-mq01 has 3 nodes: 1 (o011), 2 (o012), 3 (o013)"),
+        ("123", "pair o-mq01 must have 2 nodes, but has 3: 1 (o011), 2 (o012), 3 (o013)"),
     ],
 )
 def test_t002_a_pair_that_is_none(nodes: str, said: str) -> None:
@@ -119,8 +122,8 @@ def test_t006_two_brokers_on_one_port() -> None:
     text = "\n".join(f.message for f in fleet("o-mq1", address="mq.example.com", service="none").findings)
 
     assert (
-        "activemq_address is mq.example.com, the address of the broker on o-mq1-a.example.com, and both brokers "
-        "listen on the ports 61616 (openwire)"
+        "the broker on o-mq1-a.example.com listens on the same address mq.example.com (activemq_address) and the same "
+        "ports 61616 (openwire)"
     ) in text
 
 
@@ -158,7 +161,7 @@ def test_t007_a_link_to_nobody_suggests_a_name() -> None:
 @pytest.mark.parametrize(
     ("target", "message", "fix"),
     [
-        ("o-mq9, o-mq9", "lists o-mq9 twice", "write only o-mq9"),
+        ("o-mq9, o-mq9", "lists o-mq9 twice", "to o-mq9"),
         ("o-mq8,o-mq9", "must be the name of one group or pair", "for each of o-mq8, o-mq9"),
     ],
 )
@@ -258,7 +261,7 @@ def test_t009_one_name_with_two_passwords(user: str, variable: str) -> None:
 
     assert set(rules(found)) == {"T009"}
     assert all(finding.message.startswith(variable) for finding in found.findings)
-    assert f"the password of {user}" in found.findings[0].message
+    assert f"passwords of the user {user}" in found.findings[0].message
 
 
 def test_t010_an_agent_that_no_pair_can_serve() -> None:
@@ -288,7 +291,7 @@ def test_t011_a_pure_pair_cannot_copy_over_tls() -> None:
     found = fleet("o-mq1", release="5.5.1", ha="pure", tls=TLS)
 
     assert rules(found) == ["T011", "T011"]
-    assert "copies messages to the slave without TLS" in found.findings[0].message
+    assert "cannot encrypt the copies from master to slave" in found.findings[0].message
 
 
 def test_t012_two_links_with_one_name() -> None:

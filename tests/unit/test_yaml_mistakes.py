@@ -81,7 +81,6 @@ def test_repeated_key_is_a_warning_with_file_and_line(
     (tmp_path / name).parent.mkdir()
     (tmp_path / name).write_text("activemq_release: 5.18.3\nactivemq_ha: none\nactivemq_heap: 1g\nactivemq_heap: 2g\n")
     main(["graph", "-i", str(tmp_path / "hosts.yml"), "-o", str(tmp_path / "fleet.svg")])
-    expected = (
-        "the key activemq_heap is also in line 3, and Ansible uses only the second one: remove one of the two keys"
-    )
+    problem = "the key activemq_heap exists twice, here and in line 3: Ansible uses only the later key"
+    expected = f"{problem}. Remove one of the two keys"
     assert f"warning: T038 {tmp_path}/{name}:4: {expected} activemq_heap\n" in capsys.readouterr().err

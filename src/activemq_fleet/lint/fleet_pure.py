@@ -213,8 +213,8 @@ def slave_of_a_newer_master(view: FleetView) -> Iterator[Problem]:
     for attachment in _attachments(view):
         if not attachment.master.release.has_pure_master_slave:
             yield attachment.problem(
-                f"{attachment.master.host}, the master of {attachment.slave.host}, runs {attachment.master.release}: "
-                "this release does not support slaves and copies nothing"
+                f"slave {attachment.slave.host} gets no copies of messages: its master {attachment.master.host} runs "
+                f"{attachment.master.release}, which does not support slaves"
             )
 
 

@@ -108,14 +108,15 @@ def java_does_not_run(host: HostView) -> Iterator[Problem]:
     # The package of the distribution brings the Java that it depends on.
     if failure is None or broker.service != "systemd" or (broker.install == "package" and broker.java == _SYSTEM_JAVA):
         return
-    needed = f"ActiveMQ {broker.release.text} requires Java {broker.release.java_minimum} or later"
+    release, oldest = broker.release.text, broker.release.java_minimum
     fix = "install Java, for example with apt-get install openjdk-17-jre-headless, or set activemq_java_home"
     if broker.java != _SYSTEM_JAVA:
         fix = f"install Java at {broker.java}, or correct activemq_java_home"
     if failure == _MISSING:
-        yield Problem(f"the Java program {broker.java} does not exist, but {needed}", fix=fix)
+        message = f"ActiveMQ {release} requires Java {oldest} or later, but the program {broker.java} does not exist"
     else:
-        yield Problem(f"the Java program {broker.java} does not run ({failure}), but {needed}", fix=fix)
+        message = f"ActiveMQ {release} requires Java {oldest} or later, but {broker.java} does not run ({failure})"
+    yield Problem(message, fix=fix)
 
 
 @rule("V062", "error", scope="host")
@@ -303,8 +304,8 @@ def lease_without_clock(host: HostView) -> Iterator[Problem]:
     """
     if host.broker.profile.has_database_lease and host.facts.clock_synchronised is False:
         yield Problem(
-            "the clock of the host is not synchronized, but the lock of its store is a lease in a database: "
-            "a node whose clock is wrong can acquire the lease of the active node"
+            "the clock of the host is not synchronized: a node with a wrong clock can acquire the database lease of "
+            "the active node"
         )
 
 
@@ -395,8 +396,8 @@ def pair_with_another_name(host: HostView) -> Iterator[Problem]:
         yield Problem(
             f"the deployed broker belongs to the pair {deployed}, but the inventory names the pair {wanted}: "
             "the broker would start with an empty store",
-            fix=f"set activemq_pair: {deployed} on both nodes to keep the name. To move the host to the pair {wanted}, "
-            "empty its base directory first, or waive L034",
+            fix=f"to keep the pair, set activemq_pair: {deployed} on both nodes. To move the host to {wanted}, empty "
+            "its base directory or waive this finding",
         )
 
 

@@ -48,10 +48,10 @@ def lock_never_looked_at_again(document: Document) -> Iterator[Problem]:
         period = store.number("lockKeepAlivePeriod")
         if store.is_positive("lockKeepAlivePeriod"):
             continue
-        value = "is not set and therefore 0" if period is None else f"is {period}"
+        value = "not set (default 0)" if period is None else period
         yield store.problem(
-            f"lockKeepAlivePeriod of this shared store ({reason}) {value}: a broker that loses its lock continues to "
-            "write to the store",
+            f"lockKeepAlivePeriod of this shared store ({reason}) is {value}: a broker that loses its lock continues "
+            "to write to the store",
             "lockKeepAlivePeriod",
             severity=None if certain else "warning",
             fix=f'set lockKeepAlivePeriod="5000" on <{store.name}>, in milliseconds. Use a value from 2000 to 10000',

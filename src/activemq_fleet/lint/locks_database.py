@@ -77,7 +77,7 @@ def lease_that_runs_out(document: Document) -> Iterator[Problem]:
         length = "" if locker.has("lockAcquireSleepInterval") else " (the default)"
         if not document.release.has_adjustable_lease:
             length = f" (always, in {document.release.line})"
-        when = "never renewed, because lockKeepAlivePeriod is 0" if renewed <= 0 else f"renewed every {renewed} ms"
+        interval = f"{renewed} ms" if renewed > 0 else "0 (never)"
         where = (store, "lockKeepAlivePeriod")
         if not store.has("lockKeepAlivePeriod"):
             where = (locker, "lockAcquireSleepInterval")
@@ -85,8 +85,8 @@ def lease_that_runs_out(document: Document) -> Iterator[Problem]:
         if not document.release.has_adjustable_lease:
             fix = f'set lockKeepAlivePeriod="2000" on <{store.name}>'
         yield where[0].problem(
-            f"the database lease of {lease} ms{length} is {when}{default_note}: when it expires, the slave opens the "
-            "store while the master runs",
+            f"the database lease expires after {lease} ms{length}, but its renewal interval (lockKeepAlivePeriod) is "
+            f"{interval}{default_note}: the slave opens the store while the master runs",
             where[1],
             fix=f"{fix}. The renewal interval must be at most half of the lease",
         )
@@ -148,8 +148,8 @@ def lock_held_by_a_transaction(document: Document) -> Iterator[Problem]:
             )
         else:
             yield node.problem(
-                "the lock of the store is a database transaction that stays open: a database failover, or a firewall "
-                "that closes idle connections, breaks the lock",
+                "the lock of the store is a database transaction that stays open: a database failover or a closed idle "
+                "connection releases the lock",
                 severity="info",
             )
 

@@ -43,8 +43,8 @@ def schedule_on_one_node(document: Document) -> Iterator[Problem]:
         directory = broker.get(name) if name != "schedulerSupport" else "activemq-data"
         if store.name not in FILE_STORES or _root(directory) != _root(store.get("directory", "activemq-data")):
             yield broker.problem(
-                f"delayed messages are in {directory}, which appears to be local to the node, although the store is "
-                f"shared ({reason}): after a failover the other node cannot read them",
+                f"delayed messages are in {directory}, outside of the shared store ({reason}): after a failover, the "
+                "other node may not find them",
                 name,
                 fix=(
                     "set activemq_scheduler.directory to a directory on the share"

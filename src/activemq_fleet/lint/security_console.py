@@ -259,16 +259,16 @@ def _all_interfaces_problems(page: Document) -> Iterator[Problem]:
         host = property_of(bean, "host")
         if host and "jetty.host" in host.value:
             for port in beans_of(page, "WebConsolePort"):
-                yield from _wildcard_host_problems(port, "jettyPort")
+                yield from _wildcard_host_problems(port, "the bean jettyPort")
         elif host or not any(name.endswith("}host") for name in bean.attributes):
-            yield from _wildcard_host_problems(bean, "its connector")
+            yield from _wildcard_host_problems(bean, "the bean of its connector")
 
 
 def _wildcard_host_problems(bean: Element, what: str) -> Iterator[Problem]:
     """Yield a problem for a connector or port of the console that has no property ``host``, or the wildcard there."""
     host = property_of(bean, "host")
     if host is None:
-        yield bean.problem(f"the web console listens on all interfaces, because {what} has no property host")
+        yield bean.problem(f"the web console listens on all interfaces: {what} has no property host")
     elif is_wildcard(host.value):
         yield host.problem(f"the web console listens on all interfaces ({host.value})")
 

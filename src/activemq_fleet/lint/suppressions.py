@@ -195,7 +195,7 @@ def read_suppressions(content: bytes) -> tuple[Suppression, ...]:
 
 
 def _refuse_entity(*_declaration: object) -> None:
-    raise ValueError("the comments of an XML file that declares an entity are ignored: remove the entity from the file")
+    raise ValueError("comments of an XML file with an entity cannot suppress findings: remove the entity declaration")
 
 
 @dataclass(slots=True)

@@ -56,7 +56,7 @@ def children_out_of_order(broker: Element) -> Iterator[Problem]:
         elif last is not None and child.name < last.name:
             yield child.problem(
                 f"<{child.name}> is after <{last.name}>, but ActiveMQ {broker.document.release.line} requires the "
-                "children of <broker> in alphabetical order"
+                "children of <broker> in alphabetical order: the broker does not start"
             )
         names.add(child.name)
         if last is None or child.name > last.name:
@@ -300,8 +300,8 @@ def uncommitted_limit_refuses_messages(document: Document) -> Iterator[Problem]:
     for broker in document.brokers:
         if broker.is_unknown("maxUncommittedCount"):
             yield broker.problem(
-                f"maxUncommittedCount is the placeholder {broker.get('maxUncommittedCount')}: a value above 0 makes "
-                f"ActiveMQ {document.release.text} reject every message outside of a transaction",
+                f'maxUncommittedCount="{broker.get("maxUncommittedCount")}" contains a placeholder: with a value above '
+                f"0, ActiveMQ {document.release.text} rejects every message outside of a transaction",
                 "maxUncommittedCount",
                 severity="warning",
             )

@@ -52,8 +52,8 @@ def validation_switched_off(document: Document) -> Iterator[Problem]:
         for attribute, value in node.attributes.items():
             if "validate=false" in value and "xbean:" in value:
                 yield node.problem(
-                    f"{attribute} of <{node.name}> contains validate=false: the broker that its xbean: URI starts does "
-                    "not validate its configuration file",
+                    f"{attribute} of <{node.name}> contains validate=false: the broker of its xbean: URI does not "
+                    "validate its configuration file",
                     attribute,
                     "validate=false",
                 )

@@ -53,9 +53,9 @@ def unknown_discovery_scheme(document: Document) -> Iterator[Problem]:
             and service_file(scheme, DISCOVERY_SERVICES) not in document.other_files
         ):
             yield node.problem(
-                f"the URI scheme {scheme}: is not a discovery agent of ActiveMQ {document.release.text}"
-                f"{_unless(scheme, DISCOVERY_SERVICES)}; "
-                f"the discovery agents are {', '.join(sorted(document.release.discovery_schemes))}",
+                f"ActiveMQ {document.release.text} has no discovery agent for the URI scheme {scheme}: "
+                f"(it has {', '.join(sorted(document.release.discovery_schemes))})"
+                f"{_unless(scheme, DISCOVERY_SERVICES)}",
                 attribute,
                 f"{scheme}:",
                 fix=_fix_of_agent(scheme, document),

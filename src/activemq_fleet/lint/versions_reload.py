@@ -34,11 +34,11 @@ def reload_that_never_happens(document: Document) -> Iterator[Problem]:
     for broker in document.brokers:
         if broker.flag("start", default=True) is not True:
             continue
-        effect = "never reloads activemq.xml"
+        problem = '<broker> has no start="false": the runtimeConfigurationPlugin never reloads activemq.xml'
         if broker.flag("startAsync", default=False) is not False:
-            effect = "may never reload activemq.xml"
+            problem = '<broker> has no start="false": the runtimeConfigurationPlugin may never reload activemq.xml'
         for plugin in _reload_plugins(broker):
-            yield plugin.problem(f'<broker> has no start="false": the runtimeConfigurationPlugin {effect}')
+            yield plugin.problem(problem)
 
 
 @rule("V032", "warning", releases="5.9.0 !5.19.8 6.0.0 !6.2.7")

@@ -61,8 +61,8 @@ def read_record(text: str, *, cells: bool = False) -> HostRecord:
     if not isinstance(host, str):
         known = ", ".join(sorted(map(str, fields)))[:_MOST_SHOWN] or "nothing"
         raise InputError(
-            f"an entry of --hosts has no host (it has {known}): rename the key or column with the name of the host to "
-            "'host'"
+            f"an entry of --hosts has no key or column 'host' (it has {known}): rename the key or column with the host "
+            "name to 'host'"
         )
     variables: Any = next((fields[key] for key in VARIABLES_KEYS if fields.get(key) is not None), {})
     if isinstance(variables, str):
@@ -101,8 +101,8 @@ def listed_hosts(text: str) -> list[tuple[str, str, list[str], int]]:
         variables = {**listing["_meta"]["hostvars"]} if listing else {}
     except (ValueError, RecursionError, KeyError, TypeError) as error:
         raise InputError(
-            f"the file is not the output of ansible-inventory --list ({type(error).__name__}: {error}): write it "
-            "again, or set --hosts-format to its format"
+            f"the file is not the output of ansible-inventory --list ({type(error).__name__}: {error}): create the "
+            "file again, or set --hosts-format to the format of the file"
         ) from None
     roles: dict[str, dict[str, int]] = {}
     for role in ROLE_GROUPS:

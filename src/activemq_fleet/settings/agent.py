@@ -115,16 +115,15 @@ class AgentSettings(BaseModel):
 
     @model_validator(mode="after")
     def _check_agent_settings(self) -> Self:
-        if (self.agent_tls_certificate is None) != (self.agent_tls_key is None):
-            raise ValueError(
-                "only one of activemq_agent_tls_certificate and activemq_agent_tls_key is set: set both, or neither"
-            )
+        fields.check_set_together(
+            activemq_agent_tls_certificate=self.agent_tls_certificate, activemq_agent_tls_key=self.agent_tls_key
+        )
         if self.agent_wheelhouse and self.agent_package:
             raise ValueError("activemq_agent_wheelhouse and activemq_agent_package are both set: remove one of them")
         if wrong := next((prefix for prefix in self.agent_publish_prefixes if prefix.endswith("#")), None):
             raise ValueError(
-                f"activemq_agent_publish_prefixes has {wrong!r}, but a prefix must not end with #: write the beginning "
-                "of the topics, such as a/b for events on a/b/EVENT"
+                f"activemq_agent_publish_prefixes contains {wrong!r}, but a prefix cannot end with #: write the prefix "
+                "without wildcards, such as a/b for the topics a/b/EVENT"
             )
         if self.agent_handlers_source and not self.agent_handlers:
             raise ValueError(

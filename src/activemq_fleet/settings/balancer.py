@@ -22,11 +22,11 @@ def _check_vip(text: str) -> str:
             f"the virtual address {text!r} is not an IP address: write an address such as 10.0.0.100, without a prefix "
             "length such as /24"
         ) from None
-    if address.is_multicast or address.is_unspecified or "%" in text:
-        raise ValueError(
-            f"the virtual address {text!r} is a multicast address, is unspecified or has a zone (%): write the IP "
-            "address of a single host"
-        )
+    if "%" in text:
+        raise ValueError(f"the virtual address {text!r} contains a zone (%): write the address without the zone")
+    if address.is_multicast or address.is_unspecified:
+        kind = "a multicast address" if address.is_multicast else "the address of all interfaces"
+        raise ValueError(f"the virtual address {text!r} is {kind}: write the IP address of a single host")
     return str(address)
 
 
@@ -52,6 +52,5 @@ class BalancerSettings(BaseModel):
 
     @model_validator(mode="after")
     def _check_vip_login(self) -> Self:
-        if (self.vip_username is None) != (self.vip_password is None):
-            raise ValueError("only one of activemq_vip_username and activemq_vip_password is set: set both, or neither")
+        fields.check_set_together(activemq_vip_username=self.vip_username, activemq_vip_password=self.vip_password)
         return self

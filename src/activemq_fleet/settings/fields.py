@@ -38,6 +38,14 @@ _SHOWN = 60
 _LOADED = re.compile(r"\b(?:vm|xbean|broker|properties|peer):", re.IGNORECASE)
 
 
+def check_set_together(**values: object) -> None:
+    """Raise ValueError if one of two variables, given by name, is None and the other one is not."""
+    names = [name for name, value in values.items() if value is not None]
+    missing = [name for name, value in values.items() if value is None]
+    if names and missing:
+        raise ValueError(f"{names[0]} is set, but {missing[0]} is not: set {missing[0]}, or remove {names[0]}")
+
+
 def check_text(text: str) -> str:
     """Return the text unchanged; raise ValueError where it has control characters or expressions of Spring or Jinja."""
     if control := _CONTROL.search(text):
@@ -58,7 +66,9 @@ def _check_filled(text: str) -> str:
     if not text:
         raise ValueError("the value is empty: write a value, or remove the variable or key")
     if text != text.strip():
-        raise ValueError(f"the value {text[:_SHOWN]!r} begins or ends with a space or line break: remove it")
+        raise ValueError(
+            f"the value {text[:_SHOWN]!r} begins or ends with spaces or line breaks: remove them at both ends"
+        )
     return _check_line(text)
 
 
@@ -80,10 +90,10 @@ def _check_directories(text: str) -> str:
 def check_path(text: str) -> str:
     """Return an absolute path without a slash at its end; raise ValueError for ``..`` and for special characters."""
     _check_filled(text)
-    if not text.startswith("/") or ".." in text.split("/"):
-        raise ValueError(
-            f"the path {text[:_SHOWN]!r} is not absolute or contains '..': write an absolute path such as /srv/activemq"
-        )
+    if not text.startswith("/"):
+        raise ValueError(f"the path {text[:_SHOWN]!r} is not absolute: write an absolute path such as /srv/activemq")
+    if ".." in text.split("/"):
+        raise ValueError(f"the path {text[:_SHOWN]!r} contains '..': write an absolute path without '..'")
     if special := re.search(r"[\s\"'`$;&|<>*?\\%:,!#{}()\[\]]", text):
         raise ValueError(
             f"the path {text[:_SHOWN]!r} contains {special[0]!r}, which is special in shells, systemd or Java: use "
@@ -162,8 +172,7 @@ def split_words(value: Any) -> Any:
 def _no_float(value: Any) -> Any:
     if isinstance(value, float | int) and not isinstance(value, bool):
         raise ValueError(
-            f"YAML reads the release {value} as a number: write the release in quotes, because 5.10 without quotes is "
-            "5.1"
+            f"YAML reads the release {value} as a number, and 5.10 as 5.1: write the release in quotes, such as '5.10'"
         )
     return value
 
@@ -178,7 +187,9 @@ def text_by_release(check: Callable[[str], str]) -> PlainValidator:
         if isinstance(value, str):
             return check(str(value))
         if not isinstance(value, Mapping):
-            raise ValueError("the value must be text, or a mapping with a text per release, such as {'5.18.6': TEXT}")
+            raise ValueError(
+                "the value is neither text nor a mapping: write TEXT, or {'5.18.6': TEXT} for each release"
+            )
         return {_check_release(key): _check_entry(key, text) for key, text in value.items()}
 
     def _check_entry(key: Any, text: Any) -> str:

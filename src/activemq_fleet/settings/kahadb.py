@@ -11,15 +11,15 @@ from activemq_fleet.settings import fields
 from activemq_fleet.settings.usage import StoreUsage
 from activemq_fleet.settings.xml_beans import Count, Milliseconds, RefusingBean, Size, XmlBean
 
-_LOCK = "remove it, because activemq_ha and activemq_fence determine the lock of a shared store"
+_LOCK = "remove the key: activemq_ha and activemq_fence determine the lock of a shared store"
 _REFUSED = {
     "directory": "use activemq_store_directory",
-    "index_directory": "remove it: the index must be in activemq_store_directory, where a takeover reads it",
+    "index_directory": "remove the key: the other node reads the index in activemq_store_directory after a failover",
     "locker": _LOCK,
     "use_lock": _LOCK,
     "lock_keep_alive_period": "use activemq_lock_keepalive_interval",
     "database_locked_wait_delay": "use activemq_lock_acquire_interval",
-    "stop_on_error": "remove it: a shared store always sets it if the release supports it",
+    "stop_on_error": "remove the key: activemq.fleet sets it for each shared store if the release supports it",
 }
 
 
@@ -75,8 +75,8 @@ class StoreTuning(RefusingBean):
     def _archive_has_a_place(self) -> Self:
         if self.archive_data_logs and self.directory_archive is None:
             raise ValueError(
-                "archive_data_logs is true, but directory_archive is not set: set it to the directory of the "
-                "archived files"
+                "archive_data_logs is true, but directory_archive is not set: set directory_archive to a directory for "
+                "the archived files"
             )
         return self
 
@@ -111,20 +111,21 @@ class DestinationStore(XmlBean):
     @model_validator(mode="after")
     def _check_sets_something(self) -> Self:
         if (self.destination is None) != (self.kind is None):
+            given, missing = ("destination", "kind") if self.destination else ("kind", "destination")
             raise ValueError(
-                "the entry sets only one of destination and kind: set both, or set neither in the entry for all other "
-                "destinations"
+                f"an entry of by_destination sets {given}, but not {missing}: set {missing}, or remove {given} to make "
+                "this the entry for all other destinations"
             )
         if self.per_destination and self.destination is not None:
             # MultiKahaDBPersistenceAdapter.getMatchingPersistenceAdapter makes stores for that entry alone.
             raise ValueError(
-                "the entry sets destination and per_destination, but only an entry without destination may set "
-                "per_destination: remove per_destination"
+                "an entry of by_destination sets per_destination and destination, which exclude each other: remove "
+                "per_destination"
             )
         if self.persistence_adapter.directory_archive:
             raise ValueError(
-                "an entry of by_destination sets directory_archive, where several stores would overwrite each other's "
-                "files: remove directory_archive"
+                "an entry of by_destination sets directory_archive: several stores would overwrite each other's "
+                "archived files. Remove directory_archive"
             )
         return self
 
@@ -165,7 +166,7 @@ class KahadbSettings(StoreTuning):
         if not self.by_destination:
             if self.transaction_journal:
                 raise ValueError(
-                    "transaction_journal is set, but by_destination is not: set by_destination, or remove "
+                    "transaction_journal requires by_destination, which is not set: set by_destination, or remove "
                     "transaction_journal"
                 )
             return self
@@ -175,13 +176,13 @@ class KahadbSettings(StoreTuning):
         if (None, None) not in named and not {("queue", ">"), ("topic", ">")} <= set(named):
             # MultiKahaDBPersistenceAdapter: "No matching persistence adapter configured for destination".
             raise ValueError(
-                "by_destination has no store for all other destinations: add an entry without the keys destination and "
-                "kind"
+                "by_destination defines no store for the other destinations: add an entry without the keys destination "
+                "and kind"
             )
         if self.directory_archive:
             raise ValueError(
-                "directory_archive and by_destination are both set, but several stores would overwrite each other's "
-                "archived files: remove directory_archive"
+                "directory_archive and by_destination are both set: several stores would overwrite each other's "
+                "archived files. Remove directory_archive"
             )
         return self
 

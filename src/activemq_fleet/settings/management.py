@@ -35,5 +35,5 @@ class JmxSettings(NetworkSettingsBase):
     def _names_differ(self) -> Self:
         doubled = fields.repeated_names([user.name for user in self.users])
         if doubled:
-            raise ValueError(f"the user {doubled[0]!r} occurs twice in users: remove one of the two entries")
+            raise ValueError(f"users has two entries for the user {doubled[0]!r}: remove one of them")
         return self

@@ -44,8 +44,7 @@ class MetricsSettings(NetworkSettingsBase):
 
     @model_validator(mode="after")
     def _check_metrics_login(self) -> Self:
-        if (self.metrics_username is None) != (self.metrics_password is None):
-            raise ValueError(
-                "only one of activemq_metrics_username and activemq_metrics_password is set: set both, or neither"
-            )
+        fields.check_set_together(
+            activemq_metrics_username=self.metrics_username, activemq_metrics_password=self.metrics_password
+        )
         return self

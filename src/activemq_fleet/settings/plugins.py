@@ -97,8 +97,7 @@ class Redelivery(XmlBean):
     def _has_a_policy(self) -> Self:
         if not self.redelivery_policy_map.policies and self.redelivery_policy_map.default is None:
             raise ValueError(
-                "the redelivery plugin has neither policies nor default, so it redelivers no message: set at "
-                "least one of them"
+                "the redelivery plugin redelivers no message without a redelivery policy: set policies or default"
             )
         return self
 

@@ -34,10 +34,11 @@ class _Usage(XmlBean):
         percent = getattr(self, self.IN_PERCENT) if self.IN_PERCENT else None
         if (self.limit is None) == (percent is None):
             if not self.IN_PERCENT:
-                raise ValueError("the entry has no limit: set limit to a size such as 1 gb")
-            has = "neither" if self.limit is None else "both"
+                raise ValueError("the key limit is not set: set limit to a size such as 1 gb")
+            if percent is not None:
+                raise ValueError(f"limit and {self.IN_PERCENT} are both set: remove one of the two keys")
             raise ValueError(
-                f"the entry has {has} of limit and {self.IN_PERCENT}: set limit to a size such as 1 gb, or "
+                f"neither limit nor {self.IN_PERCENT} is set: set limit to a size such as 1 gb, or "
                 f"{self.IN_PERCENT} to a percentage from 1 to 100"
             )
         return self

@@ -62,9 +62,9 @@ class VirtualDestination(TypedBean):
     @model_validator(mode="after")
     def _forwards_or_not(self) -> Self:
         if self.type == "virtual_topic" and self.forward_to:
-            raise ValueError(f"the virtual topic {self.name!r} cannot forward messages: remove forward_to")
+            raise ValueError(f"the virtual topic {self.name!r} does not support forward_to: remove forward_to")
         if self.type != "virtual_topic" and not self.forward_to:
-            raise ValueError(f"the {self.type} {self.name!r} forwards messages nowhere: set forward_to")
+            raise ValueError(f"the {self.type} {self.name!r} has no forward_to: set forward_to to its destinations")
         return self
 
 

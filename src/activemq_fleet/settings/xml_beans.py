@@ -85,7 +85,7 @@ class RefusingBean(XmlBean):
     @classmethod
     def _refuse_what_others_decide(cls, value: Any) -> Any:
         if isinstance(value, Mapping) and (refused := sorted(cls.REFUSED.keys() & value.keys())):
-            raise ValueError(f"the key {refused[0]!r} is not supported here: {cls.REFUSED[refused[0]]}")
+            raise ValueError(f"the key {refused[0]!r} is not supported in this variable: {cls.REFUSED[refused[0]]}")
         return value
 
 
@@ -109,14 +109,12 @@ class TypedBean(XmlBean):
     def _keys_are_of_the_type(self) -> Self:
         kind = self.type
         if (needed := self.REQUIRED.get(kind)) and getattr(self, needed) is None:
-            raise ValueError(f"the type {kind} requires the key {needed}, which is not set: set {needed}")
+            raise ValueError(f"`type: {kind}` requires the key {needed}: set {needed}")
         for key in type(self).model_fields:
             if key in {*self.NOT_WRITTEN, *self.PROPERTIES} or getattr(self, key) is None:
                 continue
             if not releases_with(self.element_name(), key):
-                raise ValueError(
-                    f"the type {kind} does not support the key {key!r}: remove the key, or choose another type"
-                )
+                raise ValueError(f"`type: {kind}` does not support the key {key}: remove {key}, or set another type")
         return self
 
     def element_name(self) -> str:
@@ -179,8 +177,8 @@ class DestinationBean(XmlBean):
     def _has_a_name(self) -> Self:
         if self.kind.startswith("temp") != (self.destination is None):
             if self.destination:
-                raise ValueError(f"destinations of the kind {self.kind} have no name: remove the key destination")
-            raise ValueError(f"the entry of the kind {self.kind} has no destination: set the key destination")
+                raise ValueError(f"`kind: {self.kind}` does not support a destination: remove the key destination")
+            raise ValueError(f"`kind: {self.kind}` requires a destination: set the key destination")
         return self
 
     def first_attributes(self) -> tuple[tuple[str, str], ...]:

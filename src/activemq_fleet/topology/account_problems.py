@@ -43,8 +43,7 @@ def shared_account_findings(agents: Sequence[Agent]) -> Iterator[Finding]:
                 host=agent.host,
                 message=f"activemq_agent_username is {name}, and the agent on {other.host} has the same user name",
                 fix="set a different activemq_agent_username for each agent, such as inventory_hostname_short",
-                why="agents that share an account can forge each other's messages, including the test messages that "
-                "prove the delivery of events",
+                why="agents that share an account can forge each other's messages",
             )
 
 
@@ -108,7 +107,8 @@ def account_password_findings(
             yield error_finding(
                 "T009",
                 host,
-                f"{variable} differs from {account.variable} of {broker.pair}, but both are the password of {name}",
-                "set the same password for both variables, or use two user names",
+                f"{variable} differs from {account.variable} of {broker.pair}, but both are passwords of the user "
+                f"{name}",
+                "set the same password in both variables, or use two user names",
                 why="a broker has one password for each user name",
             )

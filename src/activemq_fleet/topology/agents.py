@@ -92,7 +92,7 @@ def _connect_agent(host: str, settings: Settings, pair: Pair) -> tuple[Agent | N
                 "T015",
                 host,
                 "the host has an agent, but activemq_agent_username or activemq_agent_password is not set",
-                "set both variables of the agent, and encrypt the password with ansible-vault",
+                "set activemq_agent_username and activemq_agent_password, and encrypt the password with ansible-vault",
             )
         )
     listening = [(broker, broker.connector("mqtt")) for broker in pair.in_order]
@@ -116,13 +116,13 @@ def _connect_agent(host: str, settings: Settings, pair: Pair) -> tuple[Agent | N
 
 def _no_mqtt_finding(host: str, broker: Broker) -> Finding:
     if not broker.release.supports_agents:
-        reason, fix = f"its release {broker.release.text} has no MQTT for agents", "upgrade the pair to 5.9 or later"
+        reason, fix = f"release {broker.release.text} has no MQTT for agents", "upgrade the pair to 5.9 or later"
     else:
         reason = f"activemq_connectors of {broker.host} has no MQTT connector"
-        fix = "add a connector with the scheme mqtt+nio to the pair"
+        fix = "add a connector with the scheme mqtt+nio to activemq_connectors of the pair"
     return error_finding(
         "T010",
         host,
-        f"the agent cannot connect to its home pair {broker.pair}, because {reason}",
-        f"{fix}, or choose another activemq_agent_group or activemq_agent_pair",
+        f"the agent cannot connect to the pair {broker.pair}: {reason}",
+        f"{fix}, or set another pair or group in activemq_agent_pair or activemq_agent_group",
     )

@@ -48,7 +48,7 @@ def _idle_balancer_findings(balancers: Sequence[Balancer], every: GroupListing) 
             "the host is in activemq_loadbalancers, but activemq_vip is "
             + ("not set in the variables of any group of brokers" if is_set_elsewhere else "not set"),
             f"set activemq_vip in the variables of each group of brokers to balance: {every.text}",
-            why="clients connect to the virtual address, which belongs to one group",
+            why="a load balancer serves only groups that have a virtual address",
         )
 
 
@@ -99,8 +99,8 @@ def _anonymous_check_finding(balancer: Balancer) -> Finding:
         rule="T025",
         severity="warning",
         host=balancer.host,
-        message="the load balancer checks the brokers without a login, because activemq_vip_username and "
-        "activemq_vip_password are not set",
+        message="activemq_vip_username and activemq_vip_password are not set: the load balancer checks the brokers "
+        "without a login",
         fix=f"set activemq_vip_username and activemq_vip_password {_AT_BALANCERS}, and encrypt the password with "
         "ansible-vault; the brokers get the account automatically",
         # Measured on 5.5.1, 5.18.3 and 6.3.1: with a login, none.
@@ -113,12 +113,11 @@ def _unverified_certificate_finding(balancer: Balancer) -> Finding:
         rule="T025",
         severity="warning",
         host=balancer.host,
-        message="the load balancer checks the brokers over TLS without a login, because activemq_vip_broker_ca is not "
-        "set",
+        message="activemq_vip_broker_ca is not set: the load balancer does not log in when it checks the brokers over "
+        "TLS",
         fix=f"set activemq_vip_broker_ca {_AT_BALANCERS} to a PEM file on the load balancer with the certificates of "
         "the brokers' CA",
-        why="the load balancer sends no password to a broker that it cannot verify, so the broker rejects each check "
-        "and logs a warning every 2 seconds",
+        why="the broker rejects a health check without a login, and logs a warning every 2 seconds",
     )
 
 
@@ -179,9 +178,9 @@ def _vrrp_multicast_findings(balancer: Balancer, balancers: Sequence[Balancer]) 
             rule="T024",
             severity="warning",
             host=balancer.host,
-            message="the load balancers exchange VRRP messages by multicast, because activemq_address of one is not an "
-            "IP address of the same version as activemq_vip",
-            fix="set activemq_address of each load balancer to its IP address",
+            message="activemq_address of a load balancer is not an IP address of the same version as activemq_vip: the "
+            "load balancers send VRRP messages by multicast",
+            fix="set activemq_address of each load balancer to its IP address (IPv4 or IPv6, as in activemq_vip)",
             why="if the network drops multicast, every load balancer holds the virtual address",
         )
 

@@ -263,8 +263,8 @@ def _check_name(member: BrokerHost) -> Iterator[Finding]:
         yield error_finding(
             "T013",
             member.host,
-            f"the first label {label!r} of the host name contains a character that the name of a broker cannot have",
-            "rename the host, and use only letters, digits and -",
+            f"the first label {label!r} of the host name contains a character that is not valid in a broker name",
+            "rename the host: use only letters, digits and hyphens",
         )
     elif member.settings.address is None:
         try:
@@ -283,11 +283,11 @@ def _check_profile(member: BrokerHost) -> Iterator[Finding]:
     if settings.profile.replicates and settings.tls:
         yield _unsupported_finding(
             member,
-            f"activemq_tls is set, but activemq_ha: {settings.ha} copies messages to the slave without TLS in release "
-            f"{release.text}",
+            f"activemq_tls is set, but release {release.text} cannot encrypt the copies from master to slave of "
+            f"activemq_ha: {settings.ha}",
             "set activemq_ha: shared-file, or put the replication port on a separate network and waive this finding",
-            # Measured on 5.5.1 and 5.7.0.
-            why="with ssl:, the slave does not use the trust store, cannot connect, and starts as a second master",
+            # Measured on 5.5.1 and 5.7.0 with an ssl: URI.
+            why="with TLS, the slave cannot connect to the master and starts as a second master",
         )
     yield from _check_release(member)
 
@@ -297,8 +297,8 @@ def _check_release(member: BrokerHost) -> Iterator[Finding]:
     if settings.runtime_configuration and not release.has_runtime_configuration:
         yield _unsupported_finding(
             member,
-            f"activemq_runtime_configuration is set, but the archive of release {release.text} does not support it "
-            "(5.16.1 and later do)",
+            f"activemq_runtime_configuration is set, but release {release.text} does not support it (requires 5.16.1 "
+            "or later)",
             "upgrade the broker, or remove activemq_runtime_configuration",
         )
     elif settings.runtime_configuration and settings.install in ("package", "jars"):
@@ -311,14 +311,15 @@ def _check_release(member: BrokerHost) -> Iterator[Finding]:
     if settings.log_query and not release.log_query_class:
         yield _unsupported_finding(
             member,
-            f"activemq_log_query is set, but release {release.text} does not support it (only 5.9 to 5.16 do)",
+            f"activemq_log_query is set, but release {release.text} does not support it (requires 5.9 to 5.16)",
             "remove activemq_log_query",
         )
     yield from _check_management(member)
     if settings.discovery == "masterslave" and not release.has_masterslave_discovery:
         yield _unsupported_finding(
             member,
-            f"activemq_discovery is masterslave, but release {release.text} does not support it (5.6 and later do)",
+            f"activemq_discovery is masterslave, but release {release.text} does not support it (requires 5.6 or "
+            "later)",
             "set activemq_discovery: failover",
         )
 
@@ -332,15 +333,16 @@ def _check_management(member: BrokerHost) -> Iterator[Finding]:
     ):
         yield _unsupported_finding(
             member,
-            f"activemq_jmx has users or tls, but release {release.text} does not support them (5.4.2 and later do)",
+            f"activemq_jmx has users or tls, but release {release.text} does not support them (requires 5.4.2 or "
+            "later)",
             "remove activemq_jmx, or upgrade the broker",
         )
     if settings.jmx and settings.jmx.tls and not release.supports_jmx_tls:
         yield _unsupported_finding(
             member,
-            f"activemq_jmx.tls is true, but release {release.text} would not encrypt the port (5.4.2 to 5.15.11 do)",
-            "set activemq_jmx.tls to false and use a tunnel for JMX clients, or remove activemq_jmx: the status "
-            "command does not use the JMX port",
+            f"activemq_jmx.tls is true, but release {release.text} cannot encrypt the JMX port (only 5.4.2 to 5.15.11 "
+            "can)",
+            "set activemq_jmx.tls to false and use an SSH tunnel for JMX clients, or remove activemq_jmx",
         )
 
 
@@ -349,11 +351,12 @@ def _check_ttl(member: BrokerHost) -> Iterator[Finding]:
     ttls["activemq_network_ttl"] = member.settings.network_ttl
     for name, ttl in ttls.items():
         if not member.release.has_consumer_ttl and (ttl == -1 or isinstance(ttl, SplitTtl)):
+            kind = "a mapping" if isinstance(ttl, SplitTtl) else "-1"
             yield _unsupported_finding(
                 member,
-                f"{name} is -1 or a mapping, but release {member.release.text} supports only one positive number (5.9 "
-                "and later support both)",
-                f"set {name} to one whole number from 1",
+                f"{name} is {kind}, but release {member.release.text} requires a whole number from 1 (5.9 and later "
+                f"support {kind})",
+                f"set {name} to a whole number from 1, or upgrade the broker",
             )
 
 
@@ -361,7 +364,7 @@ def _check_elements(member: BrokerHost) -> Iterator[Finding]:
     for key, name, releases in member.settings.missing_features(member.release):
         yield _unsupported_finding(
             member,
-            f"{key} sets {name}, but release {member.release.text} does not support it ({releases} do)",
+            f"{key} sets {name}, but release {member.release.text} does not support it (only {releases} do)",
             f"remove {key}, or use a release that supports {name}",
             why=f"the rendered files omit {name}, so the broker does not behave as configured",
         )

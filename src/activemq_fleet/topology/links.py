@@ -171,7 +171,8 @@ def unknown_end(host: str, variable: str, name: str, known: Sequence[str]) -> Fi
     if "," in name:
         return _several_ends_finding(host, variable, name)
     near = similar_name(name, known)
-    fix = f"did you mean {near}?" if near else f"set it to one of the groups and pairs {', '.join(known[:MOST_LISTED])}"
+    listed = ", ".join(known[:MOST_LISTED])
+    fix = f"did you mean {near}?" if near else f"set {variable} to one of the groups and pairs {listed}"
     return error_finding(
         "T007", host, f"{variable} is {name!r}, but the inventory has no group or pair of this name", fix
     )
@@ -186,7 +187,8 @@ def _several_ends_finding(host: str, variable: str, name: str) -> Finding:
         twice = next(part for part in different if names.count(part) > 1)
         message = f"{variable} is {name!r}, which lists {twice} twice, but must be the name of one group or pair"
     if len(different) < 2:
-        return error_finding("T007", host, message, f"write only {''.join(different) or 'the name'}")
+        name = "".join(different) or "the name of a group or pair"
+        return error_finding("T007", host, message, f"set {variable} to {name}")
     return error_finding("T007", host, message, f"write one entry of activemq_links for each of {', '.join(different)}")
 
 

@@ -20,10 +20,10 @@ def metrics_findings(broker: Broker) -> Iterator[Finding]:
             rule="T033",
             severity="warning",
             host=broker.host,
-            message=f"activemq_metrics_bind is the loopback address {settings.metrics_bind}, so Prometheus on another "
+            message=f"activemq_metrics_bind is the loopback address {settings.metrics_bind}: Prometheus on another "
             "host cannot read the metrics",
-            fix="set activemq_metrics_bind to an address of the host, and protect it with activemq_metrics_username "
-            "and activemq_metrics_password; waive this finding if Prometheus runs on the host itself",
+            fix="set activemq_metrics_bind to an address of the host, and set activemq_metrics_username and "
+            "activemq_metrics_password. If Prometheus runs on this host, waive this finding",
             why="without the metrics, the alerts of Prometheus report that the running broker is down",
         )
     elif settings.metrics_username is None:
@@ -32,8 +32,8 @@ def metrics_findings(broker: Broker) -> Iterator[Finding]:
             severity="warning",
             host=broker.host,
             message=f"activemq_metrics_bind is {settings.metrics_bind}, but the metrics do not require authentication",
-            fix="set activemq_metrics_username and activemq_metrics_password; waive this finding if a firewall "
-            "accepts only Prometheus",
+            fix="set activemq_metrics_username and activemq_metrics_password. If a firewall accepts only Prometheus, "
+            "waive this finding",
             why="any client that can reach the metrics port can read the names of destinations and their traffic",
         )
 
@@ -49,9 +49,9 @@ def agent_metrics_findings(agents: Iterable[Agent], brokers: Iterable[Broker]) -
                 rule="T033",
                 severity="warning",
                 host=agent.host,
-                message=f"activemq_agent_metrics_address is the loopback address {address}, so Prometheus on another "
+                message=f"activemq_agent_metrics_address is the loopback address {address}: Prometheus on another "
                 "host cannot read the metrics",
                 fix="set activemq_agent_metrics_address to an address of the host, and protect the port with a "
-                "firewall, because the metrics of agents have no authentication",
+                "firewall: an agent's metrics require no authentication",
                 why="without the metrics, the alerts of Prometheus report that the running agent is down",
             )

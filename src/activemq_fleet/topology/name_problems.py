@@ -40,10 +40,10 @@ def misspelt_name_findings(names: Iterable[str], pattern: str) -> Iterator[Findi
             rule="T017",
             severity="warning",
             host=name,
-            message="the host name resembles that of a broker, but does not match activemq_naming_pattern, so no "
-            "broker is configured on it",
-            fix="rename the host to GROUP-mqNUMBER-NODE with node a or b, change activemq_naming_pattern, "
-            "or add the host to activemq_agents or activemq_loadbalancers if it is an agent or a load balancer",
+            message="the host name resembles that of a broker, but does not match activemq_naming_pattern",
+            fix="if the host is a broker, rename it to GROUP-mqNUMBER-NODE, such as orders-mq01-a, or change "
+            "activemq_naming_pattern. Otherwise add it to the inventory group activemq_agents or "
+            "activemq_loadbalancers",
             why=f"no configuration is generated for the host; activemq_naming_pattern is {pattern}",
         )
 
@@ -57,8 +57,9 @@ def unread_host_findings(names: Iterable[str]) -> Iterator[Finding]:
             host=name,
             message="the host is not read as a broker: its name does not match activemq_naming_pattern, and "
             "activemq_pair and activemq_node are not set",
-            fix="set activemq_group, activemq_pair and activemq_node of the host, or list the host in a group without "
-            "brokers; `activemq-fleet names -i INVENTORY` shows how each name is read",
+            fix="if the host is a broker, set activemq_group, activemq_pair and activemq_node of the host. Otherwise "
+            "move it to an inventory group without brokers. Run `activemq-fleet names -i INVENTORY` to see how each "
+            "name is read",
             why="no configuration is generated for the host",
         )
 
@@ -78,8 +79,7 @@ def shared_machine_findings(brokers: Iterable[Broker], machines: Mapping[str, tu
             yield error_finding(
                 "T009",
                 broker.host,
-                f"ansible_host is {machine[0]}, as on the host {owner.host}, and both brokers have the same "
-                "activemq_instance",
+                f"the host {owner.host} has the same ansible_host {machine[0]} and the same activemq_instance",
                 "correct ansible_host of one of the hosts, or set a different activemq_instance for each broker of the "
                 "machine",
                 why="both brokers would use the same service unit and directories",

@@ -238,7 +238,8 @@ def _uneven_pair_findings(pair: str, brokers: Sequence[Broker], unpaired: Sequen
         yield error_finding(
             "T002",
             third.host,
-            f"pair {pair}{' (set by activemq_pair)' if stated else ''} has {len(nodes)} nodes: {listed}",
+            f"pair {pair}{' (set by activemq_pair)' if stated else ''} must have 2 nodes, but has {len(nodes)}: "
+            f"{listed}",
             "keep two nodes in the pair: set another activemq_pair on the other hosts, or remove them"
             if stated
             else "keep two nodes in the pair: change the number in the names of the other hosts, or the group node of "
@@ -257,24 +258,27 @@ def _uneven_pair_findings(pair: str, brokers: Sequence[Broker], unpaired: Sequen
 def _single_node_finding(pair: str, broker: Broker, unpaired: Sequence[str]) -> Finding:
     identity = broker.identity
     alone = f"pair {pair} has only one node"
-    remedy = "or set activemq_ha: none if the broker has no peer"
+    remedy = "or set activemq_ha: none if the broker has no second node"
     if _states(broker, "pair"):
         return error_finding(
             "T002",
             broker.host,
             f"{alone}: no other host has activemq_pair {pair}",
-            f"set activemq_pair to {pair} on the other node, add the node, {remedy}",
+            f"set activemq_pair to {pair} on the other node, add the other node to the inventory, {remedy}",
         )
     if not identity.other_name:
         return error_finding(
-            "T002", broker.host, f"{alone}: its other node is not in the inventory", f"add the other node, {remedy}"
+            "T002",
+            broker.host,
+            f"{alone}: its other node is not in the inventory",
+            f"add the other node to the inventory, {remedy}",
         )
     hint = _similar_host_hint(identity.other_name, [name for name in unpaired if name != broker.host])
     return error_finding(
         "T002",
         broker.host,
         f"{alone}: node {identity.other_node} is not in the inventory",
-        f"add {identity.other_name}{hint}, {remedy}",
+        f"add {identity.other_name} to the inventory{hint}, {remedy}",
     )
 
 
@@ -304,8 +308,9 @@ def _divided_pair_finding(pair: str, broker: Broker, peer: Broker) -> Finding:
     return error_finding(
         "T002",
         broker.host,
-        f"activemq_pair is {pair}, but {peer.pair} on {peer.host}, and each of the two pairs has only one node",
-        f"set activemq_pair to {peer.pair} or {pair} on both hosts if they are a pair, or add the other node of each",
+        f"the pairs {pair} and {peer.pair} (activemq_pair of {peer.host}) have only one node each",
+        f"if the two hosts are a pair, set activemq_pair to {peer.pair} or {pair} on both. Otherwise add the other "
+        "node of each pair to the inventory",
     )
 
 
@@ -374,9 +379,10 @@ def _address_finding(broker: Broker, host: str, shared: Sequence[tuple[str, str,
     return error_finding(
         "T006",
         broker.host,
-        f"activemq_address is {broker.address}, the address of the broker on {host}, and both brokers listen on the "
-        f"ports {ports}",
-        "set another activemq_address for one of the brokers, or activemq_port_offset: 10 if they are on one machine",
+        f"the broker on {host} listens on the same address {broker.address} (activemq_address) and the same ports "
+        f"{ports}",
+        "set another activemq_address for one of the brokers. If they run on one machine, set activemq_port_offset: 10 "
+        "for one of them",
     )
 
 
@@ -392,8 +398,8 @@ def instance_findings(brokers: Sequence[Broker]) -> Iterator[Finding]:
             yield error_finding(
                 "T009",
                 broker.host,
-                f"activemq_instance is {broker.settings.instance!r}, as on the host {owner.host} with the same "
-                "activemq_address",
+                f"the host {owner.host} has the same activemq_address and the same activemq_instance "
+                f"{broker.settings.instance!r}",
                 "set a different activemq_instance for each broker of the machine",
                 why="both brokers would use the same service unit and directories",
             )
@@ -484,7 +490,7 @@ def _duplicate_name_finding(host: str, named: str, target: str, owner: str, targ
         return error_finding(
             "T012",
             host,
-            f"the {named} exists twice, and both lead to {target}",
+            f"the broker has two links with the same name and target: {named} to {target}",
             "remove the entry of activemq_links that repeats another entry or a link of activemq_topology",
         )
     return error_finding(

@@ -67,7 +67,7 @@ def test_inventory_option_wins_over_the_configured_one(
     assert main(["explain", "orders-mq01-a", "-i", "hosts.yml"]) == 0
     capsys.readouterr()
     assert main(["explain", "orders-mq01-a"]) == 2
-    assert "nowhere.yml: there is no such inventory file" in capsys.readouterr().err
+    assert "nowhere.yml: this inventory file or directory does not exist" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("words", [["explain", "a"], ["render", "-o", "out"], ["graph", "-o", "f.svg"], ["lab", "up"]])

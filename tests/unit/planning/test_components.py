@@ -119,7 +119,10 @@ def test_an_end_that_is_no_group_or_pair_is_a_finding_where_it_is_set() -> None:
     assert (first.rule, first.host) == ("T007", "one-mq01-a.example.com")
     assert "activemq_links[0].to is 'twoo'" in first.message
     assert first.fix == "did you mean two?"
-    assert second.fix == "set it to one of the groups and pairs one, one-mq01, two, two-mq01, zero, zero-mq01"
+    assert (
+        second.fix
+        == "set activemq_links[1].from to one of the groups and pairs one, one-mq01, two, two-mq01, zero, zero-mq01"
+    )
 
 
 def test_store_of_several_units_is_known_to_components_of_all() -> None:
