@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from datetime import date
 
 
 class FleetError(Exception):
@@ -77,8 +78,12 @@ class LinksDownError(LabError):
 def text_required_message(subject: str, value: object) -> str:
     """Return an error about a value that is not text; ``subject`` is its name, such as ``activemq_pair``."""
     if isinstance(value, Mapping | list | tuple):
-        return f"{subject} must be text, not a {'mapping' if isinstance(value, Mapping) else 'list'}"
-    return f"{subject} must be text: write numbers, dates, true and false in quotes"
+        kind = "mapping" if isinstance(value, Mapping) else "list"
+        return f"{subject} must be text, not a {kind}: write a single value"
+    kind = "a date" if isinstance(value, date) else "a number"
+    if isinstance(value, bool):
+        kind = "true or false"
+    return f"{subject} must be text, not {kind}: write the value in quotes"
 
 
 def shorten_list(names: Sequence[str], number: int | None = None, *, most: int = 3) -> str:

@@ -7,7 +7,7 @@ the name alone decides group, pair and preferred role. ``docs/names.md`` describ
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Literal, get_args
@@ -33,6 +33,7 @@ Role = Literal["master", "slave"]
 Parity = Literal["odd-even", "even-odd"]
 
 _NEARLY = re.compile(r"-mq[0-9]+", re.IGNORECASE)
+_EXAMPLES = {"activemq_group": "orders", "activemq_pair": "orders-mq01", "activemq_node": "a"}
 _GROUPS = ("group", "number", "node")
 _LAST_DIGITS = re.compile(r"[0-9]+(?=[^0-9]*$)")
 _SEPARATORS = "-_"
@@ -247,14 +248,16 @@ class Naming:
             verb = "is" if len(missing) == 1 else "are"
             reason = f"the host name does not match {PATTERN_VARIABLE}, and {wanted} {verb} not set"
             return reason, f"set {wanted} of the host"
-        reason = f"neither the host name nor a variable defines its {' and '.join(missing)}"
-        if "node" in lacking and not self.parity and "node" not in self.stated:
-            parity = f"{PARITY_VARIABLE} if odd and even numbers are the nodes"
-            return (
-                f"{reason}, because {_missing_groups_text(lacking)}",
-                f"{_WRITE}, or set {parity}, or set {wanted} of the host",
-            )
-        return reason, f"set {wanted} of the host"
+        reason = f"the host name does not contain the {' and '.join(missing)} of the broker"
+        fix = f"set {wanted} of the host"
+        needed = [part for part in missing if part in lacking and not (part == "node" and self.parity)]
+        if not needed:
+            return reason, fix
+        groups = " and ".join(f"(?P<{part}>…)" for part in needed)
+        fix = f"{fix}, or add {groups} to {PATTERN_VARIABLE}"
+        if "node" in needed and "number" not in lacking:
+            fix = f"{fix}. If odd and even numbers distinguish the nodes, set {PARITY_VARIABLE}"
+        return f"{reason}, because {PATTERN_VARIABLE} does not contain {groups}", fix
 
 
 def without_node_mark(host: str) -> str | None:
@@ -308,23 +311,26 @@ def _compiled(pattern: str) -> re.Pattern[str]:
     except (re.error, RecursionError) as error:
         raise InputError(f"{PATTERN_VARIABLE} is not a regular expression ({error}): correct it") from None
     if regex.groupindex.keys().isdisjoint((*_GROUPS, "pair")):
-        raise InputError(f"{_missing_groups_text(_GROUPS)}: {_WRITE}")
+        raise InputError(f"{PATTERN_VARIABLE} contains none of the named groups group, number, node and pair: {_WRITE}")
     return regex
 
 
-def _missing_groups_text(groups: Sequence[str]) -> str:
-    return f"{PATTERN_VARIABLE} lacks the named group(s) {', '.join(groups)}"
+def _stated_part_problem(variable: str, value: str, allowed: str) -> str:
+    if not value:
+        return f"{variable} is empty: set it to a name of {allowed}, or remove it"
+    if "{{" in value:
+        return (
+            f"{variable} is the template {value[:60]!r}, but Ansible groups the hosts before it evaluates templates: "
+            "write the value itself"
+        )
+    return f"{variable} is {value[:60]!r}, but may contain only {allowed}: write a value such as {_EXAMPLES[variable]}"
 
 
 def _check_stated_part(host: str, variable: str, value: object, pattern: str) -> str:
     """Return the plain text of a variable that states a part. Raises SettingsError for anything else."""
     if not isinstance(value, str):
-        subject = variable if isinstance(value, Mapping | list) else f"{variable} is {str(value)[:60]}, but"
-        raise SettingsError(f"{host}: {text_required_message(subject, value)}")
+        raise SettingsError(f"{host}: {text_required_message(variable, value)}")
     if not re.fullmatch(pattern, value):
         allowed = "letters and digits" if pattern == NODE_MARK else "letters, digits, - and _"
-        raise SettingsError(
-            f"{host}: {variable} is {value[:60]!r}, but may contain only {allowed}. Write the value itself: templates "
-            "are not evaluated when hosts are put into groups"
-        )
+        raise SettingsError(f"{host}: {_stated_part_problem(variable, value, allowed)}")
     return value

@@ -412,7 +412,7 @@ UNUSABLE: dict[str, tuple[dict[str, str], str, str]] = {
     "node that is no text": (
         edited_inventory("activemq_node: b", "activemq_node: 2"),
         "hosts.yml:10",
-        "activemq_node is 2, but must be text: write numbers",
+        "activemq_node must be text, not a number",
     ),
     "misspelt children": (
         edited_inventory("  children:", "  chidren:"),

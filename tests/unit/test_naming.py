@@ -70,7 +70,10 @@ def test_a_pattern_of_ones_own_decides() -> None:
 
 @pytest.mark.parametrize(
     ("pattern", "said"),
-    [("(", "is not a regular expression"), ("(?P<group>x)", "lacks the named group(s) number, node")],
+    [
+        ("(", "is not a regular expression"),
+        ("(?P<x>x)", "contains none of the named groups group, number, node and pair"),
+    ],
 )
 def test_a_pattern_that_cannot_be_used_is_one_clear_error(pattern: str, said: str) -> None:
     with pytest.raises(InputError) as caught:
@@ -155,19 +158,22 @@ def test_only_a_group_makes_no_broker() -> None:
             "mq01",
             r"^(?P<group>mq)(?P<number>\d+)",
             {},
-            "neither the host name nor a variable defines its pair and node, because activemq_naming_pattern",
+            "not contain the pair and node of the broker, because activemq_naming_pattern does not contain "
+            "(?P<node>…). Set activemq_pair and activemq_node of the host, or add (?P<node>…) to "
+            "activemq_naming_pattern. If odd and even numbers distinguish the nodes, set activemq_naming_parity",
         ),
         (
             "mq01",
             r"^(?P<group>mq)(?P<number>\d+)",
             {"node": "a"},
-            "neither the host name nor a variable defines its pair. Set activemq_pair",
+            "the host name does not contain the pair of the broker. Set activemq_pair of the host",
         ),
         (
             "mq01-a",
             r"^mq(?P<number>\d+)-(?P<node>[ab])",
             {},
-            "neither the host name nor a variable defines its group. Set activemq_group of the host",
+            "the host name does not contain the group of the broker, because activemq_naming_pattern does not contain "
+            "(?P<group>…). Set activemq_group of the host, or add (?P<group>…) to activemq_naming_pattern",
         ),
         (
             "mq0",
@@ -196,9 +202,13 @@ def test_a_part_that_is_nowhere_stated_is_one_error_that_names_the_host(
 @pytest.mark.parametrize(
     ("variables", "said"),
     [
-        ({"activemq_node": 1}, "web1: activemq_node is 1, but must be text: write numbers"),
-        ({"activemq_pair": "{{ x }}"}, "web1: activemq_pair is '{{ x }}', but may contain only letters, digits, -"),
-        ({"activemq_group": "../etc"}, "web1: activemq_group is '../etc', but may contain only"),
+        ({"activemq_node": 1}, "web1: activemq_node must be text, not a number: write the value in quotes"),
+        ({"activemq_pair": "{{ x }}"}, "web1: activemq_pair is the template '{{ x }}', but Ansible groups"),
+        (
+            {"activemq_group": "../etc"},
+            "web1: activemq_group is '../etc', but may contain only letters, digits, - and _: write a value such as",
+        ),
+        ({"activemq_node": ""}, "web1: activemq_node is empty: set it to a name of letters and digits, or remove it"),
         ({"activemq_naming_parity": "odd"}, "web1: activemq_naming_parity is 'odd': set it to odd-even or even-odd"),
     ],
 )

@@ -44,6 +44,38 @@ def test_variables_of_others_and_of_the_user_are_left_alone() -> None:
     read_settings("h", {"ansible_host": "x", "activemq_x_team": 1, "activemq_identity": {}, "activemq_target": "x"})
 
 
+@pytest.mark.parametrize("name", ["activemq_", "activemq_\\", "activemq_nk?", "activemq_xbean:http://evil"])
+def test_unknown_variable_without_similar_one_gets_no_suggestion(name: str) -> None:
+    assert problem({name: "x"}) == (
+        f"orders-mq01-a: {name} is not a variable of activemq.fleet: remove it, or begin its name with activemq_x_ if "
+        "it has another purpose"
+    )
+
+
+@pytest.mark.parametrize(
+    ("variables", "place"),
+    [
+        ({"activemq_kahadb": {"a\nb": 1}}, r"activemq_kahadb.a\nb is not a known key"),
+        ({"activemq_a\nb": 1}, r"activemq_a\nb is not a variable"),
+        ({"activemq_agent_options": {"Cap": "1"}}, "activemq_agent_options: the key 'Cap' must be a key of agent.conf"),
+        (
+            {"activemq_links": [{"from": "a", "to": "b", "options": {"ok": 1, "b c": 1}}]},
+            "activemq_links[0].options: the key 'b c' must be the name of a URI option",
+        ),
+        (
+            {
+                "activemq_connectors": [
+                    {"name": "x", "scheme": "tcp", "port": 1, "attributes": {"updateClusterFilter": "${x}"}}
+                ]
+            },
+            "activemq_connectors[0].attributes.updateClusterFilter: the value contains",
+        ),
+    ],
+)
+def test_error_names_the_key_as_the_inventory_has_it(variables: dict[str, Any], place: str) -> None:
+    assert problem(variables).startswith(f"orders-mq01-a: {place}")
+
+
 def test_an_unknown_variable_gets_a_suggestion() -> None:
     assert problem({"activemq_relase": "5.18.3"}) == (
         "orders-mq01-a: activemq_relase is not a variable of activemq.fleet: did you mean activemq_release?"
@@ -90,7 +122,7 @@ def test_an_unknown_variable_gets_a_suggestion() -> None:
             {"activemq_network_username": EncryptedValue("$ANSIBLE_VAULT")},
             "the value of activemq_network_username is encrypted, and no given vault password decrypts it",
         ),
-        ({"activemq_network_password": 1234}, "activemq_network_password: the password must be text: write numbers"),
+        ({"activemq_network_password": 1234}, "activemq_network_password: the password must be text, not a number"),
         ({"activemq_network_password": ["x"]}, "activemq_network_password: the password must be text, not a list"),
         ({"activemq_heap": ["1g"]}, "activemq_heap must be text, not a list"),
         ({"activemq_heap": {"max": "1g"}}, "activemq_heap must be text, not a mapping"),
@@ -99,9 +131,9 @@ def test_an_unknown_variable_gets_a_suggestion() -> None:
         ({"activemq_java_options": [{"x": 1}]}, "activemq_java_options[0] must be text, not a mapping"),
         (
             {"activemq_user": [{"name": "ann", "password": "secret1"}]},
-            "activemq_user must be text, not a list; did you mean activemq_users?",
+            "activemq_user must be text, not a list: write a single value. Did you mean activemq_users?",
         ),
-        ({"activemq_users": "activemq"}, "activemq_users must be a list; did you mean activemq_user?"),
+        ({"activemq_users": "activemq"}, "activemq_users must be a list. Did you mean activemq_user?"),
         (
             {"activemq_archive": {"5.18.3": ["/x"]}},
             "activemq_archive: the value for release 5.18.3 must be text, not a list",
@@ -148,7 +180,7 @@ def test_a_password_that_would_be_evaluated_is_refused_and_not_shown(mark: str) 
     ],
 )
 def test_error_suggests_no_variable_that_does_not_accept_the_value(variables: dict[str, Any]) -> None:
-    assert "did you mean activemq_" not in problem(variables)
+    assert "id you mean activemq_" not in problem(variables)
 
 
 @pytest.mark.parametrize(
@@ -273,8 +305,8 @@ def test_one_archive_is_for_every_release() -> None:
             {"5.18": "/x"},
             "activemq_archive: the key '5.18' is not a complete release: write a release such as 5.18.6",
         ),
-        ({"5.18.6": 7}, "activemq_archive: the value for release 5.18.6 must be text: write numbers"),
-        ({"5.18.6": "${x}"}, "activemq_archive: the value for release 5.18.6 is invalid: the value contains '${'"),
+        ({"5.18.6": 7}, "activemq_archive: the value for release 5.18.6 must be text, not a number"),
+        ({"5.18.6": "${x}"}, "activemq_archive: the value for release 5.18.6 contains '${'"),
         (["/x"], "activemq_archive: the value is neither text nor a mapping: write TEXT, or"),
     ],
 )

@@ -389,5 +389,5 @@ def test_t035_second_name_of_pair_is_info_and_settings_report_all_problems() -> 
 
     with pytest.raises(SettingsError) as caught:
         build_fleet(hosts("o-mq1", node=1) | hosts("o-mq2", release=None), {})
-    assert "activemq_node is 1, but must be text" in str(caught.value)
+    assert "activemq_node must be text, not a number" in str(caught.value)
     assert "activemq_release is not set" in str(caught.value)

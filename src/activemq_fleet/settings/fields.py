@@ -64,7 +64,7 @@ def _check_line(text: str) -> str:
 
 def _check_filled(text: str) -> str:
     if not text:
-        raise ValueError("the value is empty: write a value, or remove the variable or key")
+        raise ValueError("the value is empty: write a value, or remove this line if a default exists")
     if text != text.strip():
         raise ValueError(
             f"the value {text[:_SHOWN]!r} begins or ends with spaces or line breaks: remove them at both ends"
@@ -198,7 +198,7 @@ def text_by_release(check: Callable[[str], str]) -> PlainValidator:
         try:
             return check(str(text))
         except ValueError as error:
-            raise ValueError(f"the value for release {key} is invalid: {error}") from None
+            raise ValueError(f"the value for release {key} {str(error).removeprefix('the value ')}") from None
 
     return PlainValidator(read, json_schema_input_type=str | dict[str, str])
 
@@ -215,7 +215,7 @@ def check_sha512(text: str) -> str:
     """Return the text when it is a hexadecimal SHA-512; raise ValueError otherwise."""
     if not re.fullmatch("[0-9a-fA-F]{128}", text):
         raise ValueError(
-            f"the value {text[:_SHOWN]!r} is not a SHA-512 checksum: write 128 hexadecimal digits, as in the file "
+            f"the value is {text[:_SHOWN]!r}, not a SHA-512 checksum: write 128 hexadecimal digits, as in the file "
             ".sha512 of the archive"
         )
     return text

@@ -42,8 +42,9 @@ def read_settings(host: str, variables: Mapping[str, Any]) -> Settings:
             if detail["type"] == "default_factory_not_called":
                 continue  # another error of the same value is the cause
             name = str(next(iter(detail["loc"]), ""))
+            detail["loc"] = _written_location(detail["loc"], known)
             similar = _similar_variable(name, detail) if detail["input"] is known.get(name) else None
-            hint = f"; did you mean {PREFIX}{similar}?" if similar else ""
+            hint = f". Did you mean {PREFIX}{similar}?" if similar else ""
             problems.append(f"{_explain_error(host, detail)}{hint}")
     if problems:
         raise SettingsError(*dict.fromkeys(problems))
@@ -84,11 +85,21 @@ def misspelt_variables(names: Iterable[object]) -> dict[str, str]:
 
 
 def _unknown_variable_problem(host: str, name: str) -> str:
-    near = similar_name(name, KNOWN)
+    # The prefix, which all names have, would make unrelated names similar.
+    near = similar_name(name.removeprefix(PREFIX), [known_name.removeprefix(PREFIX) for known_name in KNOWN])
     hint = (
-        f"did you mean {near}?" if near else f"remove it, or begin its name with {USERS_OWN} if it has another purpose"
+        f"did you mean {PREFIX}{near}?"
+        if near
+        else f"remove it, or begin its name with {USERS_OWN} if it has another purpose"
     )
-    return f"{host}: {name} is not a variable of activemq.fleet: {hint}"
+    return f"{host}: {_shown_name(name)} is not a variable of activemq.fleet: {hint}"
+
+
+def _shown_name(name: str) -> str:
+    """Return the name of a variable or key for an error: in one line, and shortened if it is very long."""
+    from activemq_fleet.node.printable import printable
+
+    return printable(name[:_MOST_NAME_CHARACTERS])
 
 
 def _similar_variable(name: str, detail: ErrorDetails) -> str | None:
@@ -113,6 +124,9 @@ def _explain_error(host: str, detail: ErrorDetails) -> str:
     value, kind = detail["input"], detail["type"]
     if kind == "value_error" and not isinstance(value, EncryptedValue):
         sentence = str(detail["ctx"]["error"])
+        if detail["loc"][-1:] == ("[key]",):
+            place = _variable_path(detail["loc"][:-2])
+            sentence = sentence.replace("the value", "the key", 1)
         return f"{host}: {place}: {sentence}" if place else f"{host}: {sentence}"
     if isinstance(value, EncryptedValue):
         problem = (
@@ -185,6 +199,7 @@ def _models_of(annotation: object) -> set[type[BaseModel]]:
 
 
 _MOST_KEYS_LISTED = 20
+_MOST_NAME_CHARACTERS = 60
 _COLLECTION_EXPECTED = frozenset({"dict_type", "list_type", "model_type", "tuple_type", "mapping_type"})
 # What pydantic adds about its internals.
 _DETAIL = re.compile(r", unable| or instance of |(?<=datetime), ")
@@ -230,6 +245,29 @@ _PLAIN = {
 _UNWRITTEN = frozenset({"[key]", "redelivery_policy_map", "persistence_adapter"})
 
 
+def _written_location(location: tuple[int | str, ...], written: object) -> tuple[int | str, ...]:
+    """Return a pydantic location with the keys of mappings that validators turned into lists of pairs.
+
+    ``("connectors", 0, "attributes", 2, 1)`` becomes ``("connectors", 0, "attributes", "discoveryUri")``.
+    """
+    parts: list[int | str] = []
+    rest = list(location)
+    while rest:
+        part = rest.pop(0)
+        if isinstance(part, int) and isinstance(written, Mapping):
+            key, written = list(written.items())[part]
+            parts.append(str(key))
+            in_pair = rest.pop(0) if rest else None
+            parts += ["[key]"] if in_pair == 0 else []
+            continue
+        parts.append(part)
+        if isinstance(written, Mapping):
+            written = written.get(part)
+        elif isinstance(written, list) and isinstance(part, int) and part < len(written):
+            written = written[part]
+    return tuple(parts)
+
+
 def _variable_path(location: tuple[int | str, ...]) -> str:
     """Return a pydantic location as users write it: ``('links', 2, 'to')`` is ``activemq_links[2].to``."""
     text = ""
@@ -239,5 +277,5 @@ def _variable_path(location: tuple[int | str, ...]) -> str:
         elif not text:
             text = PREFIX + part
         elif part not in _UNWRITTEN:
-            text += f".{part}"
+            text += f".{_shown_name(part)}"
     return text

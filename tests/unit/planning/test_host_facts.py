@@ -74,5 +74,5 @@ def test_a_pattern_of_the_inventory_wins_over_that_of_a_host() -> None:
     assert facts(own, host="x1a").group == "x"
     found, text = host_facts(HostRecord("x1a", own), 0, DEFAULT_PATTERN)
     assert (found.group, found.pattern, text) == (None, own["activemq_naming_pattern"], None)
-    with pytest.raises(InputError, match="lacks the named group"):
+    with pytest.raises(InputError, match="contains none of the named groups"):
         facts({"activemq_naming_pattern": "x"})
