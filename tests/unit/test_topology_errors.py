@@ -391,3 +391,16 @@ def test_t035_second_name_of_pair_is_info_and_settings_report_all_problems() -> 
         build_fleet(hosts("o-mq1", node=1) | hosts("o-mq2", release=None), {})
     assert "activemq_node must be text, not a number" in str(caught.value)
     assert "activemq_release is not set" in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("pattern", "expected"),
+    [
+        (None, "rename it to GROUP-mqNUMBER-NODE, such as orders-mq01-a"),
+        (r"^(?P<group>[^.]+)-mq(?P<number>[0-9]+)-(?P<node>primary|standby)$", "so that its name matches the pattern"),
+    ],
+)
+def test_t017_remedy_fits_the_naming_pattern(pattern: str | None, expected: str) -> None:
+    variables = {} if pattern is None else {"activemq_naming_pattern": pattern}
+    found = build_fleet({"orders-mq01-c": variables}, {}).findings
+    assert [expected in finding.fix for finding in found if finding.rule == "T017"] == [True]

@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from activemq_fleet.findings import Finding, error_finding
-from activemq_fleet.naming import PREFIX, UnclearNameError
+from activemq_fleet.naming import DEFAULT_PATTERN, PREFIX, UnclearNameError
 from activemq_fleet.topology.model.broker import Broker
 
 
@@ -21,7 +21,7 @@ def unmatched_name_findings(
             text, fix = unclear[name].reason, unclear[name].fix
         else:
             text = "the host is in activemq_brokers, but its name does not match activemq_naming_pattern"
-            fix = "rename the host to GROUP-mqNUMBER-NODE, such as orders-mq01-a, or remove it from activemq_brokers"
+            fix = f"rename the host {_form_of_name(pattern)}, or remove it from activemq_brokers"
         yield error_finding(
             "T001",
             name,
@@ -41,11 +41,17 @@ def misspelt_name_findings(names: Iterable[str], pattern: str) -> Iterator[Findi
             severity="warning",
             host=name,
             message="the host name resembles that of a broker, but does not match activemq_naming_pattern",
-            fix="if the host is a broker, rename it to GROUP-mqNUMBER-NODE, such as orders-mq01-a, or change "
-            "activemq_naming_pattern. Otherwise add it to the inventory group activemq_agents or "
-            "activemq_loadbalancers",
+            fix=f"if the host is a broker, rename it {_form_of_name(pattern)}, or change activemq_naming_pattern. "
+            "Otherwise add it to the inventory group activemq_agents or activemq_loadbalancers",
             why=f"no configuration is generated for the host; activemq_naming_pattern is {pattern}",
         )
+
+
+def _form_of_name(pattern: str) -> str:
+    """Return to which form a broker's name must be changed, as the end of a sentence."""
+    if pattern == DEFAULT_PATTERN:
+        return "to GROUP-mqNUMBER-NODE, such as orders-mq01-a"
+    return "so that its name matches the pattern"
 
 
 def unread_host_findings(names: Iterable[str]) -> Iterator[Finding]:

@@ -491,7 +491,8 @@ def _duplicate_name_finding(host: str, named: str, target: str, owner: str, targ
             "T012",
             host,
             f"the broker has two links with the same name and target: {named} to {target}",
-            "remove the entry of activemq_links that repeats another entry or a link of activemq_topology",
+            "remove one of the two entries of activemq_links. If only one entry exists, remove this entry, because "
+            "activemq_topology creates the same link",
         )
     return error_finding(
         "T012",
