@@ -7,8 +7,10 @@ from typing import Any
 import pytest
 
 from activemq_fleet.errors import SettingsError
+from activemq_fleet.naming import DEFAULT_PATTERN
 from activemq_fleet.settings.encrypted import EncryptedValue
 from activemq_fleet.topology import build_fleet
+from activemq_fleet.topology.name_problems import misspelt_name_findings
 from tests.unit.fleets import NETWORK, fleet, hosts, rules
 
 TLS = dict.fromkeys(("keystore", "truststore"), "/etc/x") | dict.fromkeys(
@@ -396,11 +398,10 @@ def test_t035_second_name_of_pair_is_info_and_settings_report_all_problems() -> 
 @pytest.mark.parametrize(
     ("pattern", "expected"),
     [
-        (None, "rename it to GROUP-mqNUMBER-NODE, such as orders-mq01-a"),
+        (DEFAULT_PATTERN, "rename it to GROUP-mqNUMBER-NODE, such as orders-mq01-a"),
         (r"^(?P<group>[^.]+)-mq(?P<number>[0-9]+)-(?P<node>primary|standby)$", "so that its name matches the pattern"),
     ],
 )
-def test_t017_remedy_fits_the_naming_pattern(pattern: str | None, expected: str) -> None:
-    variables = {} if pattern is None else {"activemq_naming_pattern": pattern}
-    found = build_fleet({"orders-mq01-c": variables}, {}).findings
-    assert [expected in finding.fix for finding in found if finding.rule == "T017"] == [True]
+def test_t017_remedy_fits_the_naming_pattern(pattern: str, expected: str) -> None:
+    (misspelt,) = misspelt_name_findings(["orders-mq02-c"], pattern)
+    assert expected in misspelt.fix
