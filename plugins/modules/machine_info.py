@@ -101,6 +101,11 @@ store_capacity:
   description: Bytes that the store can grow to.
   type: int
   returned: always
+memory:
+  description: Bytes of the machine's memory.
+  type: int
+  version_added: 0.2.0
+  returned: always
 java_options:
   description: The options of the running broker's command line that concern file locks.
   type: list

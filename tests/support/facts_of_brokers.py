@@ -37,6 +37,7 @@ _FACTS: dict[str, Any] = {
     "environment": None,
     "directory": None,
     "store_limit": None,
+    "heap": None,
     "metrics": None,
     "multicast": False,
     "multicast_interface": None,

@@ -66,6 +66,9 @@ def test_two_nodes_on_one_machine_may_share_its_disk() -> None:
 
 def test_a_store_that_outgrows_its_disk_and_a_lease_without_a_clock_are_told() -> None:
     assert rules(MachineFacts(store_capacity=5 << 30), store_limit="20 gb") == ["L025"]
+    assert rules(MachineFacts(memory=16 << 30), heap="32g") == ["L044"]
+    assert rules(MachineFacts(memory=16 << 30), heap="4g", java_options=["-Xmx32g"]) == ["L044"]
+    assert rules(MachineFacts(memory=16 << 30), heap="4g") == []
     jdbc = {"url": "jdbc:x:y", "driver": "a.B", "jar": "/j.jar", "username": "u", "password": "p"}
     assert rules(MachineFacts(clock_synchronised=False), ha="shared-jdbc", jdbc=jdbc) == ["L011"]
     assert rules(MachineFacts(clock_synchronised=False)) == []

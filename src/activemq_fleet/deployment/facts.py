@@ -17,6 +17,7 @@ from activemq_fleet.node.protocols import supports_round_trip
 from activemq_fleet.profiles import PROFILES, Profile
 from activemq_fleet.releases import Release
 from activemq_fleet.render.haproxy import DROP_INS
+from activemq_fleet.render.memory import heap_size
 from activemq_fleet.render.service import (
     STORE_MARKER,
     apt_packages,
@@ -126,6 +127,8 @@ class BrokerFacts:
     """The directory of the store; None where the store is a database."""
     store_limit: int | None
     """The limit of the store in bytes; None if it is not a size."""
+    heap: int | None
+    """The largest Java heap in bytes; None if it is not a size."""
     metrics: MetricsFacts | None
     multicast: bool
     multicast_interface: str | None
@@ -226,6 +229,7 @@ def broker_facts(broker: Broker, activemq_xml: bytes | None = None) -> BrokerFac
         environment=f"{where.current}/{environment_path(broker)}",
         directory=directory,
         store_limit=size_of(settings.store_limit),
+        heap=heap_size(settings),
         metrics=_metrics_facts(broker),
         multicast=any(link.kind == "multicast" for link in broker.links),
         multicast_interface=settings.multicast_interface,

@@ -336,6 +336,34 @@ def store_limit_above_the_disk(host: HostView) -> Iterator[Problem]:
         )
 
 
+@rule("L044", "warning", scope="host")
+def heap_above_the_memory(host: HostView) -> Iterator[Problem]:
+    """The Java heap of the broker is larger than the memory of the machine.
+
+    Why: the JVM starts, and reserves memory only when it uses it. Under load the machine swaps, or Linux kills the
+        broker.
+    Fix: lower activemq_heap, or add memory to the machine.
+    Cannot see: the memory of other programs, and limits of a container.
+    Source: measured with Java 17, which started with a heap of 300 GB on a machine with 24 GB
+
+    Fires on 5.18.3::
+
+        broker: {heap: 34359738368}
+        facts: {memory: 17179869184}
+
+    Silent on 5.18.3::
+
+        broker: {heap: 4294967296}
+        facts: {memory: 17179869184}
+    """
+    heap, memory = host.broker.heap, host.facts.memory
+    if heap is not None and memory is not None and heap > memory:
+        yield Problem(
+            f"the Java heap is {heap >> 20} MiB, but the machine has only {memory >> 20} MiB of memory",
+            fix=f"set activemq_heap to less than {memory >> 20}m",
+        )
+
+
 @rule("L026", "warning", scope="host")
 def shared_store_on_a_disk_of_one_host(host: HostView) -> Iterator[Problem]:
     """A shared store is on a local file system of the host.

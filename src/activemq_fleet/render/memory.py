@@ -26,6 +26,11 @@ KEEPALIVED_MEMORY = "256M"
 _HAPROXY_BASE, _HAPROXY_SESSION = 512 * _MEBIBYTE, 128 << 10
 
 
+def heap_size(settings: Settings) -> int | None:
+    """Return the largest Java heap of a broker in bytes, by ``activemq_heap`` and by ``activemq_java_options``."""
+    return _last_size(_HEAP, (f"-Xmx{settings.heap}", *settings.java_options))
+
+
 def broker_memory(settings: Settings) -> str:
     """Return ``MemoryMax`` for a broker's systemd unit: ``activemq_unit_memory_max``, else computed from the heap.
 
@@ -34,7 +39,7 @@ def broker_memory(settings: Settings) -> str:
     """
     if settings.unit_memory_max:
         return settings.unit_memory_max
-    heap = _last_size(_HEAP, (f"-Xmx{settings.heap}", *settings.java_options)) or 0
+    heap = heap_size(settings) or 0
     direct = _last_size(_DIRECT, settings.java_options) or heap
     return _size_text(heap + heap // 4 + direct + _BESIDE_HEAP)
 

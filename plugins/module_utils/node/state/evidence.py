@@ -163,6 +163,8 @@ class MachineFacts:
     """As in /proc/mounts: ``vers=3``, ``nolock``, ``local_lock=all``."""
     store_capacity: int | None = None
     """Bytes to which the store can grow: its current size and the free space of its file system."""
+    memory: int | None = None
+    """Bytes of the machine's memory."""
     java_options: tuple[str, ...] = ()
     """The Java options on the running broker's command line."""
     settings_files: tuple[str, ...] = ()

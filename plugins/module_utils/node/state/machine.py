@@ -91,6 +91,7 @@ def gather_machine_facts(parameters: Mapping[str, Any]) -> dict[str, Any]:
         "store_filesystem": mount.kind if mount else None,
         "store_mount_options": list(mount.options) if mount else [],
         "store_capacity": store_capacity(directory) if directory else None,
+        "memory": os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"),
         # only options that a rule reads, because others may contain passwords
         "java_options": [word for word in process.command if "FileLock" in word] if process else [],
         "settings_files": settings_files(parameters["home"], parameters["user"]),
