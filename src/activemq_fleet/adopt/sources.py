@@ -116,7 +116,7 @@ def _source_files(arguments: Iterable[str], naming: Naming) -> Iterator[tuple[st
                     f"{argument}: {host!r} is not a host name: write HOST=FILE with the name of the broker's host"
                 )
         if not file:
-            raise InputError(f"{argument!r} names no file: write HOST=FILE, a file or a directory")
+            raise InputError(f"the argument {argument!r} contains no path: write a file, a directory or HOST=FILE")
         path = Path(file)
         root = path if path.is_dir() else None
         if root is not None:

@@ -21,7 +21,7 @@ _FORMS = {
     "select": 'a list of rules or families: ["N", "L003"]',
     "ignore": 'a list of rules or families: ["N", "L003"]',
     "baseline": "the path of a file",
-    "releases": 'a table of patterns of file names and releases: {"conf/*.xml" = "5.18.3"}',
+    "releases": 'a table from file name patterns to releases: {"conf/*.xml" = "5.18.3"}',
 }
 
 

@@ -401,8 +401,8 @@ class Settings(_Broker, ElementSettings, _Host, MetricsSettings, BalancerSetting
             yield f"activemq_connectors has {doubled!r} twice: give each connector a different name"
         for kept in sorted(_PORTS_OF_OURS & set(names)):
             yield (
-                f"activemq_connectors has {kept!r}, which is the name of another port of the broker: choose another "
-                "name"
+                f"activemq_connectors has a connector named {kept!r}, but this is the name of another port of the "
+                "broker: choose another name for the connector"
             )
         for decided in sorted(_DECIDED.keys() & self.broker_attributes.keys()):
             yield f"activemq_broker_attributes must not set {decided!r}: {_DECIDED[decided]}"

@@ -68,7 +68,7 @@ _KNOWN: tuple[tuple[str, Line], ...] = (
     ),
     (
         r"Invalid maximum heap size: \S+|Could not reserve enough space.*",
-        lambda m: f"Java did not start ({m[0]}): lower spark.driver.memory with --conf",
+        lambda m: f"Java did not start ({m[0]}): set spark.driver.memory with --conf to a size such as 2g",
     ),
     (
         r"Exception in thread \"main\" [\w.]+: (.+)",

@@ -85,7 +85,8 @@ def sort_hosts_by_role(
     for name in (*identities, *unmatched, *agents, *balancers):
         if not NAME.fullmatch(name):
             raise InputError(
-                f"{name[:80]!r} cannot be the name of a host: rename it, and use only letters, digits and . - _ :"
+                f"{name[:80]!r} cannot be the name of a host: write a name of letters, digits and . - _ : that "
+                "begins with a letter or digit"
             )
     if not (identities or unmatched or misnamed):
         raise fleet_without_brokers_error(len(hosts), pattern)

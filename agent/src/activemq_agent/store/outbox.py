@@ -53,7 +53,7 @@ def accept(transaction: Transaction, topic: str, payload: bytes, event_id: str |
         rows, size = counted(counters.rows["outbox"], "event"), counted(counters.sizes["outbox"], "byte")
         raise OutboxFullError(
             f"the event was rejected, because the agent's outbox of unsent events is full ({rows}, {size}): publish it "
-            "again after a broker is connected"
+            "again after the agent has connected to a broker"
         )
     if event_id is None:
         counters.seq += 1
