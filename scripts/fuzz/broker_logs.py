@@ -18,7 +18,7 @@ def read(data: bytes) -> str:
     """Read the log with the scanner, the library's parser and the hosts' own readers; returns what went wrong."""
     text = data.decode(errors="replace")
     records = list(parse(text))
-    BrokerRun().read(records)
+    BrokerRun().apply_records(records)
     last_error(records)
     with tempfile.TemporaryDirectory() as directory:
         Path(directory, "activemq.log").write_bytes(data)

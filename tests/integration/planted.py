@@ -189,7 +189,7 @@ class Planted:
     @property
     def story(self) -> BrokerRun:
         """What its log tells so far of this run."""
-        return self._tail.update() if self._tail else BrokerRun()
+        return self._tail.read_new_records() if self._tail else BrokerRun()
 
     @property
     def said(self) -> str:

@@ -146,7 +146,7 @@ def test_nothing_that_was_accepted_is_lost_by_kill_9(tmp_path: Path, capsys: pyt
             assert returned
             assert store.damage is None
             assert store.epoch == epoch
-            outgoing = store.outgoing(10**6)
+            outgoing = store.outgoing_events(10**6)
             records = [json.loads(record.line) for record in store.oldest_journal_records(10**6)]
             # Every record of the journal there is, one after the other.
             assert [record["jseq"] for record in records] == list(range(jseq + 1, jseq + len(records) + 1))
@@ -156,7 +156,7 @@ def test_nothing_that_was_accepted_is_lost_by_kill_9(tmp_path: Path, capsys: pyt
             assert set(returned) <= set(accepted)
             assert set(accepted) - gone == {event.event_id for event in outgoing}
             assert handled <= {record["event_id"] for record in records if record["kind"] == "handled"}
-            assert not handled & {message.event_id for message in store.pending("in", 10**6)}
+            assert not handled & {message.event_id for message in store.pending_messages("in", 10**6)}
             jseq, seq, promised = jseq + len(records), seq + len(accepted), promised + len(returned)
             kinds += [record["kind"] for record in records]
             store.queue_acknowledged([SentEvent(event.seq, 1, 1, "b") for event in outgoing], proved=True).result()

@@ -101,7 +101,7 @@ class Site:
     def took_over(self, moment: float) -> float:
         """Seconds from a moment until the log of the node that is active now said that it is started."""
         active = self.lab.wait_active(PAIR)
-        since = BrokerRun().read(parse(self.lab.log(active).read_text(errors="replace"))).since
+        since = BrokerRun().apply_records(parse(self.lab.log(active).read_text(errors="replace"))).since
         return (since.timestamp() - moment) if since else 0.0
 
 

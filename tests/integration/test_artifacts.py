@@ -117,7 +117,7 @@ def test_each_release_takes_what_it_should_and_its_refusals_are_explained(shown:
 @pytest.mark.parametrize("text", RELEASES)
 def test_the_table_of_elements_and_attributes_is_what_the_schema_says(text: str) -> None:
     release, since = Release.of(text), load_schema_spans()
-    assert schema(text).model.globals.keys() == {name for name in since.elements if release.supports(name)}
+    assert schema(text).model.global_declarations.keys() == {name for name in since.elements if release.supports(name)}
     for element, attributes in since.attributes.items():
         if release.supports(element):
             told = {name for name in attributes if release.supports(element, name)}

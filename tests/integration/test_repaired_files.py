@@ -56,13 +56,13 @@ def test_broker_starts_with_the_file_that_fix_repaired(ground: Ground, release: 
 
 def test_name_of_another_release_is_never_taken_for_a_misspelt_one() -> None:
     models = [load_schema(Release.of(release)).model for release in SCHEMA_RELEASES]
-    elements = frozenset().union(*(model.globals for model in models))
+    elements = frozenset().union(*(model.global_declarations for model in models))
     attributes = {name: {key for model in models for key in model.attributes(name)} for name in elements}
     children = {name: {key for model in models for key in model.children(name)} for name in elements}
     wrong = set()
     for model in models:
         for of_all, of_release in ((attributes, model.attributes), (children, model.children)):
-            for element in model.globals:
+            for element in model.global_declarations:
                 known = list(of_release(element))
                 for name in of_all[element].difference(known):
                     meant = sole_similar_name(name, known, model.words)
@@ -70,8 +70,8 @@ def test_name_of_another_release_is_never_taken_for_a_misspelt_one() -> None:
                         wrong.add((element, name, meant))
         wrong |= {
             ("", name, meant)
-            for name in elements.difference(model.globals)
-            if (meant := sole_similar_name(name, model.globals, model.words))
+            for name in elements.difference(model.global_declarations)
+            if (meant := sole_similar_name(name, model.global_declarations, model.words))
         }
     assert wrong == set()
 

@@ -33,7 +33,7 @@ def send(store: Store) -> None:
     """As a publisher does: in order, each event acknowledged once."""
     after = 0
     while True:
-        events = store.outgoing(20, after)
+        events = store.outgoing_events(20, after)
         if events:
             after = events[-1].seq
             wire = [SentEvent(event.seq, 1, event.seq % 65535, "b") for event in events]

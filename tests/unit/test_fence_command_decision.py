@@ -139,7 +139,7 @@ class GoesOnWithItsClaim(CommandFence):
 
     def next_step(self, evidence: FenceEvidence) -> GuardStep:
         if self.serves is None and evidence.holds_lock and evidence.highest and evidence.highest.node == self.node:
-            return GuardStep(Action.ADMIT, evidence.number)
+            return GuardStep(Action.ADMIT, evidence.claim_number)
         return super().next_step(evidence)
 
 

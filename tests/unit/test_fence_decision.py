@@ -171,7 +171,7 @@ class TrustsItsLock(CopyFence):
 
     def next_step(self, evidence: FenceEvidence) -> GuardStep:
         if self.serves is None and evidence.holds_lock and evidence.highest:
-            return GuardStep(Action.ADMIT, evidence.number)
+            return GuardStep(Action.ADMIT, evidence.claim_number)
         return super().next_step(evidence)
 
 

@@ -32,32 +32,32 @@ def append(log: Path, text: str) -> None:
 
 
 def test_a_run_without_a_log_yet_is_starting(log: Path) -> None:
-    assert LogTail(log.parent, run_from(log)).update().phase == "starting"
+    assert LogTail(log.parent, run_from(log)).read_new_records().phase == "starting"
 
 
 def test_what_is_written_later_is_read_later(log: Path) -> None:
     tail = LogTail(log.parent, run_from(log))
     append(log, line(WAITS))
-    assert tail.update().phase == "waiting"
+    assert tail.read_new_records().phase == "waiting"
     append(log, line(STARTED))
-    assert tail.update().phase == "started"
+    assert tail.read_new_records().phase == "started"
 
 
 def test_an_earlier_run_says_nothing_about_this_one(log: Path) -> None:
     append(log, line(STARTED))
     run = run_from(log)
     append(log, line(WAITS))
-    assert LogTail(log.parent, run).update().phase == "waiting"
+    assert LogTail(log.parent, run).read_new_records().phase == "waiting"
 
 
 def test_a_log_that_was_rolled_is_read_to_its_end_and_on(log: Path) -> None:
     append(log, line(STARTED))
     tail = LogTail(log.parent, run_from(log))
-    tail.update()
+    tail.read_new_records()
     append(log, line("Started responder end of duplex bridge first@null"))
     log.rename(log.with_name("activemq.log.1"))
     append(log, line("Started responder end of duplex bridge second@null"))
-    assert tail.update().one_way_duplex_links == ("first", "second")
+    assert tail.read_new_records().one_way_duplex_links == ("first", "second")
 
 
 def test_a_run_that_is_looked_at_first_after_a_roll_is_read_from_its_beginning(log: Path) -> None:
@@ -66,7 +66,7 @@ def test_a_run_that_is_looked_at_first_after_a_roll_is_read_from_its_beginning(l
     append(log, line("Started responder end of duplex bridge first@null"))
     log.rename(log.with_name("activemq.log.1"))
     append(log, line("Started responder end of duplex bridge second@null"))
-    assert LogTail(log.parent, run).update().one_way_duplex_links == ("first", "second")
+    assert LogTail(log.parent, run).read_new_records().one_way_duplex_links == ("first", "second")
 
 
 def test_a_character_cut_in_two_is_read_whole(log: Path) -> None:
@@ -75,9 +75,9 @@ def test_a_character_cut_in_two_is_read_whole(log: Path) -> None:
     cut = data.index("é".encode()) + 1
     with log.open("ab", buffering=0) as file:
         file.write(data[:cut])
-        tail.update()
+        tail.read_new_records()
         file.write(data[cut:])
-    assert tail.update().phase == "failed"
+    assert tail.read_new_records().phase == "failed"
 
 
 def test_a_failure_is_explained_by_the_last_error_of_the_run(log: Path) -> None:

@@ -36,7 +36,7 @@ def bridges(fleet: Fleet, host: str, *messages: str) -> tuple[RunningBridge, ...
     text = "".join(
         f"2026-03-01 10:00:00,000 | INFO  | {message} | {logger_of(message)} | main\n" for message in messages
     )
-    return bridges_of(hosts_of(fleet), fleet.broker(host), BrokerRun().read(parse(text)))
+    return bridges_of(hosts_of(fleet), fleet.broker(host), BrokerRun().apply_records(parse(text)))
 
 
 def test_a_bridge_names_link_peer_and_the_host_that_was_dialled() -> None:

@@ -54,7 +54,7 @@ def test_a_name_in_an_encoded_record_makes_no_record_for_any_reader(name: str) -
     assert len(list(broker_log.parse_records(log.split("\n")))) == 2
     assert sum(batch.num_rows for batch in Scanner(LogSource()).scan(log.encode())) == 2
     assert (
-        BrokerRun().read(parse(log)).phase
+        BrokerRun().apply_records(parse(log)).phase
         == broker_log.phase_after(broker_log.parse_records(log.split("\n"))).name
         == "started"
     )

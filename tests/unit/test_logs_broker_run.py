@@ -34,7 +34,7 @@ def log(messages: Iterable[str], level: str = "INFO") -> str:
 
 
 def story(*messages: str) -> BrokerRun:
-    return BrokerRun().read(parse(log(messages)))
+    return BrokerRun().apply_records(parse(log(messages)))
 
 
 def up(number: int, remote: str = "tcp://b.example.com/127.0.0.2:61616(b)", peer: str = "") -> str:
@@ -66,7 +66,7 @@ def test_the_phase_is_what_the_log_said_last(messages: list[str], phase: PhaseNa
 
 def test_record_that_is_cut_off_shows_no_phase() -> None:
     text = log([WAITS]) + f"2026-03-01 10:00:09,000 | INFO  | {STARTED}\n" + log(["whatever follows"])
-    assert BrokerRun().read(parse(text)).phase == "waiting"
+    assert BrokerRun().apply_records(parse(text)).phase == "waiting"
 
 
 def test_run_without_a_record_of_its_phase_has_none() -> None:

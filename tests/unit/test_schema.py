@@ -224,7 +224,7 @@ def test_a_schema_that_imports_a_file_reads_none(tmp_path: Path) -> None:
         f'<xs:schema xmlns:xs="http://www.w3.org/2001/XMLSchema" targetNamespace="{core}">'
         f'<xs:include schemaLocation="{other}"/><xs:element name="only"/></xs:schema>'.encode()
     )
-    assert schema.model.globals.keys() == {"only"}
+    assert schema.model.global_declarations.keys() == {"only"}
     assert not schema.is_valid(XmlDocument(broker()))
 
 

@@ -175,7 +175,7 @@ class ControlServer:
                 case "status":
                     return self._status()
                 case "requeue":
-                    return {"requeued": self._store.requeue(_ids(request))}
+                    return {"requeued": self._store.requeue_events(_ids(request))}
             raise _Bad("the request to the agent has no valid key op: set it to publish, status or requeue")
         except Exception as error:  # noqa: BLE001 -- every request gets an answer
             return self._failure(error)

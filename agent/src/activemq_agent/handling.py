@@ -77,7 +77,7 @@ class HandlerRunner:
         """Number of events that had no handler."""
         self.failures = 0
         """Number of failed handler runs."""
-        left = [lane for lane in store.counts().lanes if lane not in config.topics]
+        left = [lane for lane in store.row_counts().lanes if lane not in config.topics]
         self.workers = [Worker(self, (topic,)) for topic in config.topics]
         if left:
             self.workers.append(Worker(self, tuple(left)))  # of topics that the configuration has no more
@@ -185,7 +185,7 @@ class Worker:
         """
         for lane in self.lanes:
             if not self._page:
-                self._page.extend(self._all.store.pending(lane, PAGE, most_bytes=PAGE_BYTES))
+                self._page.extend(self._all.store.pending_messages(lane, PAGE, most_bytes=PAGE_BYTES))
         return self._page.popleft() if self._page else None
 
     def _see_through(self, message: IncomingMessage) -> None:

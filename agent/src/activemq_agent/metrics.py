@@ -66,7 +66,7 @@ class Metrics(Collector):
         self.registry.register(self)
         self._server: MetricsServer | None = None
 
-    def observe(self, event: str, seconds: float) -> None:
+    def record_handler_time(self, event: str, seconds: float) -> None:
         """Record the seconds of one handler run in the histogram of handler times, under the name of the event."""
         if event not in self._names and len(self._names) < MOST_EVENTS:
             self._names.add(event)

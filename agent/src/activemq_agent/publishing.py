@@ -328,7 +328,7 @@ class Publisher:
             self._look_at = 0.0
         if not self._buffer and now >= self._look_at:
             limit = self._config.publisher_window
-            self._buffer.extend(self._store.outgoing(limit, self._after))
+            self._buffer.extend(self._store.outgoing_events(limit, self._after))
             self._read_at = now
             if self._buffer:
                 self._after = self._buffer[-1].seq

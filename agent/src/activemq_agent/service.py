@@ -116,7 +116,7 @@ class Service:
                 "failures": self.handlers.failures,
                 "overdue": list(self.handlers.overdue_filters),
             },
-            "store": dataclasses.asdict(self.store.counts()),
+            "store": dataclasses.asdict(self.store.row_counts()),
             "damage": None if damage is None else str(damage),
         }
 
@@ -132,7 +132,7 @@ class Service:
         numbers = itertools.count(1)  # one journal, so one count of connections
         self.publisher = Publisher(config, self.store, log=log, numbers=numbers)
         metrics = Metrics(self.status)
-        self.handlers = HandlerRunner(config, self.store, log=log, observe=metrics.observe)
+        self.handlers = HandlerRunner(config, self.store, log=log, observe=metrics.record_handler_time)
         self.subscriber = (
             Subscriber(config, self.store, log=log, numbers=numbers, on_stored=self.handlers.wake)
             if config.topics
@@ -287,10 +287,10 @@ class Service:
         self._subscriber_stop.set()
         with suppress(AgentError):
             self.publisher.add_barriers()
-        while self.store.counts().outbox_rows and time.monotonic() < deadline and self.publisher_thread.is_alive():
+        while self.store.row_counts().outbox_rows and time.monotonic() < deadline and self.publisher_thread.is_alive():
             time.sleep(0.05)
         self.handlers.close(max(0.0, deadline - time.monotonic()))
-        left = self.store.counts()
+        left = self.store.row_counts()
         if left.outbox_rows or left.inbox_rows:
             self._log.warning(
                 "the agent stops before it has sent all events and handled all messages. It continues with the others "

@@ -150,7 +150,7 @@ def adopt(
     proposal = Proposal.from_documents(documents, naming)
     for document in proposal.documents:
         for reason in (*document.remarks, *document.files_refused):
-            proposal.note([document.host], reason, is_urgent=True)
+            proposal.add_note([document.host], reason, is_urgent=True)
     companion_files.propose_environment(proposal)
     propose_profiles(proposal, shared)
     propose_authentication(proposal)
@@ -167,7 +167,7 @@ def adopt(
     keep_plugin_of_inexpressible_accounts(proposal)
     propose_acl(proposal)
     _drop_defaults(proposal)
-    fleet = proposal.fleet()
+    fleet = proposal.proposed_fleet()
     companion_files.propose_java_options(proposal, fleet)
     for variables in (*proposal.variables.values(), *proposal.agents.values()):
         for name, value in variables.items():
@@ -176,7 +176,7 @@ def adopt(
         propose_fragments(proposal, document, _render_document_tree(fleet.broker(document.host)))
     propose_waivers(proposal, findings)
     note_findings_in_force(proposal, findings)
-    fleet = proposal.fleet()
+    fleet = proposal.proposed_fleet()
     differences = tuple(_differences_of_documents(proposal, fleet))
     _note_placeholders(proposal, fleet)
     labels = secret_labels_in([*proposal.variables.values(), *proposal.agents.values()])
@@ -225,7 +225,7 @@ def _propose_instances(proposal: Proposal) -> None:
                 chosen["activemq_console_port"].add(document.host)
         for variable, hosts in chosen.items():
             if hosts:
-                proposal.note(
+                proposal.add_note(
                     hosts,
                     f"several of the adopted brokers have the address {address}, so adopt chose a value of {variable}. "
                     "Correct it to the value that the host uses",
@@ -234,18 +234,18 @@ def _propose_instances(proposal: Proposal) -> None:
 
 def _drop_defaults(proposal: Proposal) -> None:
     """Remove variables whose value the fleet would have by default."""
-    complete = proposal.fleet()
+    complete = proposal.proposed_fleet()
     drop_default_policies(proposal, complete)
     for name in ("connectors", "store_directory"):
-        without = proposal.fleet(**{name: None})
+        without = proposal.proposed_fleet(**{name: None})
         same = {
             host: getattr(complete.broker(host), name) == getattr(without.broker(host), name)
             for host in proposal.variables
         }
-        for documents in proposal.pairs().values():
+        for documents in proposal.documents_by_pair().values():
             hosts = [document.host for document in documents]
             # A pure slave has no connectors anyway, so it is given those of its master.
-            together = proposal.profile(hosts[0]).replicates
+            together = proposal.proposed_profile(hosts[0]).replicates
             for host in hosts:
                 if same[host] and (not together or all(same[other] for other in hosts)):
                     proposal[host].pop(name, None)
@@ -273,7 +273,7 @@ def _note_placeholders(proposal: Proposal, fleet: Fleet) -> None:
             if name not in _OF_THE_JVM and f"\n{name}=" not in held:
                 unknown[name].append(broker.host)
     for name, hosts in unknown.items():
-        proposal.note(
+        proposal.add_note(
             hosts,
             f"no rendered file defines the placeholder ${{{name}}}. Define {name} in a properties file and adopt again "
             f"with --properties, or set activemq_java_options: [-D{name}=VALUE]",
@@ -289,7 +289,7 @@ def _note_missing_settings(proposal: Proposal) -> None:
         if not accounts_of(document) and "authentication" not in proposal[document.host]
     ]
     if locked:
-        proposal.note(
+        proposal.add_note(
             locked,
             "activemq.xml has no accounts, but the rendered broker rejects clients without an account: "
             "add the accounts of your clients to activemq_users",

@@ -58,7 +58,7 @@ def read_agents(arguments: Iterable[str]) -> list[AgentFile]:
 
 def propose_agents(proposal: Proposal, files: Iterable[AgentFile]) -> None:
     """Propose variables, group and pair for each agent whose first broker URL belongs to an adopted broker."""
-    fleet = proposal.fleet()
+    fleet = proposal.proposed_fleet()
     listeners = Listeners(fleet.brokers)
     for file in files:
         home = _home_broker(file, listeners)
@@ -72,7 +72,7 @@ def propose_agents(proposal: Proposal, files: Iterable[AgentFile]) -> None:
         if len(fleet.groups) > 1:
             variables["agent_group"] = home.group
         proposal.agents[file.host] = {name: value for name, value in variables.items() if is_valid_value(name, value)}
-        homes = {agent.host: agent.pair for agent in proposal.fleet().agents}
+        homes = {agent.host: agent.pair for agent in proposal.proposed_fleet().agents}
         if file.host not in homes:
             del proposal.agents[file.host]
         elif homes[file.host] != home.pair:

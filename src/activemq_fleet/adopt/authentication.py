@@ -61,7 +61,7 @@ def note_authentication(proposal: Proposal) -> None:
         if "authentication" in variables:
             hosts[_authentication_note(document, variables)].append(document.host)
     for text, named in hosts.items():
-        proposal.note(named, text)
+        proposal.add_note(named, text)
 
 
 def _authentication_note(document: AdoptedDocument, variables: Variables) -> str:

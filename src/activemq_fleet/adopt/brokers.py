@@ -72,7 +72,7 @@ def propose_brokers(proposal: Proposal) -> None:
             proposal[document.host]["console"] = False
         _propose_beans(proposal, document)
         _note_key_stores(proposal, document)
-    for documents in proposal.pairs().values():
+    for documents in proposal.documents_by_pair().values():
         _propose_connectors(proposal, documents)
     for document in proposal.documents:
         _propose_management(proposal, document)
@@ -84,20 +84,20 @@ def _propose_beans(proposal: Proposal, document: AdoptedDocument) -> None:
     console = {node.get("resource") for node in document.root.children if is_console_import(node)}
     imports = [name for name in imported_names(document.root) if name not in console and "jetty" not in name]
     valid = [name for name in imports if is_valid_value("imports", [name])]
-    if valid and proposal.set(host, "imports", valid):
+    if valid and proposal.propose_value(host, "imports", valid):
         _propose_imported_files(proposal, document, valid)
     if elsewhere := [name for name in imports if name not in valid]:
         text = f"activemq.xml imports {', '.join(elsewhere)}, which adopt does not copy: check that it is on the host"
-        proposal.note([host], text, is_urgent=True)
+        proposal.add_note([host], text, is_urgent=True)
     hooked = document.broker.children_of("shutdownHooks")
     classes = [node.get("class") for node in hooked]
     if classes and all(set(node.attributes) == {"class"} and not node.children for node in hooked):
-        proposal.set(host, "shutdown_hooks", classes)
+        proposal.propose_value(host, "shutdown_hooks", classes)
     if any(".insight.log" in node.get("class") for node in document.root.children):
         if release.log_query_class:
             proposal[host]["log_query"] = True
         else:
-            proposal.note(
+            proposal.add_note(
                 [host],
                 f"adopt left out the bean logQuery, because release {release.text} does not contain its class: no "
                 "action is necessary",
@@ -119,9 +119,9 @@ def _propose_imported_files(proposal: Proposal, document: AdoptedDocument, impor
         else:
             missing.append(name)
     if extra:
-        proposal.set(host, "extra_files", extra)
+        proposal.propose_value(host, "extra_files", extra)
     if secret:
-        proposal.note(
+        proposal.add_note(
             [host],
             f"activemq.xml imports {', '.join(secret)}, which adopt did not copy, because it may contain passwords in "
             "clear text. Add the content to activemq_extra_files, and encrypt its passwords with ansible-vault",
@@ -132,7 +132,7 @@ def _propose_imported_files(proposal: Proposal, document: AdoptedDocument, impor
             f"activemq.xml imports {', '.join(missing)}, which adopt did not copy: add each of these files that the "
             "release does not contain to activemq_extra_files"
         )
-        proposal.note([host], text, is_urgent=True)
+        proposal.add_note([host], text, is_urgent=True)
 
 
 def _note_key_stores(proposal: Proposal, document: AdoptedDocument) -> None:
@@ -140,7 +140,7 @@ def _note_key_stores(proposal: Proposal, document: AdoptedDocument) -> None:
     context = document.broker.find("sslContext/sslContext")
     paths = [context.get(name) for name in ("keyStore", "trustStore")] if context else []
     if relative_paths := [path for path in paths if path and not path.removeprefix("file:").startswith("/")]:
-        proposal.note(
+        proposal.add_note(
             [document.host],
             f"the sslContext of activemq.xml uses {' and '.join(relative_paths)} in the directory of the installation. "
             "A new installation contains at most ActiveMQ's public example keys there. Copy your key stores to another "
@@ -163,8 +163,8 @@ def _propose_management(proposal: Proposal, document: AdoptedDocument) -> None:
         del value["port"]
     if context.get("connectorPath") not in ("", "/jmxrmi"):
         value["path"] = context.get("connectorPath")
-    if not proposal.set(document.host, "jmx", value):
-        proposal.set(document.host, "jmx", {"port": value["port"]} if "port" in value else {})
+    if not proposal.propose_value(document.host, "jmx", value):
+        proposal.propose_value(document.host, "jmx", {"port": value["port"]} if "port" in value else {})
 
 
 def _propose_missing_heaps(proposal: Proposal) -> None:
@@ -175,10 +175,10 @@ def _propose_missing_heaps(proposal: Proposal) -> None:
         memory = (size_of(usage.get("limit")) or 0) if usage else 0
         if "heap" not in proposal[document.host] and memory > _MOST_OF_HEAP * (size_of(DEFAULT_HEAP) or 0):
             heap = f"{math.ceil(memory / _MOST_OF_HEAP / (1 << 30))}g"
-            proposal.set(document.host, "heap", heap)
+            proposal.propose_value(document.host, "heap", heap)
             hosts[heap].append(document.host)
     for heap, named in hosts.items():
-        proposal.note(
+        proposal.add_note(
             named,
             f"no file shows the Java heap, and memoryUsage does not fit into the default of {DEFAULT_HEAP}. adopt set "
             f"activemq_heap: {heap}. Correct it to the value of -Xmx on the host",
@@ -198,7 +198,7 @@ def _propose_limits(proposal: Proposal, document: AdoptedDocument) -> None:
             continue
         limit = usage.get("total") if usage.get("percentLimit") == "100" else usage.get("limit")
         if limit != default:
-            proposal.set(document.host, name, limit)
+            proposal.propose_value(document.host, name, limit)
 
 
 def _propose_connectors(proposal: Proposal, documents: Sequence[AdoptedDocument]) -> None:
@@ -208,7 +208,7 @@ def _propose_connectors(proposal: Proposal, documents: Sequence[AdoptedDocument]
         binds = Counter(listener.bind for listener in listeners)
         bind = binds.most_common(1)[0][0] if binds else "0.0.0.0"  # noqa: S104 -- the default
         if bind != "0.0.0.0":  # noqa: S104
-            proposal.set(host, "bind", bind)
+            proposal.propose_value(host, "bind", bind)
         # The address of a placeholder cannot be the value of a variable, so a fragment sets it.
         listeners = [
             replace(listener, own_bind=listener.bind != bind and "${" not in listener.bind) for listener in listeners
@@ -216,7 +216,7 @@ def _propose_connectors(proposal: Proposal, documents: Sequence[AdoptedDocument]
         listeners_by_host[host] = listeners = _propose_tls(proposal, document, listeners)
         proposal[host]["connectors"] = [listener.to_setting() for listener in listeners]
     _propose_offset(proposal, listeners_by_host)
-    if proposal.profile(documents[0].host).replicates:
+    if proposal.proposed_profile(documents[0].host).replicates:
         # A slave opens no connector, so its connectors have no effect: give it those of its master.
         master = max(documents, key=lambda document: len(listeners_by_host[document.host]))
         for document in documents:
@@ -229,7 +229,7 @@ def _propose_connectors(proposal: Proposal, documents: Sequence[AdoptedDocument]
 def _listeners(proposal: Proposal, document: AdoptedDocument) -> Iterator[AdoptedListener]:
     names = Counter(node.get("name") for node in transport_connectors(document))
     announced_by_default = _connector_announced_by_default(document)
-    if document.broker.find("services/masterConnector") and proposal.profile(document.host).replicates:
+    if document.broker.find("services/masterConnector") and proposal.proposed_profile(document.host).replicates:
         return
     for node in transport_connectors(document):
         parsed = _LISTENS.fullmatch(node.get("uri"))
@@ -300,7 +300,7 @@ def _propose_tls(
             "truststore", context.get("trustStorePassword"), "password of the trust store"
         ),
     }
-    if not proposal.set(document.host, "tls", stores | ({"client_auth": True} if needs_certificates else {})):
+    if not proposal.propose_value(document.host, "tls", stores | ({"client_auth": True} if needs_certificates else {})):
         return listeners
     return [
         replace(listener, options=dict(list(listener.options.items())[: -1 if needs_certificates else None]))
@@ -321,7 +321,7 @@ def _propose_offset(proposal: Proposal, listeners_by_host: Mapping[str, Sequence
     ]
     if differs_only_by_port and len(offsets) == 1 and offsets != {0}:
         proposal[high]["connectors"] = proposal[low]["connectors"]
-        proposal.set(high, "port_offset", offsets.pop())
+        proposal.propose_value(high, "port_offset", offsets.pop())
 
 
 def accounts_of(document: AdoptedDocument) -> list[ComparedElement]:
@@ -370,7 +370,7 @@ def propose_users(proposal: Proposal) -> None:
 def _known_agents(proposal: Proposal) -> dict[str, set[str | None]]:
     """Return, by group, the account names of agents that are adopted, which need no entry in ``activemq_users``."""
     known: dict[str, set[str | None]] = defaultdict(set)
-    for agent in proposal.fleet().agents if proposal.agents else ():
+    for agent in proposal.proposed_fleet().agents if proposal.agents else ():
         known[agent.group].add(agent.settings.agent_username)
     return known
 

@@ -33,23 +33,23 @@ def propose_environment(proposal: Proposal) -> None:
     """
     for document in proposal.documents:
         environment = _environment(document)
-        proposal.set(document.host, "heap", _heap_in(environment))
+        proposal.propose_value(document.host, "heap", _heap_in(environment))
         if document.preferred is None:
-            proposal.set(
+            proposal.propose_value(
                 document.host, "install", "none"
             )  # the file is not ours, so the release is installed otherwise
         if _OURS in environment:
             assigned = dict(_ASSIGNED.findall(environment))
             base = Path(assigned.get("ACTIVEMQ_BASE", "").strip('"'))
             home = assigned.get("ACTIVEMQ_HOME", "").strip('"')
-            proposal.set(document.host, "instance", base.name)
-            proposal.set(document.host, "base", str(base.parent))
+            proposal.propose_value(document.host, "instance", base.name)
+            proposal.propose_value(document.host, "base", str(base.parent))
             if home.endswith(f"-{document.release.text}"):
-                proposal.set(document.host, "home", home.removesuffix(f"-{document.release.text}"))
-            proposal.set(document.host, "java_home", assigned.get("JAVA_HOME", "").strip('"') or None)
+                proposal.propose_value(document.host, "home", home.removesuffix(f"-{document.release.text}"))
+            proposal.propose_value(document.host, "java_home", assigned.get("JAVA_HOME", "").strip('"') or None)
         user = _USER.search(_first_companion_text(document, ("systemd/",)))
         if user:
-            proposal.set(document.host, "user", user[1])
+            proposal.propose_value(document.host, "user", user[1])
 
 
 def propose_console(proposal: Proposal) -> None:
@@ -67,9 +67,11 @@ def propose_console(proposal: Proposal) -> None:
             if match:
                 text = next(filter(None, match.groups()))
                 offset = proposal[document.host].get("port_offset", 0)
-                proposal.set(document.host, variable, int(text) - offset if variable == "console_port" else text)
+                proposal.propose_value(
+                    document.host, variable, int(text) - offset if variable == "console_port" else text
+                )
     for name, hosts in foreign.items():
-        proposal.note(
+        proposal.add_note(
             hosts,
             f"adopt took only the port and the address of the web console from {name}. It did not adopt other settings "
             "of this file, such as login and TLS: check the rendered conf/jetty.xml",
@@ -95,7 +97,7 @@ def propose_java_options(proposal: Proposal, fleet: Fleet) -> None:
         words = " ".join(shlex.split(options)).split()
         usual = list(java_options(fleet.broker(document.host)))
         if words[: len(usual)] == usual and len(words) > len(usual):
-            proposal.set(document.host, "java_options", words[len(usual) :])
+            proposal.propose_value(document.host, "java_options", words[len(usual) :])
 
 
 def is_heap_known(proposal: Proposal) -> bool:

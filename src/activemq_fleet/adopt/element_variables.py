@@ -60,13 +60,13 @@ def propose_elements(proposal: Proposal) -> None:
         store = broker.find("persistenceAdapter/kahaDB")
         value = _variable_value(store, StoreTuning, release) if store else _stores_by_destination(document)
         if value:
-            proposal.set(document.host, "kahadb", value)
+            proposal.propose_value(document.host, "kahadb", value)
         _propose_plugins(proposal, document)
         directory = broker.get("schedulerDirectory")
         if boolean_of(broker.get("schedulerSupport", "")) and (
             directory or "redelivery" not in variables.get("plugins", {})
         ):
-            proposal.set(document.host, "scheduler", {"directory": directory} if directory else True)
+            proposal.propose_value(document.host, "scheduler", {"directory": directory} if directory else True)
 
 
 def _first_entries(
@@ -83,7 +83,7 @@ def _first_entries(
         if key in first:
             proposal.exclude_from_fragments(entry)
             destination = " ".join(f"{kind} {entry.get(kind)}" for kind in _KINDS if kind in entry.attributes)
-            proposal.note(
+            proposal.add_note(
                 [document.host],
                 f"the file has several policyEntry elements for {destination}, and the broker uses an arbitrary one of "
                 "them. The inventory has the first: correct activemq_destination_policies if you need another",
@@ -103,7 +103,7 @@ def _set_list(proposal: Proposal, document: AdoptedDocument, name: str, values: 
         for value in values[:_MOST_TRIED]:
             if is_valid_value(name, [*accepted, value]):
                 accepted.append(value)
-    return bool(accepted) and proposal.set(document.host, name, accepted)
+    return bool(accepted) and proposal.propose_value(document.host, name, accepted)
 
 
 def _stores_by_destination(document: AdoptedDocument) -> dict[str, Any]:
@@ -203,7 +203,7 @@ def _propose_plugins(proposal: Proposal, document: AdoptedDocument) -> None:
         if keys is not None and is_valid_value("plugins", {key: keys or True}):
             value[key] = keys or True
     if value:
-        proposal.set(document.host, "plugins", value)
+        proposal.propose_value(document.host, "plugins", value)
 
 
 def _redelivery_keys(node: ComparedElement, release: Release) -> dict[str, Any] | None:

@@ -101,7 +101,7 @@ def secret_labels_in(value: Any) -> set[str]:
     if isinstance(value, Secret):
         return {value.label}
     if isinstance(value, TemplatedText):
-        return value.labels
+        return value.secret_labels
     items: Iterable[Any] = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
     return set().union(*(secret_labels_in(item) for item in items))
 
@@ -222,7 +222,7 @@ def _variable_yaml(name: str, value: Any) -> str:
 def _yaml_node(value: Any) -> yaml.Node:
     """Return a variable's value as YAML: short mappings and lists of plain strings on one line, secrets as lookups."""
     if isinstance(value, Secret):
-        return yaml.ScalarNode(STRING, f"{{{{ {value.lookup} }}}}", style=">")
+        return yaml.ScalarNode(STRING, f"{{{{ {value.lookup_expression} }}}}", style=">")
     if isinstance(value, TemplatedText):
         return yaml.ScalarNode(STRING, value.jinja, style="|")
     if isinstance(value, dict):

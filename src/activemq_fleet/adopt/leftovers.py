@@ -87,7 +87,7 @@ def _note_placeholder_settings(proposal: Proposal, document: AdoptedDocument, no
     """Add a note about the settings of a bean that replaces placeholders which the rendered bean does not have."""
     lost = sorted(placeholder_settings(node).keys() - _SETTINGS_OF_LOCATION)
     if lost:
-        proposal.note(
+        proposal.add_note(
             [document.host],
             f"adopt could not keep {', '.join(lost)} of the bean {node.get('class').rpartition('.')[2] or node.name}. "
             "Check that the placeholders ${…} in activemq.xml have the right values without these settings",
@@ -115,7 +115,7 @@ def _propose_attributes(proposal: Proposal, document: AdoptedDocument, rendered:
                 else f"adopt left out the attribute {name} of <broker>, because activemq_broker_attributes does not "
                 f"accept the value {value!r:.200}: check whether the broker needs it"
             )
-            proposal.note([document.host], text, is_urgent=True)
+            proposal.add_note([document.host], text, is_urgent=True)
     if attributes:
         proposal[document.host]["broker_attributes"] = attributes
 

@@ -28,11 +28,11 @@ def propose_multicast(proposal: Proposal) -> set[str]:
         if None not in variables_by_host.values() and same:
             fitting.add(group)
         for document in documents:
-            pure = proposal.profile(document.host).replicates
+            pure = proposal.proposed_profile(document.host).replicates
             if group in fitting:
                 for name, value in (variables_by_host[document.host] or {}).items():
                     if value is not None and (name != "discovery" or not pure):
-                        proposal.set(document.host, name, value)
+                        proposal.propose_value(document.host, name, value)
             elif pure:
                 proposal[document.host]["discovery"] = "failover"
     return fitting
@@ -43,7 +43,7 @@ def _multicast_variables(proposal: Proposal, document: AdoptedDocument) -> dict[
     where the file has no such connector, or several.
     """
     identity = document.identity
-    unit_name = identity.pair if proposal.profile(document.host).shares_store else identity.host
+    unit_name = identity.pair if proposal.proposed_profile(document.host).shares_store else identity.host
     multicast_connectors = [
         (node, parts)
         for node in network_connectors(document)

@@ -174,8 +174,8 @@ def propose_master_nodes(proposal: Proposal) -> None:
             owners = [names.host_of(host) or "" for host, _ in bridge.addresses]
             if len(set(owners)) == 2:
                 first[owners[0]] += 1
-    for documents in proposal.pairs().values():
-        if not proposal.profile(documents[0].host).shares_store:
+    for documents in proposal.documents_by_pair().values():
+        if not proposal.proposed_profile(documents[0].host).shares_store:
             continue
         preferred = [document for document in documents if document.preferred]
         # The nodes of a pair are in their order: of equals the first one is taken.
@@ -216,7 +216,7 @@ def propose_addresses(proposal: Proposal, known_addresses: Mapping[str, str]) ->
     for owner, counted in addresses_by_host.items():
         address = known_addresses.get(owner) or counted.most_common(1)[0][0]
         if address != owner:
-            proposal.set(owner, "address", address)
+            proposal.propose_value(owner, "address", address)
 
 
 def _addresses_on_one_machine(
@@ -243,8 +243,8 @@ def _addresses_on_one_machine(
 
 
 def _addresses_dialled_by_slaves(proposal: Proposal) -> Iterator[tuple[str, str]]:
-    for documents in proposal.pairs().values():
-        if proposal.profile(documents[0].host).replicates:
+    for documents in proposal.documents_by_pair().values():
+        if proposal.proposed_profile(documents[0].host).replicates:
             for document, master in (documents, documents[::-1]):
                 dialled = dialled_master_address(document)
                 if dialled and dialled[0] not in _ANYWHERE:
@@ -254,7 +254,7 @@ def _addresses_dialled_by_slaves(proposal: Proposal) -> Iterator[tuple[str, str]
 def _addresses_named_by_link(bridge: ReplaceableBridge, proposal: Proposal) -> Iterator[tuple[str, str]]:
     """Yield (host, dialled address) for a bridge named ``X-to-Y``, where Y is a pair or a host and the ports match."""
     target = bridge.name.rpartition("-to-")[2]
-    pair = proposal.pairs().get(target) or [d for d in proposal.documents if d.identity.host == target]
+    pair = proposal.documents_by_pair().get(target) or [d for d in proposal.documents if d.identity.host == target]
     marks = {proposal[d.host].get("master_node", proposal.naming.preferred_node) for d in pair}
     ordered = sorted(pair, key=lambda d: (d.identity.node not in marks, d.identity.node))
     ports = [_port(proposal[d.host]) for d in ordered]

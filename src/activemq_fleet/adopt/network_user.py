@@ -41,7 +41,7 @@ def propose_network_user(proposal: Proposal) -> bool:
     value = passwords.most_common(1)[0][0] if passwords else ""
     secret = proposal.secrets.secret_for(name, value, f"password of the network user {name}")
     for document in proposal.documents:
-        if proposal.set(document.host, "network_username", name):
+        if proposal.propose_value(document.host, "network_username", name):
             proposal[document.host]["network_password"] = secret
     return not names
 
@@ -51,7 +51,7 @@ def withdraw_network_user(proposal: Proposal) -> None:
 
     These have no links and no such account in their file, or they have no authentication: no bridge then logs in.
     """
-    fleet = proposal.fleet()
+    fleet = proposal.proposed_fleet()
     for document in proposal.documents:
         broker = fleet.broker(document.host)
         name = broker.settings.network_username

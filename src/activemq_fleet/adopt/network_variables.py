@@ -41,10 +41,12 @@ def propose_network(proposal: Proposal) -> None:
     _Network(proposal).propose()
     withdraw_network_user(proposal)
     linked = [
-        broker.host for broker in proposal.fleet().brokers if broker.links and broker.settings.authentication != "none"
+        broker.host
+        for broker in proposal.proposed_fleet().brokers
+        if broker.links and broker.settings.authentication != "none"
     ]
     if new_user and linked:
-        proposal.note(
+        proposal.add_note(
             linked,
             f"the original links have no user name, but rendered brokers require a login. The rendered links log in as "
             f"the user {NEW_USER}: no action is necessary",
@@ -81,7 +83,7 @@ class _Network:
         self._note_bridges_that_stay()
 
     def _without_links(self, topology: str = "none") -> Fleet:
-        return self.proposal.fleet(topology=topology, links=None, pair_links=None)
+        return self.proposal.proposed_fleet(topology=topology, links=None, pair_links=None)
 
     def _documents_without_multicast(self) -> list[AdoptedDocument]:
         return [document for document in self.proposal.documents if document.identity.group not in self.multicast]
@@ -102,7 +104,7 @@ class _Network:
                             by_name[bridge.name][document.host] = bridge, target
             for by_host in by_name.values():
                 self._add_link(unit, documents, by_host)
-        for documents in self.proposal.pairs().values():
+        for documents in self.proposal.documents_by_pair().values():
             linked = [document.host for document in documents if document.host in self.pair_links]
             if len(linked) == 1:
                 self.reasons[linked[0], self.pair_links.pop(linked[0]).name] = _UNEQUAL
@@ -154,7 +156,7 @@ class _Network:
                 name = numbered if number == 1 else f"{numbered}-{number}"
             self.outside[bridge.addresses] = name
             self.names_outside.add(name)
-        self.proposal.note(
+        self.proposal.add_note(
             [document.host],
             f"bridge {bridge.name}: {why}. adopt wrote its target into activemq_links as an address, not as the name "
             "of a broker: no action is necessary",
@@ -175,7 +177,7 @@ class _Network:
     ) -> None:
         """Add the link that replaces a unit's bridges of one name, or the reason where its brokers' bridges differ."""
         hosts = [document.host for document in documents]
-        pure = self.proposal.profile(hosts[0]).replicates
+        pure = self.proposal.proposed_profile(hosts[0]).replicates
         slaves = {document.host for document in documents if pure and master_connector(document)}
         first = next((by_host[host] for host in hosts if host in by_host and host not in slaves), None)
         if first and all(
@@ -244,7 +246,7 @@ class _Network:
             group, release = document.identity.group, document.release
             default = "masterslave" if release.has_masterslave_discovery else "failover"
             kind = kinds[group].most_common(1)[0][0] if kinds[group] else default
-            if kind == default and not self.proposal.profile(document.host).default_discovery:
+            if kind == default and not self.proposal.proposed_profile(document.host).default_discovery:
                 self.proposal[document.host].pop("discovery", None)
             elif kind != "masterslave" or release.has_masterslave_discovery:
                 self.proposal[document.host]["discovery"] = kind
@@ -319,7 +321,7 @@ class _Network:
                 self.proposal[document.host]["links"] = settings
 
     def _links_of_wrong_ttl(self) -> list[AdoptedLink]:
-        links = self._links_by_name(self.proposal.fleet())
+        links = self._links_by_name(self.proposal.proposed_fleet())
         return [
             adopted
             for adopted in self.links
@@ -340,7 +342,7 @@ class _Network:
 
     def _unequal_link_reasons(self) -> dict[tuple[str, str], str]:
         """Return, by (host, name), why a proposed link differs from its bridge, so that the bridge must stay."""
-        links = self._links_by_name(self.proposal.fleet())
+        links = self._links_by_name(self.proposal.proposed_fleet())
         unfit = {
             (host, link.bridge.name): "the variables cannot give the link the TTL of this bridge"
             for link in self._links_of_wrong_ttl()
@@ -367,7 +369,7 @@ class _Network:
                 reason = self.reasons.get(key) or inexpressible_part(node)
                 hosts_by_reason[node.get("name") or "without a name", reason].append(document.host)
         for (name, reason), hosts in hosts_by_reason.items():
-            self.proposal.note(
+            self.proposal.add_note(
                 dict.fromkeys(hosts),
                 f"bridge {name}: {reason}. adopt keeps its XML in activemq_xml_fragments: no action is necessary",
             )

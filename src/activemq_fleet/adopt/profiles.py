@@ -32,14 +32,16 @@ def propose_profiles(proposal: Proposal, shared: Collection[str] = ()) -> None:
     ``shared`` names pairs whose nodes share a KahaDB store that no file shows to be shared. Raises InputError for one
     that is no pair with two such stores.
     """
-    stores = {pair: [_store(document) for document in documents] for pair, documents in proposal.pairs().items()}
+    stores = {
+        pair: [_store(document) for document in documents] for pair, documents in proposal.documents_by_pair().items()
+    }
     for pair in shared:
         if [store.name in _KAHADB for store in stores.get(pair, []) if store] != [True, True]:
             raise InputError(
                 f"--shared-store {pair}: the given files contain no pair {pair} of two brokers with kahaDB stores. "
                 "Correct the name of the pair, and adopt the files of both its nodes together"
             )
-    for pair, documents in proposal.pairs().items():
+    for pair, documents in proposal.documents_by_pair().items():
         if len(documents) == 2 and _is_pure(documents):
             _propose_pure(proposal, documents)
         elif len(documents) == 2 and _same_database(documents):
@@ -53,13 +55,13 @@ def propose_profiles(proposal: Proposal, shared: Collection[str] = ()) -> None:
             for document in documents:
                 proposal[document.host]["ha"] = NONE.name
             if len(documents) == 1 and "node" not in proposal.naming.stated:
-                proposal.note(
+                proposal.add_note(
                     [documents[0].host],
                     f"only this node of pair {pair} was given, so adopt set activemq_ha: none. "
                     "If the pair has a second node, adopt both files together",
                 )
             elif len(documents) > 1 and (perhaps := _store_that_may_be_shared(pair, documents)):
-                proposal.note(
+                proposal.add_note(
                     [document.host for document in documents],
                     f"the files do not show that both nodes of pair {pair} share {perhaps[0]}, so adopt made each a "
                     f"single broker (activemq_ha: none). If they share it, {perhaps[1]}",
@@ -73,7 +75,7 @@ def propose_profiles(proposal: Proposal, shared: Collection[str] = ()) -> None:
 def _note_missing_store_marker(proposal: Proposal, pair: str, documents: Sequence[AdoptedDocument]) -> None:
     """Add a note that an adopted store needs its marker, which a store of activemq.fleet already has."""
     if any(document.preferred is None for document in documents):
-        proposal.note(
+        proposal.add_note(
             [document.host for document in documents],
             f"the playbook site starts these brokers only if the shared store {store_path(documents[0])} contains the "
             f"file {STORE_MARKER} with the name of the pair. Mount the store, and write {pair} into this file",
@@ -115,7 +117,7 @@ def _propose_pure(proposal: Proposal, documents: Sequence[AdoptedDocument]) -> N
         if not is_replication_connector:  # what is called as ours is can be changed by a fragment
             proposal.exclude_from_fragments(connector)
         for document in documents:
-            proposal.set(document.host, "replication_port", dialled[1])
+            proposal.propose_value(document.host, "replication_port", dialled[1])
 
 
 def _only_for_slaves(connector: ComparedElement) -> bool:
@@ -178,7 +180,7 @@ def _propose_lock(proposal: Proposal, document: AdoptedDocument, locker: str, ac
 
 def _propose_interval(proposal: Proposal, document: AdoptedDocument, name: str, text: str, default: int) -> None:
     if text.isascii() and text.isdigit() and int(text) != default:
-        proposal.set(document.host, name, int(text))
+        proposal.propose_value(document.host, name, int(text))
 
 
 def _propose_store(proposal: Proposal, document: AdoptedDocument) -> None:
@@ -186,8 +188,8 @@ def _propose_store(proposal: Proposal, document: AdoptedDocument) -> None:
     if store is None or store.name not in _KAHADB:
         return
     if store.get("directory").endswith(_FENCED_PATH):
-        proposal.set(document.host, "fence", "guard")
-        proposal.note(
+        proposal.propose_value(document.host, "fence", "guard")
+        proposal.add_note(
             [document.host],
             "the files do not show the directory of the shared store, because the guard (the program that "
             "activemq_fence: guard starts) sets it. Set activemq_store_directory to the path after --store in the "
@@ -195,7 +197,7 @@ def _propose_store(proposal: Proposal, document: AdoptedDocument) -> None:
             is_urgent=True,
         )
     else:
-        proposal.set(document.host, "store_directory", store.get("directory"))
+        proposal.propose_value(document.host, "store_directory", store.get("directory"))
 
 
 def propose_own_directories(proposal: Proposal) -> None:
@@ -207,7 +209,7 @@ def propose_own_directories(proposal: Proposal) -> None:
         directories = proposal.directories(document.host)
         path = expand_directories(store_path(document), directories).rstrip("/")
         if path not in (store_path(document), f"{directories['data']}/kahadb"):
-            proposal.set(document.host, "store_directory", path)
+            proposal.propose_value(document.host, "store_directory", path)
     unknown = defaultdict(list)
     for document in proposal.documents:
         path = store_path(document)
@@ -216,14 +218,14 @@ def propose_own_directories(proposal: Proposal) -> None:
     for path, hosts in unknown.items():
         names = [name for name in placeholder_names(path) if not name.startswith("activemq.")]
         again = f", or adopt again with --properties FILE that defines {', '.join(names)}" if names else ""
-        proposal.note(
+        proposal.add_note(
             hosts,
             f"the file has the store directory {path}, which is not an absolute path. Set activemq_store_directory to "
             f"the absolute path of this directory on the host{again}. Otherwise the broker starts with an empty store",
             is_urgent=True,
         )
     if default_stores := [document.host for document in proposal.documents if _has_default_store(document)]:
-        proposal.note(
+        proposal.add_note(
             default_stores,
             "the file has no persistenceAdapter, so the store is the directory BROKERNAME/KahaDB below dataDirectory. "
             "Set activemq_store_directory to its absolute path on the host. Otherwise the broker starts with an empty "
@@ -239,10 +241,10 @@ def _has_default_store(document: AdoptedDocument) -> bool:
 
 
 def _propose_name(proposal: Proposal, document: AdoptedDocument) -> None:
-    shared = proposal.profile(document.host).shares_store
+    shared = proposal.proposed_profile(document.host).shares_store
     name = document.broker.get("brokerName")
     if name != (document.identity.pair if shared else document.identity.host):
-        proposal.set(document.host, "broker_name", name)
+        proposal.propose_value(document.host, "broker_name", name)
 
 
 def data_source(document: AdoptedDocument) -> ComparedElement | None:
@@ -289,4 +291,4 @@ def _propose_database(proposal: Proposal, document: AdoptedDocument) -> bool:
     user = values["username"]
     secret = proposal.secrets.secret_for("jdbc", values.get("password", ""), f"password of the database user {user}")
     value = {"url": values["url"], "driver": values["driverClassName"], "username": user, "password": secret}
-    return proposal.set(document.host, "jdbc", value)
+    return proposal.propose_value(document.host, "jdbc", value)

@@ -50,11 +50,11 @@ class Proposal:
     def __getitem__(self, host: str) -> Variables:
         return self.variables[host]
 
-    def profile(self, host: str) -> Profile:
+    def proposed_profile(self, host: str) -> Profile:
         """Return the high-availability profile that is proposed for a host."""
         return PROFILES[self.variables[host]["ha"]]
 
-    def set(self, host: str, name: str, value: Any) -> bool:
+    def propose_value(self, host: str, name: str, value: Any) -> bool:
         """Propose a value for a host's variable; return False and change nothing where the value is not valid."""
         if value is None or not is_valid_value(name, value):
             return False
@@ -76,16 +76,16 @@ class Proposal:
         ``mark`` is the part of the host name that distinguishes the two nodes, such as ``a``.
         """
         if mark != self.naming.preferred_node:
-            self.set(host, "master_node", mark)
+            self.propose_value(host, "master_node", mark)
 
-    def pairs(self) -> dict[str, list[AdoptedDocument]]:
+    def documents_by_pair(self) -> dict[str, list[AdoptedDocument]]:
         """Return the existing activemq.xml files of each pair by the pair's name, in the order of their nodes."""
         documents_by_pair: dict[str, list[AdoptedDocument]] = {}
         for document in sorted(self.documents, key=lambda d: (d.identity.pair, d.identity.node)):
             documents_by_pair.setdefault(document.identity.pair, []).append(document)
         return documents_by_pair
 
-    def fleet(self, **changes: Any) -> Fleet:
+    def proposed_fleet(self, **changes: Any) -> Fleet:
         """Return the fleet of the proposed variables; ``changes`` override every host's variables, None removes one."""
         return self.fleet_with(lambda _host: changes)
 
@@ -99,7 +99,7 @@ class Proposal:
             hosts[host] = {PREFIX + name: value_for_model(value) for name, value in variables.items()}
         return build_fleet(hosts, {AGENTS: list(self.agents)}, naming_pattern=self.naming.pattern)
 
-    def note(self, hosts: Iterable[str], text: str, *, is_urgent: bool = False) -> None:
+    def add_note(self, hosts: Iterable[str], text: str, *, is_urgent: bool = False) -> None:
         """Add a note for the operator about the given hosts, unless the same note exists already.
 
         Urgent notes come before all others: errors, and what the rendered files leave out.

@@ -46,7 +46,7 @@ class Secret:
     label: str
 
     @property
-    def lookup(self) -> str:
+    def lookup_expression(self) -> str:
         """The Jinja expression that reads the password from its file, without braces."""
         return (
             f"lookup('ansible.builtin.password', secrets ~ '/{self.label}', length=24, "
@@ -61,7 +61,7 @@ class TemplatedText:
     marked: str
 
     @property
-    def labels(self) -> set[str]:
+    def secret_labels(self) -> set[str]:
         """The labels of all secrets in the text."""
         return set(_MARKED.findall(self.marked))
 
@@ -75,7 +75,7 @@ class TemplatedText:
         """The text as a Jinja template with a lookup for each secret; other Jinja markup is quoted."""
         pieces = _MARKED.split(self.marked)
         pieces[::2] = map(quote_for_jinja, pieces[::2])
-        pieces[1::2] = (f"{{{{ {Secret(label).lookup} }}}}" for label in pieces[1::2])
+        pieces[1::2] = (f"{{{{ {Secret(label).lookup_expression} }}}}" for label in pieces[1::2])
         return "".join(pieces)
 
 

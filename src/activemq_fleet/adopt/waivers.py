@@ -35,7 +35,7 @@ def propose_waivers(proposal: Proposal, findings_of: FindingsOf) -> None:
     errors = _blocking_findings(proposal, findings_of)
     if not errors:
         return
-    fleet = proposal.fleet()
+    fleet = proposal.proposed_fleet()
     originals = {document.host: XmlDocument(document.content) for document in proposal.documents}
     in_force = {_key_of(finding) for finding in findings_of(fleet, originals)}
     for finding in errors:
@@ -50,7 +50,7 @@ def note_findings_in_force(proposal: Proposal, findings_of: FindingsOf) -> None:
     """Add a note about the warnings that ``check`` reports for the original files, too, because adopt keeps their
     causes.
     """
-    fleet = proposal.fleet()
+    fleet = proposal.proposed_fleet()
     originals = {document.host: XmlDocument(document.content) for document in proposal.documents}
     in_force = {_key_of(finding) for finding in findings_of(fleet, originals)}
     rendered = {broker.host: XmlDocument(activemq_xml(broker)) for broker in fleet.brokers}
@@ -62,7 +62,7 @@ def note_findings_in_force(proposal: Proposal, findings_of: FindingsOf) -> None:
     for rule, named in sorted(hosts.items()):
         rules[tuple(sorted(named))].append(rule)
     for named_hosts, common in rules.items():
-        proposal.note(
+        proposal.add_note(
             named_hosts,
             f"check reports {', '.join(common)} for the original files, and for the rendered files too, because adopt "
             "does not change your configuration. Correct or ignore these findings after the adoption",
@@ -70,7 +70,7 @@ def note_findings_in_force(proposal: Proposal, findings_of: FindingsOf) -> None:
 
 
 def _blocking_findings(proposal: Proposal, findings_of: FindingsOf) -> list[Finding]:
-    fleet = proposal.fleet()
+    fleet = proposal.proposed_fleet()
     rendered = {broker.host: XmlDocument(activemq_xml(broker)) for broker in fleet.brokers}
     return [finding for finding in findings_of(fleet, rendered) if finding.blocks]
 
@@ -92,7 +92,7 @@ def _leave_out_cause(proposal: Proposal, finding: Finding, findings_of: Findings
         before = dict(variables)
         variables.update(changed)
         if key not in map(_key_of, _blocking_findings(proposal, findings_of)):
-            proposal.note(
+            proposal.add_note(
                 [finding.host],
                 f"adopt left out {what}, because with it the rendered activemq.xml would have the error "
                 f"{finding.rule}: {finding.message}. Check whether the broker needs it",
@@ -127,7 +127,7 @@ def _note_impossible_files(proposal: Proposal, errors: Iterable[Finding]) -> Non
     for finding in errors:
         hosts[finding.rule, finding.message, releases.get(finding.host, "")].append(finding.host)
     for (rule, message, release), named in hosts.items():
-        proposal.note(
+        proposal.add_note(
             named,
             f"a broker of release {release} does not start with this file, because it has the error {rule}: {message}. "
             "The file or --release is wrong: adopt again with the right one",
@@ -151,6 +151,6 @@ def _waive(proposal: Proposal, errors: Iterable[Finding]) -> None:
                 f"the original file has the error {rule}: {message}. adopt waived it (activemq_waivers), so that "
                 "render accepts the inventory: decide about the error after the adoption"
             )
-            proposal.note(named, text, is_urgent=True)
+            proposal.add_note(named, text, is_urgent=True)
     for variables in proposal.variables.values():
         variables["waivers"] = waivers

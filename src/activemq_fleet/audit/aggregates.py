@@ -87,7 +87,7 @@ class Durations:
         self.backwards = 0
         self._parts: dict[int, tuple[int, float]] = {}
 
-    def add(self, seconds: float) -> None:
+    def count_duration(self, seconds: float) -> None:
         """Count a duration in seconds."""
         if seconds < 0:
             self.backwards += 1

@@ -62,7 +62,7 @@ class _Stream:
         end = None if subscription.end is None else subscriber.changes_before(subscription.end)
         for era, extremes in self.eras.items():
             if era > begin and (end is None or era <= end):
-                event_range.merge(extremes)
+                event_range.include_range(extremes)
         return event_range
 
 
@@ -165,7 +165,11 @@ class Judge:
         if name in self._subscribed_before_events:
             return True
         for wanted, is_open, came in self._lasting.get(((copy.agent, copy.epoch), name), ()):
-            if came.begins_before(copy) and (is_open or came.reaches(copy)) and filter_matches(wanted, copy.topic):
+            if (
+                came.has_earlier_event(copy)
+                and (is_open or came.reaches_event(copy))
+                and filter_matches(wanted, copy.topic)
+            ):
                 return True
         return False
 

@@ -175,7 +175,7 @@ class JournalFileSummary:
     first: datetime | None = None
     last: datetime | None = None
 
-    def add(self, line: ParsedLine) -> None:
+    def count_line(self, line: ParsedLine) -> None:
         """Count the next line of the journal file."""
         record, number, problem = line.record, line.number, line.problem
         if problem is not None:
@@ -204,7 +204,7 @@ class JournalFileSummary:
 def too_large_file(host: str, file: str) -> JournalFileSummary:
     """Return the summary of a journal file that is too large to be read, and may hold records of any agent."""
     summary = JournalFileSummary(host, file)
-    summary.add(ParsedLine(1, None, words.TOO_LARGE))
+    summary.count_line(ParsedLine(1, None, words.TOO_LARGE))
     return summary
 
 
@@ -212,7 +212,7 @@ def summarize_journal(host: str, file: str, content: memoryview) -> tuple[Journa
     """Return the summary of a journal file, and its records of connections that were made or lost."""
     summary, connections = JournalFileSummary(host, file), list[ConnectionRecord]()
     for line in parsed_lines(content):
-        summary.add(line)
+        summary.count_line(line)
         record = line.record
         if record is not None and record.kind in ("connected", "connection_lost"):
             is_up = record.kind == "connected"

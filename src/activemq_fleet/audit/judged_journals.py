@@ -58,7 +58,7 @@ def _summaries(lines: Iterable[JournalLine], truncated_epochs: Collection[EpochK
     summaries: dict[EpochKey, JournalFileSummary] = {}
     for line in lines:
         key = line.agent, line.epoch
-        summaries.setdefault(key, JournalFileSummary(*key)).add(ParsedLine(1, line, None))
+        summaries.setdefault(key, JournalFileSummary(*key)).count_line(ParsedLine(1, line, None))
     for key in truncated_epochs:
         summaries[key].parts[key] = summaries[key].parts[key]._replace(torn=2)
     return list(summaries.values())

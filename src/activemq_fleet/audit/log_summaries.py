@@ -46,7 +46,7 @@ class LogFileSummary:
         host, file, sequence = (batch.column(name)[0].as_py() for name in ("host", "file", "sequence"))
         return cls(host, file, sequence // LINES)
 
-    def add(self, batch: pa.RecordBatch) -> None:
+    def count_events(self, batch: pa.RecordBatch) -> None:
         """Count a batch of events of the summary's log file; its columns are those of ``log_files.events_of_host``."""
         self.rows += batch.num_rows
         self.unknown += pc.sum(pc.equal(batch.column("kind"), "UNKNOWN")).as_py() or 0

@@ -120,7 +120,7 @@ class PairFindings:
         return {name for incident in self.incidents for name in incident.names if name}
 
     @property
-    def losses(self) -> Iterator[tuple[str, ConnectionLoss]]:
+    def connection_losses(self) -> Iterator[tuple[str, ConnectionLoss]]:
         """The lost connections that the bridges of the pair's nodes saw, each with the name of the lost broker."""
         for bridge in self.bridges:
             if bridge.seen_loss and bridge.direction == "out" and bridge.peer and bridge.ended:

@@ -35,7 +35,7 @@ class EventRange:
     max_first: int = -1
     is_odd: bool = False
 
-    def add(self, event: PublishedEvent) -> None:
+    def include_event(self, event: PublishedEvent) -> None:
         """Widen the range so that it includes an event."""
         if event.seq is not None:
             self.min_seq, self.max_seq = min(self.min_seq, event.seq), max(self.max_seq, event.seq)
@@ -44,18 +44,18 @@ class EventRange:
         else:
             self.min_first, self.max_first = min(self.min_first, event.first), max(self.max_first, event.first)
 
-    def merge(self, other: EventRange) -> None:
+    def include_range(self, other: EventRange) -> None:
         """Widen the range so that it includes another range."""
         self.min_seq, self.max_seq = min(self.min_seq, other.min_seq), max(self.max_seq, other.max_seq)
         self.min_first, self.max_first = min(self.min_first, other.min_first), max(self.max_first, other.max_first)
         self.is_odd |= other.is_odd
 
-    def begins_before(self, event: PublishedEvent) -> bool:
+    def has_earlier_event(self, event: PublishedEvent) -> bool:
         """Return whether the range has an event that was published before ``event``, by SEQ or order of acceptance."""
         by_seq = event.seq is not None and self.min_seq < event.seq
         return by_seq or (event.first is not None and self.min_first < event.first)
 
-    def reaches(self, event: PublishedEvent) -> bool:
+    def reaches_event(self, event: PublishedEvent) -> bool:
         """Return whether the range has ``event`` or a later event, by SEQ or order of acceptance."""
         by_seq = event.seq is not None and self.max_seq >= event.seq
         return by_seq or (event.first is not None and self.max_first >= event.first)
@@ -135,7 +135,7 @@ def reached_ranges(
             for copy in event.copies:
                 stream = receipt.subscriber, copy.agent, copy.epoch
                 for key in _range_keys(event, receipt, copy, stream, subscribers, missing):
-                    reach.setdefault(key, EventRange()).add(copy)
+                    reach.setdefault(key, EventRange()).include_event(copy)
     yield from reach.items()
 
 

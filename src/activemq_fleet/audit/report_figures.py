@@ -360,7 +360,7 @@ class EventFigures:
             of_slice = self._slice(self._range.slice_of(outcome.handled))
             of_slice.handled += 1
             if outcome.accepted is not None:
-                of_slice.handling_times.add((outcome.handled - outcome.accepted) / timedelta(seconds=1))
+                of_slice.handling_times.count_duration((outcome.handled - outcome.accepted) / timedelta(seconds=1))
 
     def merge(self, other: EventFigures) -> None:
         """Add the figures of other events."""

@@ -88,7 +88,7 @@ def merged_reach(parts: Iterable[Reach]) -> Reach:
     reach: Reach = {}
     for part in parts:
         for key, extremes in part.items():
-            reach.setdefault(key, EventRange()).merge(extremes)
+            reach.setdefault(key, EventRange()).include_range(extremes)
     return reach
 
 

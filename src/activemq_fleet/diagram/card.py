@@ -56,7 +56,7 @@ class CardStyle:
         """Where texts in a node begin, right of its star."""
         return 27.0 if self.detailed else 21.0
 
-    def aside(self, node: BrokerView) -> str:
+    def aside_text(self, node: BrokerView) -> str:
         """Return the text at the right of a node's name: role and state, or what differs from the heading."""
         if self.detailed:
             return " · ".join(filter(None, (node.role, node.state)))
@@ -72,7 +72,7 @@ class CardStyle:
         """The font of the text at the right of a node's name."""
         return "small" if self.detailed else "mono"
 
-    def address(self, node: BrokerView) -> str:
+    def address_text(self, node: BrokerView) -> str:
         """Return the address of a node; empty where the heading shows it, and for compact cards."""
         broker = node.broker
         is_known = broker.address == broker.host and broker.identity.domain == self.domain
@@ -82,11 +82,11 @@ class CardStyle:
         """Return the width, within limits, at which the names, addresses and paths of a pair's card fit."""
         needed = [width_of(pair.name, self.title) + width_of(_corner_text(pair, self), "small") + 34]
         for node in pair.nodes:
-            texts = [width_of(node.host_label, self.name), width_of(self.aside(node), self.aside_font) + 8]
+            texts = [width_of(node.host_label, self.name), width_of(self.aside_text(node), self.aside_font) + 8]
             if node.findings and not self.detailed:
                 texts.append(badge_width(badge_text(node.findings)))
             needed.append(self.indent + sum(texts) + 2 * self.pad + 10)
-            needed.append(width_of(self.address(node), "mono") + self.indent + 30)
+            needed.append(width_of(self.address_text(node), "mono") + self.indent + 30)
         if self.detailed:
             room = self.indent + 34 + (_LINKS_ROOM if pair.links else 0)
             needed += [width_of(text, css.split()[0]) + room for text, css in _store_texts(pair)]
@@ -145,7 +145,7 @@ class Card:
         style, x, width = self._style, self._style.pad, self.width - 2 * self._style.pad
         indent = style.indent if node.role else 12.0
         lines = []
-        if address := style.address(node):
+        if address := style.address_text(node):
             lines.append((shorten(address, "mono", width - indent - 6), "mono muted"))
         if style.detailed:
             listens = ports_of(node)
@@ -161,7 +161,7 @@ class Card:
             middle, baseline, right = y + style.baseline - 4, y + style.baseline, x + width - 8
             if node.role:
                 draw_star(canvas, x + style.indent / 2 + 0.5, middle, filled=node.role == "master")
-            aside, text = style.aside(node), badge_text(node.findings)
+            aside, text = style.aside_text(node), badge_text(node.findings)
             if node.severity:
                 with canvas.group(badge_tooltip(node.findings)):
                     draw_badge(canvas, *((right, y) if style.detailed else (x + width, middle)), text, node.severity)

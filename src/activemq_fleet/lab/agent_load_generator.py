@@ -62,13 +62,13 @@ class AgentLoadGenerator(LoadGenerator):
         Raises AgentError when an agent is not connected or not subscribed within ``timeout`` seconds.
         """
         self.subscriber.start()
-        if not poll_until_true(lambda: self.subscriber.count("subscribed") >= len(self.spec.filters), timeout):
+        if not poll_until_true(lambda: self.subscriber.record_count("subscribed") >= len(self.spec.filters), timeout):
             raise AgentError(
                 f"{self.subscriber.name} has no subscription after {timeout:g} s: check the logs of the brokers. "
                 f"Its last output: {self.subscriber.last_line}"
             )
         self.publisher.start()
-        if not poll_until_true(lambda: self.publisher.count("connected"), timeout):
+        if not poll_until_true(lambda: self.publisher.record_count("connected"), timeout):
             raise AgentError(
                 f"{self.publisher.name} is not connected after {timeout:g} s: check the logs of the brokers. "
                 f"Its last output: {self.publisher.last_line}"

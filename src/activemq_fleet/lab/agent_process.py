@@ -166,7 +166,7 @@ class AgentProcess:
                 f"last output: {self.last_line}"
             )
 
-    def count(self, kind: str) -> int:
+    def record_count(self, kind: str) -> int:
         """Return how many records of a kind the agent's journal holds so far.
 
         Raises AgentError when the process has ended.

@@ -48,7 +48,7 @@ def _tell(home: Path, group: str, pair: str, broker: Broker | None = None) -> No
         if broker.has_guard:
             known["generations"] = generations_of_host(broker.store_directory, fence_directory(broker))
         with suppress(OSError):
-            known["risk_records"] = [record.facts() for record in read_newest_risk_records(broker.store_directory)]
+            known["risk_records"] = [record.to_dict() for record in read_newest_risk_records(broker.store_directory)]
     (home / "host.json").write_text(json.dumps(known, indent=1), encoding="utf-8")
 
 

@@ -98,7 +98,7 @@ def state_changes(log: str, began: float) -> list[tuple[float, ObservedState]]:
     """Return (epoch seconds, state) for each change of a broker's state in its log from ``began`` on, in order."""
     story, changes = BrokerRun(), list[tuple[float, ObservedState]]()
     for record in parse(log):
-        story.read([record])
+        story.apply_records([record])
         state = _STATES[story.phase]
         if story.since is not None and story.since.timestamp() >= began and (not changes or changes[-1][1] != state):
             changes.append((story.since.timestamp(), state))

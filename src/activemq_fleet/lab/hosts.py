@@ -250,7 +250,7 @@ class LabBrokers:
         known = self._tails.get(broker.host)
         if known is None or known[0] != run:
             known = self._tails[broker.host] = run, LogTail(self.data_directory(broker), run)
-        return known[1].update()
+        return known[1].read_new_records()
 
 
 def _stays_taken(address: tuple[str, int]) -> bool:

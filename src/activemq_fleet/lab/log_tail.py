@@ -29,10 +29,10 @@ class LogTail:
         self._parser = Parser(stacks=False)
         self._broker_run = BrokerRun()
 
-    def update(self) -> BrokerRun:
+    def read_new_records(self) -> BrokerRun:
         """Read the broker's log to its end and return the state of the broker run after the last record."""
         for text in self.read_text():
-            self._broker_run.read(self._parser.feed(text))
+            self._broker_run.apply_records(self._parser.feed(text))
         return self._broker_run
 
     def read_text(self) -> Iterator[str]:

@@ -338,7 +338,7 @@ class Document:
     def _text(self) -> str:
         return text_of(self.data, self.tree.getroottree().docinfo.encoding)
 
-    def mentions(self, text: str) -> bool:
+    def contains_text(self, text: str) -> bool:
         """Return whether the file contains a text anywhere; a fast test before XML elements are searched."""
         return text in self._text
 

@@ -76,7 +76,7 @@ def metrics_exporter_cannot_start(host: HostView) -> Iterator[Problem]:
         return
     for taken in host.facts.taken_ports:
         if taken.port == host.broker.metrics.port:
-            text = f"port {taken.port} of activemq_metrics_port is in use by {taken.holder}"
+            text = f"port {taken.port} of activemq_metrics_port is in use by {taken.holder_text}"
             yield Problem(text, fix="set activemq_metrics_port to a free port")
     for path in host.facts.missing_files:
         text = f"the keystore file {path} of activemq_metrics_tls does not exist"
@@ -143,7 +143,7 @@ def port_in_use(host: HostView) -> Iterator[Problem]:
         listener = listeners.get(taken.port)
         if listener is not None and host.broker.service == "systemd":
             yield Problem(
-                f"port {taken.port} of the broker's listener {listener.name} is in use by {taken.holder}",
+                f"port {taken.port} of the broker's listener {listener.name} is in use by {taken.holder_text}",
                 fix=f"stop the process that uses port {taken.port}, or change {listener.variable}",
             )
 

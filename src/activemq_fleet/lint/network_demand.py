@@ -354,7 +354,7 @@ def vm_uri_of_unknown_broker(document: Document) -> Iterator[Problem]:
           <property name="brokerURL" value="vm://north?create=false&amp;waitForStart=10000"/>
         </bean>
     """
-    if not document.mentions("vm:"):
+    if not document.contains_text("vm:"):
         return
     names = {
         broker.known_value("brokerName") if broker.has("brokerName") else "localhost" for broker in document.brokers

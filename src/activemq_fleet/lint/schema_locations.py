@@ -97,7 +97,7 @@ def _checked(document: Document) -> Iterator[Element]:
 
 def _missing(document: Document, node: Element, namespace: str, hint: tuple[Element, str] | None) -> Iterator[Problem]:
     local, release = document.release.local_schemas, f"ActiveMQ {document.release.text}"
-    if hint is not None and local.has(namespace, hint[1]):
+    if hint is not None and local.has_schema_at(namespace, hint[1]):
         return
     known = local.address_of(namespace)
     fix = f"write {namespace} {known} in xsi:schemaLocation" if known else ""

@@ -253,7 +253,7 @@ def _jmx_accounts(document: Document) -> Iterator[FileAccount]:
 
 def _mentions(document: Document, file: str) -> bool:
     """Return whether an attribute or text of activemq.xml ends in the file's name; comments do not count."""
-    if not document.mentions(file):
+    if not document.contains_text(file):
         return False
     ending = re.compile(rf"(?:^|[/:]){re.escape(file)}$")
     return any(

@@ -189,7 +189,7 @@ def versioned_schema_location(node: Element) -> Iterator[Problem]:
         </beans>
     """
     for match in _VERSIONED_SCHEMA.finditer(node.get(SCHEMA_LOCATION)):
-        if node.document.release.local_schemas.has(CORE, match[0]):
+        if node.document.release.local_schemas.has_schema_at(CORE, match[0]):
             text = (
                 f"schemaLocation names the schema of ActiveMQ {match[1]}, but the release is "
                 f"{node.document.release.text}"

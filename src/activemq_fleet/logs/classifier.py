@@ -69,7 +69,7 @@ class Classifier:
             both = [*(trial for other, trial in begun if other == key), *self._floating]
             self._begun[key] = sorted(both, key=lambda trial: trial.code)
 
-    def find(self, message: str) -> Found:
+    def kind_and_values(self, message: str) -> Found:
         """Return the code of a message's kind (an index into ``KINDS``) and the values named in the message; cached."""
         message = message[:COMPARED]
         known = self._remembered.get(message)

@@ -275,7 +275,7 @@ def _kinds(
     the kind's.
     """
     encoded = message.dictionary_encode()
-    classifications = [kinds.find(text) for text in encoded.dictionary.to_pylist()]
+    classifications = [kinds.kind_and_values(text) for text in encoded.dictionary.to_pylist()]
     codes = np.fromiter((code for code, _ in classifications), np.int32, len(classifications))
     places = encoded.indices.to_numpy(zero_copy_only=False)
     # A torn message may end like one that it is not.

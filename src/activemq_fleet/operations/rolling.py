@@ -52,11 +52,11 @@ class OperationRun:
     window: float = 0.0
     settle: float = SETTLE
 
-    def refusal(self, *problems: str) -> RefusalError:
+    def refusal_error(self, *problems: str) -> RefusalError:
         """Return the error that ends an operation because of ``problems``, and reports whether any host was changed."""
         return RefusalError("no further host is changed:" if self.acted else "nothing was changed:", problems)
 
-    def pause(self, text: str) -> RollingStep:
+    def wait_step(self, text: str) -> RollingStep:
         """Return a step that waits 1 to 10 s for a problem to resolve; the pause grows with the time already waited."""
         seconds = max(1, min(10, int(self.waited / 3)))
         return RollingStep("wait", f"wait {seconds} s and check again: {text}", seconds=seconds)
@@ -99,9 +99,11 @@ def next_rolling_step(
     ]
     if any(problem.patience <= run.waited for problem in problems):
         waited = f". The playbook waited {run.waited:.0f} s for this to change"
-        raise run.refusal(*(f"{problem}{waited if 0 < problem.patience <= run.waited else ''}" for problem in problems))
+        raise run.refusal_error(
+            *(f"{problem}{waited if 0 < problem.patience <= run.waited else ''}" for problem in problems)
+        )
     if problems:
-        return run.pause("; ".join(map(str, problems)))
+        return run.wait_step("; ".join(map(str, problems)))
     step = next((step for pair in pairs if (step := step_of(pair))), None) or RollingStep("done", done(pairs))
     return replace(step, notes=notes)
 
@@ -123,7 +125,7 @@ def next_restart_step(nodes: Sequence[Node], run: OperationRun) -> RollingStep:
             return None
         node = first_node_to_restart_or_upgrade(left)
         if node.host in run.acted:
-            raise run.refusal(
+            raise run.refusal_error(
                 f"{node.host}: the {run.act} of this broker had no effect. Check {node.base}/data/activemq.log for the "
                 "cause, and run the same command again"
             )
@@ -144,7 +146,7 @@ def next_switchover_step(nodes: Sequence[Node], to: Mapping[str, str], run: Oper
         if active.host == wanted or len(pair) == 1:
             return None
         if active.host in run.acted:
-            raise run.refusal(
+            raise run.refusal_error(
                 f"{active.host}: this broker acquired the lock again before the broker of {wanted} did. Check "
                 f"data/activemq.log of {wanted}, and run the playbook switchover again"
             )

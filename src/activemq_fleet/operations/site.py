@@ -92,7 +92,7 @@ def next_site_step(nodes: Sequence[Node], run: OperationRun, unseen: Mapping[str
             continue
         act, node = acts[0]
         if node.host in run.acted:
-            raise run.refusal(
+            raise run.refusal_error(
                 f"{node.host}: the {act} of this broker had no effect. Check {node.base}/data/activemq.log for the "
                 "cause, and run the playbook site again"
             )
@@ -127,13 +127,13 @@ def _wait_for_standby(
                 f"{peer.state} ({peer.how})"
             )
             return _wait(text, peer, run)
-        raise run.refusal(
+        raise run.refusal_error(
             f"{node.host}: the active broker is not restarted, because the other node of the pair, {peer.host}, is "
             f"{peer.state} and cannot take over ({peer.how}). Correct the state of {peer.host}, and run the playbook "
             "site again"
         )
     if node.host in unseen:
-        raise run.refusal(
+        raise run.refusal_error(
             f"{node.host}: the active broker is not restarted, because the other node of the pair, "
             f"{unseen[node.host]}, was not reached. Correct the connection to that host or omit --limit, and run the "
             "playbook site again"
@@ -143,10 +143,10 @@ def _wait_for_standby(
 
 def _wait(problem: str, node: Node, run: OperationRun) -> RollingStep:
     if run.waited >= run.settle or (node.state == "stopped" and not node.is_coming_up):
-        raise run.refusal(
+        raise run.refusal_error(
             f"{problem}. Check {node.base}/data/activemq.log on {node.host}, and run the playbook site again"
         )
-    return run.pause(problem)
+    return run.wait_step(problem)
 
 
 def _step(act: str, node: Node, pair: Sequence[Node]) -> RollingStep:

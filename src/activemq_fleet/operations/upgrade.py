@@ -67,7 +67,7 @@ def upgrade_changes_by_pair(
             lines = [f"{active[0].host}: {line}" for line in lines]
         refused += lines
     if refused:
-        raise run.refusal(*refused)
+        raise run.refusal_error(*refused)
     return jumps
 
 
@@ -134,7 +134,7 @@ def _step(
     peer = next((other for other in pair if other.host != node.host), None)
     if node.is_serving and peer is not None:
         if switched.get(node.host, 0) >= _TRIES:
-            raise run.refusal(
+            raise run.refusal_error(
                 f"{node.host}: this broker acquired the lock again {_TRIES} times before the broker of {peer.host} "
                 f"did. Check {peer.base}/data/activemq.log on {peer.host}, and run the playbook upgrade again"
             )
@@ -142,7 +142,7 @@ def _step(
         say = f"{peer.host} takes over from {node.host} and opens the store as {peer.release}{closing}"
         return RollingStep("switch", say, (node.host,), peer.host, node.state)
     if node.host in run.acted:
-        raise run.refusal(
+        raise run.refusal_error(
             f"{node.host}: this run has upgraded the broker, but it still runs {node.release}. Check "
             f"{node.base}/data/activemq.log, and run the playbook upgrade again"
         )

@@ -41,13 +41,13 @@ class LocalSchemas:
     one_for_all: bool
     since: Mapping[str, SpringVersion]
 
-    def knows(self, namespace: str) -> bool:
+    def knows_namespace(self, namespace: str) -> bool:
         """Return whether the jars of an ActiveMQ release hold any schema of an XML namespace."""
         name = namespace.removeprefix(_SPRING_NAMESPACE)
         is_spring = namespace.startswith(_SPRING_NAMESPACE) and self.since.get(name, (99, 0)) <= self.spring
         return is_spring or namespace in {CORE, XBEAN}
 
-    def has(self, namespace: str, address: str) -> bool:
+    def has_schema_at(self, namespace: str, address: str) -> bool:
         """Return whether the release finds a schema of a namespace under an address of ``xsi:schemaLocation``."""
         if namespace == XBEAN:
             return _XBEAN_FILE.fullmatch(address) is not None
@@ -60,7 +60,7 @@ class LocalSchemas:
         """Return the schema address that every release finds for a namespace; empty for an unknown namespace."""
         if namespace == XBEAN:
             return "classpath:/org/apache/xbean/spring/spring-beans.xsd"
-        if not self.knows(namespace):
+        if not self.knows_namespace(namespace):
             return ""
         if namespace == CORE:
             return f"{CORE}/activemq-core.xsd"

@@ -164,7 +164,7 @@ class Explainer:
 
     def _misplaced_child(self, parent: etree._Element, child: etree._Element) -> _Explanation:
         name = local_name(child.tag)
-        known = self._model.globals if local_name(parent.tag) == "beans" else self._children(parent)
+        known = self._model.global_declarations if local_name(parent.tag) == "beans" else self._children(parent)
         is_misspelt = child.tag.startswith(f"{{{CORE}}}") and name not in known
         meant = sole_similar_name(name, known, self._model.words) if is_misspelt else ""
         return _Explanation(child, self._misplaced_message(parent, child), name=meant)
@@ -172,7 +172,7 @@ class Explainer:
     def _foreign_element(self, element: etree._Element) -> _Explanation:
         meant = ""
         if etree.QName(element).namespace == CORE:
-            meant = sole_similar_name(local_name(element.tag), self._model.globals, self._model.words)
+            meant = sole_similar_name(local_name(element.tag), self._model.global_declarations, self._model.words)
         return _Explanation(element, self._foreign_message(element), name=meant)
 
     def _misplaced_message(self, parent: etree._Element, child: etree._Element) -> str:
@@ -194,9 +194,9 @@ class Explainer:
 
     def _no_child_message(self, parent: etree._Element, child: etree._Element) -> str:
         name, inside = local_name(child.tag), local_name(parent.tag)
-        if child.tag == f"{{{BEANS}}}{name}" and name in self._model.globals:
+        if child.tag == f"{{{BEANS}}}{name}" and name in self._model.global_declarations:
             return f'<{name}> lacks xmlns="{CORE}"'
-        known = sorted(self._model.globals) if inside == "beans" else list(self._children(parent))
+        known = sorted(self._model.global_declarations) if inside == "beans" else list(self._children(parent))
         text = f"<{name}> is not allowed in <{inside}> in this release"
         return text + _suggestion(name, known, "<{}>") if known else text
 
@@ -217,7 +217,7 @@ class Explainer:
         name = local_name(element.tag)
         if namespace == CORE:
             text = f"<{name}> is not an element of ActiveMQ in this release"
-            return text + _suggestion(name, sorted(self._model.globals), "<{}>")
+            return text + _suggestion(name, sorted(self._model.global_declarations), "<{}>")
         if namespace in STUBS:
             return f"<{name}> is not an element of {namespace}"
         return f"<{name}> of the namespace {namespace or 'none'} is not allowed here: its schema is unknown"

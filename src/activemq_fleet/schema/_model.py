@@ -20,7 +20,7 @@ class SchemaModel:
         self._root = root
 
     @cached_property
-    def globals(self) -> Mapping[str, etree._Element]:
+    def global_declarations(self) -> Mapping[str, etree._Element]:
         """The XSD's global declarations of elements, by name."""
         return {node.get("name", ""): node for node in self._root.iterchildren(_XS + "element")}
 
@@ -41,7 +41,7 @@ class SchemaModel:
     def declarations(self, path: str) -> list[etree._Element]:
         """Return the XSD's declarations of an element, by name or by path from a global element; [] if unknown."""
         first, *rest = path.split("/")
-        nodes = [self.globals[first]] if first in self.globals else self._nested.get(first, [])
+        nodes = [self.global_declarations[first]] if first in self.global_declarations else self._nested.get(first, [])
         for name in rest:
             nodes = [child for node in nodes for child in self._resolved(node) if child.get("name") == name]
         return nodes
@@ -67,7 +67,7 @@ class SchemaModel:
         """Yield the declarations of the children of a declared element, references followed."""
         for child in _particles(node.find(_XS + "complexType")):
             reference = child.get("ref")
-            yield child if reference is None else self.globals[local_name(reference.replace(":", "}"))]
+            yield child if reference is None else self.global_declarations[local_name(reference.replace(":", "}"))]
 
 
 def _particles(group: etree._Element | None) -> Iterator[etree._Element]:

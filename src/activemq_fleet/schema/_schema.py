@@ -132,5 +132,5 @@ class Schema:
         return [
             child
             for child in root.iterchildren(f"{{{CORE}}}*")
-            if child.tag.rpartition("}")[2] not in self.model.globals
+            if child.tag.rpartition("}")[2] not in self.model.global_declarations
         ]

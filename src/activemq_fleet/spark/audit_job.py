@@ -112,7 +112,7 @@ def _events_and_summaries(batches: Batches, *, by_host: bool) -> Iterator[Datase
     for batch in batches:
         if batch.num_rows:
             empty = LogFileSummary.of(batch)
-            summaries.setdefault((empty.host, empty.file), empty).add(batch)
+            summaries.setdefault((empty.host, empty.file), empty).count_events(batch)
             yield DatasetRows("events", batch, part=empty.host if by_host else "")
     yield from summaries.values()
 

@@ -219,7 +219,7 @@ def _find_in_logs(batches: Batches, *, fleet: _Fleet) -> Iterator[DatasetRows | 
             bridges,
             unexplained,
         )
-        yield from (KeyedObject(_ANY_PAIR, loss) for loss in findings.losses)
+        yield from (KeyedObject(_ANY_PAIR, loss) for loss in findings.connection_losses)
         yield KeyedObject(pair, replace(findings, bridges=[], spans=[], names={}, unexplained=[]))
 
 

@@ -60,4 +60,4 @@ def receive(store: Store, topic: str, payload: bytes, *, conn: int = 1) -> Store
 
 def everything_pending(store: Store) -> list[IncomingMessage]:
     """The messages of all lanes, in the order of receipt."""
-    return sorted(message for lane in store.counts().lanes for message in store.pending(lane, 10**6))
+    return sorted(message for lane in store.row_counts().lanes for message in store.pending_messages(lane, 10**6))

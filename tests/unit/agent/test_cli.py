@@ -44,7 +44,7 @@ def test_publish_prints_the_id_of_what_is_in_the_outbox(
     config: Path, store: Store, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert run(config, "publish", "a/b", "hello") == 0
-    (row,) = store.outgoing(5)
+    (row,) = store.outgoing_events(5)
     assert capsys.readouterr().out == f"{row.event_id}\n"
     assert row.payload == b"hello"
 
@@ -55,13 +55,13 @@ def test_a_payload_may_come_from_standard_input(
 ) -> None:
     monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(b"\xffbytes\n")))
     assert run(config, "publish", "a/b", *words) == 0
-    assert store.outgoing(5)[0].payload == b"\xffbytes\n"
+    assert store.outgoing_events(5)[0].payload == b"\xffbytes\n"
 
 
 def test_an_id_of_ones_own_is_accepted_once(config: Path, store: Store, capsys: pytest.CaptureFixture[str]) -> None:
     assert [run(config, "publish", "a/b", "x", "--id", "mine") for _ in range(2)] == [0, 0]
     assert capsys.readouterr().out == "mine\nmine\n"
-    assert len(store.outgoing(5)) == 1
+    assert len(store.outgoing_events(5)) == 1
 
 
 def test_a_full_outbox_is_1_and_says_so(config: Path, store: Store, capsys: pytest.CaptureFixture[str]) -> None:

@@ -52,18 +52,18 @@ def raw(path: Path, content: bytes) -> list[dict[str, Any]]:
 
 def test_an_event_is_in_the_outbox_when_its_id_comes_back(path: Path, store: Store) -> None:
     event_id = publish("a/b", '{"x": 1}', socket=path)
-    (row,) = store.outgoing(10)
+    (row,) = store.outgoing_events(10)
     assert (row.event_id, row.topic, row.payload) == (event_id, "a/b", b'{"x": 1}')
 
 
 def test_bytes_that_are_no_text_arrive_as_they_are(path: Path, store: Store) -> None:
     publish("a/b", b"\xff\x00\n", socket=path)
-    assert store.outgoing(10)[0].payload == b"\xff\x00\n"
+    assert store.outgoing_events(10)[0].payload == b"\xff\x00\n"
 
 
 def test_the_same_id_is_accepted_once(path: Path, store: Store) -> None:
     assert [publish("a/b", "x", event_id="mine", socket=path) for _ in range(3)] == ["mine"] * 3
-    assert len(store.outgoing(10)) == 1
+    assert len(store.outgoing_events(10)) == 1
 
 
 def test_only_the_agents_user_may_connect(path: Path) -> None:
@@ -73,7 +73,7 @@ def test_only_the_agents_user_may_connect(path: Path) -> None:
 def test_many_at_once_keep_their_order(path: Path, store: Store) -> None:
     with Client(path) as client:
         ids = client.publish_all([("a/b", str(number)) for number in range(900)])
-    rows = store.outgoing(1000)
+    rows = store.outgoing_events(1000)
     assert [row.event_id for row in rows] == ids
     assert [row.payload for row in rows] == [b"%d" % number for number in range(900)]
 
@@ -82,7 +82,7 @@ def test_many_large_events_do_not_wait_for_answers_that_nobody_reads(path: Path,
     """The agent answers each of them by itself, and the sockets' buffers hold fewer answers than there are events."""
     with Client(path, timeout=10) as client:
         ids = client.publish_all([("a/b", "x" * 65_536)] * 400)
-    assert [row.event_id for row in store.outgoing(1000)] == ids
+    assert [row.event_id for row in store.outgoing_events(1000)] == ids
 
 
 def test_a_full_outbox_is_told_to_the_caller(path: Path, store: Store) -> None:
@@ -90,7 +90,7 @@ def test_a_full_outbox_is_told_to_the_caller(path: Path, store: Store) -> None:
         client.publish_all([("a/b", "x")] * 1000)
         with pytest.raises(OutboxFullError, match="the agent's outbox of unsent events is full"):
             client.publish("a/b", "one more")
-    assert store.counts().outbox_rows == 1000
+    assert store.row_counts().outbox_rows == 1000
     assert raw(path, b'{"op":"publish","topic":"a","payload":""}\n')[0]["code"] == "full"
 
 
@@ -209,7 +209,7 @@ def test_a_stopping_agent_takes_no_more_and_still_answers(tmp_path: Path, store:
             client.publish("a", "x")
         assert client.status() == {}
     served.close()
-    assert store.outgoing(1) == []
+    assert store.outgoing_events(1) == []
 
 
 def test_a_status_that_fails_is_an_answer_too(tmp_path: Path, store: Store) -> None:

@@ -31,7 +31,7 @@ def lines(found: Metrics) -> list[str]:
 
 def metrics_of(store: Store) -> Metrics:
     """Metrics of an agent whose status has nothing but its store."""
-    return Metrics(lambda: {"store": asdict(store.counts())})
+    return Metrics(lambda: {"store": asdict(store.row_counts())})
 
 
 def test_a_store_is_told_as_it_is_when_somebody_asks(tmp_path: Path) -> None:
@@ -49,7 +49,7 @@ def test_a_store_is_told_as_it_is_when_somebody_asks(tmp_path: Path) -> None:
 def test_expired_events_are_told(tmp_path: Path) -> None:
     with Store.open(tmp_path, agent="a", sweep=None) as store:
         store.accept("a/b", b"", timeout=0.0)
-        store.expire()
+        store.expire_events()
         assert "activemq_agent_expired_events 1.0" in lines(metrics_of(store))
 
 
@@ -58,7 +58,7 @@ def test_names_of_events_are_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyP
     with Store.open(tmp_path, agent="a") as store:
         found = metrics_of(store)
         for name in ("a", "b", "c", "d", "a"):
-            found.observe(name, 0.25)
+            found.record_handler_time(name, 0.25)
         told = [line for line in lines(found) if line.startswith("activemq_agent_handler_seconds_count")]
     assert told == [
         'activemq_agent_handler_seconds_count{event="a"} 2.0',

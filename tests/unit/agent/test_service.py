@@ -29,7 +29,7 @@ from .tiny_broker import TinyBroker
 def rows(directory: Path) -> list[bytes]:
     """What a stopped agent has in its outbox."""
     with Store.open(directory / "state", agent="agent-1") as store:
-        return [row.payload for row in store.outgoing(100)]
+        return [row.payload for row in store.outgoing_events(100)]
 
 
 def test_what_is_published_arrives_and_leaves_the_outbox(running: Callable[..., Running]) -> None:
@@ -217,7 +217,7 @@ class TestProcess:
         assert [json.loads(line)["event"] for line in errors.splitlines()][-1] == "stopped"
         assert not (tmp_path / "state/agent.sock").exists()
         with Store.open(tmp_path / "state", agent="agent-1") as store:
-            assert store.outgoing(1)[0].event_id == event_id
+            assert store.outgoing_events(1)[0].event_id == event_id
 
     def test_a_second_sigterm_ends_it_at_once(self, tmp_path: Path) -> None:
         process = self.start(tmp_path, "mb.urls = 127.0.0.1:1", "drain.seconds = 600")

@@ -12,7 +12,7 @@ from tests.unit.agent.store_clock import SimulatedClock, open_store, receive
 
 def expired_after_restart(tmp_path: Path, clock: SimulatedClock, timeout: float) -> int:
     with open_store(tmp_path, clock, Limits(timeout=timeout)) as store:
-        return store.expire()
+        return store.expire_events()
 
 
 @pytest.fixture
@@ -62,7 +62,7 @@ def test_a_step_before_a_reboot_is_not_counted_after_it(tmp_path: Path, clock: S
     with Store.open(tmp_path, agent="a1", clock=clock, synchronous="OFF", sweep=0.01) as store:
         clock.wall_error += 1e6
         while store._writer.elapsed.has_stepped():  # the writer looks by itself, and stores where the clocks are now
-            store.counts()
+            store.row_counts()
     clock.reboot(takes=50)
     assert expired_after_restart(tmp_path, clock, 100) == 0
 

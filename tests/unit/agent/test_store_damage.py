@@ -49,7 +49,7 @@ def written(tmp_path_factory: pytest.TempPathFactory) -> Written:
             payloads = [chance.randbytes(chance.choice((10, 200, 300, 300, 9000))) for _ in range(60)]
             outbox |= dict(zip(accept_all(store, [("t", payload) for payload in payloads]), payloads, strict=True))
             accepted |= outbox
-            done = store.outgoing(25)
+            done = store.outgoing_events(25)
             acknowledge(store, *[event.seq for event in done], proved=True)
             for event in done:
                 del outbox[event.event_id]
@@ -82,7 +82,7 @@ def flipped(source: Path, target: Path, seed: int, flips: int = FLIPS) -> dict[s
 
 
 def everything_outgoing(store: Store) -> dict[str, bytes]:
-    return {event.event_id: event.payload for event in store.outgoing(100_000)}
+    return {event.event_id: event.payload for event in store.outgoing_events(100_000)}
 
 
 def selected_one_by_one(path: Path, last: int) -> set[str]:
@@ -120,7 +120,7 @@ def test_no_altered_payload_is_delivered_and_gaps_are_named(
         assert found.items() <= written.accepted.items()
         # Two flips in one frame may leave an older copy of a page in its place: its events are sent once more.
         assert len(found.keys() - written.outbox.keys()) <= (0 if kind == "cold" else 12)
-        pending = {message.event_id: message.payload for message in store.pending("t", 100_000)}
+        pending = {message.event_id: message.payload for message in store.pending_messages("t", 100_000)}
         assert {name: written.received[str(name)] for name in pending} == pending
         assert len(pending.keys() - written.inbox.keys()) <= (0 if kind == "cold" else 12)
         missing = {place_of(event_id) for event_id in written.outbox.keys() - found.keys()}
@@ -234,7 +234,7 @@ def test_the_store_works_on_and_gives_no_id_twice(written: Written, tmp_path: Pa
         before = set(everything_outgoing(store)) | set(written.outbox)
         new = accept_all(store, [("t", b"new")] * 50)
         assert not before & set(new)
-        assert [event.event_id for event in store.outgoing(100_000)][-50:] == new
+        assert [event.event_id for event in store.outgoing_events(100_000)][-50:] == new
         numbers = [json.loads(r.line)["jseq"] for r in store.oldest_journal_records(10**6) if store.epoch in r.line]
         assert len(numbers) == len(set(numbers))
     with open_store(tmp_path / "state") as store:
@@ -247,7 +247,7 @@ def test_an_undamaged_store_is_left_alone(written: Written, tmp_path: Path) -> N
         with open_store(tmp_path / kind.name) as store:
             assert store.damage is None
             assert everything_outgoing(store) == written.outbox
-            assert {message.event_id for message in store.pending("t", 10**6)} == set(written.inbox)
+            assert {message.event_id for message in store.pending_messages("t", 10**6)} == set(written.inbox)
 
 
 def test_transactions_behind_a_bad_frame_are_not_forgotten(tmp_path: Path) -> None:
@@ -260,7 +260,7 @@ def test_transactions_behind_a_bad_frame_are_not_forgotten(tmp_path: Path) -> No
     with open_store(tmp_path / "state") as store:
         assert store.damage is not None
         assert store.damage.epoch == store.epoch
-        assert [event.event_id for event in store.outgoing(99)] == ids
+        assert [event.event_id for event in store.outgoing_events(99)] == ids
 
 
 def test_a_last_frame_that_a_crash_has_torn_is_no_damage(tmp_path: Path) -> None:
@@ -271,7 +271,7 @@ def test_a_last_frame_that_a_crash_has_torn_is_no_damage(tmp_path: Path) -> None
     (tmp_path / "state" / WAL).write_bytes(content[:-100])
     with open_store(tmp_path / "state") as store:
         assert store.damage is None
-        assert [event.event_id for event in store.outgoing(99)] == ids[:-1]
+        assert [event.event_id for event in store.outgoing_events(99)] == ids[:-1]
 
 
 def zero_first_page(state: Path) -> None:
@@ -355,9 +355,9 @@ def test_a_row_altered_while_the_agent_runs_is_never_handed_out(tmp_path: Path) 
         receive(store, "t", b"in")
         for table in ("outbox", "inbox"):
             alter(store, f"UPDATE {table} SET payload = CAST('bad' AS BLOB) WHERE payload IN (x'6f6e65', x'696e')")  # noqa: S608
-        assert [event.payload for event in store.outgoing(1)] == [b"two"]
-        assert store.pending("t") == []
-        assert store.counts().damaged == 2
+        assert [event.payload for event in store.outgoing_events(1)] == [b"two"]
+        assert store.pending_messages("t") == []
+        assert store.row_counts().damaged == 2
     with open_store(tmp_path) as store:
         assert store.damage is not None
         assert [(gap.first, gap.last) for gap in store.damage.gaps] == [(1, 1)]

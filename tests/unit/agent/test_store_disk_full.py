@@ -48,7 +48,7 @@ def test_a_full_disk_refuses_events_and_keeps_those_that_were_accepted(tmp_path:
 
     store = Store.open(tmp_path, agent="a", limits=Limits())
     try:
-        there = [row.event_id for row in store.outgoing(1000)]
+        there = [row.event_id for row in store.outgoing_events(1000)]
     finally:
         store.close()
     assert there == accepted

@@ -27,9 +27,9 @@ def test_messages_are_pending_in_the_order_of_receipt(tmp_path: Path) -> None:
     with open_store(tmp_path, limits=Limits(filters=("t/#",))) as store:
         for name in ("t/a", "t/b", "u", "t/a"):
             receive(store, name)
-        assert [message.rx for message in store.pending("t/#")] == [1, 2, 4]
-        assert [message.rx for message in store.pending("t/#", after=1)] == [2, 4]
-        assert [message.rx for message in store.pending("u", 1)] == [3]
+        assert [message.rx for message in store.pending_messages("t/#")] == [1, 2, 4]
+        assert [message.rx for message in store.pending_messages("t/#", after=1)] == [2, 4]
+        assert [message.rx for message in store.pending_messages("u", 1)] == [3]
 
 
 def test_a_message_with_a_known_id_is_a_duplicate_before_and_after_handling(tmp_path: Path) -> None:
@@ -40,13 +40,15 @@ def test_a_message_with_a_known_id_is_a_duplicate_before_and_after_handling(tmp_
         assert receive(store, "t", "e").duplicate
     with open_store(tmp_path) as store:
         assert receive(store, "t", "e").duplicate
-        assert store.pending("t") == []
+        assert store.pending_messages("t") == []
 
 
 def test_messages_without_id_are_never_taken_for_duplicates(tmp_path: Path) -> None:
     with open_store(tmp_path) as store:
         assert [receive(store, "t").rx for _ in range(3)] == [1, 2, 3]
-        assert [message.rx_id for message in store.pending("t")] == [f"a1:{store.epoch}:rx{n}" for n in (1, 2, 3)]
+        assert [message.rx_id for message in store.pending_messages("t")] == [
+            f"a1:{store.epoch}:rx{n}" for n in (1, 2, 3)
+        ]
 
 
 def test_each_filter_has_a_bound_of_its_own(tmp_path: Path) -> None:
@@ -57,7 +59,7 @@ def test_each_filter_has_a_bound_of_its_own(tmp_path: Path) -> None:
         assert not receive(store, "elsewhere").full
         store.record_handled(1)
         assert not receive(store, "slow/3").full
-        assert store.counts().lanes == {"slow/#": 2, "fast/#": 1, "elsewhere": 1}
+        assert store.row_counts().lanes == {"slow/#": 2, "fast/#": 1, "elsewhere": 1}
 
 
 def test_the_inbox_is_bounded_by_rows_and_bytes_quarantined_ones_among_them(tmp_path: Path) -> None:
@@ -80,7 +82,7 @@ def test_a_handled_message_never_runs_again(tmp_path: Path) -> None:
         receive(store, "t", "e")
         assert store.begin_attempt(1) == 1
         store.record_handled(1)
-        assert store.pending("t") == []
+        assert store.pending_messages("t") == []
         for again in (store.begin_attempt, store.record_handled):
             with pytest.raises(RequestRefusedError, match="was handled"):
                 again(1)
@@ -91,7 +93,7 @@ def test_a_message_that_was_being_handled_runs_again_and_says_which_attempt(tmp_
         receive(store, "t", "e")
         store.begin_attempt(1)
     with open_store(tmp_path) as store:
-        assert [message.attempts for message in store.pending("t")] == [1]
+        assert [message.attempts for message in store.pending_messages("t")] == [1]
         assert store.begin_attempt(1) == 2
 
 
@@ -100,8 +102,8 @@ def test_a_quarantined_message_is_passed_over_and_its_copy_is_a_duplicate(tmp_pa
         receive(store, "t", "e")
         receive(store, "t", "f")
         store.quarantine(1, "poison")
-        assert [message.event_id for message in store.pending("t")] == ["f"]
-        assert store.counts().quarantined == 1
+        assert [message.event_id for message in store.pending_messages("t")] == ["f"]
+        assert store.row_counts().quarantined == 1
         assert receive(store, "t", "e").duplicate
 
 
@@ -110,8 +112,8 @@ def test_other_filters_after_a_restart_sort_the_inbox_anew(tmp_path: Path) -> No
         receive(store, "a/x")
         receive(store, "b/x")
     with open_store(tmp_path, limits=Limits(filters=("b/#", "+/x"))) as store:
-        assert store.counts().lanes == {"b/#": 1, "+/x": 1}
-        assert [message.topic for message in store.pending("+/x")] == ["a/x"]
+        assert store.row_counts().lanes == {"b/#": 1, "+/x": 1}
+        assert [message.topic for message in store.pending_messages("+/x")] == ["a/x"]
 
 
 def test_a_handlers_statements_take_effect_with_the_record_of_handling(tmp_path: Path) -> None:
@@ -120,7 +122,7 @@ def test_a_handlers_statements_take_effect_with_the_record_of_handling(tmp_path:
         table = ("CREATE TABLE x_seen (name TEXT PRIMARY KEY)", ())
         store.queue_handled(1, [table, ("INSERT INTO x_seen VALUES (?)", ("e",))]).result()
         assert store._reader.first_row("SELECT name FROM x_seen") == ("e",)
-        assert store.pending("t") == []
+        assert store.pending_messages("t") == []
 
 
 @pytest.mark.parametrize(
@@ -133,8 +135,8 @@ def test_a_statement_that_fails_or_reaches_too_far_leaves_all_as_it_was(tmp_path
         store.accept("t", b"x")
         with pytest.raises(AgentError):
             run(store, 1, "CREATE TABLE x_seen (name TEXT)", statement)
-        assert [message.rx for message in store.pending("t")] == [1]
-        assert len(store.outgoing(9)) == 1
+        assert [message.rx for message in store.pending_messages("t")] == [1]
+        assert len(store.outgoing_events(9)) == 1
         assert store._reader.first_row("SELECT count(*) FROM sqlite_master WHERE name = 'x_seen'") == (0,)
 
 
@@ -147,7 +149,7 @@ def test_a_faulty_job_fails_alone(tmp_path: Path) -> None:
         ids = [future.result() for future in before + after]
         with pytest.raises(AgentError, match="nowhere"):
             faulty.result()
-        assert [event.event_id for event in store.outgoing(99)] == ids
+        assert [event.event_id for event in store.outgoing_events(99)] == ids
         assert [int(one.rpartition(":")[2]) for one in ids] == list(range(1, 11))
 
 

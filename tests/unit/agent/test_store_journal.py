@@ -52,8 +52,8 @@ def test_unconfirmed_expired_and_requeued_events_are_told(tmp_path: Path) -> Non
         acknowledge(store, 1, proved=False, conn=1)
         store.confirm_prefix("a", 1)
         clock.pass_time(5)
-        store.expire()
-        store.requeue()
+        store.expire_events()
+        store.requeue_events()
         assert [record["kind"] for record in journal(store)[2:]] == [
             "unconfirmed", "acknowledged", "expired", "accepted",
         ]  # fmt: skip
@@ -104,4 +104,4 @@ def test_a_row_that_was_altered_is_left_out_and_those_behind_it_are_not(tmp_path
         alter = "UPDATE journal SET lines = replace(lines, 'started', 'stopped') WHERE position < 3"
         store._writer.submit(lambda turn: turn.db.execute(alter)).result()
         assert [json.loads(record.line)["jseq"] for record in store.oldest_journal_records(1)] == [3]
-        assert store.counts().damaged == 2
+        assert store.row_counts().damaged == 2

@@ -143,7 +143,7 @@ class StoreMachine(RuleBasedStateMachine):
         model = self.model
         due = [event for event in model.outbox if event.deadline <= self.clock.seconds]
         due = due[: LIMITS.expired_rows - len(model.expired)]
-        assert self.store.expire() == len(due)
+        assert self.store.expire_events() == len(due)
         model.outbox = [event for event in model.outbox if event not in due]
         model.expired = sorted(model.expired + due, key=lambda one: one.place)
         model.jseq += len(due)
@@ -152,7 +152,7 @@ class StoreMachine(RuleBasedStateMachine):
     def requeue(self) -> None:
         model = self.model
         fitting = model.expired[: LIMITS.outbox_rows - len(model.outbox)]
-        assert self.store.requeue() == len(fitting)
+        assert self.store.requeue_events() == len(fitting)
         model.expired = model.expired[len(fitting) :]
         for event in fitting:
             model.place += 1
@@ -236,13 +236,13 @@ class StoreMachine(RuleBasedStateMachine):
     def the_store_is_as_the_model(self) -> None:
         model = self.model
         alive = [event for event in model.outbox if event.deadline > self.clock.seconds]
-        assert [(event.seq, event.event_id, event.topic, event.payload) for event in self.store.outgoing(100)] == [
-            (event.place, event.event_id, event.topic, event.payload) for event in alive
-        ]
+        assert [
+            (event.seq, event.event_id, event.topic, event.payload) for event in self.store.outgoing_events(100)
+        ] == [(event.place, event.event_id, event.topic, event.payload) for event in alive]
         assert [(one.rx, one.event_id, one.topic, one.attempts) for one in everything_pending(self.store)] == [
             (*message, model.attempts.get(message[0], 0)) for message in model.inbox
         ]
-        counts = self.store.counts()
+        counts = self.store.row_counts()
         assert counts.outbox_rows == len(model.outbox)
         assert counts.outbox_bytes == sum(len(event.topic) + len(event.payload) for event in model.outbox)
         assert (counts.expired, counts.unconfirmed) == (len(model.expired), len(model.unconfirmed))

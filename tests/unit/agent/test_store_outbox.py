@@ -18,22 +18,22 @@ from tests.unit.agent.store_clock import SimulatedClock, accept_all, acknowledge
 
 
 def ids(store: Store) -> list[str]:
-    return [event.event_id for event in store.outgoing(1000)]
+    return [event.event_id for event in store.outgoing_events(1000)]
 
 
 def test_accepted_events_are_outgoing_in_the_order_of_acceptance(tmp_path: Path) -> None:
     with open_store(tmp_path) as store:
         accepted = [store.accept("t", b"%d" % number) for number in range(30)]
         assert ids(store) == accepted
-        assert [event.payload for event in store.outgoing(1000)] == [b"%d" % number for number in range(30)]
+        assert [event.payload for event in store.outgoing_events(1000)] == [b"%d" % number for number in range(30)]
         assert accepted == [f"a1:{store.epoch}:{number}" for number in range(1, 31)]
 
 
 def test_outgoing_goes_on_after_a_place(tmp_path: Path) -> None:
     with open_store(tmp_path) as store:
         accept_all(store, [("t", b"x")] * 10)
-        first = store.outgoing(4)
-        assert [event.seq for event in store.outgoing(100, after=first[-1].seq)] == [5, 6, 7, 8, 9, 10]
+        first = store.outgoing_events(4)
+        assert [event.seq for event in store.outgoing_events(100, after=first[-1].seq)] == [5, 6, 7, 8, 9, 10]
 
 
 def test_numbers_go_on_after_a_restart_even_if_nothing_is_left(tmp_path: Path) -> None:
@@ -49,7 +49,7 @@ def test_an_id_of_the_caller_is_accepted_once(tmp_path: Path) -> None:
     with open_store(tmp_path) as store:
         assert store.accept("t", b"x", event_id="mine") == "mine"
         assert store.accept("t", b"again", event_id="mine") == "mine"
-        assert [event.payload for event in store.outgoing(9)] == [b"x"]
+        assert [event.payload for event in store.outgoing_events(9)] == [b"x"]
 
 
 def test_an_id_of_the_caller_is_known_after_it_was_acknowledged(tmp_path: Path) -> None:
@@ -98,7 +98,7 @@ def test_an_outbox_is_full_by_bytes_too(tmp_path: Path) -> None:
         with pytest.raises(OutboxFullError):
             store.accept("t", b"x" * 9)
         store.accept("t", b"x" * 8)
-        assert store.counts().outbox_bytes == 20
+        assert store.row_counts().outbox_bytes == 20
 
 
 def test_callers_at_once_each_get_an_id_of_their_own(tmp_path: Path) -> None:
@@ -123,7 +123,7 @@ def test_a_proved_acknowledgement_forgets_the_event(tmp_path: Path) -> None:
     with open_store(tmp_path) as store:
         accept_all(store, [("t", b"x")] * 3)
         acknowledge(store, 1, 3, proved=True)
-        assert [event.seq for event in store.outgoing(9)] == [2]
+        assert [event.seq for event in store.outgoing_events(9)] == [2]
 
 
 def test_an_unproved_acknowledgement_keeps_the_event_until_its_prefix_is_proved(tmp_path: Path) -> None:
@@ -131,16 +131,16 @@ def test_an_unproved_acknowledgement_keeps_the_event_until_its_prefix_is_proved(
         accept_all(store, [("a/x", b"x"), ("ab/x", b"x"), ("a", b"x"), ("a/y", b"x")])
         acknowledge(store, 1, 2, 3, proved=False, conn=7)
         acknowledge(store, 4, proved=False, conn=6)
-        assert (store.outgoing(9), store.counts().unconfirmed) == ([], 4)
+        assert (store.outgoing_events(9), store.row_counts().unconfirmed) == ([], 4)
         assert store.confirm_prefix("a", 7) == 2
-        assert store.counts().unconfirmed == 2
+        assert store.row_counts().unconfirmed == 2
 
 
 def test_unconfirmed_events_are_bounded_and_those_dropped_are_counted(tmp_path: Path) -> None:
     with open_store(tmp_path, limits=Limits(unconfirmed_rows=2)) as store:
         accept_all(store, [("t", b"x")] * 5)
         acknowledge(store, 1, 2, 3, 4, 5, proved=False)
-        assert (store.counts().unconfirmed, store.counts().unconfirmed_dropped) == (2, 3)
+        assert (store.row_counts().unconfirmed, store.row_counts().unconfirmed_dropped) == (2, 3)
 
 
 def test_an_expired_event_is_kept_apart_and_requeued_with_its_id(tmp_path: Path) -> None:
@@ -149,16 +149,16 @@ def test_an_expired_event_is_kept_apart_and_requeued_with_its_id(tmp_path: Path)
         accepted = [store.accept("t", b"x", timeout=10), store.accept("t", b"y", timeout=30)]
         clock.pass_time(10)
         assert ids(store) == accepted[1:], "expired, though nobody has looked yet"
-        assert (store.expire(), store.counts().expired) == (1, 1)
-        assert store.requeue([accepted[0]]) == 1
+        assert (store.expire_events(), store.row_counts().expired) == (1, 1)
+        assert store.requeue_events([accepted[0]]) == 1
         assert ids(store) == [accepted[1], accepted[0]]
         clock.pass_time(10)
-        assert (store.expire(), ids(store)) == (1, [accepted[1]])
+        assert (store.expire_events(), ids(store)) == (1, [accepted[1]])
 
 
 def test_requeue_refuses_an_id_that_is_not_kept(tmp_path: Path) -> None:
     with open_store(tmp_path) as store, pytest.raises(RequestRefusedError, match="no event was sent again"):
-        store.requeue(["no"])
+        store.requeue_events(["no"])
 
 
 def test_expired_events_without_room_apart_stay_unsent_in_the_outbox(tmp_path: Path) -> None:
@@ -166,7 +166,7 @@ def test_expired_events_without_room_apart_stay_unsent_in_the_outbox(tmp_path: P
     with open_store(tmp_path, clock, Limits(expired_rows=1, outbox_rows=3, timeout=5)) as store:
         accept_all(store, [("t", b"x")] * 3)
         clock.pass_time(6)
-        assert (store.expire(), store.counts().outbox_rows, store.outgoing(9)) == (1, 2, [])
+        assert (store.expire_events(), store.row_counts().outbox_rows, store.outgoing_events(9)) == (1, 2, [])
         store.accept("t", b"x")
         with pytest.raises(OutboxFullError):
             store.accept("t", b"x")
@@ -177,9 +177,9 @@ def test_requeue_takes_as_many_as_fit(tmp_path: Path) -> None:
     with open_store(tmp_path, clock, Limits(outbox_rows=2, timeout=5)) as store:
         accept_all(store, [("t", b"x")] * 2)
         clock.pass_time(6)
-        store.expire()
+        store.expire_events()
         store.accept("t", b"y")
-        assert (store.requeue(), store.counts().expired) == (1, 1)
+        assert (store.requeue_events(), store.row_counts().expired) == (1, 1)
 
 
 def test_drop_expired_drops_and_says_so(tmp_path: Path) -> None:
@@ -187,7 +187,7 @@ def test_drop_expired_drops_and_says_so(tmp_path: Path) -> None:
     with open_store(tmp_path, clock, Limits(drop_expired=True)) as store:
         store.accept("t", b"x", timeout=1)
         clock.pass_time(2)
-        assert (store.expire(), store.counts().expired, store.counts().outbox_rows) == (1, 0, 0)
+        assert (store.expire_events(), store.row_counts().expired, store.row_counts().outbox_rows) == (1, 0, 0)
         assert '"reason":"dropped"' in store.oldest_journal_records(99)[-1].line
 
 
@@ -196,16 +196,16 @@ def test_an_expired_event_that_is_acknowledged_after_all_is_forgotten(tmp_path: 
     with open_store(tmp_path, clock) as store:
         store.accept("t", b"x", timeout=1)
         clock.pass_time(2)
-        store.expire()
+        store.expire_events()
         acknowledge(store, 1, proved=True)
-        assert store.counts().expired == 0
+        assert store.row_counts().expired == 0
 
 
 def test_expiry_is_noticed_soon_without_being_asked(tmp_path: Path) -> None:
     with Store.open(tmp_path, agent="a1", synchronous="OFF") as store:
         store.accept("t", b"x", timeout=0.1)
         began = time.monotonic()
-        while not store.counts().expired and time.monotonic() - began < 30:
+        while not store.row_counts().expired and time.monotonic() - began < 30:
             time.sleep(0.01)
         [due] = [json.loads(record.line) for record in store.oldest_journal_records(9) if '"expired"' in record.line]
         accepted = json.loads(store.oldest_journal_records(1)[0].line)
@@ -216,10 +216,10 @@ def test_expiry_is_noticed_soon_without_being_asked(tmp_path: Path) -> None:
 def test_the_age_of_the_oldest_event_is_elapsed_time(tmp_path: Path) -> None:
     clock = SimulatedClock()
     with open_store(tmp_path, clock) as store:
-        assert store.counts().oldest_age is None
+        assert store.row_counts().oldest_age is None
         store.accept("t", b"x")
         clock.pass_time(12.5)
-        assert store.counts().oldest_age == pytest.approx(12.5)
+        assert store.row_counts().oldest_age == pytest.approx(12.5)
 
 
 def test_a_second_agent_is_kept_out_of_the_state_directory(tmp_path: Path) -> None:
@@ -256,9 +256,9 @@ def test_what_is_not_yet_on_the_disk_is_not_counted(tmp_path: Path, monkeypatch:
         monkeypatch.setattr(outbox, "record_acknowledged", hold)
         future = store.queue_acknowledged([SentEvent(1, 1, 1, "b")], proved=False)
         assert deleted.wait(10)
-        during = store.counts()
+        during = store.row_counts()
         go_on.set()
         future.result()
 
         assert (during.outbox_rows, during.unconfirmed) == (1, 0)
-        assert (store.counts().outbox_rows, store.counts().unconfirmed) == (0, 1)
+        assert (store.row_counts().outbox_rows, store.row_counts().unconfirmed) == (0, 1)

@@ -41,7 +41,7 @@ class Bench:
     def turn(self, seconds: float = 0.02) -> None:
         """Let the loop turn until the store has answered."""
         for _ in range(3):
-            self.store.expire()
+            self.store.expire_events()
             self.subscriber.link.put(None)
             self.subscriber.run_once()
             self.clock.now += seconds
@@ -52,15 +52,15 @@ class Bench:
         conn.put(Message(conn.number, topic, body, 1, mid))
 
     def journal(self, kind: str) -> list[dict[str, Any]]:
-        self.store.expire()  # whatever was written without waiting is committed before this
+        self.store.expire_events()  # whatever was written without waiting is committed before this
         lines = [line for record in self.store.oldest_journal_records(10**6) for line in record.line.splitlines()]
         return [record for record in map(json.loads, lines) if record["kind"] == kind]
 
     def inbox(self, topic_filter: str = "a/#") -> list[bytes]:
-        return [message.payload for message in self.store.pending(topic_filter, 10**6)]
+        return [message.payload for message in self.store.pending_messages(topic_filter, 10**6)]
 
     def handle_first(self, topic_filter: str = "a/#") -> None:
-        self.store.record_handled(self.store.pending(topic_filter, 1)[0].rx)
+        self.store.record_handled(self.store.pending_messages(topic_filter, 1)[0].rx)
 
     @property
     def conn(self) -> Conn:

@@ -125,7 +125,7 @@ def test_the_time_that_events_took_comes_from_counts() -> None:
     found = Durations()
     for count, seconds in ((50, 0.008), (49, 0.016), (1, 4.1), (2, -0.1)):
         for _ in range(count):
-            found.add(seconds)
+            found.count_duration(seconds)
 
     assert ([found.quantile(share) for share in (0.5, 0.99, 1)], found.backwards) == ([0.008, 0.016, 4.1], 2)
     assert found.counts_by_power_of_two == {3: 50, 4: 49, 12: 1}

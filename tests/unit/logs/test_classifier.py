@@ -32,7 +32,7 @@ def among(release: str | None) -> tuple[str, ...]:
 
 
 def agrees(message: str, release: str | None) -> None:
-    code, fields = classifier_for_release(release).find(message)
+    code, fields = classifier_for_release(release).kind_and_values(message)
     assert (KINDS[code], dict(fields)) == plain_kind(message, among(release))
 
 
@@ -77,7 +77,7 @@ def test_a_choice_or_an_option_is_not_taken_for_letters() -> None:
 
 def test_messages_that_repeat_are_looked_up_once() -> None:
     found = Classifier("5.18.3")
-    assert found.find("Connector stomp started") is found.find("Connector stomp started")
+    assert found.kind_and_values("Connector stomp started") is found.kind_and_values("Connector stomp started")
 
 
 @pytest.mark.parametrize(

@@ -182,7 +182,7 @@ def gaps_of(log: bytes) -> list[Gap]:
     file = LogFile("mq01", "activemq.log", LogSource())
     summaries: dict[str, LogFileSummary] = {}
     for batch in events_of_host([(file, memoryview(log))]):
-        summaries.setdefault("mq01", LogFileSummary.of(batch)).add(batch)
+        summaries.setdefault("mq01", LogFileSummary.of(batch)).count_events(batch)
     return log_gaps(list(summaries.values()), {"mq01": ["activemq.log"]})
 
 

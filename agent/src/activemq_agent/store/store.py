@@ -136,7 +136,7 @@ class Store:
         future.add_done_callback(self._tell)
         return future
 
-    def outgoing(self, limit: int, after: int = 0) -> list[OutgoingEvent]:
+    def outgoing_events(self, limit: int, after: int = 0) -> list[OutgoingEvent]:
         """Return at most ``limit`` unexpired events of the outbox after position ``after``, in sending order."""
         # The plus keeps SQLite from using the index of deadlines, by which it would have to sort.
         rows = self._reader.whole_rows(
@@ -162,14 +162,14 @@ class Store:
         """
         return self._writer.submit(lambda transaction: outbox.confirm_prefix(transaction, prefix, conn)).result()
 
-    def expire(self) -> int:
+    def expire_events(self) -> int:
         """Move events past their deadline from the outbox to the expired events, or drop them; return their number.
 
         The store calls this automatically within 1 s of a deadline, unless ``sweep`` is None.
         """
         return self._writer.submit(outbox.expire).result()
 
-    def requeue(self, event_ids: Sequence[str] | None = None) -> int:
+    def requeue_events(self, event_ids: Sequence[str] | None = None) -> int:
         """Put expired events (all, or those with the given ids) back into the outbox; return the number that fitted.
 
         Unconfirmed events may be named too. Raises RequestRefusedError for an id that is neither expired nor
@@ -196,7 +196,7 @@ class Store:
             lambda transaction: inbox.store_message(transaction, topic, payload, broker, conn, head)
         )
 
-    def pending(
+    def pending_messages(
         self, lane: str, limit: int = 100, after: int = 0, most_bytes: int | None = None
     ) -> list[IncomingMessage]:
         """Return the messages of a lane whose handlers have not ended, in the order of receipt.
@@ -263,7 +263,7 @@ class Store:
             lambda transaction: transaction.db.execute("DELETE FROM journal WHERE position <= ?", (position,)) and None
         ).result()
 
-    def counts(self) -> StoreCounts:
+    def row_counts(self) -> StoreCounts:
         """Return the numbers of rows and bytes in the store that are committed."""
         counters = self._writer.committed_counters
         rows, sizes = counters.rows, counters.sizes

@@ -54,7 +54,7 @@ class FenceEvidence:
     has_ended: bool = False
 
     @property
-    def number(self) -> int:
+    def claim_number(self) -> int:
         """The number of the newest claim on the store, 0 where no node has claimed the store."""
         return self.highest.number if self.highest else 0
 
@@ -118,13 +118,13 @@ class CopyFence:
         if self.serves is not None:
             return _keep_serving(evidence, self.serves)
         if not evidence.holds_lock:
-            return GuardStep(Action.WAIT, evidence.number)
+            return GuardStep(Action.WAIT, evidence.claim_number)
         claim = evidence.highest
         if claim and claim.node == self.node and not claim.is_in_place and not evidence.has_ended:
-            return GuardStep(Action.ADMIT, evidence.number)
-        if self.built_from == evidence.number:
-            return GuardStep(Action.CLAIM, evidence.number + 1)
-        return GuardStep(Action.BUILD, evidence.number)
+            return GuardStep(Action.ADMIT, evidence.claim_number)
+        if self.built_from == evidence.claim_number:
+            return GuardStep(Action.CLAIM, evidence.claim_number + 1)
+        return GuardStep(Action.BUILD, evidence.claim_number)
 
     def after_build(self, number: int) -> CopyFence:
         """Return the guard's state after it copied the store's generation ``number`` into a new one, not yet claimed.
@@ -172,14 +172,14 @@ class CommandFence:
         if self.serves is not None:
             return _keep_serving(evidence, self.serves)
         if not evidence.holds_lock:
-            return GuardStep(Action.WAIT, evidence.number)
+            return GuardStep(Action.WAIT, evidence.claim_number)
         # A broker without a guard holds the lock of the store itself, which claims do not record.
         claimant = evidence.highest.node if evidence.highest else ""
-        if claimant == self.node and evidence.number == self.tried:
-            return GuardStep(Action.ADMIT, evidence.number)
+        if claimant == self.node and evidence.claim_number == self.tried:
+            return GuardStep(Action.ADMIT, evidence.claim_number)
         if claimant in ("", self.node) or evidence.has_ended:
-            return GuardStep(Action.CLAIM, evidence.number + 1)
-        return GuardStep(Action.FENCE, evidence.number)
+            return GuardStep(Action.CLAIM, evidence.claim_number + 1)
+        return GuardStep(Action.FENCE, evidence.claim_number)
 
     def after_claim(self, number: int | None = None) -> CommandFence:
         """Return the guard's state after it tried to make claim ``number``; the next evidence shows whether it
@@ -193,8 +193,8 @@ class CommandFence:
 
 
 def _keep_serving(evidence: FenceEvidence, number: int) -> GuardStep:
-    if evidence.number != number:
-        reason = f"the other node took over the store (takeover {evidence.number} replaced takeover {number})"
+    if evidence.claim_number != number:
+        reason = f"the other node took over the store (takeover {evidence.claim_number} replaced takeover {number})"
         if not evidence.highest:
             reason = "the guard cannot read whether the other node took over the store"
         return GuardStep(Action.END, number, reason)

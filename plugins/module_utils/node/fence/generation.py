@@ -77,7 +77,7 @@ class Generation:
 
     def to_dict(self) -> dict[str, Any]:
         """Return the fields of the copy's description as a dict that can be written as JSON."""
-        return {**vars(self), "risk": self.risk.rows()}
+        return {**vars(self), "risk": self.risk.to_rows()}
 
 
 def make_first_generation(target: str) -> Generation:

@@ -172,7 +172,7 @@ def accept_loss(directory: str) -> Iterator[str]:
             f"the store {directory} has no directory {BARRIER}, so activemq_fence: guard does not protect it. To "
             "repair such a store, add the option --mend to this command"
         )
-    number = store.gather_evidence().number
+    number = store.gather_evidence().claim_number
     store.note_accepted_loss(number)
     yield (
         f"the loss is accepted: the next takeover may use the newest copy of the store {directory} (generation "
@@ -195,7 +195,7 @@ def confirm_broker_dead(directory: str, number: int) -> Iterator[str]:
     Raises FenceError if that number is not the highest, OSError.
     """
     store = SharedStore(directory)
-    highest = store.gather_evidence().number
+    highest = store.gather_evidence().claim_number
     if highest != number:
         raise FenceError(
             f"the newest takeover of the store {directory} has the number {highest}, not {number}. The log of the "

@@ -113,7 +113,7 @@ class _Scan:
 
     def note(self, command: Command, file: int) -> None:
         self.records[file] += 1
-        self.recovery.apply(command)
+        self.recovery.apply_record(command)
         message = command.destination, command.message
         if command.kind in (journal.ADD, journal.UPDATE):
             self.suspects.pop(message, None)
@@ -182,7 +182,7 @@ def inspect_store(directory: str) -> StoreInspection:
         index=index,
         index_lacks=missing_journal_files(directory),
         end=(f"db-{tail.file}.log" if files else "", tail.offset),
-        counts=scan.recovery.counts(None),
+        counts=scan.recovery.message_counts(None),
         damages=_damages(tail.places, scan),
         damaged=tail.damaged + tail.unread,
         missing=_missing(numbers),
@@ -206,7 +206,11 @@ def _damages(places: Sequence[DamagedPlace], scan: _Scan) -> tuple[Damage, ...]:
     return tuple(
         _damage(
             place,
-            [name for _unused, name in suspects[slice(*_range_inside(place, positions))] if scan.recovery.holds(*name)],
+            [
+                name
+                for _unused, name in suspects[slice(*_range_inside(place, positions))]
+                if scan.recovery.holds_message(*name)
+            ],
             len(range(*_range_inside(place, acknowledgements))),
         )
         for place in places

@@ -76,7 +76,7 @@ class IndexKeeper:
         free = room.f_bavail * room.f_frsize
         if held <= MOST_BYTES and size + held <= free // FREE_SHARE:
             return
-        self._kept.drop()
+        self._kept.delete_copy()
         self._removed_at = {}
         if size + held > free // FREE_SHARE:
             raise KeepError(

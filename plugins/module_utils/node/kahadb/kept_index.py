@@ -57,7 +57,7 @@ class KeptIndex:
         """
         held, present = self._held_inodes(), _inodes(self.store)
         if held and not _are_of_one_store(held, present):
-            self.drop()
+            self.delete_copy()
             held = {}
         # A file with moved records of subscriptions is replaced when a store is restored.
         replaced = {name for name in held.keys() & present.keys() if held[name] != present[name]}
@@ -84,7 +84,7 @@ class KeptIndex:
             if journal.data_file_number(name) not in needed or os.path.exists(os.path.join(self.store, name)):
                 disk.remove(os.path.join(self._journal, name))
 
-    def drop(self) -> None:
+    def delete_copy(self) -> None:
         """Remove the copy of the index and all kept data files."""
         disk.remove_tree(self.directory)
 

@@ -61,7 +61,7 @@ class StoreContents:
     held: int = 0
     deliveries: int = 0
 
-    def apply(self, commands: Iterable[Command]) -> None:
+    def apply_records(self, commands: Iterable[Command]) -> None:
         """Apply journal records in order: add and remove the messages and subscriptions that they name.
 
         A local transaction without an end was rolled back; an XA transaction without an end is in doubt.
@@ -167,7 +167,7 @@ def read_store_contents(store: str) -> dict[str, Any]:
     Nothing is opened for writing. Raises NodeError, OSError.
     """
     tail, contents = journal.JournalEnd(), StoreContents()
-    contents.apply(journal.read_commands(store, tail))
+    contents.apply_records(journal.read_commands(store, tail))
     items = contents.remaining_keys()
     files = journal.data_file_sizes(store)
     order = list(map(_RECORD.pack, contents.kinds[-LIMIT:], contents.keys[-LIMIT:]))

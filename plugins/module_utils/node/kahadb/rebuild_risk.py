@@ -43,7 +43,7 @@ def find_rebuild_risk(store: str, index_stores: Iterable[str] = ()) -> RebuildRi
     simulation = RecoverySimulation()
     try:
         for command in journal.read_commands(store, journal.JournalEnd()):
-            simulation.apply(command)
+            simulation.apply_record(command)
         lost: dict[tuple[str, str], int | None] = dict(
             simulation.lost_by_rebuild(known, is_complete=is_complete, reads_records=reads_records)
         )

@@ -56,7 +56,7 @@ def count_remaining(directory: str, known: Iterable[tuple[str, str]] | None = No
     recovery, tail = RecoverySimulation(), journal.JournalEnd()
     try:
         for command in journal.read_commands(directory, tail):
-            recovery.apply(command)
+            recovery.apply_record(command)
         files = journal.data_file_sizes(directory)
     except OSError as error:
         raise NodeError(
@@ -68,7 +68,7 @@ def count_remaining(directory: str, known: Iterable[tuple[str, str]] | None = No
             f"{counted(tail.damaged + tail.unread, 'place')} of its journal cannot be read. List the places and their "
             f"damage with activemq-fleet store inspect {directory}"
         )
-    counts = recovery.counts(None if known is None else set(known))
+    counts = recovery.message_counts(None if known is None else set(known))
     counts.whole = not files or files[0][0] <= 1
     return counts
 
@@ -85,7 +85,7 @@ class RecoverySimulation:
         self._transactions = journal.OpenTransactions()
         self._held = 0
 
-    def apply(self, command: Command) -> None:
+    def apply_record(self, command: Command) -> None:
         """Apply the next journal record to the simulated store. Raises NodeError above ``MAX_RECORDS`` records."""
         for effective_command in self._transactions.records_in_effect(command):
             self._do(effective_command)
@@ -95,7 +95,7 @@ class RecoverySimulation:
                 "acknowledgements: let clients consume messages, and try again"
             )
 
-    def holds(self, destination: str, message: str) -> bool:
+    def holds_message(self, destination: str, message: str) -> bool:
         """Return whether a message is left in the simulated store: in its queue, or for a subscription of its topic."""
         if message not in self._messages.get(destination, ()):
             return False
@@ -134,7 +134,7 @@ class RecoverySimulation:
             self._known[topic] -= {key}
             self._gone.add((topic, key))
 
-    def counts(self, existing: set[tuple[str, str]] | None = None) -> MessageCounts:
+    def message_counts(self, existing: set[tuple[str, str]] | None = None) -> MessageCounts:
         """Return the numbers of messages left after the journal records applied so far.
 
         For a subscription whose first record is no longer in the journal, all messages that it has not acknowledged

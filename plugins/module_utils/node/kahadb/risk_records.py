@@ -56,7 +56,7 @@ class RebuildRisk:
         text = ", ".join(names) + (f" and {counted(more, 'more subscription')}" if more else "")
         return text if self.is_complete else f"{text}; the index cannot be read, so there may be others"
 
-    def rows(self) -> list[dict[str, Any]]:
+    def to_rows(self) -> list[dict[str, Any]]:
         """Return a row for each subscription, ready for JSON; the first 1,000."""
         return [
             {"topic": topic, "subscription": key, "messages": number}
@@ -90,7 +90,7 @@ class RiskRecord:
         moment = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(self.time))
         return f"{self._subscriptions()}, at the start of {moment} ({printable(self.path)})"
 
-    def facts(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, Any]:
         """Return ``time``, ``path``, the number of ``subscriptions`` and their ``description``, ready for JSON."""
         return {
             "time": self.time,
@@ -109,9 +109,9 @@ def record_risk(directory: str, store: str, reason: str, risk: RebuildRisk) -> s
     ``directory`` is the store, or the shared directory of a fenced store. If the newest record has the same content,
     no new record is written. Raises OSError.
     """
-    rows = risk.rows()
+    rows = risk.to_rows()
     earlier = read_newest_risk_records(directory)
-    if earlier and earlier[-1].store == store and earlier[-1].risk.rows() == rows:
+    if earlier and earlier[-1].store == store and earlier[-1].risk.to_rows() == rows:
         return earlier[-1].path
     records = os.path.join(directory, DIRECTORY)
     os.makedirs(records, 0o750, exist_ok=True)

@@ -166,4 +166,4 @@ def epoch_seconds(local_time: datetime) -> float:
 
 def phase_after(records: Iterable[Record]) -> Phase:
     """Return the phase of a broker (starting, waiting, started …) after it wrote the given log records. Pure."""
-    return BrokerRun().read(records).logged_phase
+    return BrokerRun().apply_records(records).logged_phase

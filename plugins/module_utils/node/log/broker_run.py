@@ -105,7 +105,7 @@ class BrokerRun:
         record = self._shown_by
         return Phase(self.phase, record.message, record.time, self.has_started) if record else UNKNOWN
 
-    def read(self, records: Iterable[Record]) -> BrokerRun:
+    def apply_records(self, records: Iterable[Record]) -> BrokerRun:
         """Apply the next log records, in order, and return this broker run."""
         for record in records:
             event = event_of_log_record(record)

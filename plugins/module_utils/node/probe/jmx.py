@@ -98,7 +98,7 @@ class MBeanServer:
             self._call(self._connection, _CLOSE, b"", returns=False)
         self._socket.close()
 
-    def names(self, pattern: str) -> list[str]:
+    def mbean_names(self, pattern: str) -> list[str]:
         """Return the sorted names of the MBeans that match a pattern such as ``org.apache.activemq:Type=Queue,*``."""
         with _reported_errors():
             answer = self._call(self._connection, _QUERY_NAMES, serialized_object_name(pattern) + NULL + NULL)
@@ -106,7 +106,7 @@ class MBeanServer:
                 name for object_name in _elements(answer) if isinstance(name := self._plain(object_name), str)
             )
 
-    def attributes(self, mbean: str, wanted: Sequence[str]) -> dict[str, Any]:
+    def mbean_attributes(self, mbean: str, wanted: Sequence[str]) -> dict[str, Any]:
         """Return the wanted attributes that an MBean has, by name: numbers and texts unchanged, ObjectNames as text.
 
         Empty if the MBean was unregistered in the meantime.

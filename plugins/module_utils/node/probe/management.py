@@ -100,9 +100,9 @@ def _query(jvm: _Jvm, deadline: float, pattern: str, view: View, most: int | Non
     process = jvm.process
     try:
         with closing(MBeanServer(_address(jvm, deadline), _left(jvm, deadline))) as server:
-            named = [(name, object_name_properties(name)) for name in server.names(f"{_DOMAIN}:{pattern}")]
+            named = [(name, object_name_properties(name)) for name in server.mbean_names(f"{_DOMAIN}:{pattern}")]
             wanted = [(name, known, wished) for name, known in named if (wished := view(known))][:most]
-            return [{**known, **server.attributes(name, attributes)} for name, known, attributes in wanted]
+            return [{**known, **server.mbean_attributes(name, attributes)} for name, known, attributes in wanted]
     except JmxError as error:
         raise NodeError(f"process {process.pid}: {error}") from None
 

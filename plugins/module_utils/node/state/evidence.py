@@ -64,7 +64,7 @@ class TakenPort:
     program: str | None = None
 
     @property
-    def holder(self) -> str:
+    def holder_text(self) -> str:
         """The process in words: its program and pid, or "another process"."""
         if self.pid is None:
             return "another process"

@@ -187,7 +187,7 @@ def _read_store_evidence(store: str, root: int | None) -> dict[str, Any]:
         with contextlib.suppress(OSError):
             records = [replace(record, path=record.path[len(at) :]) for record in read_newest_risk_records(at + store)]
             shown["at_risk"] = [record.describe() for record in records]
-            shown["risk_records"] = [record.facts() for record in records]
+            shown["risk_records"] = [record.to_dict() for record in records]
         return {**shown, "access": _access(directory, at), "used": is_store_used(store, root), "free": free}
 
 
