@@ -31,14 +31,14 @@ class LibraryError(AnsibleError):
 
 
 def api(name: str) -> Any:
-    """Return a function or class of the library's public API. Raises LibraryError as ``check_library`` does."""
+    """Return a function or class of the library's public API. Raises LibraryError without a usable library."""
     check_library()
     with _import_errors():
         return getattr(import_module("activemq_fleet"), name)
 
 
 def library(module: str) -> ModuleType:
-    """Import and return a module of the library activemq_fleet. Raises LibraryError as ``check_library`` does."""
+    """Import and return a module of the library activemq_fleet. Raises LibraryError without a usable library."""
     check_library()
     with _import_errors():
         return import_module(f"activemq_fleet.{module}")

@@ -117,7 +117,7 @@ def test_refused_logins_neither_report_an_applied_change_nor_cost_root_time(grou
 
     lines = runtime_configuration._read(since)
     assert sum(RELOADED[2] in line for line in lines) >= len(LINE_ENDS), "the forged names are not in the log"
-    assert runtime_configuration.is_change_logged(lines, runtime_configuration.Change(1, True, 1.0)) is None
+    assert runtime_configuration.is_change_logged(lines, runtime_configuration.LiveChange(1, True, 1.0)) is None
     (longest, *_) = sorted((broker.data / "console.log").read_text().split("\n"), key=len, reverse=True)
     assert len(longest) > 40_000
     short = count_searched(lambda: broker_log.printed_error([longest[:5_000]]))

@@ -28,7 +28,7 @@ _SMALL = {
 _JOB = f"""
 import sys
 from activemq_fleet.cli.error_lines import run
-from activemq_fleet.spark.session import SessionOptions, session
+from activemq_fleet.spark.session import SessionOptions, spark_session
 
 def slow(batches):
     import time
@@ -39,7 +39,7 @@ def slow(batches):
 sys_argv = sys.argv
 
 def job():
-    with session("test", SessionOptions(master="local[2]", conf={_SMALL})) as spark:
+    with spark_session("test", SessionOptions(master="local[2]", conf={_SMALL})) as spark:
         from pyspark.sql import functions as sf
         from activemq_fleet.spark.datasets import SCHEMAS, Output
         columns = SCHEMAS["drift"].names

@@ -19,8 +19,8 @@ from activemq_fleet.audit.report_figures import (
     Silence,
     TimeRange,
 )
-from activemq_fleet.audit.result import Counts, Gap, InputSummary, Result, audit_outcome
-from activemq_fleet.audit.state_spans import Span
+from activemq_fleet.audit.result import AuditCounts, AuditResult, Gap, InputSummary, audit_outcome
+from activemq_fleet.audit.state_spans import HostStateSpan
 
 NOON = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)
 
@@ -70,13 +70,16 @@ def make_picture(text: str = "x", hosts: int = 1, incidents: int = 1, seconds: f
     events.count_event(DeliveryOutcome(f"e-{text}", f"t-{text}", "lost", text, None, None, []), [])
     events.silences.add(Silence(f"s-{text}", time_after(40), 4.2))
     names = [f"h{number}-{text}" for number in range(hosts)]
-    shown = [ShownHost(name, f"p{n // 2}-{text}", (Span(name, "active", NOON, None),)) for n, name in enumerate(names)]
+    shown = [
+        ShownHost(name, f"p{n // 2}-{text}", (HostStateSpan(name, "active", NOON, None),))
+        for n, name in enumerate(names)
+    ]
     return ReportData(times, incident_figures, shown, 0, bridges, lines, events)
 
 
-def make_result(text: str = "x", **messages: int) -> Result:
-    counts = Counts(events=10, incidents={"takeover": 1}, messages=messages or {"delivered": 7, "lost": 1})
+def make_result(text: str = "x", **messages: int) -> AuditResult:
+    counts = AuditCounts(events=10, incidents={"takeover": 1}, messages=messages or {"delivered": 7, "lost": 1})
     gaps = (Gap(f"h-{text}", f"cut-{text}", f"f-{text}", 3),)
-    return Result(
+    return AuditResult(
         audit_outcome(gaps, counts), InputSummary(f"file:/{text}", 3, 2, 1, 100, (f"note {text}",)), gaps, counts, "out"
     )

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from activemq_fleet.node.fence import generation
-from activemq_fleet.node.fence.generation import Generation, link_generation, make_first_generation, make_generation
+from activemq_fleet.node.fence.generation import GenerationCopy, link_generation, make_first_generation, make_generation
 from activemq_fleet.node.fence.old_generations import uncopied_messages_after
 from activemq_fleet.node.fence.shared_store import FenceError
 from activemq_fleet.node.kahadb.journal import COMMIT, MOVED_ACKS, TRACE
@@ -25,7 +25,7 @@ MOVED = bytes([MOVED_ACKS, 0])
 COMMITTED = bytes([COMMIT, 0])
 
 
-def behind(source: Path, made: Generation) -> list[str]:
+def behind(source: Path, made: GenerationCopy) -> list[str]:
     rows = [message.to_dict() for message in uncopied_messages_after(str(source), made.open_file, made.ends)]
     return [f"{row['destination']} {row['message']}" for row in rows]
 
@@ -231,7 +231,7 @@ def test_a_store_that_nobody_writes_any_more_is_linked_whole(source: Path) -> No
 @pytest.mark.parametrize("make", [make_generation, link_generation])
 @pytest.mark.parametrize(("number", "is_taken"), [(2, True), (9, False)])
 def test_an_index_is_left_out_if_it_needs_a_file_that_is_gone(
-    source: Path, make: Callable[[str, str], Generation], number: int, is_taken: bool
+    source: Path, make: Callable[[str, str], GenerationCopy], number: int, is_taken: bool
 ) -> None:
     (source / "db.data").write_bytes(index(last_update=1, audit=number))
     target = source.with_name("2-b")

@@ -164,7 +164,7 @@ def test_the_lab_tells_what_the_judge_concludes(
 
 @TABLE
 def test_the_watchdog_goes_by_what_the_judge_concludes(case: Evidence, expected: BrokerState) -> None:
-    found = hang_detection.classify_sample(hang_detection.Sample(case))
+    found = hang_detection.classify_sample(hang_detection.WatchdogSample(case))
     assert found.state == expected
     if found.kind == hang_detection.HUNG:
         assert expected == "hung"

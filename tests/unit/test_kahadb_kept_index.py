@@ -10,7 +10,7 @@ import pytest
 
 from activemq_fleet.node.fence.generation import link_generation, make_generation
 from activemq_fleet.node.kahadb import index_keeper
-from activemq_fleet.node.kahadb.index_keeper import IndexKeeper, KeepError
+from activemq_fleet.node.kahadb.index_keeper import IndexCopyError, IndexKeeper
 from activemq_fleet.node.kahadb.indexed_subscriptions import IndexPageError, subscriptions_in_index
 from activemq_fleet.node.kahadb.journal import SUBSCRIPTION, TRACE, JournalEnd, read_commands
 from activemq_fleet.node.kahadb.kept_index import KeptIndex
@@ -202,7 +202,7 @@ def test_keeper_drops_all_at_its_bound_and_names_store(
 ) -> None:
     monkeypatch.setattr(index_keeper, bound, limit)
     (store / "db-1.log").unlink()
-    with pytest.raises(KeepError, match=reason.format(store)):
+    with pytest.raises(IndexCopyError, match=reason.format(store)):
         keeper.update_copies()
     assert not (store / "kept-index").exists()
 

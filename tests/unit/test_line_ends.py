@@ -63,7 +63,7 @@ def test_a_refused_login_does_not_report_an_applied_change(tmp_path: Path, end: 
     lines = runtime_configuration._read(since)
 
     assert forged[2] in "".join(lines), "the forged name is not in what is read"
-    change = runtime_configuration.Change(links=1, plugins=True, period=1.0)
+    change = runtime_configuration.LiveChange(links=1, plugins=True, period=1.0)
     assert runtime_configuration.is_change_logged(lines, change) is None
 
 

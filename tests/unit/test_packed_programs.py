@@ -67,7 +67,7 @@ def test_install_replaces_guard_of_an_earlier_version_once(tmp_path: Path) -> No
 
 def _packed_below(directory: Path) -> bytes:
     code = (
-        f"import sys; sys.path.insert(0, {str(directory)!r}); from node.fence.program import program\n"
-        f"sys.stdout.buffer.write(program({PYTHON!r}))"
+        f"import sys; sys.path.insert(0, {str(directory)!r}); from node.fence.program import guard_program\n"
+        f"sys.stdout.buffer.write(guard_program({PYTHON!r}))"
     )
     return subprocess.run([PYTHON, "-I", "-c", code], capture_output=True, timeout=60, check=True).stdout

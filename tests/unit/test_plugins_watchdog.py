@@ -52,7 +52,7 @@ def kind(
     named = {f"connector{number}": answer for number, answer in enumerate(answers)}
     said = UNKNOWN if phase == "unknown" else Phase(phase, "a record")
     evidence = Evidence(process, said, named, listens=listens, has_answered=known)
-    found = hang_detection.classify_sample(hang_detection.Sample(evidence, slave))
+    found = hang_detection.classify_sample(hang_detection.WatchdogSample(evidence, slave))
     assert found.text
     return str(found.kind)
 
@@ -141,7 +141,7 @@ def test_a_silent_broker_with_open_ports_that_says_it_starts_or_ends_has_a_while
         ("started", 0),
     ):
         evidence = Evidence(ALIVE, Phase(phase, "x"), {"stomp": SILENT}, listens=True)
-        found = hang_detection.classify_sample(hang_detection.Sample(evidence))
+        found = hang_detection.classify_sample(hang_detection.WatchdogSample(evidence))
         assert (found.kind, found.patience) == ("hung", patience)
     count = counted(*[("hung", ALIVE)] * 4)
     assert count.is_due(4.0)

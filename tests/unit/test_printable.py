@@ -24,7 +24,7 @@ from activemq_fleet.audit.report_figures import (
     ShownHost,
     TimeRange,
 )
-from activemq_fleet.audit.result import Counts, Gap, InputSummary
+from activemq_fleet.audit.result import AuditCounts, Gap, InputSummary
 from activemq_fleet.cli import main as cli
 from activemq_fleet.cli.drift import _show
 from activemq_fleet.cli.formats import formatter
@@ -121,7 +121,9 @@ def test_a_hostile_text_is_escaped_in_a_page(said: str) -> None:
     )
     picture = ReportData(times, *figures)
     gaps = (Gap(said, "cut off"),)
-    whole = audit_report(audit.Result("incomplete", InputSummary("out", 1, 1, 0, 1), gaps, Counts(), "out"), picture)
+    whole = audit_report(
+        audit.AuditResult("incomplete", InputSummary("out", 1, 1, 0, 1), gaps, AuditCounts(), "out"), picture
+    )
     assert is_harmless(whole)
     assert whole.count(html.escape(printable(said, lines=True))) >= 3  # the head, the time line and what was missing
     etree.fromstring(f"<a b='{escape_html(said)}'>{escape_html(said)}</a>")

@@ -40,7 +40,7 @@ def document(**variables: Any) -> bytes:
     return activemq_xml(fleet_of(**variables).broker(HOST))
 
 
-def taken(*, before: dict[str, Any] | None = None, **after: Any) -> runtime_configuration.Change | None:
+def taken(*, before: dict[str, Any] | None = None, **after: Any) -> runtime_configuration.LiveChange | None:
     return runtime_configuration.applicable_difference(document(**(before or {})), document(**after))
 
 
@@ -69,15 +69,15 @@ def test_where_its_classes_are_not_there_it_is_an_error(release: str, place: str
 
 
 def test_an_added_link_is_taken() -> None:
-    assert taken(links=links("b", "c")) == runtime_configuration.Change(links=1, plugins=False, period=1.0)
+    assert taken(links=links("b", "c")) == runtime_configuration.LiveChange(links=1, plugins=False, period=1.0)
 
 
 def test_users_and_permissions_are_taken() -> None:
-    assert taken(users=USERS) == runtime_configuration.Change(links=0, plugins=True, period=1.0)
+    assert taken(users=USERS) == runtime_configuration.LiveChange(links=0, plugins=True, period=1.0)
     more = {"users": USERS, "acl": ACL}
-    assert taken(before=more, users=USERS, acl=[*ACL, {**ACL[0], "destination": "x"}]) == runtime_configuration.Change(
-        0, True, 1.0
-    )
+    assert taken(
+        before=more, users=USERS, acl=[*ACL, {**ACL[0], "destination": "x"}]
+    ) == runtime_configuration.LiveChange(0, True, 1.0)
 
 
 NOT_TAKEN: dict[str, dict[str, Any]] = {
@@ -131,7 +131,7 @@ def test_only_the_plugins_own_words_prove_that_it_took_the_change(
     said: list[str], change: tuple[int, bool], verdict: bool | None
 ) -> None:
     assert (
-        runtime_configuration.is_change_logged(lines(*said), runtime_configuration.Change(*change, period=1.0))
+        runtime_configuration.is_change_logged(lines(*said), runtime_configuration.LiveChange(*change, period=1.0))
         is verdict
     )
 
@@ -139,7 +139,7 @@ def test_only_the_plugins_own_words_prove_that_it_took_the_change(
 def test_words_of_another_logger_prove_nothing() -> None:
     said = lines(SAW, LINK, logger="org.apache.activemq.network.NetworkConnector")
 
-    assert runtime_configuration.is_change_logged(said, runtime_configuration.Change(1, False, 1.0)) is None
+    assert runtime_configuration.is_change_logged(said, runtime_configuration.LiveChange(1, False, 1.0)) is None
 
 
 class Host:

@@ -14,7 +14,7 @@ from activemq_fleet.cli.store import store_command
 from activemq_fleet.errors import InputError
 from activemq_fleet.node.fence.decision import Claim
 from activemq_fleet.node.fence.shared_store import SharedStore
-from activemq_fleet.node.fence.store_inspection import Damage, StoreInspection, inspect_store
+from activemq_fleet.node.fence.store_inspection import JournalDamage, StoreInspection, inspect_store
 from tests.unit.kahadb_journals import add, audit, index, remove, subscribe, trace, update, write
 
 END_OF_FILE = b"-qMa4"
@@ -144,7 +144,7 @@ def test_json_says_the_same(tmp_path: Path) -> None:
     assert report["queues"] == [{"name": "work", "messages": 2}]
     assert report["damages"][0]["messages"][0] == {"destination": "queue://work", "message": "m1"}
     assert report["end"]["file"] == report["files"][0]["name"] == "db-1.log"
-    assert set(report["damages"][0]) == set(Damage.__dataclass_fields__)
+    assert set(report["damages"][0]) == set(JournalDamage.__dataclass_fields__)
 
 
 def test_of_a_fenced_store_the_generation_in_force_is_read(tmp_path: Path) -> None:

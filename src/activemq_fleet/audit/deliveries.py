@@ -66,7 +66,7 @@ class _Stream:
         return event_range
 
 
-class Judge:
+class DeliveryJudge:
     """A judge of events' delivery: compares each event with other events and barriers of its publisher that arrived."""
 
     def __init__(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable
 from typing import NamedTuple
 
-from activemq_fleet.audit.deliveries import DeliveryOutcome, Judge
+from activemq_fleet.audit.deliveries import DeliveryJudge, DeliveryOutcome
 from activemq_fleet.audit.event_records import events_of
 from activemq_fleet.audit.journal_lines import JournalFileSummary, ParsedLine, epochs_of_files
 from activemq_fleet.audit.journals import (
@@ -48,7 +48,7 @@ def judge_journals(
     subscribers = subscribers_of(change for change in journal_findings if isinstance(change, SubscriptionChange))
     events = list(events_of(sorted(records, key=lambda record: record.event_id)))
     reach = dict(reached_ranges(events, subscribers, missing))
-    judge = Judge(subscribers, missing, reach, subscribed_before_events)
+    judge = DeliveryJudge(subscribers, missing, reach, subscribed_before_events)
     outcomes = [outcome for outcome, _ in judge.outcomes_of(events) if outcome]
     return JudgedJournals(outcomes, records, [gap for gap in journal_findings if isinstance(gap, JournalGap)])
 

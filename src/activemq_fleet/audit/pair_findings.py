@@ -30,7 +30,7 @@ from activemq_fleet.audit.logged_bridges import LASTS, LoggedBridge, bridges_of
 from activemq_fleet.audit.operation_records import Operation
 from activemq_fleet.audit.pair_incidents import pair_incidents, store_path
 from activemq_fleet.audit.record_signs import FRAME, UNEXPLAINED
-from activemq_fleet.audit.state_spans import Span, spans_of
+from activemq_fleet.audit.state_spans import HostStateSpan, spans_of
 from activemq_fleet.audit.unexplained_records import UnexplainedRecords, unexplained_records
 from activemq_fleet.logs.log_files import LINES
 
@@ -92,7 +92,7 @@ class PairFindings:
     runs: dict[str, list[ObservedRun]] = field(default_factory=dict)
     incidents: list[Incident] = field(default_factory=list)
     bridges: list[LoggedBridge] = field(default_factory=list)
-    spans: list[Span] = field(default_factory=list)
+    spans: list[HostStateSpan] = field(default_factory=list)
     names: dict[str, set[str]] = field(default_factory=dict)
     unexplained: list[UnexplainedRecords] = field(default_factory=list)
     refused_frames: dict[str, str] = field(default_factory=dict)

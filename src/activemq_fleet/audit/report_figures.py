@@ -22,7 +22,7 @@ from activemq_fleet.audit.deliveries import Delivery, DeliveryOutcome
 from activemq_fleet.audit.evidence import Incident
 from activemq_fleet.audit.logged_bridges import BROKE, LoggedBridge
 from activemq_fleet.audit.scraped_availability import ScrapedAvailability
-from activemq_fleet.audit.state_spans import Span
+from activemq_fleet.audit.state_spans import HostStateSpan
 from activemq_fleet.audit.unexplained_records import UnexplainedRecords
 from activemq_fleet.audit.verdict_words import WORST
 
@@ -42,7 +42,7 @@ class ShownHost:
 
     host: str
     pair: str | None
-    spans: tuple[Span, ...]
+    spans: tuple[HostStateSpan, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,7 +153,7 @@ class IncidentFigures:
 def shown_hosts(
     pair_of: Mapping[str, str | None],
     group_of: Mapping[str, str | None],
-    spans: Iterable[Span],
+    spans: Iterable[HostStateSpan],
     incidents: Iterable[Incident],
 ) -> tuple[list[ShownHost], int]:
     """Return (brokers for the report's time line, number left out); pairs stay together, hosts with incidents are
@@ -165,7 +165,7 @@ def shown_hosts(
     concerned = {pairs.get(incident.host, incident.host) for incident in incidents}
     ordered = sorted(pairs, key=lambda name: (pairs[name] not in concerned, pairs[name], name))
     chosen = sorted(ordered[:MOST_HOSTS], key=lambda name: (group_of[name] or "", pairs[name], name))
-    by_host: dict[str, list[Span]] = {}
+    by_host: dict[str, list[HostStateSpan]] = {}
     for span in spans:
         by_host.setdefault(span.host, []).append(span)
     hosts = [

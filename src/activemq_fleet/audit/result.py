@@ -43,7 +43,7 @@ class InputSummary:
 
 
 @dataclass(frozen=True, slots=True)
-class Counts:
+class AuditCounts:
     """The numbers in an audit's result: of events, incidents, bridges, messages and deliveries.
 
     ``unread``: log records that cannot be read; ``unknown``: log records of no known kind; ``unexplained``: warnings
@@ -63,13 +63,13 @@ class Counts:
 
 
 @dataclass(frozen=True, slots=True)
-class Result:
+class AuditResult:
     """The result of an audit, as audit.json has it."""
 
     verdict: AuditOutcome
     read: InputSummary
     gaps: tuple[Gap, ...]
-    counts: Counts
+    counts: AuditCounts
     out: str
     unexplained: tuple[UnexplainedRecords, ...] = ()
 
@@ -90,7 +90,7 @@ class Result:
         }
 
 
-def audit_outcome(gaps: Sequence[Gap], counts: Counts) -> AuditOutcome:
+def audit_outcome(gaps: Sequence[Gap], counts: AuditCounts) -> AuditOutcome:
     """Return ``incomplete`` where a gap may hide something, ``clean`` where nothing was lost, broken or
     unplanned and each warning and error is explained, else ``findings``.
     """
@@ -102,7 +102,7 @@ def audit_outcome(gaps: Sequence[Gap], counts: Counts) -> AuditOutcome:
     return "findings" if bad or broken or unplanned or counts.unexplained else "clean"
 
 
-def audit_headline(result: Result) -> str:
+def audit_headline(result: AuditResult) -> str:
     """Return the result of an audit as one sentence."""
     incidents = [counted(count, *incident_names(kind)) for kind, count in result.counts.incidents.items() if count]
     planned = f", {result.counts.planned:,} planned" if result.counts.planned else ""

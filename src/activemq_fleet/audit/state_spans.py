@@ -13,7 +13,7 @@ MOST = 80
 
 
 @dataclass(frozen=True, slots=True)
-class Span:
+class HostStateSpan:
     """A period in which a host was in one ``state``: active, standby, starting or stopped;
     ``ended`` None: until now.
     """
@@ -24,7 +24,7 @@ class Span:
     ended: datetime | None
 
 
-def spans_of(runs: Sequence[ObservedRun]) -> list[Span]:
+def spans_of(runs: Sequence[ObservedRun]) -> list[HostStateSpan]:
     """Return a host's states over time, in order, from the runs of its broker."""
     spans = []
     for index, term in enumerate(runs):
@@ -34,11 +34,11 @@ def spans_of(runs: Sequence[ObservedRun]) -> list[Span]:
         ends = [*(moment for moment, _ in moments[1:]), following]
         for (began, state), ended in zip(moments, ends, strict=False):
             if ended is None or ended > began:
-                spans.append(Span(term.host, state, began, ended))
+                spans.append(HostStateSpan(term.host, state, began, ended))
     return spans[-MOST:]
 
 
-def spans_until_takeovers(spans: Iterable[Span], takeovers: Sequence[datetime]) -> Iterator[Span]:
+def spans_until_takeovers(spans: Iterable[HostStateSpan], takeovers: Sequence[datetime]) -> Iterator[HostStateSpan]:
     """Yield spans of a host's states, active ones ended at the peer's takeover, as a killed
     broker's log has no end.
     """

@@ -8,7 +8,7 @@ from datetime import UTC, datetime, timedelta
 from itertools import groupby
 from typing import Any, NamedTuple
 
-from activemq_fleet.audit.deliveries import Delivery, DeliveryOutcome, Judge
+from activemq_fleet.audit.deliveries import Delivery, DeliveryJudge, DeliveryOutcome
 from activemq_fleet.audit.event_records import events_of
 from activemq_fleet.audit.finality import EvidenceEnds
 from activemq_fleet.audit.journal_lines import is_of_host, parsed_lines
@@ -101,7 +101,7 @@ class JudgedEvent(NamedTuple):
 
 
 def judged_events(
-    records: Iterable[OrderedRecord], judge: Judge, figures: EventFigures, horizons: EvidenceEnds | None
+    records: Iterable[OrderedRecord], judge: DeliveryJudge, figures: EventFigures, horizons: EvidenceEnds | None
 ) -> Iterator[JudgedEvent]:
     """Yield the judgement of every event, and count it in ``figures``; ``horizons`` None: every judgement is final."""
     last: dict[str, datetime] = {}

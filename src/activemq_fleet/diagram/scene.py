@@ -165,12 +165,12 @@ class GroupView:
 
     @property
     def nodes(self) -> tuple[BrokerView, ...]:
-        """The nodes of all pairs."""
+        """The nodes of all pairs of the group."""
         return tuple(node for pair in self.pairs for node in pair.nodes)
 
     @property
     def size(self) -> GroupSize:
-        """The number of pairs."""
+        """The number of pairs of the group, with the noun for one of them."""
         return GroupSize(len(self.pairs), "pair" if any(pair.profile.has_peer for pair in self.pairs) else "broker")
 
 
@@ -204,7 +204,7 @@ class Scene:
 
     @property
     def pairs(self) -> tuple[PairView, ...]:
-        """The pairs of all groups."""
+        """The pairs of all groups in the picture."""
         return tuple(pair for group in self.groups for pair in group.pairs)
 
     @property

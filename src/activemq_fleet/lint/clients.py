@@ -55,7 +55,7 @@ def rebalance_without_update(connector: Element) -> Iterator[Problem]:
 
 
 @rule("C002", "warning", each="transportConnector", releases="5.4.0", needs="@updateClusterClients")
-def clients_told_unreachable_names(connector: Element) -> Iterator[Problem]:
+def unreachable_address_published_to_clients(connector: Element) -> Iterator[Problem]:
     """A connector with updateClusterClients publishes an address to which other machines cannot connect.
 
     Why: each broker sends the address of this connector to clients, which then connect to it. The address is localhost

@@ -81,7 +81,7 @@ def default_virtual_topics_gone(interceptors: Element) -> Iterator[Problem]:
 
 
 @rule("C019", "error", each="plugins", releases="5.7.0 !5.9.0")
-def redelivery_beside_timestamps(plugins: Element) -> Iterator[Problem]:
+def redelivery_with_timestamps(plugins: Element) -> Iterator[Problem]:
     """The broker has both redeliveryPlugin and timeStampingBrokerPlugin, before 5.9.
 
     Why: before 5.9, timeStampingBrokerPlugin fails for each message that redeliveryPlugin sends again. The broker logs

@@ -379,7 +379,7 @@ def _destination_text(entry: Element, default: str) -> str:
 
 
 @rule("C015", "info", each="broker", releases="5.12.0")
-def dead_letters_for_ever(broker: Element) -> Iterator[Problem]:
+def dead_letters_without_expiration(broker: Element) -> Iterator[Problem]:
     """A dead letter strategy sets no expiration, so that dead letters are kept permanently.
 
     Why: messages that no consumer could process stay in the dead letter queue. Each of them keeps a file of the journal

@@ -101,7 +101,7 @@ def client_knows_one_node(view: FleetView) -> Iterator[Problem]:
 
 
 @rule("C005", "info", scope="fleet")
-def client_waits_for_ever(view: FleetView) -> Iterator[Problem]:
+def client_without_a_timeout(view: FleetView) -> Iterator[Problem]:
     """A client's failover: URI has no timeout.
 
     Why: while no broker is available, send() does not return, and the application's thread blocks for the whole
@@ -137,7 +137,7 @@ def client_waits_for_ever(view: FleetView) -> Iterator[Problem]:
 
 
 @rule("C010", "warning", scope="fleet")
-def audit_forgets_too_early(view: FleetView) -> Iterator[Problem]:
+def duplicate_audit_too_small(view: FleetView) -> Iterator[Problem]:
     """The audit for duplicate messages remembers fewer producers or messages than the broker receives.
 
     Why: after a failover, clients and bridges send unacknowledged messages again. The broker recognizes a duplicate

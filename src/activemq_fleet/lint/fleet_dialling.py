@@ -29,7 +29,7 @@ _FIXES = {
 
 
 @rule("N045", "error", scope="fleet")
-def link_that_is_not_let_in(view: FleetView) -> Iterator[Problem]:
+def link_refused_by_its_target(view: FleetView) -> Iterator[Problem]:
     """The broker to which a link connects rejects the link.
 
     Why: the bridge is never established: it retries every few seconds, and messages stay on the sending broker.
@@ -117,7 +117,7 @@ def _refused_link_problems(view: FleetView, *, certain: bool) -> Iterator[Proble
 
 
 @rule("C020", "error", scope="fleet")
-def client_that_is_not_let_in(view: FleetView) -> Iterator[Problem]:
+def client_refused_by_a_broker(view: FleetView) -> Iterator[Problem]:
     """A broker rejects the connections of an agent, a load balancer or a client's failover list.
 
     Why: the client never connects: the broker closes each of its connections.

@@ -13,7 +13,7 @@ _SHORT_LIVED = re.compile(r"(?:file:(?://)?)?(/tmp|/var/tmp|/dev/shm|\$\{java\.i
 
 
 @rule("L003", "error", releases="5.9.0")
-def lock_never_looked_at_again(document: Document) -> Iterator[Problem]:
+def lock_never_checked_again(document: Document) -> Iterator[Problem]:
     """A shared kahaDB never checks its lock again after it acquires it (lockKeepAlivePeriod is 0).
 
     Why: with the default of 0, a master checks its lock only at its start. If the lock file is deleted, or the file

@@ -298,7 +298,7 @@ def _has_console(document: Document) -> bool:
 
 
 @rule("L024", "warning", each="kahaDB", needs="@ignoreMissingJournalfiles")
-def losses_that_go_unnoticed(store: Element) -> Iterator[Problem]:
+def journal_damage_ignored(store: Element) -> Iterator[Problem]:
     """A kahaDB drops messages of missing or damaged journal files without an error.
 
     Why: the broker starts despite the damage and logs only an INFO line for each dropped message. The messages of a

@@ -124,7 +124,7 @@ def _has_store(node: Element) -> bool:
 
 
 @rule("N026", "warning", each="broker", releases="5.3.0 !5.18.0")
-def remote_consumers_as_good_as_local(broker: Element) -> Iterator[Problem]:
+def remote_consumers_with_local_priority(broker: Element) -> Iterator[Problem]:
     """A networkConnector does not set decreaseNetworkConsumerPriority, before 5.18.
 
     Why: consumers behind a bridge have the same priority as local consumers. The broker forwards messages although

@@ -60,7 +60,7 @@ def properties_entries(document: Document, file: str) -> list[PropertyEntry]:
 
 
 @rule("S004", "error")
-def shipped_account(document: Document) -> Iterator[Problem]:
+def account_with_a_default_password(document: Document) -> Iterator[Problem]:
     """An account has a default password of ActiveMQ or of another product.
 
     Why: attackers try admin/admin, user/user, system/manager and guest/password first, and these accounts open the
@@ -101,7 +101,7 @@ def shipped_account(document: Document) -> Iterator[Problem]:
 
 
 @rule("S050", "warning")
-def guessed_account(document: Document) -> Iterator[Problem]:
+def account_with_a_guessable_password(document: Document) -> Iterator[Problem]:
     """An account has an easily guessed password.
 
     Why: attackers try the name of the account, a few digits, and the passwords of tutorials first. The broker neither

@@ -94,7 +94,7 @@ def release_with_known_vulnerabilities(view: ReleaseView) -> Iterator[Problem]:
 
 
 @rule("S022", "info", scope="release")
-def line_without_security_fixes(view: ReleaseView) -> Iterator[Problem]:
+def release_line_without_security_fixes(view: ReleaseView) -> Iterator[Problem]:
     """The release belongs to a release line that gets no security fixes any more.
 
     Why: a vulnerability that is published from now on stays open on this line. Only an upgrade to another line fixes

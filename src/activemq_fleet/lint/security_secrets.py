@@ -235,7 +235,7 @@ def password_on_the_command_line(view: FleetView) -> Iterator[Problem]:
 
 
 @rule("S019", "warning")
-def guessed_store_password(document: Document) -> Iterator[Problem]:
+def guessable_store_password(document: Document) -> Iterator[Problem]:
     """A key or trust store has a well-known password.
 
     Why: "password" is the password of the broker.ks that every release ships, whose private key is public; changeit

@@ -141,7 +141,7 @@ def removed_master_connector(document: Document) -> Iterator[Problem]:
 
 
 @rule("V004", "error", each="broker", releases="5.8.0")
-def dead_attribute(broker: Element) -> Iterator[Problem]:
+def attribute_without_effect(broker: Element) -> Iterator[Problem]:
     """An attribute of pure master/slave is valid by the schema, but the release ignores it.
 
     Why: since 5.8.0 the broker ignores the attributes of pure master/slave, and starts without the intended protection.

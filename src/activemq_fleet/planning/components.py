@@ -63,7 +63,10 @@ class FleetDivision:
 
 
 def fleet_component_key(facts: HostFacts) -> str | None:
-    """Return the key by which a host's component is looked up: ``group NAME`` or ``host NAME``; None without a role."""
+    """Return the key by which the component (hosts planned together) of a host is looked up.
+
+    The key is ``group NAME`` or ``host NAME``; None for a host that is no broker, agent or load balancer.
+    """
     if facts.group is not None:
         return f"group {facts.group}"
     return f"host {facts.host}" if facts.has_role else None

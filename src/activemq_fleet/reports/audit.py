@@ -13,7 +13,7 @@ from itertools import groupby
 
 from activemq_fleet.audit.evidence import Incident, short_name
 from activemq_fleet.audit.report_figures import BUCKETS, EventSlice, ReportData, Silence
-from activemq_fleet.audit.result import Result, audit_headline, incident_names
+from activemq_fleet.audit.result import AuditResult, audit_headline, incident_names
 from activemq_fleet.audit.scraped_availability import UnservedPeriod, incident_within
 from activemq_fleet.audit.state_spans import spans_until_takeovers
 from activemq_fleet.node.printable import counted
@@ -43,7 +43,7 @@ class ChartSection:
     legend: tuple[tuple[str, str], ...] = ()
 
 
-def audit_report(result: Result, picture: ReportData) -> str:
+def audit_report(result: AuditResult, picture: ReportData) -> str:
     """Return the report of an audit as an HTML page."""
     takeovers = [incident.seconds for incident in _shown_takeovers(picture) if incident.seconds is not None]
     drawn = [(section, section.note(picture), [chart(picture) for chart in section.charts]) for section in SECTIONS]

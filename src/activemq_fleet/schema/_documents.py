@@ -76,7 +76,7 @@ def xml_parser() -> etree.XMLParser:
 
 
 def parse(document: bytes) -> etree._Element:
-    """Return the root element of an XML document given as bytes. Raises UnreadableError as ``parse_elements``."""
+    """Return the root element of an XML document given as bytes. Raises UnreadableError for a document it refuses."""
     return parse_elements(document)[0]
 
 

@@ -20,7 +20,7 @@ from activemq_fleet.audit.report_figures import (
     shown_hosts,
     time_range,
 )
-from activemq_fleet.audit.result import Counts, Gap, Result, audit_outcome
+from activemq_fleet.audit.result import AuditCounts, AuditResult, Gap, audit_outcome
 from activemq_fleet.audit.scraped_availability import ScrapedAvailability, unexplained_gaps
 from activemq_fleet.reports.audit import audit_report
 from activemq_fleet.spark.datasets import Output, read_text
@@ -54,7 +54,7 @@ def audit(
     inventory_hosts: Mapping[str, Host] | None = None,
     skew: timedelta = SKEW,
     scraped: ScrapedAvailability | None = None,
-) -> Result:
+) -> AuditResult:
     """Audit the logs and journals below ``logs``, write the datasets and the report to ``out``, and return the result.
 
     ``logs`` is a directory as the playbook collect writes it; ``out`` is replaced in one step, or stays as it was.
@@ -127,7 +127,7 @@ def write_audit(
     skew: timedelta,
     is_growing: bool,
     scraped: ScrapedAvailability | None = None,
-) -> Result:
+) -> AuditResult:
     """Write audit.json, report.html and all datasets except ``events`` to ``output``; return the audit's result.
 
     Does not commit ``output``. ``inputs``: the hosts and their files. ``logs``: the result of ``read_logs``.
@@ -153,7 +153,9 @@ def write_audit(
             gaps += unexplained_gaps(scraped, log_figures.incidents.shown_incidents, times.began, times.ended)
         counts = _build_counts(output, logs, gaps, log_figures, events)
         wordings = tuple(log_figures.unexplained.wordings.first_items())
-        result = Result(audit_outcome(gaps, counts), input_summary(inputs), tuple(gaps), counts, output.path, wordings)
+        result = AuditResult(
+            audit_outcome(gaps, counts), input_summary(inputs), tuple(gaps), counts, output.path, wordings
+        )
         pair_of, group_of = ({name: getattr(inputs.hosts[name], key) for name in names} for key in ("pair", "group"))
         hosts, hosts_left = shown_hosts(pair_of, group_of, log_figures.spans, log_figures.incidents.shown_incidents)
         lines = _line_figures(output, times)
@@ -180,13 +182,13 @@ def _build_counts(
     gaps: Sequence[Gap],
     log_figures: FoundIncidents,
     events: EventFigures,
-) -> Counts:
+) -> AuditCounts:
     """Return the numbers of everything that an audit's result counts."""
 
     def by_name(counter: Mapping[str, int]) -> dict[str, int]:
         return dict(sorted(counter.items()))
 
-    return Counts(
+    return AuditCounts(
         events=output.rows["events"],
         unknown=sum(log.unknown for log in logs),
         unread=sum(log.unread for log in logs),

@@ -9,7 +9,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from activemq_fleet.audit.aggregates import TopItems
-from activemq_fleet.audit.deliveries import Judge
+from activemq_fleet.audit.deliveries import DeliveryJudge
 from activemq_fleet.audit.event_records import events_of
 from activemq_fleet.audit.finality import EvidenceEnds
 from activemq_fleet.audit.gaps import MOST_GAPS, gap_sort_key
@@ -116,7 +116,7 @@ def judge_deliveries(
     parts, _ = output.write_results(
         by_event.mapInArrow, partial(_compute_reach, subscribers=subscribers, missing=missing), []
     )
-    judge = Judge(subscribers, missing, merged_reach(parts))
+    judge = DeliveryJudge(subscribers, missing, merged_reach(parts))
     task = partial(_judge_events, judge=judge, times=times, horizons=horizons)
     figures, _ = output.write_results(by_event.mapInArrow, task, ["deliveries", "messages"])
     for task_figures in figures:
@@ -177,7 +177,7 @@ def _compute_reach(
 
 
 def _judge_events(
-    batches: Batches, *, judge: Judge, times: TimeRange, horizons: EvidenceEnds | None
+    batches: Batches, *, judge: DeliveryJudge, times: TimeRange, horizons: EvidenceEnds | None
 ) -> Iterator[DatasetRows | EventFigures]:
     """Yield the rows of all deliveries and messages in one partition, and their figures."""
     figures = EventFigures(times)

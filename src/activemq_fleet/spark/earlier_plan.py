@@ -48,7 +48,7 @@ class EarlierPlan:
         self._components = read_dataset(spark, since, "components")
 
     def fingerprints(self) -> dict[str, str]:
-        """Return the fingerprint of every component of the earlier plan, by the component's name."""
+        """Return the fingerprint of each component (hosts planned together) of the earlier plan, by component name."""
         components = self._components.select("component", "fingerprint").distinct().toArrow()
         return dict(zip(components["component"].to_pylist(), components["fingerprint"].to_pylist(), strict=True))
 

@@ -27,7 +27,7 @@ from activemq_fleet.audit.pair_findings import (
 )
 from activemq_fleet.audit.record_signs import EXHAUSTED_TEXTS, LEVELS
 from activemq_fleet.audit.report_figures import BridgeFigures, IncidentFigures, UnexplainedFigures
-from activemq_fleet.audit.state_spans import Span
+from activemq_fleet.audit.state_spans import HostStateSpan
 from activemq_fleet.logs.harmless import harmless_kinds
 from activemq_fleet.spark.datasets import Output
 from activemq_fleet.spark.inputs import Inputs
@@ -76,7 +76,7 @@ class _PairSummary:
     reporting_names: set[str]
     frame_refusals: dict[str, str]
     last_served_times: dict[str, dict[str, datetime]]
-    spans: list[Span]
+    spans: list[HostStateSpan]
     bridges: BridgeFigures
     unexplained: UnexplainedFigures
 
@@ -88,7 +88,7 @@ class FoundIncidents:
     incidents: IncidentFigures = field(default_factory=IncidentFigures)
     bridges: BridgeFigures = field(default_factory=BridgeFigures)
     unexplained: UnexplainedFigures = field(default_factory=UnexplainedFigures)
-    spans: list[Span] = field(default_factory=list)
+    spans: list[HostStateSpan] = field(default_factory=list)
 
 
 def find_incidents(

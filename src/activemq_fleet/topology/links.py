@@ -287,7 +287,7 @@ def components_of(onward: Mapping[str, Iterable[str]]) -> list[tuple[str, ...]]:
 
 
 def hop_counts_from(start: str, onward: Mapping[str, set[str]]) -> dict[str, int]:
-    """Return, for each name that can be reached from ``start``, the smallest number of bridges on a route to it."""
+    """Return the smallest number of bridges on a route from ``start`` to each name that it reaches, by name."""
     hops, frontier = {start: 0}, {start}
     while frontier and len(hops) < len(onward):
         distance = hops[next(iter(frontier))] + 1

@@ -135,7 +135,7 @@ def test_a_worker_that_dies_does_so_too(running: Callable[..., Running], monkeyp
         def fail(*_: object, **__: object) -> None:
             raise RuntimeError("planted")
 
-        monkeypatch.setattr(agent.service.store, "pending", fail)
+        monkeypatch.setattr(agent.service.store, "pending_messages", fail)
         broker.send("t/E", b"{}")
         agent.thread.join(60)
     assert agent.code == 1

@@ -17,8 +17,8 @@ from activemq_fleet.audit.report_figures import (
     ShownHost,
     TimeRange,
 )
-from activemq_fleet.audit.result import Counts, Gap, InputSummary, Result, audit_headline, audit_outcome
-from activemq_fleet.audit.state_spans import Span
+from activemq_fleet.audit.result import AuditCounts, AuditResult, Gap, InputSummary, audit_headline, audit_outcome
+from activemq_fleet.audit.state_spans import HostStateSpan
 from activemq_fleet.reports.audit import audit_report
 from tests.support.report_inputs import NOON, make_incident, make_picture, make_result, time_after
 from tests.unit.html_pages import EVIL, Page, assert_whole_and_obeys_nothing, with_evil_texts
@@ -70,7 +70,9 @@ def test_what_is_missing_is_said_at_the_top() -> None:
 
 
 def test_a_report_of_the_largest_fleet_stays_small() -> None:
-    spans = tuple(Span("h" * 60, "active" if n % 2 else "standby", time_after(n), time_after(n + 1)) for n in range(80))
+    spans = tuple(
+        HostStateSpan("h" * 60, "active" if n % 2 else "standby", time_after(n), time_after(n + 1)) for n in range(80)
+    )
     big = make_picture("x" * 200, incidents=300, seconds=240)
     for number in range(240):
         big.events.count_event(DeliveryOutcome("e", "t", "delivered", "handled", NOON, time_after(number), ["s"]), [])
@@ -92,7 +94,7 @@ def test_a_report_of_nothing_can_be_drawn() -> None:
     times = TimeRange(NOON, time_after(1))
     hosts: list[ShownHost] = []
     picture = ReportData(times, IncidentFigures(), hosts, 0, BridgeFigures(), LineFigures(times), EventFigures(times))
-    nothing = Result("clean", InputSummary("file:/x", 1, 1, 0, 1), (), Counts(), "out")
+    nothing = AuditResult("clean", InputSummary("file:/x", 1, 1, 0, 1), (), AuditCounts(), "out")
 
     assert Page(audit_report(nothing, picture)).open == []
 
@@ -100,23 +102,23 @@ def test_a_report_of_nothing_can_be_drawn() -> None:
 @pytest.mark.parametrize(
     ("gaps", "counts", "verdict"),
     [
-        ((), Counts(messages={"delivered": 3}, bridges={"up": 2, "down": 1}), "clean"),
-        ((Gap("h", "few records", weighs=False),), Counts(), "clean"),
-        ((), Counts(incidents={"takeover": 1}), "findings"),
-        ((), Counts(incidents={"takeover": 3, "flapping": 1}, planned=4), "clean"),
-        ((), Counts(incidents={"takeover": 3, "flapping": 1}, planned=3), "findings"),
-        ((), Counts(messages={"delivered": 3, "lost": 1}), "findings"),
-        ((), Counts(messages={"stuck": 1}), "findings"),
-        ((), Counts(messages={"duplicate": 1}), "findings"),
-        ((), Counts(bridges={"not rebuilt": 1}), "findings"),
-        ((), Counts(bridges={"failed": 1}), "findings"),
-        ((), Counts(messages={"indeterminate": 1}), "incomplete"),
-        ((Gap("h", "cut off"),), Counts(), "incomplete"),
-        ((Gap("h", "cut off"),), Counts(messages={"lost": 1}), "incomplete"),
+        ((), AuditCounts(messages={"delivered": 3}, bridges={"up": 2, "down": 1}), "clean"),
+        ((Gap("h", "few records", weighs=False),), AuditCounts(), "clean"),
+        ((), AuditCounts(incidents={"takeover": 1}), "findings"),
+        ((), AuditCounts(incidents={"takeover": 3, "flapping": 1}, planned=4), "clean"),
+        ((), AuditCounts(incidents={"takeover": 3, "flapping": 1}, planned=3), "findings"),
+        ((), AuditCounts(messages={"delivered": 3, "lost": 1}), "findings"),
+        ((), AuditCounts(messages={"stuck": 1}), "findings"),
+        ((), AuditCounts(messages={"duplicate": 1}), "findings"),
+        ((), AuditCounts(bridges={"not rebuilt": 1}), "findings"),
+        ((), AuditCounts(bridges={"failed": 1}), "findings"),
+        ((), AuditCounts(messages={"indeterminate": 1}), "incomplete"),
+        ((Gap("h", "cut off"),), AuditCounts(), "incomplete"),
+        ((Gap("h", "cut off"),), AuditCounts(messages={"lost": 1}), "incomplete"),
     ],
 )
 def test_the_verdict_is_clean_only_where_nothing_can_be_hidden(
-    gaps: tuple[Gap, ...], counts: Counts, verdict: str
+    gaps: tuple[Gap, ...], counts: AuditCounts, verdict: str
 ) -> None:
     assert audit_outcome(gaps, counts) == verdict
 

@@ -38,7 +38,7 @@ _MASK = 0xFFFFFFFF
 
 
 @dataclass(frozen=True, slots=True)
-class Wal:
+class WalFrames:
     """The committed frames of a SQLite write-ahead file, and whether it is damaged.
 
     ``frames``: (page number, content of the page) in the order of writing, up to the last commit that can be
@@ -49,11 +49,11 @@ class Wal:
     damaged: bool
 
 
-def read_wal(path: Path) -> Wal:
+def read_wal(path: Path) -> WalFrames:
     """Return the frames of a SQLite write-ahead file up to its last commit; none if the file is missing or empty."""
     content = path.read_bytes() if path.exists() else b""
     if len(content) < _WAL_HEADER + _FRAME:
-        return Wal((), damaged=False)
+        return WalFrames((), damaged=False)
     checksum = content[24:32]
     is_believed = _wal_checksum(content[:24], bytes(8)) == checksum and content[8:12] == PAGE.to_bytes(4)
     salt = content[16:24] if is_believed else None
@@ -71,7 +71,7 @@ def read_wal(path: Path) -> Wal:
             last = len(frames)
             believed = last if is_believed else believed
         checksum = stored
-    return Wal(tuple(frames[:last]), damaged=last > believed)
+    return WalFrames(tuple(frames[:last]), damaged=last > believed)
 
 
 def _wal_checksum(content: bytes, seed: bytes) -> bytes:

@@ -55,7 +55,7 @@ took 0.4 s this way, and 0.6 s when it was copied first and then synced."""
 
 
 @dataclass(frozen=True)
-class Generation:
+class GenerationCopy:
     """The result of copying a kahaDB store into a new generation: the files linked or copied, and the offsets copied up
     to.
 
@@ -80,14 +80,14 @@ class Generation:
         return {**vars(self), "risk": self.risk.to_rows()}
 
 
-def make_first_generation(target: str) -> Generation:
+def make_first_generation(target: str) -> GenerationCopy:
     """Make the empty directory ``target`` as the first generation of an unused store, and return its description."""
     disk.remove_tree(target)
     os.mkdir(target, 0o750)
-    return Generation({}, "", 0, has_index=True)
+    return GenerationCopy({}, "", 0, has_index=True)
 
 
-def link_generation(source: str, target: str, *, in_place: bool = False) -> Generation:
+def link_generation(source: str, target: str, *, in_place: bool = False) -> GenerationCopy:
     """Hard-link each file of a store's generation ``source`` into the new directory ``target``, and sync the directory.
 
     The caller makes sure that no broker writes to the generation any more. Remains of an earlier attempt in ``target``
@@ -100,10 +100,10 @@ def link_generation(source: str, target: str, *, in_place: bool = False) -> Gene
         os.link(os.path.join(source, name), os.path.join(target, name))
     fitness = _make_fit_for_a_start(source, target)
     disk.sync_directory(target)
-    return Generation({}, "", len(names), is_whole=True, **fitness)
+    return GenerationCopy({}, "", len(names), is_whole=True, **fitness)
 
 
-def make_generation(source: str, target: str, patience: float = PATIENCE, *, in_place: bool = False) -> Generation:
+def make_generation(source: str, target: str, patience: float = PATIENCE, *, in_place: bool = False) -> GenerationCopy:
     """Copy a store's generation ``source`` into the new directory ``target``, sync it, and return what was copied.
 
     Remains of an earlier attempt in ``target`` are removed first.
@@ -169,7 +169,7 @@ def _looks_of(source: str, *, in_place: bool) -> dict[str, tuple[int, int, int]]
     return dict(sorted(file_statuses.items()))
 
 
-def _make(source: str, target: str, names: list[str], *, with_index: bool, in_place: bool) -> Generation:
+def _make(source: str, target: str, names: list[str], *, with_index: bool, in_place: bool) -> GenerationCopy:
     os.mkdir(target, 0o750)
     journals = [name for name in names if journal.FILE.fullmatch(name)]
     # The index first: the journal must have all that the index refers to, and the broker continues from there.
@@ -196,7 +196,7 @@ def _make(source: str, target: str, names: list[str], *, with_index: bool, in_pl
         if journal.data_file_number(name) > journal.data_file_number(open_file):
             ends[name] = os.stat(os.path.join(target, name)).st_size
     fitness = _make_fit_for_a_start(source, target)
-    return Generation(ends, open_file, len(links) + len(moved_links), copies=copies, **fitness)
+    return GenerationCopy(ends, open_file, len(links) + len(moved_links), copies=copies, **fitness)
 
 
 def _make_fit_for_a_start(source: str, target: str) -> dict[str, Any]:

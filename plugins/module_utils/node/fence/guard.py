@@ -55,7 +55,7 @@ from ..process.systemd import notify_systemd
 from .broker_process import ENDED, exit_status, log_line, program_command, start_broker
 from .decision import Action, Claim, CommandFence, CopyFence, FenceEvidence, GuardStep, claim_in_place
 from .fence_command import FenceCommand, read_fence_command
-from .generation import Generation, link_generation, make_broker_stand_by, make_first_generation, make_generation
+from .generation import GenerationCopy, link_generation, make_broker_stand_by, make_first_generation, make_generation
 from .in_place import claim_existing_store, move_aside, note_guarded_node, unfence_store
 from .old_generations import remove_old_generations
 from .shared_store import BARRIER, SHARED_LINK, FenceError, SharedStore, node_name, refuse_root
@@ -375,7 +375,7 @@ class Guard:
                 f"{claim.number} was created with {made.restored}"
             )
 
-    def _make(self, number: int, target: str) -> Generation:
+    def _make(self, number: int, target: str) -> GenerationCopy:
         if not number:
             return make_first_generation(target)
         source = self._store.read_claim(number)[0]

@@ -29,8 +29,8 @@ few kilobytes."""
 class UncopiedMessage:
     """A message that a broker wrote to its generation of the store after the other node had copied it and taken over.
 
-    ``destination`` is type and name as in ``journal.Command``. The message is an OpenWire frame of ``size`` bytes at
-    ``offset`` of the data file ``path``. ``in_doubt``: its XA transaction was prepared, but not decided.
+    ``destination`` is type and name as in ``journal.JournalCommand``. The message is an OpenWire frame of ``size``
+    bytes at ``offset`` of the data file ``path``. ``in_doubt``: its XA transaction was prepared, but not decided.
     """
 
     destination: str

@@ -20,7 +20,7 @@ from ..errors import NodeError
 from ..files.untrusted_paths import open_directory
 from ..kahadb import journal
 from ..kahadb.index import missing_journal_files
-from ..kahadb.journal import Command, DamagedPlace, JournalEnd
+from ..kahadb.journal import DamagedPlace, JournalCommand, JournalEnd
 from ..kahadb.remaining_messages import MessageCounts, RecoverySimulation
 from .shared_store import SharedStore
 
@@ -38,7 +38,7 @@ class JournalFile:
 
 
 @dataclass(frozen=True)
-class Damage:
+class JournalDamage:
     """A damaged range of a kahaDB store's journal, and which messages may be lost by it.
 
     ``start`` and ``stop`` are offsets in ``file``. ``messages`` are destination and id of the messages in the range
@@ -70,7 +70,7 @@ class StoreInspection:
     index_lacks: tuple[str, ...]
     end: tuple[str, int]
     counts: MessageCounts
-    damages: tuple[Damage, ...]
+    damages: tuple[JournalDamage, ...]
     damaged: int
     missing: tuple[int, ...]
     unfinished: int
@@ -111,7 +111,7 @@ class _Scan:
     suspects: dict[tuple[str, str], tuple[int, int]] = field(default_factory=dict)
     acknowledgements: list[tuple[int, int]] = field(default_factory=list)
 
-    def note(self, command: Command, file: int) -> None:
+    def note(self, command: JournalCommand, file: int) -> None:
         self.records[file] += 1
         self.recovery.apply_record(command)
         message = command.destination, command.message
@@ -198,7 +198,7 @@ def _missing(numbers: Sequence[int]) -> tuple[int, ...]:
     return tuple(islice(missing_numbers, journal.LISTED))
 
 
-def _damages(places: Sequence[DamagedPlace], scan: _Scan) -> tuple[Damage, ...]:
+def _damages(places: Sequence[DamagedPlace], scan: _Scan) -> tuple[JournalDamage, ...]:
     """Return the damage at each place, by a search in the sorted records: the time is not quadratic."""
     suspects = sorted((where, name) for name, where in scan.suspects.items())
     positions = [where for where, _unused in suspects]
@@ -222,8 +222,8 @@ def _range_inside(place: DamagedPlace, positions: Sequence[tuple[int, int]]) -> 
     return bisect_left(positions, (place.file, place.start)), bisect_left(positions, (place.file, place.stop))
 
 
-def _damage(place: DamagedPlace, waiting: Sequence[tuple[str, str]], acknowledgements: int) -> Damage:
-    return Damage(
+def _damage(place: DamagedPlace, waiting: Sequence[tuple[str, str]], acknowledgements: int) -> JournalDamage:
+    return JournalDamage(
         f"db-{place.file}.log",
         place.start,
         place.stop,

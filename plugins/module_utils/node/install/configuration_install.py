@@ -248,7 +248,7 @@ def _validate(layout: Layout, version: str, validate: Check) -> None:
 
 
 def _let_it_be_taken(
-    layout: Layout, version: str, previous: str | None, reasons: list[str], wanted: runtime_configuration.Change
+    layout: Layout, version: str, previous: str | None, reasons: list[str], wanted: runtime_configuration.LiveChange
 ) -> bool:
     """Switch the link and wait until the broker's log reports that it applied the change; return whether it did.
 

@@ -42,7 +42,7 @@ _FAILED = re.compile(r"[Ff]ailed |Unexpected |No runtime support |No processor |
 
 
 @dataclass(frozen=True)
-class Change:
+class LiveChange:
     """A change of activemq.xml that the runtimeConfigurationPlugin can apply without a restart of the broker.
 
     ``links`` is the number of new network connectors; ``plugins``: whether accounts or permissions changed.
@@ -65,7 +65,7 @@ class EndOfLog:
 
 def applicable_change(
     layout: Layout, changed: Iterable[str], old: Version | None, tree: Mapping[str, File]
-) -> Change | None:
+) -> LiveChange | None:
     """Return the change of configuration that the running broker can apply without a restart; None if it cannot."""
     if (
         old is None
@@ -88,7 +88,7 @@ def _keeps_passwords(old: bytes | None, new: File | None) -> bool:
     return all(after.get(name, value) == value for name, value in before.items())
 
 
-def applicable_difference(old: bytes, new: bytes) -> Change | None:
+def applicable_difference(old: bytes, new: bytes) -> LiveChange | None:
     """Return the difference of two activemq.xml if runtimeConfigurationPlugin can apply it without a restart, else
     None.
 
@@ -101,7 +101,7 @@ def applicable_difference(old: bytes, new: bytes) -> Change | None:
     if not before.period or before.rest != after.rest or before.links != after.links[: len(before.links)]:
         return None
     added = len(after.links) - len(before.links)
-    return Change(added, before.accounts != after.accounts, before.period)
+    return LiveChange(added, before.accounts != after.accounts, before.period)
 
 
 class _Document:
@@ -167,7 +167,7 @@ def end_of_log(layout: Layout) -> EndOfLog:
     return EndOfLog(path, status.st_ino, status.st_size)
 
 
-def wait_until_applied(since: EndOfLog, wanted: Change) -> bool:
+def wait_until_applied(since: EndOfLog, wanted: LiveChange) -> bool:
     """Wait until the log reports that the runtimeConfigurationPlugin has applied a change; return whether it did.
 
     Returns False if the change failed or was not logged in time.
@@ -184,7 +184,7 @@ def wait_until_applied(since: EndOfLog, wanted: Change) -> bool:
     return False
 
 
-def is_change_logged(lines: Iterable[str], wanted: Change) -> bool | None:
+def is_change_logged(lines: Iterable[str], wanted: LiveChange) -> bool | None:
     """Return whether log lines report that a configuration change was applied (True) or failed (False); else None.
 
     Only records of the plugin count, and no records of threads that serve a client. Pure.

@@ -33,7 +33,7 @@ _PAGE_0 = 4096
 _PAGE_HEAD = 64
 
 
-class KeepError(Exception):
+class IndexCopyError(Exception):
     """An error for an index of which no copy can be kept at the moment; its text names the store and the reason."""
 
 
@@ -79,12 +79,12 @@ class IndexKeeper:
         self._kept.delete_copy()
         self._removed_at = {}
         if size + held > free // FREE_SHARE:
-            raise KeepError(
+            raise IndexCopyError(
                 f"no copy of the index of the store {self._store} is kept, because the disk has only {free >> 20} MiB "
                 f"of free space. The copy requires {FREE_SHARE * (size + held) >> 20} MiB of free space: enlarge the "
                 "disk, or delete other files"
             )
-        raise KeepError(
+        raise IndexCopyError(
             f"the copy of the index of the store {self._store} was removed, because it required {held >> 20} MiB of "
             "data files that the broker no longer needs. The next copy is made automatically"
         )
@@ -133,7 +133,7 @@ def keep_copies_of_index(root: str, pid: int, report: Callable[[str], None]) -> 
             try:
                 keeper.update_copies()
                 troubled.discard(store)
-            except (KeepError, OSError) as error:
+            except (IndexCopyError, OSError) as error:
                 if store not in troubled:
                     report(str(error))
                 troubled.add(store)

@@ -45,7 +45,7 @@ _HEADER = struct.pack(">iB", _CONTROL.size, 2) + _MAGIC
 
 
 @dataclass(frozen=True)
-class Command:
+class JournalCommand:
     """One record of a kahaDB journal, such as a message that was added, an acknowledgement or a commit.
 
     ``destination`` is type and name (``0:orders``: a queue), or empty. ``kind`` is a constant such as ``ADD``,
@@ -117,10 +117,10 @@ class OpenTransactions:
 
     def __init__(self) -> None:
         self.held = 0
-        self._records: dict[tuple[bool, bytes], list[Command]] = {}
+        self._records: dict[tuple[bool, bytes], list[JournalCommand]] = {}
         self._prepared: set[tuple[bool, bytes]] = set()
 
-    def records_in_effect(self, command: Command) -> Sequence[Command]:
+    def records_in_effect(self, command: JournalCommand) -> Sequence[JournalCommand]:
         """Return the records that take effect with a journal record: itself, all of its transaction at a commit, or
         none.
         """
@@ -143,7 +143,7 @@ class OpenTransactions:
         """Return the number of XA transactions that are in doubt: prepared, and neither committed nor rolled back."""
         return sum(xa for xa, _unused in self._prepared)
 
-    def open_xa_records(self) -> Iterator[Command]:
+    def open_xa_records(self) -> Iterator[JournalCommand]:
         """Yield the journal records of all XA transactions that have not ended."""
         for (xa, _unused), records in self._records.items():
             yield from records if xa else ()
@@ -178,7 +178,7 @@ def data_file_sizes(store: str) -> list[list[int]]:
     return file_sizes
 
 
-def read_commands(store: str, tail: JournalEnd, *, verify: bool = False) -> Iterator[Command]:
+def read_commands(store: str, tail: JournalEnd, *, verify: bool = False) -> Iterator[JournalCommand]:
     """Yield every readable record of a store's kahaDB journal, and set ``tail`` to the position after the last one.
 
     Yields nothing without a store. ``verify``: also compare the checksums of batches that have one.
@@ -221,7 +221,7 @@ def read_commands(store: str, tail: JournalEnd, *, verify: bool = False) -> Iter
 
 def read_commands_after(
     path: str, offset: int, end: int | None = None, kinds: Collection[int] | None = None
-) -> Iterator[Command]:
+) -> Iterator[JournalCommand]:
     """Yield every record of one kahaDB data file from one offset to another, by default to its last complete batch.
 
     Both offsets are ends of batches. ``kinds``: yield only records of these kinds, such as ``COMMIT``, which is faster
@@ -307,7 +307,7 @@ def encode_trace(text: str) -> bytes:
 
 def _records(
     data: mmap.mmap, at: int, end: int, tail: JournalEnd, kinds: Collection[int] | None = None
-) -> Iterator[Command]:
+) -> Iterator[JournalCommand]:
     while at + _RECORD.size < end:
         length, kind = _RECORD.unpack_from(data, at)
         if length <= _RECORD.size or at + length > end:
@@ -325,20 +325,20 @@ def _records(
         at += length
 
 
-def _command(data: mmap.mmap, at: int, end: int) -> Command:
+def _command(data: mmap.mmap, at: int, end: int) -> JournalCommand:
     span = (at - _RECORD.size, end)
     kind = data[at]
     size, at = read_varint(data, at + 1)
     if at + size > end:
         raise ValueError(size)
     if kind in _WITHOUT_MESSAGE:
-        return Command(kind, span=span)
+        return JournalCommand(kind, span=span)
     transaction, destination, message, subscription, info = _FIELDS[kind]
     field_spans = {field: (start, stop) for field, start, stop in field_offsets(data, at, at + size)}
     if kind == UPDATE:  # holds the record of the message as it is now
         field_spans = {field: (start, stop) for field, start, stop in field_offsets(data, *field_spans.get(1, (0, 0)))}
     name, xa = _transaction(data, *field_spans[transaction]) if transaction in field_spans else (b"", False)
-    return Command(
+    return JournalCommand(
         kind,
         destination=_destination(data, *field_spans[destination]) if destination in field_spans else "",
         message=_text(data, field_spans.get(message)),

@@ -19,7 +19,7 @@ from typing import Any
 
 from ..errors import NodeError
 from . import journal
-from .journal import Command
+from .journal import JournalCommand
 
 LIMIT = 1_000_000
 """Maximum number of a store's records that are returned, the newest ones, with about 9 bytes per record."""
@@ -61,7 +61,7 @@ class StoreContents:
     held: int = 0
     deliveries: int = 0
 
-    def apply_records(self, commands: Iterable[Command]) -> None:
+    def apply_records(self, commands: Iterable[JournalCommand]) -> None:
         """Apply journal records in order: add and remove the messages and subscriptions that they name.
 
         A local transaction without an end was rolled back; an XA transaction without an end is in doubt.
@@ -76,7 +76,7 @@ class StoreContents:
             if command.kind == journal.ADD:
                 self._apply(command)
 
-    def _note(self, command: Command) -> None:
+    def _note(self, command: JournalCommand) -> None:
         if command.kind == journal.TRACE:
             self.loads.append(command.message[:_LOAD])
             if len(self.loads) > 2 * _STARTS:
@@ -95,7 +95,7 @@ class StoreContents:
             del self.kinds[:LIMIT]
             del self.keys[:LIMIT]
 
-    def _apply(self, command: Command) -> None:
+    def _apply(self, command: JournalCommand) -> None:
         here = self.live.setdefault(command.destination, {})
         before = len(here)
         self._apply_to(here, command)
@@ -103,7 +103,7 @@ class StoreContents:
         _refuse_more(self.held, MAX_LIVE, "messages and subscriptions")
         _refuse_more(len(self.live), MAX_LIVE, "destinations")
 
-    def _apply_to(self, here: dict[int, int], command: Command) -> None:
+    def _apply_to(self, here: dict[int, int], command: JournalCommand) -> None:
         if command.kind == journal.ADD:
             brought = message_key(command.destination, command.message, "")
             if command.destination.startswith(journal.TOPICS):
@@ -122,7 +122,7 @@ class StoreContents:
         elif command.kind == journal.SUBSCRIPTION:
             self._subscribe(command, here)
 
-    def _subscribe(self, command: Command, here: dict[int, int]) -> None:
+    def _subscribe(self, command: JournalCommand, here: dict[int, int]) -> None:
         itself = message_key(command.destination, "", command.subscription)
         subscribers = self.subscribers.setdefault(command.destination, set())
         if command.info:

@@ -19,7 +19,7 @@ from ..errors import NodeError
 from ..files.untrusted_paths import open_directory
 from ..printable import counted
 from . import journal
-from .journal import Command
+from .journal import JournalCommand
 
 MAX_RECORDS = 20_000_000
 """Maximum number of messages, acknowledgements and subscriptions in memory."""
@@ -85,7 +85,7 @@ class RecoverySimulation:
         self._transactions = journal.OpenTransactions()
         self._held = 0
 
-    def apply_record(self, command: Command) -> None:
+    def apply_record(self, command: JournalCommand) -> None:
         """Apply the next journal record to the simulated store. Raises NodeError above ``MAX_RECORDS`` records."""
         for effective_command in self._transactions.records_in_effect(command):
             self._do(effective_command)
@@ -103,7 +103,7 @@ class RecoverySimulation:
         is_taken = destination.startswith(journal.TOPICS) and keys
         return not is_taken or any(message not in self._acked.get((destination, key), ()) for key in keys)
 
-    def _do(self, command: Command) -> None:
+    def _do(self, command: JournalCommand) -> None:
         name = command.destination
         if command.kind == journal.REMOVE_DESTINATION:
             self._held -= len(self._messages.pop(name, {}))

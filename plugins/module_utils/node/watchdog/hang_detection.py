@@ -32,7 +32,7 @@ FINE, IDLE, ODD, HUNG = "fine", "idle", "odd", "hung"
 
 
 @dataclass(frozen=True)
-class Sample:
+class WatchdogSample:
     """The observations of one check by the watchdog, from which it decides whether the broker is hung.
 
     ``slave``: whether a slave is attached to a pure master, None for other brokers.
@@ -59,7 +59,7 @@ class HangState:
     patience: float = 0.0
 
 
-def classify_sample(sample: Sample) -> HangState:
+def classify_sample(sample: WatchdogSample) -> HangState:
     """Return whether a broker is fine, idle (nothing to watch), odd (worth a warning) or hung, with a reason."""
     evidence, state = sample.evidence, conclude_state(sample.evidence).state
     process, silent = evidence.process, evidence.silent_connectors
@@ -83,7 +83,7 @@ def classify_sample(sample: Sample) -> HangState:
     )
 
 
-def _unanswered(sample: Sample, state: BrokerState, seen: str) -> tuple[str, str, float]:
+def _unanswered(sample: WatchdogSample, state: BrokerState, seen: str) -> tuple[str, str, float]:
     """Return kind, text and patience (seconds) for a broker of which no connector greeted."""
     evidence, phase = sample.evidence, sample.evidence.phase
     logged = f"its log reports: {phase.message}" if phase.message else "its log has no record of this start"

@@ -101,10 +101,10 @@ class Watchdog:
         elif process is not None:
             self._act(hang_state, process, now)
 
-    def _sample(self) -> hang_detection.Sample:
+    def _sample(self) -> hang_detection.WatchdogSample:
         process = self._find()
         if process is None:
-            return hang_detection.Sample(Evidence(None))
+            return hang_detection.WatchdogSample(Evidence(None))
         deployed = self._configuration(process)
         who = (process.pid, process.started)
         is_pure = self._options.ha == "pure"
@@ -115,7 +115,7 @@ class Watchdog:
         slave = None
         if is_pure and (evidence.is_frozen or evidence.silent_connectors):
             slave = has_connected_client(self._replication(deployed))
-        return hang_detection.Sample(evidence, slave)
+        return hang_detection.WatchdogSample(evidence, slave)
 
     def _read_phase(self, process: Process) -> Phase:
         return broker_log.read_phase(self._layout.data, process.started_at)
