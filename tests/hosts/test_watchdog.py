@@ -189,3 +189,28 @@ def test_off_removes_it_and_restarts_no_broker(controller: Controller, pair: tup
         assert left.stdout == ""
         wait_to_be(machine, "inactive")
     assert [unit_properties(machine, "MainPID") for machine in pair] == pids
+
+
+def status_text(machine: Machine) -> str:
+    return machine.run("systemctl", "show", WATCHDOG, "--property=StatusText", "--value")
+
+
+def test_it_watches_after_a_change_and_status_reports_a_file_that_it_cannot_read(
+    controller: Controller, pair: tuple[Machine, Machine]
+) -> None:
+    ended(controller.play("site", "--extra-vars", '{"activemq_store_limit": "2 gb"}'))
+    for machine in pair:
+        wait_until(
+            lambda machine=machine: "answer" in status_text(machine) or "lock" in status_text(machine),  # type: ignore[misc]
+            "the watchdog has checked its broker",
+            machine,
+        )
+        assert "is not watched" not in said(machine)
+    serving, _ = controller.sides()
+    record = "/var/lib/activemq/activemq/.fleet-pending.json"
+    serving.run("chmod", "0600", record)
+    wait_until(lambda: "is not watched" in status_text(serving), "the watchdog cannot read the record", serving)
+    assert "not-watched" in controller.play("status", "--extra-vars", '{"activemq_store_limit": "2 gb"}').stdout
+    ended(controller.play("site", "--extra-vars", '{"activemq_store_limit": "2 gb"}'))
+    assert serving.attempt("ls", record).stdout == ""
+    wait_until(lambda: "is not watched" not in status_text(serving), "the watchdog checks its broker again", serving)

@@ -392,6 +392,24 @@ def test_a_restart_is_owed_until_a_broker_was_started_after_the_change(tmp_path:
     assert owed.is_settled_by(None)
 
 
+def test_record_of_a_restart_is_readable_and_removed_after_the_restart(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The watchdog, which runs as the broker's account, reads the record."""
+    from activemq_fleet.node.config import pending_restart
+
+    record = Path(Layout(str(tmp_path)).pending)
+    put(tmp_path, OLD)
+    put(tmp_path, NEW)
+    assert record.stat().st_mode & 0o777 == 0o644
+    started = process.Process(1, process.seconds_since_boot() + 60, "S", ())
+    monkeypatch.setattr(pending_restart, "find_broker", lambda _base: started)
+    assert put(tmp_path, NEW, check=True).reasons == ()
+    assert record.exists()
+    assert put(tmp_path, NEW).reasons == ()
+    assert not record.exists()
+
+
 def test_going_back_to_what_the_broker_runs_with_owes_no_restart(tmp_path: Path) -> None:
     first = put(tmp_path, OLD)
     put(tmp_path, NEW)

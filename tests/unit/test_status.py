@@ -78,6 +78,13 @@ WRONG: list[tuple[str, dict[str, Any], list[tuple[str, str]]]] = [
         {"b": {"taken_ports": [{"port": 61616, "address": "0.0.0.0", "pid": None, "program": None}]}},
         [("port-in-use", B)],
     ),
+    ("the watchdog is stopped", {"a": {"watchdog": {"state": "failed", "text": ""}}}, [("not-watched", A)]),
+    (
+        "the watchdog cannot read",
+        {"a": {"watchdog": {"state": "active", "text": "the broker is not watched, because its files …"}}},
+        [("not-watched", A)],
+    ),
+    ("the watchdog watches", {"a": {"watchdog": {"state": "active", "text": "process 7 answers"}}}, []),
     ("another release", {"a": {"release": "5.5.1"}}, [("wrong-release", A)]),
     ("changed by hand", {"a": {"drift": ["conf/activemq.xml was changed by hand"]}}, [("changed-by-hand", A)]),
     ("a restart is due", {"b": {"restart_reasons": ["conf/activemq.xml changed"]}}, [("restart-required", B)]),

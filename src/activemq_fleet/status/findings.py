@@ -11,6 +11,7 @@ from activemq_fleet.node.fence.store_access import StoreAccess, brokers_with_new
 from activemq_fleet.node.judge import SERVING
 from activemq_fleet.node.state.evidence import TakenPort
 from activemq_fleet.node.state.health import MIN_FREE_BYTES
+from activemq_fleet.node.watchdog.hang_detection import NOT_WATCHED
 from activemq_fleet.status.model import AgentStatus, BalancerStatus, BrokerStatus, Certificate
 from activemq_fleet.topology import Broker, Fleet
 
@@ -33,6 +34,7 @@ BY_IMPORTANCE = (
     *(
         "standby-missing",
         "port-in-use",
+        "not-watched",
         "store-filling",
         "memory-filling",
         "temp-filling",
@@ -160,6 +162,32 @@ def _lock(row: BrokerStatus, broker: Broker, evidence: Evidence) -> Iterator[Fin
             f"the account of the broker cannot lock its store: {evidence['store_access']}",
             f"on {row.host}, correct the mount options of the shared directory {evidence.get('store')}, or the owner "
             "of its files",
+        )
+
+
+def _watchdog(row: BrokerStatus, broker: Broker, evidence: Evidence) -> Iterator[Finding]:
+    """Yield why the watchdog would not notice that the broker hangs."""
+    watchdog = evidence.get("watchdog")
+    if broker.settings.watchdog == "off" or watchdog is None:
+        return
+    unit = f"{broker.settings.instance}-watchdog"
+    if watchdog["state"] in ("failed", "inactive"):
+        yield _finding(
+            "not-watched",
+            "warning",
+            row.host,
+            f"the watchdog of the broker does not run (its unit {unit} is {watchdog['state']}), so a broker that hangs "
+            "is neither reported nor killed",
+            f"on {row.host}, check journalctl -u {unit} for the reason, then run systemctl start {unit}",
+        )
+    elif watchdog["text"].startswith(NOT_WATCHED):
+        yield _finding(
+            "not-watched",
+            "warning",
+            row.host,
+            f"{watchdog['text']}. A broker that hangs is neither reported nor killed",
+            f"on {row.host}, give the account {broker.settings.user} read permission for this file, or run the "
+            "playbook site",
         )
 
 
@@ -555,6 +583,7 @@ _OF_BROKERS: tuple[Callable[[BrokerStatus, Broker, Evidence], Iterator[Finding]]
     _configuration,
     _room,
     _taken_ports,
+    _watchdog,
     _messages,
     _links,
     _broker_certificates,

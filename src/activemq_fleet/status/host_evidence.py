@@ -87,6 +87,11 @@ class _TakenPort(_EvidencePart):
     program: Text | None = None
 
 
+class _Watchdog(_EvidencePart):
+    state: Text
+    text: Text
+
+
 class _OperationEvidence(_EvidencePart):
     level: Text
     message: Text
@@ -125,6 +130,7 @@ class _BrokerEvidence(_EvidencePart):
     deployed: dict[Text, Text] | None = None
     certificates: list[_Certificate] | None = None
     taken_ports: list[_TakenPort] | None = None
+    watchdog: _Watchdog | None = None
     message_returned: Flag | None = None
 
 

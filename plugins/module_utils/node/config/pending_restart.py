@@ -26,6 +26,8 @@ _LOG4J2 = "conf/log4j2.properties"
 # The watchdog has a separate unit; no instance has a name with this suffix.
 _WATCHDOG = "-watchdog.service"
 _LARGEST = 1 << 20
+# The account of the broker reads the record, too: without it the watchdog does not know which ports to probe.
+_MODE = 0o644
 _MONITORED = re.compile(rb"^\s*monitorInterval\s*=\s*[1-9]", re.MULTILINE)
 
 
@@ -115,5 +117,5 @@ def clear_restart(layout: Layout) -> None:
 
 
 def _write(layout: Layout, pending: PendingRestart) -> PendingRestart:
-    disk.replace_file(layout.pending, json.dumps(asdict(pending), sort_keys=True).encode() + b"\n", 0o640)
+    disk.replace_file(layout.pending, json.dumps(asdict(pending), sort_keys=True).encode() + b"\n", _MODE)
     return pending

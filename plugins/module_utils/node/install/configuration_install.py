@@ -172,6 +172,8 @@ def _outcome(layout: Layout, name: str, check: bool) -> Outcome:
     """
     pending = pending_restart.read_pending_restart(layout)
     if pending is None:
+        if not check:
+            pending_restart.clear_restart(layout)
         return Outcome(False, name, None)
     if pending.uptime is None and not check:
         pending = pending_restart.record_deployment(layout, pending)

@@ -26,6 +26,7 @@ from ..masking import mask_text
 from ..printable import printable
 from ..probe.broker_usage import read_usage
 from ..probe.certificates import certificates_of_connectors
+from ..process.proc import unit_properties
 from ..timeouts import PROBE
 from .broker_state import gather_state_and_sources
 
@@ -49,7 +50,9 @@ def gather_broker_status(base: str, unit: str | None, pids: Collection[int] | No
     ``usage``: as ``broker_usage`` describes it, empty for a broker that is not active; ``usage_error`` is the reason
     why it is missing. ``records``: the newest ``message`` s of its log about links and its newest warnings, each with
     ``level``, with secrets masked. ``breaking_bridges``: the result of ``repeatedly_broken_bridges``, with secrets
-    masked. ``deployed``: the SHA-256 of each installed file; for a file with secrets, of its masked text.
+    masked. ``watchdog``: ``state`` and ``text`` of the watchdog's unit, as systemd shows them; None without a running
+    broker or without the unit. ``deployed``: the SHA-256 of each installed file; for a file with secrets, of its masked
+    text.
     ``log_error``: why no record of the process can be read from its log, empty if records can be read.
     ``certificates``: the result of ``certificates_of_connectors``.
 
@@ -64,6 +67,7 @@ def gather_broker_status(base: str, unit: str | None, pids: Collection[int] | No
     status.update(
         holds_lock=None, usage={}, usage_error="", log_error="", records=[], breaking_bridges=[], certificates=[]
     )
+    status["watchdog"] = _watchdog(unit) if process and unit else None
     if process and deployed.store:
         status["holds_lock"] = sources.evidence.holds_lock
     if process:
@@ -81,6 +85,14 @@ def gather_broker_status(base: str, unit: str | None, pids: Collection[int] | No
             status["usage_error"] = printable(str(error))
         status["certificates"] = certificates_of_connectors(deployed, process, PROBE)
     return {**status, "deployed": deployed_hashes(layout)}
+
+
+def _watchdog(unit: str) -> dict[str, str] | None:
+    name = f"{unit.removesuffix('.service')}-watchdog.service"
+    for shown in unit_properties("LoadState,ActiveState,StatusText", name):
+        if shown.get("LoadState") == "loaded":
+            return {"state": shown.get("ActiveState", ""), "text": printable(mask_text(shown.get("StatusText", "")))}
+    return None
 
 
 def _masked(bridge: dict[str, Any]) -> dict[str, Any]:

@@ -23,6 +23,8 @@ from ..judge import BrokerState, Evidence, conclude_state, describe_answer
 from ..process.proc import Process
 from ..timeouts import MISSES, WATCH_BUSY
 
+NOT_WATCHED = "the broker is not watched"
+"""How the status of the watchdog's unit begins while the watchdog cannot read the files of the broker."""
 MOST_KILLS = 3
 KILLS_WITHIN = 3600.0
 REMIND = 600.0

@@ -327,13 +327,11 @@ def main(arguments: Sequence[str] | None = None) -> None:
             watchdog.check_broker()
             unreadable = ""
         except (OSError, ParseError, NodeError) as error:
-            if str(error) != unreadable:
-                print_log_line(
-                    _WARNING,
-                    f"the broker is not watched, because its files below {options.base} cannot be read: {error}",
-                )
-            unreadable = str(error)
-            notify_systemd("WATCHDOG=1")
+            reason = f"{hang_detection.NOT_WATCHED}, because its files below {options.base} cannot be read: {error}"
+            if reason != unreadable:
+                print_log_line(_WARNING, reason)
+            unreadable = reason
+            notify_systemd(f"STATUS={printable(' '.join(reason.split()))}", "WATCHDOG=1")
         time.sleep(max(0.0, options.every - (time.monotonic() - began)))
 
 
