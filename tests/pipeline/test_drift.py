@@ -38,6 +38,8 @@ def fleet(tmp_path_factory: pytest.TempPathFactory) -> Fleet:
     (fleet.host("more") / "conf/extra.xml").write_text("<extra/>\n")
     fleet.tell("more", "conf/extra.xml", status="added")
     fleet.tell("more", "conf/broker.ks", status="added", sha256="ab" * 32, why="a key store")
+    (fleet.host("same") / "conf/login.config").write_text("broker {};\n")
+    fleet.tell("same", "conf/login.config", status="shipped")
     (fleet.host("foreign", manifest=False) / "conf/activemq.xml").write_text("<broker/>\n")
     for path, text in FILES.items():
         fleet.plan("not-collected", path, text)
@@ -63,6 +65,7 @@ def rows(spark: SparkSession, result: DriftResult, fleet: Fleet) -> Rows:
     [
         ("same", "conf/activemq.xml", "same", None),
         ("same", "conf/.hidden", "same", None),
+        ("same", "conf/login.config", "same", None),
         ("by-hand", "conf/activemq.xml", "changed", "by_hand"),
         ("secret", "conf/credentials.properties", "changed", "by_hand"),
         ("out-of-date", "conf/activemq.xml", "changed", "out_of_date"),
@@ -79,7 +82,13 @@ def test_each_difference_has_its_status_and_cause(rows: Rows, host: str, path: s
 
 def test_nothing_else_differs(rows: Rows) -> None:
     assert sum(status != "same" for status, _, _ in rows.values()) == 8
-    assert not {path for _, path in rows} - {*FILES, "conf/new.xml", "conf/extra.xml", "conf/broker.ks"}
+    assert not {path for _, path in rows} - {
+        *FILES,
+        "conf/new.xml",
+        "conf/extra.xml",
+        "conf/broker.ks",
+        "conf/login.config",
+    }
 
 
 def test_the_difference_is_shown_and_no_secret(rows: Rows) -> None:

@@ -101,7 +101,7 @@ def test_a_link_to_nothing_is_refused(tmp_path: Path) -> None:
         check_directory(tmp_path / "out")
 
 
-@pytest.mark.parametrize("step", ["_fill", "swap"])
+@pytest.mark.parametrize("step", ["_fill", "_exchange"])
 def test_an_interruption_leaves_the_earlier_tree(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, step: str) -> None:
     write_tree(tmp_path / "out", FILES)
 

@@ -175,6 +175,17 @@ def test_another_line_in_a_file_of_secrets_changes_no_secret(host: Host) -> None
     assert files["configuration/conf/credentials.properties"].decode() == f"{masked}# by hand\n"
 
 
+def test_file_of_the_release_is_shipped_until_it_is_changed(host: Host) -> None:
+    tree = {**host.tree, "conf/login.config": File(b"activemq {};\n", 0o644, shipped=True)}
+    install_configuration(str(host.base), tree, Owners())
+    path = "conf/login.config"
+
+    assert json.loads(host.collect()[0]["configuration/.fleet-found.json"])[path]["status"] == "shipped"
+
+    (host.conf / "login.config").write_text("another {};\n")
+    assert json.loads(host.collect()[0]["configuration/.fleet-found.json"])[path]["status"] == "changed"
+
+
 def test_what_is_removed_and_added_by_hand_is_told(host: Host) -> None:
     (host.conf / "groups.properties").write_text("x=y\n")
     (host.base / "current" / "bin" / "setenv").unlink(missing_ok=True)

@@ -147,7 +147,7 @@ def test_errors_of_the_rules_are_told_and_the_fleet_can_be_tried_all_the_same(la
     data = InventoryData(variables(broker_attributes={"deleteAllMessagesOnStartup": "true"}), {})
     preparation.prepare(layout, data, PortReservations(layout.directory.parent / "claims"), told.append)
 
-    assert [line.partition(": deleteAllMessagesOnStartup deletes")[0] for line in told] == [
+    assert [line.partition(" (conf/activemq.xml:")[0] for line in told] == [
         f"warning: L020 {A}",
         f"warning: L020 {B}",
     ]

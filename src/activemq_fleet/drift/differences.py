@@ -20,12 +20,14 @@ _LINE = re.compile(r"[^\n]*\n|[^\n]+")
 def file_status(file: FileRecord, *, installed: bool) -> tuple[Status, Cause | None]:
     """Return the status of a file (added, removed, changed, same) and the cause of a difference (None for ``same``).
 
+    A file that the release ships is ``same`` while it is as deployed, although no plan contains it.
     ``installed``: the host has a manifest. ``by_hand``: the file differs from the manifest. ``out_of_date``: it is as
     deployed, but its plan has changed since.
     """
     if file.noted_status == "unreadable":
         return "changed" if file.planned else "added", "unknown"
-    if file.found_sha256 is not None and file.found_sha256 == file.planned:
+    is_shipped = file.noted_status == "shipped" and file.planned is None
+    if is_shipped or (file.found_sha256 is not None and file.found_sha256 == file.planned):
         return "same", None
     if file.found_sha256 is None:
         return "removed", "by_hand" if file.manifest is not None else "out_of_date" if installed else "unknown"

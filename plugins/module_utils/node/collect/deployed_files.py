@@ -126,17 +126,18 @@ def _read_file(
         return
     digest = hashlib.sha256(content).hexdigest()
     same = "unknown" if version is None else "same" if digest == deployed else "changed" if deployed else "added"
+    status = "shipped" if version and same == "same" and path in version.shipped else same
     why = "the file is larger than 1 MiB" if len(content) > _LARGEST else masking.omission_reason(path, content)
     if why:
         bundle.leave_out(prefix + path, len(content), why)
-        tree.found[path] = {"status": same, "why": why, **({} if "MiB" in why else {"sha256": digest})}
+        tree.found[path] = {"status": status, "why": why, **({} if "MiB" in why else {"sha256": digest})}
         return
     planned = version.masked.get(path) if version and same == "same" else None
     text = masking.mask(path, planned) if planned is not None else masking.mask(path, content.decode(), known)
     if same == "same" and planned is None:
         tree.manifest[path] = _sha256(text)
     tree.files[path] = text
-    tree.found[path] = {"status": same, "sha256": _sha256(text)}
+    tree.found[path] = {"status": status, "sha256": _sha256(text)}
 
 
 def add_tree(tree: MaskedTree, bundle: Bundle, prefix: str) -> None:

@@ -26,13 +26,14 @@ class File:
     """The content and mode of one file of a host's configuration.
 
     ``masked`` is the text with a placeholder for each secret; None for a file without secrets, whose content may be
-    shown. No text of a ``hidden`` file is shown.
+    shown. No text of a ``hidden`` file is shown. ``shipped``: the file comes from the release, and not from the plan.
     """
 
     content: bytes
     mode: int
     masked: str | None = None
     hidden: bool = False
+    shipped: bool = False
 
     @property
     def sha256(self) -> str:

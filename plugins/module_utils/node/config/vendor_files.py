@@ -64,6 +64,6 @@ def vendor_files(home: str) -> dict[str, File]:
                 content = file.read()
             if not (name.endswith(".properties") and _SETS_PASSWORD.search(content)):
                 shipped_files["conf/" + os.path.relpath(os.path.join(directory.path, name), top.path)] = File(
-                    content, 0o644
+                    content, 0o644, shipped=True
                 )
     return shipped_files

@@ -41,7 +41,7 @@ class Version:
     """One installed version of a host's configuration: its directory, and the hashes and modes of its deployed files.
 
     ``tree`` is the id of the deployed tree; ``masked``: path -> planned text with secrets as ``@VARIABLE@``;
-    ``hidden``: paths of files that are not to be shown.
+    ``hidden``: paths of files that are not to be shown; ``shipped``: paths of files that come from the release.
     """
 
     directory: str
@@ -50,6 +50,7 @@ class Version:
     modes: Mapping[str, int]
     masked: Mapping[str, str]
     hidden: frozenset[str] = frozenset()
+    shipped: frozenset[str] = frozenset()
 
     @property
     def name(self) -> str:
@@ -93,6 +94,7 @@ def manifest_and_record(tree: Mapping[str, File]) -> dict[str, bytes]:
         "modes": {path: f"{file.mode:04o}" for path, file in tree.items()},
         "masked": {path: file.masked for path, file in tree.items() if file.masked is not None},
         "hidden": sorted(path for path, file in tree.items() if file.hidden),
+        "shipped": sorted(path for path, file in tree.items() if file.shipped),
     }
     manifest = {path: file.sha256 for path, file in tree.items()}
     return {
@@ -108,10 +110,10 @@ def read_version(directory: str) -> Version | None:
             manifest = parse_json(opened.read_file(MANIFEST, _LARGEST))
             record = parse_json(opened.read_file(RECORD, _LARGEST))
         modes = {path: int(mode, 8) for path, mode in record["modes"].items()}
-        hidden = frozenset(record.get("hidden", ()))
+        hidden, shipped = (frozenset(record.get(name, ())) for name in ("hidden", "shipped"))
         if modes.keys() != manifest.keys():
             return None
-        return Version(directory, record["tree"], manifest, modes, record["masked"], hidden)
+        return Version(directory, record["tree"], manifest, modes, record["masked"], hidden, shipped)
     except (UntrustedPathError, OSError, ValueError, KeyError, AttributeError, TypeError):
         return None
 
