@@ -345,9 +345,10 @@ def _installation_lines(request: InventoryRequest, settings: Mapping[str, object
 
 def _account_lines(named: _NamedHosts) -> Iterator[str]:
     yield (
-        "\n# Accounts. Ansible makes each password at first use, as a file in .secrets/, which git ignores. Without this\n"
-        "# directory, such as in the clone of a colleague, Ansible makes new passwords, and the playbook `site` deploys\n"
-        "# them: clients with the old password are rejected. Before a second person runs `site`, encrypt the passwords:\n"
+        "\n# Accounts. Ansible makes each password at first use, as a file in .secrets/, which git ignores. Without\n"
+        "# this directory, such as in the clone of a colleague, Ansible makes new passwords, and the playbook `site`\n"
+        "# deploys them: clients with the old password are rejected. Before a second person runs `site`, encrypt the\n"
+        "# passwords:\n"
         "#   ansible-vault encrypt_string --name activemq_network_password\n"
         "# or take them from the environment:\n"
         "#   activemq_network_password: \"{{ lookup('ansible.builtin.env', 'ACTIVEMQ_NETWORK_PASSWORD') }}\"\n"

@@ -205,8 +205,8 @@ def lease_without_a_database(document: Document) -> Iterator[Problem]:
             yield locker.problem(
                 f"<{locker.name}> in <{store.name}> has no {' and no '.join(missing)}: the broker does not start",
                 fix=f"{' and '.join(_PARTS_OF_LOCKER[name] for name in missing)} to <{locker.name}>",
-                why=f"<{store.name}> has no database, so that the locker must define how it connects to one. The start "
-                "of the broker ends with a NullPointerException",
+                why=f"<{store.name}> has no database, so the locker itself needs the connection to one. Without it, "
+                "the broker does not start (NullPointerException)",
             )
 
 

@@ -300,8 +300,8 @@ def uncommitted_limit_refuses_messages(document: Document) -> Iterator[Problem]:
     for broker in document.brokers:
         if broker.is_unknown("maxUncommittedCount"):
             yield broker.problem(
-                f'maxUncommittedCount="{broker.get("maxUncommittedCount")}" contains a placeholder: with a value above '
-                f"0, ActiveMQ {document.release.text} rejects every message outside of a transaction",
+                f'the value of maxUncommittedCount="{broker.get("maxUncommittedCount")}" is unknown here. If it is '
+                f"above 0, ActiveMQ {document.release.text} rejects every message outside of a transaction",
                 "maxUncommittedCount",
                 severity="warning",
             )

@@ -283,8 +283,8 @@ def _check_profile(member: BrokerHost) -> Iterator[Finding]:
     if settings.profile.replicates and settings.tls:
         yield _unsupported_finding(
             member,
-            f"activemq_tls is set, but release {release.text} cannot encrypt the copies from master to slave of "
-            f"activemq_ha: {settings.ha}",
+            f"activemq_tls is set, but with activemq_ha {settings.ha}, release {release.text} cannot encrypt what the "
+            "master copies to the slave",
             "set activemq_ha: shared-file, or put the replication port on a separate network and waive this finding",
             # Measured on 5.5.1 and 5.7.0 with an ssl: URI.
             why="with TLS, the slave cannot connect to the master and starts as a second master",
