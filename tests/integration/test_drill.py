@@ -181,7 +181,7 @@ def bring_back(lab: Lab, host: str) -> None:
         try:
             return lab.start(host)
         except LabError as error:
-            if "is used by" not in str(error) or time.monotonic() > deadline:
+            if "another program uses it" not in str(error) or time.monotonic() > deadline:
                 raise
             time.sleep(0.5)
 

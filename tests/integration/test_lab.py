@@ -217,7 +217,8 @@ def test_a_port_that_somebody_has_is_told_before_anything_starts(tmp_path: Path,
     address = lab.addresses(B, "stomp")[0]
     with socket.create_server(address), pytest.raises(LabError) as failure:
         lab.up()
-    assert str(failure.value).startswith(f"{B}: port {address[1]} (stomp) on {address[0]} is used")
+    expected = f"{B}: the broker cannot use port {address[1]} (stomp) on {address[0]}, because another program uses it"
+    assert str(failure.value).startswith(expected)
     assert processes_of(lab.directory) == []
 
 
