@@ -77,9 +77,10 @@ def structure_line(finding: Finding) -> str:
 
 
 def section_mistake(path: str, reason: str) -> tuple[str, int] | None:
-    """Return a reason of Ansible about a section of an INI file with the section that is meant, and the line of it.
+    """Return Ansible's message about a wrong section of an INI file, completed with the section that is probably meant,
+    and the number of the section's line; None for another message.
 
-    None for another reason. Ansible names the line after the section.
+    Ansible itself names the line after the section.
     """
     match = _SECTION_REFUSED.search(reason)
     if match is None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from activemq_fleet.operations.recency import LoggedRun, NodeStore
+from activemq_fleet.operations.recency import LoggedBrokerRun, NodeStore
 from activemq_fleet.operations.resync import PureNode
 
 MASTER, SLAVE = "x-mq01-a", "x-mq01-b"
@@ -15,9 +15,9 @@ def loaded(time: str) -> str:
     return f"LOADED Sat Nov 21 {time} UTC 2026"
 
 
-def run(time: str, **more: object) -> LoggedRun:
+def run(time: str, **more: object) -> LoggedBrokerRun:
     """One run of a log; it began at this time of the day."""
-    return LoggedRun(f"{DAY} {time}" if time else "", **more)  # type: ignore[arg-type]
+    return LoggedBrokerRun(f"{DAY} {time}" if time else "", **more)  # type: ignore[arg-type]
 
 
 ATTACHED = run("10:00:05", started=True, established=True)
@@ -26,7 +26,7 @@ SAW_SLAVE = run("10:00:00", started=True, attached=1)
 
 
 def store(
-    role: str, words: str, *runs: LoggedRun, starts: tuple[str, ...] = (), cleaned: bool = False, damaged: int = 0
+    role: str, words: str, *runs: LoggedBrokerRun, starts: tuple[str, ...] = (), cleaned: bool = False, damaged: int = 0
 ) -> NodeStore:
     """A store by words: ``1`` adds message 1, ``-1`` removes it, ``|`` is the start of a broker.
 
@@ -55,12 +55,12 @@ def store(
     )
 
 
-def master(words: str, *runs: LoggedRun, **more: object) -> NodeStore:
+def master(words: str, *runs: LoggedBrokerRun, **more: object) -> NodeStore:
     """The master's; without runs, one in which a slave was attached."""
     return store("master", words, *(runs or (SAW_SLAVE,)), **more)  # type: ignore[arg-type]
 
 
-def slave(words: str, *runs: LoggedRun, **more: object) -> NodeStore:
+def slave(words: str, *runs: LoggedBrokerRun, **more: object) -> NodeStore:
     """The slave's; without runs, one in which it was attached and never served."""
     return store("slave", words, *(runs or (ATTACHED,)), **more)  # type: ignore[arg-type]
 

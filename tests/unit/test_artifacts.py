@@ -19,7 +19,7 @@ import pytest
 from activemq_fleet.artifacts import (
     RecentDownloadFailureError,
     cache_directory,
-    distribution_for,
+    distribution_directory_for,
     distribution_in,
     fetch_schema,
     jar_directory_for,
@@ -289,7 +289,7 @@ def distribution(**extra: bytes) -> bytes:
 
 def test_a_distribution_is_unpacked_without_its_top_directory(repository: Path) -> None:
     put(repository / "apache-activemq-5.18.3-bin.tar.gz", distribution())
-    home = distribution_for(NEW)
+    home = distribution_directory_for(NEW)
     assert home is not None
     assert sorted(path.name for path in home.iterdir()) == ["bin", "lib"]
     assert os.access(home / "bin/activemq", os.X_OK)
@@ -298,29 +298,29 @@ def test_a_distribution_is_unpacked_without_its_top_directory(repository: Path) 
 
 def test_a_distribution_that_is_not_to_be_had_is_none_unless_it_is_in_the_cache(repository: Path) -> None:
     release = Release.of("5.19.1")
-    assert distribution_for(release) is None
+    assert distribution_directory_for(release) is None
     assert runs(repository) == []
     (cache_directory() / "distributions/5.19.1").mkdir(parents=True)
-    assert distribution_for(release) == cache_directory() / "distributions/5.19.1"
+    assert distribution_directory_for(release) == cache_directory() / "distributions/5.19.1"
 
 
 def test_a_distribution_that_does_not_come_is_asked_for_again_a_day_later(repository: Path) -> None:
     for refused, asked in ((ArtifactError, 1), (RecentDownloadFailureError, 1)):
         with pytest.raises(refused, match=r"the distribution of ActiveMQ 5\.18\.3 is not available"):
-            distribution_for(NEW)
+            distribution_directory_for(NEW)
         assert len(runs(repository)) == asked
     refusal = cache_directory() / "distributions" / ".5.18.3.refused"
     os.utime(refusal, (time.time() - 86401,) * 2)
     put(repository / "apache-activemq-5.18.3-bin.tar.gz", distribution())
 
-    assert distribution_for(NEW) == cache_directory() / "distributions/5.18.3"
+    assert distribution_directory_for(NEW) == cache_directory() / "distributions/5.18.3"
 
 
 @pytest.mark.parametrize("name", ["../outside", "/outside", "apache-activemq-5.18.3/../../outside"])
 def test_a_distribution_that_reaches_outside_itself_is_not_unpacked(repository: Path, name: str) -> None:
     put(repository / "apache-activemq-5.18.3-bin.tar.gz", distribution(**{name: b"x"}))
     with pytest.raises(ArtifactError, match="which no release of ActiveMQ contains"):
-        distribution_for(NEW)
+        distribution_directory_for(NEW)
     assert not (cache_directory() / "distributions/5.18.3").exists()
     assert list(cache_directory().rglob("outside")) == []
 
@@ -329,7 +329,7 @@ def test_half_a_distribution_is_one_line(repository: Path) -> None:
     whole = distribution(**{"apache-activemq-5.18.3/lib/b.jar": os.urandom(9000)})
     put(repository / "apache-activemq-5.18.3-bin.tar.gz", whole[:5000])
     with pytest.raises(ArtifactError, match=r"archive apache-activemq-5\.18\.3-bin\.tar\.gz is damaged, .*: remove"):
-        distribution_for(NEW)
+        distribution_directory_for(NEW)
     assert leftovers() == []
 
 

@@ -126,7 +126,10 @@ def test_the_fingerprint_follows_the_files_and_not_the_secrets() -> None:
         ),
         ({"metrics_port": 0}, "activemq_metrics_port"),
         ({"metrics_tls": {"keystore": "/k"}}, "activemq_metrics_tls.keystore_password is required, but missing"),
-        ({"connectors": [{"name": "metrics", "scheme": "nio", "port": 1}]}, "'metrics', which is the name of another"),
+        (
+            {"connectors": [{"name": "metrics", "scheme": "nio", "port": 1}]},
+            "named 'metrics', but this is the name of another port",
+        ),
     ],
 )
 def test_a_wrong_variable_is_named(variables: dict[str, Any], text: str) -> None:

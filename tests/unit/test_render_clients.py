@@ -129,7 +129,7 @@ def test_each_variable_is_a_key_of_the_agent() -> None:
             {"options": {"mb.password": "a"}},
             "activemq_agent_options must not set 'mb.password': remove the key, and use activemq_agent_password",
         ),
-        ({"options": {"Cap": 1}}, "activemq_agent_options.Cap: the value 'Cap' must be a key of agent.conf"),
+        ({"options": {"Cap": 1}}, "activemq_agent_options: the key 'Cap' must be a key of agent.conf"),
         (
             {"options": {"log.format": "text\nmb.urls = x:1"}},
             "activemq_agent_options.log.format: the value contains a line break",

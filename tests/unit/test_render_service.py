@@ -210,11 +210,11 @@ def test_a_word_of_a_command_line_stays_one_word(text: str) -> None:
     ],
 )
 def test_the_log_configuration_is_named_in_the_words_of_its_back_end(release: str, option: str) -> None:
-    assert option in service.java_arguments(broker(release))
+    assert option in service.arguments_after_java_options(broker(release))
 
 
 def test_the_database_driver_is_on_the_class_path() -> None:
-    command = service.java_arguments(broker(ha="shared-jdbc", jdbc=JDBC))
+    command = service.arguments_after_java_options(broker(ha="shared-jdbc", jdbc=JDBC))
 
     assert command[command.index("-cp") + 1] == "/opt/activemq-5.18.3/bin/activemq.jar:/opt/jdbc/pg.jar"
 

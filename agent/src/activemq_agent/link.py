@@ -65,8 +65,8 @@ Open = Callable[[int, int, Callable[[Any], None]], Session]
 
 
 class ConnectionOptions(TypedDict, total=False):
-    """The options of an ``AgentConnection``: ``draw`` returns random numbers in [0, 1), ``numbers`` yields connection
-    numbers.
+    """The options of an ``AgentConnection``: ``draw`` returns the random numbers in [0, 1) that vary its pauses, and
+    ``numbers`` yields the number of each connection in the journal.
 
     The connections of an agent share ``numbers``, because they write to one event journal. ``open_session`` replaces
     the network in tests.

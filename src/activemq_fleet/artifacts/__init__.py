@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from activemq_fleet.artifacts._brokers import (
     RecentDownloadFailureError,
-    distribution_for,
+    distribution_directory_for,
     distribution_in,
     jar_directory_for,
     jars_in,
@@ -25,7 +25,7 @@ __all__ = [
     "RecentDownloadFailureError",
     "cache_directory",
     "cached_schemas",
-    "distribution_for",
+    "distribution_directory_for",
     "distribution_in",
     "fetch_schema",
     "jar_directory_for",

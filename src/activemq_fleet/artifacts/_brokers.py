@@ -65,7 +65,7 @@ def jar_directory_for(release: Release, *, progress: Progress = log_progress) ->
         ) from None
 
 
-def distribution_for(release: Release, *, progress: Progress = log_progress) -> Path | None:
+def distribution_directory_for(release: Release, *, progress: Progress = log_progress) -> Path | None:
     """Return the unpacked distribution of a release, usable as ``ACTIVEMQ_HOME``.
 
     Returns None when the distribution is not published (``release.distribution_available``) and not in the cache.

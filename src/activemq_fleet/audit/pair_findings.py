@@ -56,7 +56,7 @@ class FleetEvidence:
     frame_refusals: Mapping[str, str] = field(default_factory=dict)
     last_served_times: Mapping[str, Mapping[str, datetime]] = field(default_factory=dict)
 
-    def is_explained(self, incident: Incident) -> bool:
+    def is_settled_by_another_log(self, incident: Incident) -> bool:
         """Return whether another host's log reports the incident, or shows that it is none."""
         if incident.peer in self.reporting_names:
             return True
@@ -65,7 +65,7 @@ class FleetEvidence:
         users = self.last_served_times.get(incident.store, {})
         return any(host != incident.host and until >= incident.began for host, until in users.items())
 
-    def explain(self, incident: Incident) -> Incident:
+    def with_peer_frame_limit(self, incident: Incident) -> Incident:
         """Return the incident, for a breaking bridge with the frame limit of the peer added to its cause and remedy.
 
         The limit is added only if the peer's log reports that it refused a frame.
@@ -251,7 +251,11 @@ def incidents_of_pair(
     resolved = _resolve_hosts(losses, [node.host for node in findings.nodes])
     incidents = [*findings.incidents, *pair_incidents(findings.nodes, findings.runs, resolved, skew, operations)]
     return sorted(
-        (fleet.explain(incident) for incident in incidents if not fleet.is_explained(incident)),
+        (
+            fleet.with_peer_frame_limit(incident)
+            for incident in incidents
+            if not fleet.is_settled_by_another_log(incident)
+        ),
         key=lambda incident: incident.id,
     )
 

@@ -104,7 +104,7 @@ def audit_outcome(gaps: Sequence[Gap], counts: AuditCounts) -> AuditOutcome:
 
 def audit_headline(result: AuditResult) -> str:
     """Return the result of an audit as one sentence."""
-    incidents = [counted(count, *incident_names(kind)) for kind, count in result.counts.incidents.items() if count]
+    incidents = [counted(count, *incident_nouns(kind)) for kind, count in result.counts.incidents.items() if count]
     planned = f", {result.counts.planned:,} planned" if result.counts.planned else ""
     parts = [_losses(result.counts.messages), (", ".join(incidents) or "no incident") + planned]
     if result.counts.unexplained:
@@ -115,7 +115,7 @@ def audit_headline(result: AuditResult) -> str:
     return sentence[0].upper() + sentence[1:]
 
 
-def incident_names(kind: str) -> tuple[str, str]:
+def incident_nouns(kind: str) -> tuple[str, str]:
     """Return the singular and the plural of the name of a kind of incident."""
     name = kind.replace("_", " ")
     return NAMES.get(kind, (name, f"{name}s"))

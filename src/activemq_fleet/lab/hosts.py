@@ -260,7 +260,7 @@ def _stays_taken(address: tuple[str, int]) -> bool:
 def _arguments(broker: Broker, software: Mapping[str, Software]) -> Iterator[str]:
     """Yield the arguments of the unit, with a class path of jars where no distribution has a start jar."""
     broker_software = software[broker.release.text]
-    for argument in service.java_arguments(broker):
+    for argument in service.arguments_after_java_options(broker):
         if broker_software.whole:
             yield argument
         elif argument == "start":

@@ -100,7 +100,7 @@ def _software(broker: Broker, layout: LabLayout, progress: Progress) -> Software
         return local
     release, home = broker.release, None
     try:
-        home = artifacts.distribution_for(release, progress=progress)
+        home = artifacts.distribution_directory_for(release, progress=progress)
     except FleetError as error:
         if not release.jars_available:
             raise ArtifactError(f"{error}. {artifacts.local_archive_hint(release)}") from None

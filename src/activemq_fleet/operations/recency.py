@@ -47,7 +47,7 @@ class ResyncRefused(FleetError):
 
 
 @dataclass(frozen=True, slots=True)
-class LoggedRun:
+class LoggedBrokerRun:
     """One run of a broker process, according to its log.
 
     ``began`` is local time. ``served``: it served without its master. ``attached`` counts the slaves that a master saw;
@@ -80,7 +80,7 @@ class NodeStore:
     cleaned: bool = False
     damaged: int = 0
     loads: tuple[str, ...] = ()
-    runs: tuple[LoggedRun, ...] = ()
+    runs: tuple[LoggedBrokerRun, ...] = ()
 
     @classmethod
     def of(cls, host: str, role: str, evidence: Mapping[str, Any]) -> NodeStore:
@@ -94,7 +94,7 @@ class NodeStore:
             order=tuple(struct.iter_unpack(">BQ", _unpacked(host, evidence["order"]))),
             live=dict(struct.iter_unpack(">QQ", _unpacked(host, evidence["live"]))),
             cleaned=not evidence["whole"] or numbers != list(range(1, len(numbers) + 1)),
-            runs=[LoggedRun(**run) for run in evidence["runs"]],
+            runs=[LoggedBrokerRun(**run) for run in evidence["runs"]],
         )
 
     @cached_property
@@ -108,7 +108,7 @@ class NodeStore:
         return not self.known_keys and not self.cleaned
 
     @property
-    def last_writer_run(self) -> LoggedRun | None:
+    def last_writer_run(self) -> LoggedBrokerRun | None:
         """The broker run that wrote the end of the store journal; None if the log does not prove which run did.
 
         The journal names the start of each run by the same clock as the log does.
@@ -123,7 +123,7 @@ class NodeStore:
         return before[-1]
 
     @property
-    def last_serving_run(self) -> LoggedRun | None:
+    def last_serving_run(self) -> LoggedBrokerRun | None:
         """The last broker run before the journal ends in which the node served clients or was attached to its peer."""
         last = self.last_writer_run
         if last is None:
@@ -139,7 +139,7 @@ class NodeStore:
         service = self.last_serving_run
         return service is not None and service.served
 
-    def start_position(self, run: LoggedRun) -> int | None:
+    def start_position(self, run: LoggedBrokerRun) -> int | None:
         """Return the index of the journal record where a run begins; 0 if its file was deleted, None if unknown."""
         traces = [at for at, (kind, _) in enumerate(self.order) if kind == _TRACE]
         moments = [_loaded_at(text) for text in self.loads[len(self.loads) - len(traces) :]]

@@ -101,12 +101,12 @@ def console_files(broker: Broker, secrets: Secrets) -> dict[str, bytes]:
     else:
         server = {"conf/jetty.xml": _TEMPLATES[broker.release.console_family] + ".xml"}
     bind, port, temporary = broker.settings.console_bind, broker.ports["console"], directory_paths(broker).data
-    who = _WHO if console_account(broker) else _NOBODY
+    who = _WHO if broker_account_of_console(broker) else _NOBODY
     out = {path: _server_file(name, broker.release, bind, port, who, temporary) for path, name in server.items()}
     return out | _account_files(broker, secrets)
 
 
-def console_account(broker: Broker) -> Account | None:
+def broker_account_of_console(broker: Broker) -> Account | None:
     """Return the account with which the web console logs in to the broker: the first user of group ``admins``, or None.
 
     The webapp reads it as ``activemq.username`` and ``activemq.password`` from

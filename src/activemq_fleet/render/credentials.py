@@ -36,7 +36,7 @@ def credentials_file(broker: Broker, secrets: Secrets) -> bytes:
         for key, (variable, value) in entries.items()
     ]
     if settings.console:
-        console_account = console.console_account(broker)
+        console_account = console.broker_account_of_console(broker)
         username = password = ""
         if console_account:
             username = escape_properties_value(console_account.name)

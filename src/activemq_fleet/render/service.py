@@ -223,7 +223,7 @@ def _metrics_option(broker: Broker) -> Iterator[str]:
         yield f"-javaagent:{settings.metrics_jar}={where}:{directory_paths(broker).current}/{METRICS}"
 
 
-def java_arguments(broker: Broker) -> tuple[str, ...]:
+def arguments_after_java_options(broker: Broker) -> tuple[str, ...]:
     """Return the arguments of java that follow its options: directories, class path, main class, configuration.
 
     Measured under systemd 252 with the whole unit: 5.18.3 (distribution: take-over, a lost lock, a
@@ -348,7 +348,7 @@ def _systemd_size(text: str) -> str:
 
 
 def _command(broker: Broker) -> str:
-    guard, arguments = map(systemd_word, guard_command(broker)), map(systemd_word, java_arguments(broker))
+    guard, arguments = map(systemd_word, guard_command(broker)), map(systemd_word, arguments_after_java_options(broker))
     return " ".join((*guard, java_path(broker), "$ACTIVEMQ_OPTS", *arguments))
 
 

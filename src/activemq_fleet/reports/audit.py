@@ -13,7 +13,7 @@ from itertools import groupby
 
 from activemq_fleet.audit.evidence import Incident, short_name
 from activemq_fleet.audit.report_figures import BUCKETS, EventSlice, ReportData, Silence
-from activemq_fleet.audit.result import AuditResult, audit_headline, incident_names
+from activemq_fleet.audit.result import AuditResult, audit_headline, incident_nouns
 from activemq_fleet.audit.scraped_availability import UnservedPeriod, incident_within
 from activemq_fleet.audit.state_spans import spans_until_takeovers
 from activemq_fleet.node.printable import counted
@@ -56,7 +56,7 @@ def audit_report(result: AuditResult, picture: ReportData) -> str:
         picture=picture,
         headline=audit_headline(result),
         longest_takeover=max(takeovers, default=None),
-        incident_names=incident_names,
+        incident_nouns=incident_nouns,
         incident_classes=dict.fromkeys(_GRAVE, "bad") | dict.fromkeys(("takeover", "demotion"), "change"),
         unserved=_longest_unserved(picture),
         sections=[(section, note, list(filter(None, charts))) for section, note, charts in drawn],
@@ -68,7 +68,7 @@ def _longest_unserved(picture: ReportData) -> list[tuple[UnservedPeriod, str]]:
     if picture.scraped is None:
         return []
     shown = picture.incidents.shown_incidents
-    numbers = {incident.id: f"{number}: {incident_names(incident.kind)[0]}" for number, incident in enumerate(shown, 1)}
+    numbers = {incident.id: f"{number}: {incident_nouns(incident.kind)[0]}" for number, incident in enumerate(shown, 1)}
     longest = sorted(picture.scraped.unserved, key=lambda period: -period.seconds)[:_UNSERVED]
     incidents = [(period, incident_within(period, shown)) for period in longest]
     return [(period, numbers[incident.id] if incident else "nothing") for period, incident in incidents]
