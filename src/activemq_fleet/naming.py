@@ -213,7 +213,7 @@ class Naming:
                 name,
                 f"(?P<number>…) of {PATTERN_VARIABLE} matches the text {text!r} of the host name, but must match a "
                 "whole number",
-                f"write (?P<number>[0-9]+) in {PATTERN_VARIABLE}, which matches only digits",
+                f"in {PATTERN_VARIABLE}, write this group as (?P<number>[0-9]+), so that it matches only digits",
             )
         number = int(text)
         starts_odd = self.parity == "odd-even"

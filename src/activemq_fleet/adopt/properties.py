@@ -95,8 +95,9 @@ def resolve_placeholders(root: etree._Element, properties: Mapping[str, str], fi
         value = _WITH_OR_WITHOUT_DEFAULT.sub(lambda match: properties.get(match[1], match[0]), text)
         if len(value) > LONGEST_VALUE and value != text:
             raise InputError(
-                f"{file}:{line}: with the values of --properties for its placeholders ${{…}}, a text of this element "
-                f"has more than {LONGEST_VALUE} characters. Shorten these values in the files of --properties"
+                f"{file}:{line}: a value of this element has more than {LONGEST_VALUE} characters after its "
+                "placeholders ${…} are replaced by the values of --properties. Shorten these values in the files of "
+                "--properties"
             )
         return value
 

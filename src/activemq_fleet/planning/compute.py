@@ -231,8 +231,8 @@ def _too_large_finding(host: str, groups: Sequence[str], brokers: int, largest: 
     return error_finding(
         "T028",
         host,
-        f"{network} {brokers} brokers, but plan computes at most {largest} connected brokers (--largest). "
-        "It does not plan their links, routes and files",
+        f"{network} {brokers} brokers, but the command plan accepts at most {largest} connected brokers "
+        "(option --largest), so that it omits their links, routes and files",
         f"raise --largest to {brokers} if the workers have enough memory. If these brokers must not be connected, "
         "correct activemq_links, or an activemq_address that many hosts share",
         why="routes can be computed only if all connected brokers are planned together",

@@ -94,7 +94,7 @@ def test_a_component_that_is_too_large_is_a_finding_and_its_brokers_are_listed(c
 
     (large,) = (row for row in found["b"].rows["findings"] if row["rule"] == "T028")
     assert (large["host"], large["severity"]) == ("b-mq01-a.example.com", "error")
-    assert "group b has 6 brokers, but plan computes at most 5" in large["message"]
+    assert "group b has 6 brokers, but the command plan accepts at most 5" in large["message"]
     assert len(found["b"].rows["brokers"]) == len(found["b"].rows["components"]) == 6
     assert not found["b"].rows["links"]
     assert not found["b"].rows["files"]
