@@ -134,8 +134,8 @@ _KEY_STORES = frozenset(
 def value_that_is_not_converted(document: Document) -> Iterator[Problem]:
     """The broker cannot convert the value of an attribute to a size, boolean or name.
 
-    Why: the schema accepts any text for these attributes. The broker converts the text when it creates the element,
-        fails ("Could not convert to a memory size", "No enum constant"), and does not start.
+    Why: the schema accepts any text as the value. The broker converts the text when it creates the element, fails, and
+        does not start.
     Fix: write a size as a whole number with the optional unit kb, mb or gb: limit="1536 mb". Write a boolean as true
         or false without blanks.
     Cannot see: values that contain a placeholder.
@@ -172,8 +172,10 @@ def value_that_is_not_converted(document: Document) -> Iterator[Problem]:
     if document.release.within(_BOOLEANS_SINCE):
         for node in document.elements_named(*_BOOLEANS):
             for attribute in _BOOLEANS[node.name] & node.attributes.keys():
-                if _is_literal(node, attribute) and node.get(attribute).lower() not in ("true", "false"):
-                    message = f'{attribute}="{_shown(node, attribute)}" of <{node.name}> must be true or false'
+                booleans = ("true", "false")
+                if _is_literal(node, attribute) and node.get(attribute).lower() not in booleans:
+                    blanks = " without blanks" if node.get(attribute).strip().lower() in booleans else ""
+                    message = f'{attribute}="{_shown(node, attribute)}" of <{node.name}> must be true or false{blanks}'
                     yield node.problem(message, attribute, fix=f'write {attribute}="true" or "false"')
     for store in document.elements_named("kahaDB"):
         for attribute, names in _KAHADB_NAMES.items():

@@ -51,7 +51,9 @@ def read_record(text: str, *, cells: bool = False) -> HostRecord:
         raise InputError(
             f"a line of --hosts is not JSON ({error.msg} at column {error.colno}): correct the line"
         ) from None
-    except (ValueError, RecursionError) as error:
+    except RecursionError:
+        raise InputError("a line of --hosts has JSON that is nested too deeply: correct the line") from None
+    except ValueError as error:
         raise InputError(f"a line of --hosts is not JSON ({error}): correct the line") from None
     if not isinstance(fields, dict):
         raise InputError(

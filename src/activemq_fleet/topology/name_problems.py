@@ -40,7 +40,8 @@ def misspelt_name_findings(names: Iterable[str], pattern: str) -> Iterator[Findi
             rule="T017",
             severity="warning",
             host=name,
-            message="the host name resembles that of a broker, but does not match activemq_naming_pattern",
+            message="the host name resembles that of a broker, but activemq_naming_pattern finds no group and node in "
+            "it",
             fix=f"if the host is a broker, rename it {_form_of_name(pattern)}, or change activemq_naming_pattern. "
             "Otherwise add it to the inventory group activemq_agents or activemq_loadbalancers",
             why=f"no configuration is generated for the host; activemq_naming_pattern is {pattern}",

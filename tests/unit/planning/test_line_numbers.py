@@ -29,7 +29,7 @@ def error_of(line: str) -> InputError:
             '{"name": "b"}',
             "line 3 has no key or column 'host' (it has name): rename the key or column with the host name to 'host'",
         ),
-        ("[" * 100_000, "line 3 is not JSON (maximum recursion depth exceeded"),
+        ("[" * 100_000, "line 3 has JSON that is nested too deeply"),
     ],
 )
 def test_file_and_line_are_named(tmp_path: Path, line: str, says: str) -> None:
