@@ -195,22 +195,23 @@ def status_text(machine: Machine) -> str:
     return machine.run("systemctl", "show", WATCHDOG, "--property=StatusText", "--value")
 
 
+def wait_for_a_check(machine: Machine) -> None:
+    wait_until(lambda: "process" in status_text(machine), "the watchdog has checked its broker", machine)
+
+
 def test_it_watches_after_a_change_and_status_reports_a_file_that_it_cannot_read(
     controller: Controller, pair: tuple[Machine, Machine]
 ) -> None:
-    ended(controller.play("site", "--extra-vars", '{"activemq_store_limit": "2 gb"}'))
+    limit = ("--extra-vars", '{"activemq_store_limit": "2 gb"}')
+    ended(controller.play("site", *limit))
     for machine in pair:
-        wait_until(
-            lambda machine=machine: "answer" in status_text(machine) or "lock" in status_text(machine),  # type: ignore[misc]
-            "the watchdog has checked its broker",
-            machine,
-        )
+        wait_for_a_check(machine)
         assert "is not watched" not in said(machine)
     serving, _ = controller.sides()
     record = "/var/lib/activemq/activemq/.fleet-pending.json"
     serving.run("chmod", "0600", record)
     wait_until(lambda: "is not watched" in status_text(serving), "the watchdog cannot read the record", serving)
-    assert "not-watched" in controller.play("status", "--extra-vars", '{"activemq_store_limit": "2 gb"}').stdout
-    ended(controller.play("site", "--extra-vars", '{"activemq_store_limit": "2 gb"}'))
+    assert "not-watched" in controller.play("status", *limit).stdout
+    ended(controller.play("site", *limit))
     assert serving.attempt("ls", record).stdout == ""
-    wait_until(lambda: "is not watched" not in status_text(serving), "the watchdog checks its broker again", serving)
+    wait_for_a_check(serving)
