@@ -6,6 +6,7 @@ Standard library only: it also runs as a process of another account, from its ow
 from __future__ import annotations
 
 import base64
+import contextlib
 import os
 import socket
 import struct
@@ -147,12 +148,14 @@ ATTACKS: dict[str, Callable[[], HostileJvm]] = {
 
 def main(which: str, report: str, account: str) -> None:
     """Run as a broker's process: open the JVM's attach socket, answer attacks, count queries in the file ``report``."""
+    path = f"/tmp/.java_pid{os.getpid()}"  # noqa: S108 -- the name that a JVM uses
+    with contextlib.suppress(FileNotFoundError):  # a killed JVM that had this pid leaves its socket
+        os.unlink(path)
     # It changes its account itself: the Python of the tests is often not for every account.
     os.setgroups([])
     os.setgid(int(account))
     os.setuid(int(account))
     jvm = ATTACKS[which]()
-    path = f"/tmp/.java_pid{os.getpid()}"  # noqa: S108 -- the name that a JVM uses
     attach = socket.socket(socket.AF_UNIX)
     attach.bind(path)
     attach.listen(5)
