@@ -229,7 +229,7 @@ class AgentConnection:
         if self.failure_reasons.get(name) != reason:
             self.failure_reasons[name] = reason
             self._log.warning(
-                "the agent cannot connect to a broker: correct the cause in the field reason",
+                "the agent cannot connect to a broker: correct the cause that the field `reason` of this record names",
                 broker=name,
                 reason=reason,
             )

@@ -114,4 +114,4 @@ def read_varint(content: mmap.mmap | bytes, at: int) -> tuple[int, int]:
             return number, at
         shift += 7
         if shift > 63:
-            raise ValueError("varint of over 10 bytes")
+            raise ValueError("an integer of variable length has more than 10 bytes, so the data is damaged")
