@@ -10,7 +10,6 @@ import subprocess
 import time
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import Any
 from xml.etree.ElementTree import ParseError
 
@@ -145,8 +144,6 @@ def _gather_now(
     conclusion = conclude_state(replace(evidence, ending=ending))
     phase = evidence.phase
     returned = {answer.returned for answer in evidence.answers.values()} - {None}
-    # Only a standby opens its ports later: at the failover.
-    awaited = deployed.listeners if conclusion.state == "standby" else ()
     result = {
         "changed": False,
         "state": conclusion.state,
@@ -169,10 +166,18 @@ def _gather_now(
         "data": layout.data,
         "store": shared_directory(deployed.store) if deployed.store else None,
         "persistence": deployed.persistence,
-        "taken_ports": taken_ports([(listener.bind, listener.address[1]) for listener in awaited], process, unit),
     }
-    more = partial(health.gather_health, layout, process, pending, deployed.store)
-    return result, more, EvidenceSources(evidence, deployed, records)
+    # Only a standby opens its ports later: at the failover.
+    awaited = deployed.listeners if conclusion.state == "standby" else ()
+
+    def gather_rest() -> dict[str, Any]:
+        ports = [(listener.bind, listener.address[1]) for listener in awaited]
+        return {
+            **health.gather_health(layout, process, pending, deployed.store),
+            "taken_ports": taken_ports(ports, process, unit),
+        }
+
+    return result, gather_rest, EvidenceSources(evidence, deployed, records)
 
 
 def _deployed(layout: Layout, name: str | None) -> DeployedConfiguration:
