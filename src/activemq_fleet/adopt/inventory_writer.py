@@ -53,8 +53,8 @@ def write_inventory(proposal: Proposal, fleet: Fleet) -> dict[str, bytes]:
     if proposal.naming.pattern != DEFAULT_PATTERN:
         everyone["naming_pattern"] = proposal.naming.pattern
     origin = f"---\n{MARK} from the files of {counted(len(hosts), 'host')}.\n"
-    files = {path: origin + _variables_yaml(variables) for path, variables in levels.items()}
-    files["group_vars/all.yml"] = origin + _notes_comment(proposal) + _variables_yaml(everyone)
+    notes = {"group_vars/all.yml": _notes_comment(proposal)}
+    files = {path: origin + notes.get(path, "") + _variables_yaml(variables) for path, variables in levels.items()}
     files["hosts.yml"] = _hosts_yaml(proposal, inline)
     if secret_labels_in(levels):
         files["group_vars/all.yml"] += _SECRETS
