@@ -21,13 +21,17 @@ def agent_password_findings(agents: Sequence[Agent]) -> Iterator[Finding]:
             continue
         other = known.setdefault((agent.group, name), agent)
         if not may_equal(other.settings.agent_password, agent.settings.agent_password):
-            yield error_finding(
-                "T009",
-                agent.host,
-                f"activemq_agent_password differs from the value of the host {other.host}, "
-                f"but activemq_agent_username is {name} on both hosts",
-                "set the same password on both hosts, or a different user name on each",
-            )
+            yield different_password_finding("activemq_agent", name, agent.host, other.host)
+
+
+def different_password_finding(prefix: str, name: str, host: str, other: str) -> Finding:
+    """Return the error T009 for two hosts with one ``PREFIX_username`` and different values of ``PREFIX_password``."""
+    return error_finding(
+        "T009",
+        host,
+        f"{prefix}_password differs from the value of the host {other}, but {prefix}_username is {name} on both hosts",
+        "set the same password on both hosts, or a different user name on each",
+    )
 
 
 def shared_account_findings(agents: Sequence[Agent]) -> Iterator[Finding]:

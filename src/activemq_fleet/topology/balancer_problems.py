@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from activemq_fleet.findings import Finding, error_finding
 from activemq_fleet.settings.encrypted import may_equal
+from activemq_fleet.topology.account_problems import different_password_finding
 from activemq_fleet.topology.model.balancer import Balancer, VirtualAddress, VirtualPort
 from activemq_fleet.topology.model.broker import Broker
 from activemq_fleet.topology.model.fleet import Group, GroupListing
@@ -85,13 +86,7 @@ def _login_findings(balancers: Sequence[Balancer]) -> Iterator[Finding]:
             yield _unverified_certificate_finding(balancer)
         other = known.setdefault(name, balancer)
         if not may_equal(other.settings.vip_password, balancer.settings.vip_password):
-            yield error_finding(
-                "T009",
-                balancer.host,
-                f"activemq_vip_password differs from the value of the host {other.host}, but activemq_vip_username is "
-                f"{name} on both hosts",
-                "set the same password on both hosts, or a different user name on each",
-            )
+            yield different_password_finding("activemq_vip", name, balancer.host, other.host)
 
 
 def _anonymous_check_finding(balancer: Balancer) -> Finding:
