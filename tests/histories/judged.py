@@ -106,8 +106,10 @@ def judge(found: Read, modules: SimpleNamespace = MODULES) -> tuple[Units, dict[
     reach = dict(ranges.reached_ranges(events_of(records), subscribers, missing))
     units: Units = {}
     events: dict[str, str] = {}
-    for outcome, mine in modules.deliveries.DeliveryJudge(subscribers, missing, reach).outcomes_of(events_of(records)):
-        for unit in mine:
+    for outcome, deliveries in modules.deliveries.DeliveryJudge(subscribers, missing, reach).outcomes_of(
+        events_of(records)
+    ):
+        for unit in deliveries:
             assert (unit.event_id, unit.subscriber) not in units, "a unit came twice"
             units[unit.event_id, unit.subscriber] = unit.verdict
         if outcome:

@@ -137,8 +137,13 @@ def test_the_page_takes_running_brokers_with_their_messages_over(
     assert shown.keys() == originals.keys()
     for host, document in shown.items():
         original, planned = (xml_element_of(etree.fromstring(text)) for text in (originals[host].encode(), document))
-        found = {(one.path, one.direction) for one in document_differences(host, original, planned, lambda tree: tree)}
-        assert found == {(one["path"], one["direction"]) for one in listed if one["host"] == host}
+        differences = {
+            (difference.path, difference.direction)
+            for difference in document_differences(host, original, planned, lambda tree: tree)
+        }
+        assert differences == {
+            (difference["path"], difference["direction"]) for difference in listed if difference["host"] == host
+        }
 
     (deploy,) = blocks(page, 5)
     assert "all is well" in shell(deploy)

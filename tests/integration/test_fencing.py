@@ -119,12 +119,12 @@ def test_frozen_node_that_thaws_after_takeover_does_no_harm_and_takes_over_again
     assert processes_of(lab.directory) == running, "a second run leaves guards and brokers alone"
     frozen = lab.wait_active(PAIR)
     with sending(lab, frozen) as senders:
-        found = freeze_active_broker(lab, frozen, steal_lock=True, thaw_after=3)
-        assert found.served_after is not None
-        assert found.ended_after is not None
-        assert not found.two_masters
+        freeze_result = freeze_active_broker(lab, frozen, steal_lock=True, thaw_after=3)
+        assert freeze_result.served_after is not None
+        assert freeze_result.ended_after is not None
+        assert not freeze_result.two_masters
         lab.start(frozen)
-        lab.kill(found.successor)
+        lab.kill(freeze_result.successor)
         assert lab.wait_active(PAIR) == frozen
         roaming, before = senders[0], len(senders[0].accepted)
         until(lambda: len(roaming.accepted) > before + 20, PATIENCE, "messages are taken again")

@@ -26,10 +26,10 @@ RELEASES = [*further("5.14.5", "5.15.16", "5.16.7", "5.17.6"), ALWAYS]
 @cache
 def distribution_or_reason(release: Release) -> Path | str:
     try:
-        found = distribution_directory_for(release)
+        directory = distribution_directory_for(release)
     except ArtifactError as error:
         return str(error)
-    return found or f"no distribution of {release}"
+    return directory or f"no distribution of {release}"
 
 
 def distribution(release: Release) -> Path:

@@ -109,10 +109,10 @@ def test_a_diff_shows_nothing_of_files_that_the_user_wrote(tmp_path: Path) -> No
 
 def test_a_file_that_was_shown_before_is_hidden_as_soon_as_the_user_writes_it(tmp_path: Path) -> None:
     install_configuration(str(tmp_path), {"conf/mine.txt": File(f"{CANARY}-1\n".encode(), 0o644)}, Owners())
-    told = install_configuration(
+    outcome = install_configuration(
         str(tmp_path), {"conf/mine.txt": File(f"{CANARY}-2\n".encode(), 0o640, None, True)}, Owners()
     )
-    assert CANARY not in json.dumps(told.diff)
+    assert CANARY not in json.dumps(outcome.diff)
 
 
 def test_a_mode_alone_restarts_no_broker(tmp_path: Path) -> None:
@@ -120,5 +120,5 @@ def test_a_mode_alone_restarts_no_broker(tmp_path: Path) -> None:
     install_configuration(
         str(tmp_path), {path: File(file.content, 0o644, file.masked) for path, file in files.items()}, Owners()
     )
-    told = install_configuration(str(tmp_path), files, Owners())
-    assert (told.changed, told.reasons) == (True, ())
+    outcome = install_configuration(str(tmp_path), files, Owners())
+    assert (outcome.changed, outcome.reasons) == (True, ())

@@ -209,7 +209,9 @@ def test_account_of_the_console_is_a_comment_that_works_when_activated(
     directory = made(tmp_path, *names, release=release)
     path = directory / "group_vars/all.yml"
     text = path.read_text()
-    before = {(one.rule, one.host, one.message) for one in check_fleet(load_fleet(directory), schema_of=None)}
+    before = {
+        (finding.rule, finding.host, finding.message) for finding in check_fleet(load_fleet(directory), schema_of=None)
+    }
     assert [user.name for user in load_fleet(directory).brokers[0].settings.users] == ["app"]
     assert b"admin" not in b"".join(accounts_of_console(directory))
 
@@ -218,7 +220,7 @@ def test_account_of_the_console_is_a_comment_that_works_when_activated(
 
     fleet = load_fleet(directory)
     assert [(user.name, user.groups) for user in fleet.brokers[0].settings.users][1:] == [("admin", ("admins",))]
-    after = {(one.rule, one.host, one.message) for one in check_fleet(fleet, schema_of=None)}
+    after = {(finding.rule, finding.host, finding.message) for finding in check_fleet(fleet, schema_of=None)}
     assert after <= before  # the accounts move the lines of activemq.xml
     assert any(b"admin" in content for content in accounts_of_console(directory))
 

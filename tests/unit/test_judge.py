@@ -116,9 +116,9 @@ OF_MODULES = pytest.mark.parametrize(("case", "expected"), [one for one in CASES
 
 @TABLE
 def test_the_judge_concludes_the_state(case: Evidence, expected: BrokerState) -> None:
-    found = conclude_state(case)
-    assert found.state == expected
-    assert found.reason
+    conclusion = conclude_state(case)
+    assert conclusion.state == expected
+    assert conclusion.reason
 
 
 def test_the_names_of_the_states_are_declared_once() -> None:
@@ -164,17 +164,17 @@ def test_the_lab_tells_what_the_judge_concludes(
 
 @TABLE
 def test_the_watchdog_goes_by_what_the_judge_concludes(case: Evidence, expected: BrokerState) -> None:
-    found = hang_detection.classify_sample(hang_detection.WatchdogSample(case))
-    assert found.state == expected
-    if found.kind == hang_detection.HUNG:
+    hang_state = hang_detection.classify_sample(hang_detection.WatchdogSample(case))
+    assert hang_state.state == expected
+    if hang_state.kind == hang_detection.HUNG:
         assert expected == "hung"
-    if found.kind == hang_detection.FINE:
+    if hang_state.kind == hang_detection.FINE:
         assert expected in ("active", "starting")
 
 
 def test_both_names_are_one_file() -> None:
-    mine, theirs = Path(conclude_state.__code__.co_filename), Path(on_hosts.__file__)
-    assert mine.resolve() == theirs.resolve()
+    library_file, host_file = Path(conclude_state.__code__.co_filename), Path(on_hosts.__file__)
+    assert library_file.resolve() == host_file.resolve()
 
 
 def test_plays_give_a_broker_the_time_that_the_library_means() -> None:

@@ -93,7 +93,7 @@ def test_the_library_takes_a_kind_only_from_its_class_and_thread() -> None:
             record(STARTED, thread=CLIENT),
         )
     )
-    assert [bool(event_of_log_record(one)) for one in (own, other, client)] == [True, False, False]
+    assert [bool(event_of_log_record(log_record)) for log_record in (own, other, client)] == [True, False, False]
     log = "".join(record(STARTED, *more) for more in ((), ("org.apache.activemq.X",), ("", CLIENT)))
     kinds = [kind for batch in Scanner(LogSource()).scan(log.encode()) for kind in batch["kind"].to_pylist()]
     assert kinds == ["LIFE-STARTED", "UNKNOWN", "UNKNOWN"]

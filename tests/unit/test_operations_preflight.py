@@ -53,7 +53,7 @@ def test_hosts_with_one_wrong_archive_are_one_line() -> None:
 
 
 @pytest.mark.parametrize(
-    ("archive", "said"),
+    ("archive", "problem"),
     [
         (
             ReleaseArchive(problem="the file x does not exist on the controller"),
@@ -65,9 +65,9 @@ def test_hosts_with_one_wrong_archive_are_one_line() -> None:
         (ReleaseArchive(problem="is cut short", sha512="b" * 128), f"the SHA-512 of {PATH} is bbbbbbbbbbbb…, but"),
     ],
 )
-def test_an_archive_that_cannot_be_installed_is_refused(archive: ReleaseArchive, said: str) -> None:
+def test_an_archive_that_cannot_be_installed_is_refused(archive: ReleaseArchive, problem: str) -> None:
     (line,) = lines(home(), archive=archive, sha512="A" * 128)
-    assert said in line
+    assert problem in line
 
 
 def test_wrong_checksum_shows_expected_and_actual_digits_of_both_hosts() -> None:

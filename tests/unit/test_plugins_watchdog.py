@@ -52,9 +52,9 @@ def kind(
     named = {f"connector{number}": answer for number, answer in enumerate(answers)}
     said = UNKNOWN if phase == "unknown" else Phase(phase, "a record")
     evidence = Evidence(process, said, named, listens=listens, has_answered=known)
-    found = hang_detection.classify_sample(hang_detection.WatchdogSample(evidence, slave))
-    assert found.text
-    return str(found.kind)
+    hang_state = hang_detection.classify_sample(hang_detection.WatchdogSample(evidence, slave))
+    assert hang_state.text
+    return str(hang_state.kind)
 
 
 @pytest.mark.parametrize(
@@ -141,8 +141,8 @@ def test_a_silent_broker_with_open_ports_that_says_it_starts_or_ends_has_a_while
         ("started", 0),
     ):
         evidence = Evidence(ALIVE, Phase(phase, "x"), {"stomp": SILENT}, listens=True)
-        found = hang_detection.classify_sample(hang_detection.WatchdogSample(evidence))
-        assert (found.kind, found.patience) == ("hung", patience)
+        hang_state = hang_detection.classify_sample(hang_detection.WatchdogSample(evidence))
+        assert (hang_state.kind, hang_state.patience) == ("hung", patience)
     count = counted(*[("hung", ALIVE)] * 4)
     assert count.is_due(4.0)
     assert not count.is_due(4.0, 60.0)

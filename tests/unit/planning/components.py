@@ -55,19 +55,24 @@ def context_of(hosts: Hosts, groups: Groups = NO_GROUPS, **more: Any) -> PlanCon
 def hosts_by_component(
     hosts: Hosts, context: PlanContext, groups: Groups = NO_GROUPS
 ) -> dict[str, list[FleetComponentHost]]:
-    found: dict[str, list[FleetComponentHost]] = defaultdict(list)
-    for one, text in facts_of(hosts, groups):
-        key = fleet_component_key(one)
+    components: dict[str, list[FleetComponentHost]] = defaultdict(list)
+    for facts, text in facts_of(hosts, groups):
+        key = fleet_component_key(facts)
         if key is not None:
-            host = FleetComponentHost(one.host, text, one.position, one.broker, one.agent, one.balancer, one.by_hand)
-            found[context.division.component_of[key]].append(host)
-    return {component: sorted(members) for component, members in found.items()}
+            host = FleetComponentHost(
+                facts.host, text, facts.position, facts.broker, facts.agent, facts.balancer, facts.by_hand
+            )
+            components[context.division.component_of[key]].append(host)
+    return {component: sorted(members) for component, members in components.items()}
 
 
 def computed(hosts: Hosts, context: PlanContext, groups: Groups = NO_GROUPS) -> dict[str, FleetComponentRows]:
     """The rows of every component, by its name."""
     members = hosts_by_component(hosts, context, groups)
-    return {component: plan_fleet_component(component, found, context) for component, found in members.items()}
+    return {
+        component: plan_fleet_component(component, component_hosts, context)
+        for component, component_hosts in members.items()
+    }
 
 
 def rows_of(components: Sequence[FleetComponentRows], dataset: str) -> list[dict[str, Any]]:

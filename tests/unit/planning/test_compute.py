@@ -25,7 +25,10 @@ def context() -> PlanContext:
 
 def fingerprints(hosts: Hosts, context: PlanContext) -> dict[str, str]:
     members = hosts_by_component(hosts, context)
-    return {component: component_fingerprint(component, found, context) for component, found in members.items()}
+    return {
+        component: component_fingerprint(component, component_hosts, context)
+        for component, component_hosts in members.items()
+    }
 
 
 def test_rows_of_components_are_those_of_the_whole(context: PlanContext) -> None:
@@ -117,9 +120,9 @@ def test_what_the_core_refuses_is_the_error_of_its_component() -> None:
 def test_the_same_host_twice_is_refused(context: PlanContext) -> None:
     hosts = hosts_by_component(HOSTS, context)["a"]
 
-    found = plan_fleet_component("a", [hosts[0], *hosts], context)
+    rows = plan_fleet_component("a", [hosts[0], *hosts], context)
 
-    assert (found.error or "").startswith("a-mq01-a.example.com: --hosts lists this host twice")
+    assert (rows.error or "").startswith("a-mq01-a.example.com: --hosts lists this host twice")
 
 
 def test_a_fingerprint_changes_with_its_component_and_with_nothing_else(context: PlanContext) -> None:
