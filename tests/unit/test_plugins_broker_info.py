@@ -646,3 +646,22 @@ def test_thread_main_shows_whether_a_broker_loads_its_configuration() -> None:
         DUMP.format(frame="\tat java.util.concurrent.CountDownLatch.await(CountDownLatch.java:230)")
     )
     assert not is_loading_in("")
+
+
+def test_one_systemctl_call_shows_the_units_of_broker_return_and_watchdog(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shown = (
+        "Id=orders.service\\nLoadState=loaded\\nActiveState=active\\nStatusText=\\n\\n"
+        "Id=orders-fleet-return.service\\nLoadState=not-found\\nActiveState=inactive\\nStatusText=\\n\\n"
+        "Id=orders-watchdog.service\\nLoadState=loaded\\nActiveState=active\\nStatusText=watches the broker\\n"
+    )
+    program = tmp_path / "systemctl"
+    program.write_text(f"#!/bin/sh\necho \"$@\" >> '{tmp_path}/calls'\nprintf '{shown}'\n")
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    broker, watchdog = state._properties_of_units("orders.service")
+    [call] = (tmp_path / "calls").read_text().splitlines()
+    assert call.endswith(" orders.service orders-fleet-return.service orders-watchdog.service")
+    assert broker == {"Id": "orders.service", "LoadState": "loaded", "ActiveState": "active", "Returns": "inactive"}
+    assert watchdog["StatusText"] == "watches the broker"

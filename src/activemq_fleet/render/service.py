@@ -12,6 +12,7 @@ from functools import cache
 from typing import Any
 
 from activemq_fleet.addresses import join
+from activemq_fleet.node.process.systemd import watchdog_service
 from activemq_fleet.node.protocols import protocol_of
 from activemq_fleet.render.engine import environment_value, escape_systemd_value, render_template, systemd_word
 from activemq_fleet.render.memory import WATCHDOG_MEMORY, broker_memory
@@ -112,7 +113,7 @@ def unit_path(broker: Broker) -> str:
 def watchdog_path(broker: Broker) -> str | None:
     """Return the relative path of the watchdog's systemd unit, or None with ``activemq_watchdog: off``."""
     off = broker.settings.watchdog == "off"
-    return None if off else f"systemd/{broker.settings.instance}-watchdog.service"
+    return None if off else f"systemd/{watchdog_service(broker.settings.instance)}.service"
 
 
 def unit_and_environment_files(broker: Broker) -> dict[str, bytes]:
@@ -365,7 +366,7 @@ def protect_home(used: tuple[str, ...]) -> str:
 def _watchdog_file(broker: Broker) -> bytes:
     settings, where = broker.settings, directory_paths(broker)
     unit = f"{settings.instance}.service"
-    name = f"{settings.instance}-watchdog"
+    name = watchdog_service(settings.instance)
     command = [f"{_PROGRAMS}/{name}", "--base", where.base, "--unit", unit, "--ha", settings.ha]
     if settings.metrics:
         command += ["--metrics", f"/run/{name}/metrics.prom"]

@@ -25,6 +25,7 @@ from pydantic_core import core_schema
 
 from activemq_fleet.addresses import check_host, join, parse_listening, parse_url
 from activemq_fleet.errors import text_required_message
+from activemq_fleet.node.process.systemd import WATCHDOG_SUFFIX
 from activemq_fleet.settings.encrypted import EncryptedValue
 
 _CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u2028\u2029\ufffe\uffff\ud800-\udfff]")
@@ -263,7 +264,8 @@ Instance = Annotated[
         "must contain only lowercase letters, digits and -, and begin with a letter, such as activemq-2",
     ),
     text_matching(
-        r".*(?<!-watchdog)", "must not end with -watchdog, because the service unit of a watchdog has such a name"
+        rf".*(?<!{WATCHDOG_SUFFIX})",
+        f"must not end with {WATCHDOG_SUFFIX}, because the service unit of a watchdog has such a name",
     ),
 ]
 # YAML reads a bare ``off`` as false.

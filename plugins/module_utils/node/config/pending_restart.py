@@ -18,13 +18,12 @@ from ..files import disk
 from ..files.untrusted_paths import UntrustedPathError, read_file
 from ..foreign_data import parse_json
 from ..process.proc import Process, boot_id, find_broker, seconds_since_boot
+from ..process.systemd import WATCHDOG_SUFFIX
 from .configuration_archive import File
 from .versions import Layout, Version
 
 # log4j 2 reads its file again every monitorInterval seconds; no other file is read twice.
 _LOG4J2 = "conf/log4j2.properties"
-# The watchdog has a separate unit; no instance has a name with this suffix.
-_WATCHDOG = "-watchdog.service"
 _LARGEST = 1 << 20
 # The account of the broker reads the record, too: without it the watchdog does not know which ports to probe.
 _MODE = 0o644
@@ -57,7 +56,7 @@ def restart_reasons(changed: Iterable[str], old: Version | None, tree: Mapping[s
 
 
 def _read_at_runtime(path: str, old: Version | None, tree: Mapping[str, File]) -> bool:
-    if path.endswith(_WATCHDOG):
+    if path.endswith(f"{WATCHDOG_SUFFIX}.service"):
         return True
     if path != _LOG4J2 or old is None or path not in tree:
         return False

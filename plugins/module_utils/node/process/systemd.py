@@ -1,12 +1,23 @@
 # Copyright: the activemq.fleet authors
 # SPDX-License-Identifier: Apache-2.0
-"""Report the state of a service to systemd."""
+"""Report the state of a service to systemd, and name the services of a broker."""
 
 from __future__ import annotations
 
 import os
 import socket
 from collections.abc import Mapping
+
+WATCHDOG_SUFFIX = "-watchdog"
+"""The end of the name of each watchdog's service. No instance has a name with this suffix."""
+
+
+def watchdog_service(instance: str) -> str:
+    """Return the name, without ``.service``, of the service that watches the broker of an instance.
+
+    Its program and its runtime directory have the same name.
+    """
+    return f"{instance}{WATCHDOG_SUFFIX}"
 
 
 def notify_systemd(*lines: str, environment: Mapping[str, str] | None = None) -> bool:

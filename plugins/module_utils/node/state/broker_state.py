@@ -27,6 +27,7 @@ from ..observer import observe_broker, probe_until_silent
 from ..printable import printable
 from ..probe.settling import READY, ReadinessDetector
 from ..process.proc import find_broker, guard_of, unit_properties
+from ..process.systemd import watchdog_service
 from ..process.taken_ports import taken_ports
 from ..text_lines import split_lines
 from ..timeouts import HUNG
@@ -37,6 +38,7 @@ _HOPELESS = 3
 _JUST = 10
 _PRINTED = 200  # lines: a stack trace of Spring's has a hundred
 _PROPERTIES = "Id,ActiveState,SubState,Result,UnitFileState,NRestarts,LoadState,MainPID,Job,ConditionTimestampMonotonic"
+_OF_WATCHDOG = "StatusText"
 _ATTEMPT = 60
 """Seconds before a start that has not ended yet, in which an error counts as that of the attempt before it."""
 
@@ -46,11 +48,13 @@ class EvidenceSources:
     """The evidence from which a broker's state was concluded, and what it was gathered from.
 
     ``deployed`` is the configuration that the process was started with, ``records`` are those of that process.
+    ``watchdog`` holds the properties that systemd shows of the watchdog's unit; empty without systemd.
     """
 
     evidence: Evidence
     deployed: DeployedConfiguration
     records: list[Record]
+    watchdog: Mapping[str, str]
 
 
 def gather_broker_state(base: str, unit: str | None, wait: float = 0, wanted: tuple[str, ...] = ()) -> dict[str, Any]:
@@ -137,7 +141,7 @@ def _gather_now(
     evidence = observe_broker(
         process, deployed, probe_until_silent, lambda running: broker_log.phase_since(records, running.started_at)
     )
-    systemd_properties = _unit(unit) if unit else None
+    systemd_properties, watchdog = _properties_of_units(unit) if unit else (None, {})
     since = recent or _last_start(systemd_properties or {}, time.time() - time.monotonic())
     error = "" if process else mask_text(broker_log.last_error(layout.data, since) or _printed(unit, since))
     ending = _ending(systemd_properties, error) if systemd_properties and not process else ""
@@ -177,7 +181,7 @@ def _gather_now(
             "taken_ports": taken_ports(ports, process, unit),
         }
 
-    return result, gather_rest, EvidenceSources(evidence, deployed, records)
+    return result, gather_rest, EvidenceSources(evidence, deployed, records, watchdog)
 
 
 def _deployed(layout: Layout, name: str | None) -> DeployedConfiguration:
@@ -189,16 +193,19 @@ def _deployed(layout: Layout, name: str | None) -> DeployedConfiguration:
         ) from None
 
 
-def _unit(unit: str) -> dict[str, str] | None:
-    """Return systemd's properties of the unit, or None where there is no systemd."""
-    shown = unit_properties(_PROPERTIES, unit, _return_unit(unit))
-    returns = "".join(job.get("ActiveState", "") for job in shown[1:])
-    return {**shown[0], "Returns": returns} if shown else None
+def _properties_of_units(unit: str) -> tuple[dict[str, str] | None, dict[str, str]]:
+    """Return systemd's properties of a broker's unit, and those of its watchdog's unit; (None, {}) without systemd.
 
-
-def _return_unit(unit: str) -> str:
-    """Return the name of the unit that restarts a broker which was stopped so that its peer takes over."""
-    return f"{unit.rpartition('.')[0]}-fleet-return.service"
+    ``Returns`` is the state of the unit that restarts a broker which was stopped so that its peer takes over.
+    """
+    instance = unit.removesuffix(".service")
+    names = unit, f"{instance}-fleet-return.service", f"{watchdog_service(instance)}.service"
+    shown = unit_properties(f"{_PROPERTIES},{_OF_WATCHDOG}", *names)
+    if not shown:
+        return None, {}
+    broker, returning, watchdog = (*shown, {}, {})[: len(names)]
+    broker.pop(_OF_WATCHDOG, None)
+    return {**broker, "Returns": returning.get("ActiveState", "")}, watchdog
 
 
 def _last_start(unit: Mapping[str, str], boot: float) -> float:

@@ -12,7 +12,7 @@ import hashlib
 import os
 import re
 import time
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from typing import Any
 
 from ..config.versions import Layout
@@ -26,7 +26,6 @@ from ..masking import mask_text
 from ..printable import printable
 from ..probe.broker_usage import read_usage
 from ..probe.certificates import certificates_of_connectors
-from ..process.proc import unit_properties
 from ..timeouts import PROBE
 from .broker_state import gather_state_and_sources
 
@@ -67,7 +66,7 @@ def gather_broker_status(base: str, unit: str | None, pids: Collection[int] | No
     status.update(
         holds_lock=None, usage={}, usage_error="", log_error="", records=[], breaking_bridges=[], certificates=[]
     )
-    status["watchdog"] = _watchdog(unit) if process and unit else None
+    status["watchdog"] = _watchdog_state(sources.watchdog) if process else None
     if process and deployed.store:
         status["holds_lock"] = sources.evidence.holds_lock
     if process:
@@ -87,12 +86,10 @@ def gather_broker_status(base: str, unit: str | None, pids: Collection[int] | No
     return {**status, "deployed": deployed_hashes(layout)}
 
 
-def _watchdog(unit: str) -> dict[str, str] | None:
-    name = f"{unit.removesuffix('.service')}-watchdog.service"
-    for shown in unit_properties("LoadState,ActiveState,StatusText", name):
-        if shown.get("LoadState") == "loaded":
-            return {"state": shown.get("ActiveState", ""), "text": printable(mask_text(shown.get("StatusText", "")))}
-    return None
+def _watchdog_state(properties: Mapping[str, str]) -> dict[str, str] | None:
+    if properties.get("LoadState") != "loaded":
+        return None
+    return {"state": properties.get("ActiveState", ""), "text": printable(mask_text(properties.get("StatusText", "")))}
 
 
 def _masked(bridge: dict[str, Any]) -> dict[str, Any]:

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 from ..errors import NodeError
 from ..files import disk
+from ..process.systemd import watchdog_service
 from ..text_lines import split_lines
 
 _SHOWN = "LoadState,ActiveState,UnitFileState,NeedDaemonReload"
@@ -27,11 +28,11 @@ class WatchdogPaths:
 
     @property
     def name(self) -> str:
-        return f"{self.instance}-watchdog.service"
+        return f"{watchdog_service(self.instance)}.service"
 
     @property
     def program(self) -> str:
-        return os.path.join(self.directory, f"{self.instance}-watchdog")
+        return os.path.join(self.directory, watchdog_service(self.instance))
 
     @property
     def link(self) -> str:
