@@ -70,12 +70,12 @@ class ActionModule(FleetAction):
         }
         load_schema = library("artifacts").load_schema
         fleet = validation.check_rendered_fleet(fleet, documents, load_schema, for_site=True)
-        line_of = library("inventory").located_line
+        lines_of = library("inventory").located_lines
         is_refused = library("site_refusals").is_refused
         refused = [finding for finding in fleet.findings if installs and is_refused(finding)]
         if fleet.blocking or refused:
-            raise AnsibleActionFail(_list([line_of(finding, data) for finding in (*fleet.blocking, *refused)]))
-        lines = [line_of(finding, data) for finding in fleet.findings if finding.severity != "info"]
+            raise AnsibleActionFail(_list(lines_of((*fleet.blocking, *refused), data)))
+        lines = lines_of((finding for finding in fleet.findings if finding.severity != "info"), data)
         for text in (*fleet.warnings, *lines):
             self._display.warning(text)
         facts = {

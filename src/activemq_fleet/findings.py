@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, fields, replace
 from typing import Any, Literal
 
+from activemq_fleet.errors import shorten_list
 from activemq_fleet.node.printable import printable
 
 
@@ -44,7 +46,7 @@ class Finding:
     column: int | None = None
     waived: str | None = None
     hosts: tuple[str, ...] = ()
-    """All hosts of a finding that is reported once for several; () where ``host`` is the only one."""
+    """All hosts of a wrong value (T000), which is reported once for all of them; () for other findings."""
     edits: tuple[TextEdit, ...] = ()
     """The edits of ``file`` that repair the mistake without changing what the file means; () where none are known."""
 
@@ -63,11 +65,7 @@ class Finding:
 
         Control and invisible characters are escaped: a message may quote what a host or a client wrote.
         """
-        waived = f" (waived: {self.waived})" if self.waived else ""
-        place = f"{self.file}:{self.line}" if self.line else self.file
-        subject = f"{self.host} ({place})" if self.host and place else self.host or place
-        about = " ".join(filter(None, (self.rule, subject)))
-        return printable(f"{about}: {self.sentences}{waived}")
+        return _line_of(self, self.host)
 
     def to_dict(self) -> dict[str, Any]:
         """Return the finding as a dictionary, as in JSON output and in the dataset ``findings``."""
@@ -76,6 +74,35 @@ class Finding:
 
 # Hosts and edits are not among the columns of the dataset; all others are text or numbers.
 _COLUMNS = tuple(field.name for field in fields(Finding) if field.name not in ("hosts", "edits"))
+
+
+def lines_of_findings(findings: Iterable[Finding], source_of: Callable[[Finding], str] = lambda _: "") -> list[str]:
+    """Return findings as lines of text, as ``Finding.to_line`` does; equal findings about several hosts become one.
+
+    ``source_of`` returns the ``FILE:LINE`` of the inventory that a finding is about, which ends the line, or "".
+    """
+    same_findings: dict[Finding, list[Finding]] = {}
+    for finding in findings:
+        key = replace(finding, host="", line=None, column=None, edits=()) if finding.host else finding
+        same_findings.setdefault(key, []).append(finding)
+    return [_line_of_equal_findings(same, source_of) for same in same_findings.values()]
+
+
+def _line_of_equal_findings(findings: Sequence[Finding], source_of: Callable[[Finding], str]) -> str:
+    sources = list(dict.fromkeys(source for finding in findings if (source := source_of(finding))))
+    ending = f" ({shorten_list(sources)})" if sources else ""
+    hosts = list(dict.fromkeys(finding.host for finding in findings))
+    lines = {finding.line for finding in findings}
+    shown = findings[0] if len(lines) == 1 else replace(findings[0], line=None)
+    return _line_of(shown, shorten_list(hosts)) + ending
+
+
+def _line_of(finding: Finding, host: str) -> str:
+    waived = f" (waived: {finding.waived})" if finding.waived else ""
+    place = f"{finding.file}:{finding.line}" if finding.line else finding.file
+    subject = f"{host} ({place})" if host and place else host or place
+    about = " ".join(filter(None, (finding.rule, subject)))
+    return printable(f"{about}: {finding.sentences}{waived}")
 
 
 def join_sentences(problem: str, remedy: str) -> str:

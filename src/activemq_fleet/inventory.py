@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from activemq_fleet.errors import FleetError, InputError, ReleaseError, SettingsError, hosts_by_problem_line
-from activemq_fleet.findings import Finding
+from activemq_fleet.findings import Finding, lines_of_findings
 from activemq_fleet.grouping import BROKERS
 from activemq_fleet.install_hint import install_hint
 from activemq_fleet.inventory_structure import InventoryLayout, structure_findings, structure_line
@@ -352,11 +352,18 @@ def _misspelling_hint(
     return "", None
 
 
-def located_line(finding: Finding, data: InventoryData) -> str:
-    """Return a finding as one line, with the file and line that define the variable, or that list the host."""
-    positions = data.positions.get(finding.host, {}) if finding.file is None else {}
-    position = position_of_finding(positions, finding)
-    return f"{finding.to_line()} ({position.file}:{position.line})" if position else finding.to_line()
+def located_lines(findings: Iterable[Finding], data: InventoryData) -> list[str]:
+    """Return findings as lines, with the file and line that define the variable, or that list the host.
+
+    Equal findings about several hosts become one line.
+    """
+
+    def source_of(finding: Finding) -> str:
+        positions = data.positions.get(finding.host, {}) if finding.file is None else {}
+        position = position_of_finding(positions, finding)
+        return f"{position.file}:{position.line}" if position else ""
+
+    return lines_of_findings(findings, source_of)
 
 
 def position_of_finding(positions: Mapping[str, Position], finding: Finding) -> Position | None:

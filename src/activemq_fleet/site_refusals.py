@@ -10,7 +10,6 @@ import os
 import re
 from collections.abc import Iterator
 
-from activemq_fleet.errors import shorten_list
 from activemq_fleet.findings import Finding
 from activemq_fleet.settings.agent import names_one_version
 from activemq_fleet.topology import Agent, Broker, Fleet
@@ -25,39 +24,30 @@ _ARCHIVE = re.compile(r"apache-activemq-(\d+\.\d+\.\d+)-bin\.(?:tar\.gz|zip)")
 
 
 def refusals_of(fleet: Fleet) -> Iterator[Finding]:
-    """Yield a warning (T030) for each reason why playbook ``site`` refuses hosts, once for a whole group."""
-    hosts_by_refusal: dict[tuple[str, str, str], list[str]] = {}
+    """Yield a warning (T030) for each host and each reason why playbook ``site`` refuses it."""
     for broker in fleet.brokers:
         for message, fix in _broker_refusals(broker):
-            hosts_by_refusal.setdefault((broker.group, message, fix), []).append(broker.host)
+            yield _refusal(broker.host, message, fix)
     for agent in fleet.agents:
         for message, fix in _agent_refusals(agent):
-            hosts_by_refusal.setdefault((agent.group, message, fix), []).append(agent.host)
-    for (_, message, fix), hosts in hosts_by_refusal.items():
-        text = f"{message}, so that the `site` playbook will fail{_other_hosts_text(hosts)}"
-        yield Finding(rule=RULE, severity="warning", host=hosts[0], message=text, fix=fix, hosts=tuple(hosts))
+            yield _refusal(agent.host, message, fix)
 
 
 def missing_files_of(fleet: Fleet) -> Iterator[Finding]:
     """Yield a warning (T031) for each configured archive that does not exist on this machine (perhaps not the
     controller).
     """
-    missing: dict[tuple[str, str], list[str]] = {}
     for broker in fleet.brokers:
         archive = broker.settings.archive_of_release()
         if broker.settings.install in ("archive", "jars") and archive and _is_missing(archive):
-            missing.setdefault((broker.group, archive), []).append(broker.host)
-    for (_, archive), hosts in missing.items():
-        yield Finding(
-            rule=MISSING,
-            severity="warning",
-            host=hosts[0],
-            message=f"activemq_archive names the file {archive}, which does not exist on the machine of this check"
-            f"{_other_hosts_text(hosts)}",
-            fix=f"copy the release archive to {archive} on this machine. If the `site` playbook runs on another "
-            "machine, waive this finding",
-            hosts=tuple(hosts),
-        )
+            yield Finding(
+                rule=MISSING,
+                severity="warning",
+                host=broker.host,
+                message=f"activemq_archive names the file {archive}, which does not exist on the machine of this check",
+                fix=f"copy the release archive to {archive} on this machine. If the `site` playbook runs on another "
+                "machine, waive this finding",
+            )
 
 
 def _is_missing(archive: str) -> bool:
@@ -66,13 +56,14 @@ def _is_missing(archive: str) -> bool:
     return "://" not in archive and os.path.isabs(path) and not os.path.exists(path)
 
 
-def _other_hosts_text(hosts: list[str]) -> str:
-    return f" (also for {shorten_list(hosts[1:])})" if len(hosts) > 1 else ""
-
-
 def is_refused(finding: Finding) -> bool:
     """Return whether a finding reports that the playbook ``site`` refuses hosts (T030), and no waiver covers it."""
     return finding.rule == RULE and finding.waived is None
+
+
+def _refusal(host: str, message: str, fix: str) -> Finding:
+    text = f"{message}, so that the `site` playbook will fail"
+    return Finding(rule=RULE, severity="warning", host=host, message=text, fix=fix)
 
 
 def _broker_refusals(broker: Broker) -> Iterator[tuple[str, str]]:

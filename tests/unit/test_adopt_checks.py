@@ -74,7 +74,7 @@ def adopted_inventory(tmp_path: Path, files: dict[str, bytes], release: str) -> 
     documents = {broker.host: XmlDocument(activemq_xml(broker)) for broker in fleet.brokers}
     findings = check_rendered_fleet(fleet, documents, None, for_site=True).findings
     warnings = [finding for finding in findings if finding.waived is None and finding.severity != "info"]
-    return adoption, {(finding.rule, host) for finding in warnings for host in finding.hosts or (finding.host,)}
+    return adoption, {(finding.rule, finding.host) for finding in warnings}
 
 
 def noted_rules(adoption: Adoption) -> set[str]:

@@ -148,8 +148,7 @@ def test_errors_of_the_rules_are_told_and_the_fleet_can_be_tried_all_the_same(la
     preparation.prepare(layout, data, PortReservations(layout.directory.parent / "claims"), told.append)
 
     assert [line.partition(" (conf/activemq.xml:")[0] for line in told] == [
-        f"warning: L020 {A}",
-        f"warning: L020 {B}",
+        f"warning: L020 {A}, {B}",
     ]
 
 
@@ -303,5 +302,5 @@ def test_lab_warns_once_of_what_check_finds_in_the_inventory(
     for _ in range(2):
         lab.prepare()
     lines = capsys.readouterr().out.splitlines()
-    for beginning in ("warning: T036 orders-mq01-a: ", "warning: T037 mqkiel: "):
+    for beginning in ("warning: T036 mqkiel, orders-mq01-a: ", "warning: T037 mqkiel: "):
         assert len([line for line in lines if line.startswith(beginning)]) == 1

@@ -57,7 +57,7 @@ def note_findings_in_force(proposal: Proposal, findings_of: FindingsOf) -> None:
     hosts: dict[str, dict[str, None]] = defaultdict(dict)
     for finding in findings_of(fleet, rendered):
         if finding.severity == "warning" and finding.waived is None and _key_of(finding) in in_force:
-            hosts[finding.rule] |= dict.fromkeys(finding.hosts or (finding.host,))
+            hosts[finding.rule][finding.host] = None
     rules: dict[tuple[str, ...], list[str]] = defaultdict(list)
     for rule, named in sorted(hosts.items()):
         rules[tuple(sorted(named))].append(rule)

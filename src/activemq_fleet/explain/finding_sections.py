@@ -22,7 +22,7 @@ def findings_section(fleet: Fleet, host: str, broker: Broker | None) -> Section:
     )
     same_findings: dict[Hashable, list[Finding]] = {}
     for finding in findings:
-        same_findings.setdefault(replace(finding, host="", line=None, column=None, hosts=()), []).append(finding)
+        same_findings.setdefault(replace(finding, host="", line=None, column=None), []).append(finding)
     entries = [_finding_entry(same, host) for same in same_findings.values()]
     used = {finding.rule for finding in findings if finding.waived is not None and finding.host == host}
     for waiver in fleet.waivers:

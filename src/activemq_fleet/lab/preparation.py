@@ -14,6 +14,7 @@ from activemq_fleet import artifacts
 from activemq_fleet.artifacts import Progress
 from activemq_fleet.deployment import files_of
 from activemq_fleet.errors import ArtifactError, FleetError, LabError
+from activemq_fleet.findings import lines_of_findings
 from activemq_fleet.inventory import InventoryData, fleet_of
 from activemq_fleet.lab import loopback_overlay as over
 from activemq_fleet.lab.layout import LabLayout, write_file
@@ -52,7 +53,7 @@ def prepare(
     _refuse_findings(fleet)
     for warning in warnings_about_inventory(fleet):
         progress(f"warning: {warning}")
-    _tell_findings(fleet, progress)
+    _report_findings(fleet, progress)
     before = None
     with suppress(LabError):  # the lab was created by another version and is created again
         before = load_lab_state(layout)
@@ -78,20 +79,17 @@ def prepare(
 
 
 def _refuse_findings(fleet: Fleet) -> None:
-    wrong = fleet.blocking
-    if wrong:
-        first = wrong[0]
-        more = f" (and {len(wrong) - 1} more: activemq-fleet check lists them)" if len(wrong) > 1 else ""
-        raise LabError(f"{first.to_line()}{more}")
+    if fleet.blocking:
+        raise LabError(*lines_of_findings(fleet.blocking))
 
 
-def _tell_findings(fleet: Fleet, progress: Progress) -> None:
+def _report_findings(fleet: Fleet, progress: Progress) -> None:
     """Report findings that stop ``render`` and ``site``; in a lab they may be the very thing to be tried."""
     # Imported here: commands that only inspect a lab need no rules, which load slowly.
     from activemq_fleet.validation import with_lint_findings
 
-    for finding in with_lint_findings(fleet, render_documents(fleet)).blocking:
-        progress(f"warning: {finding.to_line()}")
+    for line in lines_of_findings(with_lint_findings(fleet, render_documents(fleet)).blocking):
+        progress(f"warning: {line}")
 
 
 def _software(broker: Broker, layout: LabLayout, progress: Progress) -> Software:

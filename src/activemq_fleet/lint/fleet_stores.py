@@ -255,8 +255,8 @@ def shared_store_without_a_fence(view: FleetView) -> Iterator[Problem]:
     for node, _ in _node_pairs(view):
         if node.profile.shares_store_directory and not node.has_guard:
             text = (
-                f"activemq_fence is none: a node of pair {node.pair} that freezes and resumes can write to the shared "
-                "store of the active node and destroy it"
+                "activemq_fence is none: a node of the pair that freezes and resumes can write to the shared store of "
+                "the active node and destroy it"
             )
             fix = (
                 "set activemq_fence to guard, run the playbook site, and restart the nodes one after the other. Or set "
@@ -324,7 +324,7 @@ def node_that_keeps_serving_without_its_lease(view: FleetView) -> Iterator[Probl
     for node, _ in _node_pairs(view):
         if node.profile.has_database_lease:
             text = (
-                f"a node of pair {node.pair} that freezes and loses its database lease continues to serve: "
+                "a node of the pair that freezes and loses its database lease continues to serve: "
                 "both nodes are then active"
             )
             yield Problem(text, host=node.host)

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 from activemq_fleet.deployment import BrokerFacts
 from activemq_fleet.errors import ReleaseError, shorten_list
+from activemq_fleet.findings import lines_of_findings
 from activemq_fleet.node.state.evidence import MachineFacts
 from activemq_fleet.operations.requests import Decision, OperationRequest, RefusalError, operation
 from activemq_fleet.releases import Release
@@ -32,15 +33,14 @@ def check_machines(request: OperationRequest) -> Decision:
         refuse_line_changes(request)
     refuse_other_releases(request)
     findings = preflight_findings(request.brokers, request.evidence, request.fleet.waivers)
-    if blocking := [finding.to_line() for finding in findings if finding.blocks]:
+    if blocking := lines_of_findings(finding for finding in findings if finding.blocks):
         raise RefusalError(
             "nothing was changed, because hosts do not meet the requirements of the playbook. Correct these errors, "
             "and run the playbook again:",
             blocking,
         )
-    for finding in findings:
-        if finding.severity != "info":
-            request.warn(finding.to_line())
+    for line in lines_of_findings(finding for finding in findings if finding.severity != "info"):
+        request.warn(line)
     return {"findings": [finding.to_dict() for finding in findings]}
 
 

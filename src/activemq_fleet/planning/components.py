@@ -15,7 +15,7 @@ from datetime import date
 from itertools import chain, pairwise, product
 
 from activemq_fleet.errors import InputError, ReleaseError, SettingsError, shorten_list
-from activemq_fleet.findings import Finding
+from activemq_fleet.findings import Finding, lines_of_findings
 from activemq_fleet.planning.host_facts import HostFacts, ProblemKind
 from activemq_fleet.releases import Release
 from activemq_fleet.settings.broker import WaiverSettings
@@ -115,7 +115,7 @@ def divide_into_components(
             rest.setdefault(component_of[key], RestOfFleet()).findings.append(finding)
         else:
             others.append(finding)
-    lines = [finding.to_line() for finding in apply_waivers(others, waivers) if finding.waived is None]
+    lines = lines_of_findings(finding for finding in apply_waivers(others, waivers) if finding.waived is None)
     return FleetDivision(
         brokers=len(brokers),
         pattern=pattern,

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
 
-from activemq_fleet.findings import Severity
+from activemq_fleet.findings import Severity, lines_of_findings
 from activemq_fleet.topology.model.fleet import Fleet
 
 
@@ -41,7 +41,7 @@ def warnings_about_inventory(fleet: Fleet) -> list[str]:
     """
     rules = {rule.id for rule in inventory_rules() if rule.about_inventory}
     findings = (finding for finding in fleet.findings if finding.rule in rules and finding.waived is None)
-    return [*fleet.warnings, *(finding.to_line() for finding in findings)]
+    return [*fleet.warnings, *lines_of_findings(findings)]
 
 
 INPUT_RULE = InventoryRule(

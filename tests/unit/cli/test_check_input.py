@@ -20,6 +20,7 @@ from tests.unit.fleets import hosts
 
 REPOSITORY = Path(__file__).resolve().parents[3]
 SHA512 = "ab" * 64
+PAIR = ["orders-mq01-a.example.com", "orders-mq01-b.example.com"]
 
 
 class AnySchema:
@@ -64,15 +65,17 @@ def run(*arguments: object) -> int:
         ),
     ],
 )
-def test_what_site_refuses_is_a_warning_once_for_a_group(
+def test_refusal_of_site_is_a_warning_of_each_host(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], variables: dict[str, Any], said: str
 ) -> None:
     assert run("-i", lay(tmp_path, **variables), "--select", "T030", "--format", "json") == 0
-    (finding,) = json.loads(capsys.readouterr().out)["findings"]
-    assert (finding["severity"], finding["host"]) == ("warning", "orders-mq01-a.example.com")
-    ending = ", so that the `site` playbook will fail (also for orders-mq01-b.example.com)"
-    assert finding["message"].endswith(ending)
-    assert said in finding["message"]
+    report = json.loads(capsys.readouterr().out)
+    assert [finding["host"] for finding in report["findings"]] == PAIR
+    assert report["counts"]["warning"] == 1
+    for finding in report["findings"]:
+        assert finding["severity"] == "warning"
+        assert finding["message"].endswith(", so that the `site` playbook will fail")
+        assert said in finding["message"]
 
 
 def test_what_site_takes_is_not_told() -> None:
@@ -129,12 +132,9 @@ def test_an_archive_that_is_not_on_this_machine_is_a_warning(
     archive = tmp_path / name
     inventory = lay(tmp_path, install=install, archive=str(archive), archive_sha512=SHA512)
     assert run("-i", inventory, "--select", "T031", "--format", "json") == 0
-    (finding,) = json.loads(capsys.readouterr().out)["findings"]
-    message = (
-        f"activemq_archive names the file {archive}, which does not exist on the machine of this check "
-        "(also for orders-mq01-b.example.com)"
-    )
-    assert finding["message"] == message
+    findings = json.loads(capsys.readouterr().out)["findings"]
+    message = f"activemq_archive names the file {archive}, which does not exist on the machine of this check"
+    assert [(finding["host"], finding["message"]) for finding in findings] == [(host, message) for host in PAIR]
     archive.mkdir()
     assert run("-i", inventory, "--select", "T031", "--format", "json") == 0
     assert json.loads(capsys.readouterr().out)["findings"] == []
@@ -224,10 +224,31 @@ def test_json_names_file_and_line_of_an_undefined_template(tmp_path: Path, capsy
     assert (finding["file"], finding["line"]) == (str(path), 4)
 
 
-def test_json_names_every_host_that_site_refuses(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    run("-i", lay(tmp_path), "--select", "T030", "--format", "json")
-    (finding,) = json.loads(capsys.readouterr().out)["findings"]
-    assert finding["hosts"] == ["orders-mq01-a.example.com", "orders-mq01-b.example.com"]
+def test_waiver_of_one_host_leaves_the_refusal_of_the_other(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    waiver = {"rule": "T030", "hosts": [PAIR[0]], "reason": "installed by hand"}
+    run("-i", lay(tmp_path, waivers=[waiver]), "--select", "T030", "--format", "json")
+    findings = json.loads(capsys.readouterr().out)["findings"]
+    assert [(finding["host"], finding["waived"]) for finding in findings] == [
+        (PAIR[0], "installed by hand"),
+        (PAIR[1], None),
+    ]
+
+
+def test_text_shows_one_refusal_of_a_whole_fleet_once(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    names = {f"orders-mq{number:02}-{node}": None for number in range(1, 9) for node in "ab"}
+    path = tmp_path / "hosts.yml"
+    path.write_text(json.dumps({"all": {"hosts": names, "vars": {"activemq_release": "5.18.3"}}}))
+    run("-i", path, "--select", "T030,L029")
+    printed = capsys.readouterr().out
+    assert printed.count("activemq_archive_sha512 are not set") == 1
+    assert printed.count("activemq_fence is none") == 1
+    assert "16 hosts: orders-mq01-a, orders-mq01-b, orders-mq02-a and 13 more" in printed
+
+
+def test_github_annotates_a_line_of_the_inventory_once(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    run("-i", lay(tmp_path), "--select", "S002", "--format", "github")
+    (annotation,) = capsys.readouterr().out.splitlines()
+    assert f"title=S002 {PAIR[0]}%2C {PAIR[1]}::" in annotation
 
 
 @pytest.mark.parametrize(("words", "code"), [([], 0), (["--strict"], 1), (["--strict", "--ignore", "T030,S"], 0)])

@@ -84,7 +84,7 @@ def test_command_warns_once_of_unread_host_and_misspelt_prefix(
     words: list[str], inventory: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     lines = warnings_of(words, inventory, "activemqq_heap: 1g", capsys)
-    for beginning in ("warning: T036 mq-kiel-1:", "warning: T037 mqkiel2:"):
+    for beginning in ("warning: T036 mq-kiel-1", "warning: T037 mqkiel2:"):
         assert len([line for line in lines if line.startswith(beginning)]) == 1
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import os
 from collections import Counter, defaultdict
+from collections.abc import Hashable, Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -16,11 +17,11 @@ from activemq_fleet import Finding, __version__
 from activemq_fleet.cli.baseline import REASON as BASELINE_REASON
 from activemq_fleet.cli.formats.report import (
     Report,
-    hosts_of,
     subject_of,
 )
 from activemq_fleet.cli.help_pages import strip_markdown_links
 from activemq_fleet.documentation import rule_address, rule_reference, with_page_references
+from activemq_fleet.errors import shorten_list
 from activemq_fleet.node.printable import printable, printable_json
 from activemq_fleet.validation import described_rules
 
@@ -39,7 +40,8 @@ def to_json(report: Report) -> str:
 
 def _json_finding(report: Report, finding: Finding) -> dict[str, Any]:
     """Return a finding as an object; without a file it has the file and line of the inventory."""
-    content: dict[str, Any] = {**finding.to_dict(), "hosts": list(hosts_of(finding)), "fixable": bool(finding.edits)}
+    hosts = finding.hosts or ((finding.host,) if finding.host else ())
+    content: dict[str, Any] = {**finding.to_dict(), "hosts": list(hosts), "fixable": bool(finding.edits)}
     if finding.file is None:
         content["file"], content["line"], content["column"] = report.place_of(finding)
     return content
@@ -154,13 +156,23 @@ _GITHUB_COMMANDS = {"error": "error", "warning": "warning", "info": "notice"}
 
 
 def to_github(report: Report) -> str:
-    """Return a check's findings, waived ones left out, as GitHub Actions commands that annotate the changed lines."""
-    return "\n".join(_github_command(report, finding) for finding in report.findings if finding.waived is None)
+    """Return a check's findings, waived ones left out, as GitHub Actions commands that annotate the changed lines.
+
+    Equal findings about several hosts, such as those of a variable of a group, are one annotation for each line.
+    """
+    same_findings: dict[Hashable, list[Finding]] = {}
+    for finding in report.findings:
+        if finding.waived is None:
+            key = (finding.rule, report.message_of(finding), _place_in_repository(report, finding))
+            same_findings.setdefault(key, []).append(finding)
+    return "\n".join(_github_command(report, findings) for findings in same_findings.values())
 
 
-def _github_command(report: Report, finding: Finding) -> str:
+def _github_command(report: Report, findings: Sequence[Finding]) -> str:
+    finding = findings[0]
     # The annotation is shown at the file, so its title does not repeat the path.
-    properties = {"title": f"{finding.rule} {finding.host}".rstrip()}
+    hosts = shorten_list(list(dict.fromkeys(finding.host for finding in findings)))
+    properties = {"title": f"{finding.rule} {hosts}".rstrip()}
     path, line, column = _place_in_repository(report, finding)
     if path is not None:
         place = {"line": line, "col": column}

@@ -120,11 +120,6 @@ def subject_of(finding: Finding) -> str:
     return finding.host or finding.file or ""
 
 
-def hosts_of(finding: Finding) -> tuple[str, ...]:
-    """Return all hosts that a finding is about; () for a finding about a file that belongs to no fleet."""
-    return finding.hosts or ((finding.host,) if finding.host else ())
-
-
 def position_of(finding: Finding) -> str:
     """Return a finding's position as ``FILE:LINE:COLUMN``, as far as known; "" for findings about the inventory."""
     known = (finding.file, finding.line, finding.column)
