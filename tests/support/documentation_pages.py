@@ -117,6 +117,7 @@ PAGES: Mapping[str, PageTest] = {
     "examples/two-machines/README.md": PageTest(WITH_SCHEMAS, copy_examples, STARTS_BROKERS),
 }
 SAMPLES: Mapping[tuple[str, str], str] = {
+    ("README.md", "yaml"): "unit/project/test_page_claims.py",
     ("docs/alerts.md", "promql"): "integration/test_alert_rules.py",
     ("docs/names.md", "yaml"): WITHOUT_BROKERS,
     ("docs/python-api.md", "python"): "unit/test_public_api.py",

@@ -71,6 +71,23 @@ def test_readme_has_at_most_150_lines() -> None:
     assert len((ROOT / "README.md").read_text("utf-8").splitlines()) <= 150
 
 
+def test_readme_shows_commands_for_hosts_that_tests_run_from_other_pages() -> None:
+    """The host tests execute both pages."""
+    tested = "\n".join((ROOT / "docs" / name).read_text("utf-8") for name in ("first-pair.md", "adopting.md"))
+    text = (ROOT / "README.md").read_text("utf-8")
+    commands = re.findall(r"(?m)^(?:ansible-playbook|activemq-fleet status) [^#\n]*", text)
+    assert len(commands) == 5
+    assert [command for command in commands if f"\n{command.rstrip()}\n" not in tested] == []
+
+
+def test_readme_shows_variables_for_hosts_as_the_tested_page_does() -> None:
+    tested = (ROOT / "docs" / "first-pair.md").read_text("utf-8").splitlines()
+    block = re.search(r"(?s)```yaml\n(    ansible_become.*?)```", (ROOT / "README.md").read_text("utf-8"))
+    assert block is not None
+    lines = [line.partition("  #")[0] for line in block[1].splitlines()]
+    assert [line for line in lines if line not in tested] == []
+
+
 def test_readme_explains_every_warning_of_its_sample(tmp_path: Path) -> None:
     text = (ROOT / "README.md").read_text("utf-8")
     sample = re.search(r'(?s)```yaml title="hosts.yml"\n(.*?)```', text)
