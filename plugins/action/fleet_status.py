@@ -33,7 +33,7 @@ class ActionModule(FleetAction):
         evidence = {host: _evidence(result) for host, result in arguments["evidence"].items()}
         try:
             # What a host returned since ``begin`` costs its own row, and no other.
-            for host, problems in library("inventory").runtime_variables(known["hostvars"]).items():
+            for host, problems in library("inventory").runtime_variable_errors(known["hostvars"]).items():
                 evidence[host] = {"invalid": problems[0]}
             if arguments["step"] == "conclude" and arguments["evidence_to"]:
                 _write_evidence(arguments["evidence_to"], evidence)

@@ -57,7 +57,7 @@ from ansible_collections.activemq.fleet.plugins.plugin_utils.library import api,
 
 def bridge_uri(brokers: Any, release: str, kind: str | None = None, scheme: str = "tcp") -> str:
     with filter_errors("bridge_uri", brokers):
-        addresses = library("endpoints").endpoints(brokers, "openwire")
+        addresses = library("endpoints").broker_endpoints(brokers, "openwire")
         return str(library("uris").bridge_uri(addresses, api("Release").of(release), kind, scheme=scheme))
 
 

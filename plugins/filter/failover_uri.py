@@ -52,7 +52,7 @@ from ansible_collections.activemq.fleet.plugins.plugin_utils.library import filt
 
 def failover_uri(brokers: Any, options: Mapping[str, Any] | None = None, scheme: str = "tcp") -> str:
     with filter_errors("failover_uri", brokers):
-        addresses = library("endpoints").endpoints(brokers, "openwire")
+        addresses = library("endpoints").broker_endpoints(brokers, "openwire")
         return str(library("uris").failover_uri(addresses, options, scheme=scheme))
 
 

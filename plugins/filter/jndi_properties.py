@@ -55,7 +55,7 @@ def jndi_properties(brokers: Any, group: str, scheme: str = "tcp") -> str:
             raise ValueError(
                 f"the argument 'group' is {group!r}, but it must be one line of text. Set it to the name of the group"
             )
-        uri = library("uris").failover_uri(library("endpoints").endpoints(brokers, "openwire"), scheme=scheme)
+        uri = library("uris").failover_uri(library("endpoints").broker_endpoints(brokers, "openwire"), scheme=scheme)
         return str(library("render.engine").render_template("agent/jndi.properties.j2", group=group, uri=uri).decode())
 
 

@@ -26,6 +26,6 @@ class FleetAction(ActionBase):
         or name files of the controller. The arguments of this task may already be made of them.
         """
         try:
-            library("inventory").check_play_variables(task_vars["hostvars"])
+            library("inventory").reject_runtime_variables(task_vars["hostvars"])
         except api("SettingsError") as error:
             raise AnsibleActionFail("\n".join(error.problems)) from None

@@ -128,8 +128,8 @@ def _measure(planned_drill: Drill, options: argparse.Namespace) -> dict[str, Any
     return {
         "takeovers": [fault.takeover for fault in result.counted_faults if fault.takeover is not None],
         "silences": [fault.silence for fault in result.counted_faults if fault.silence is not None],
-        "accepted": result.total("accepted"),
-        "lost": result.total("lost"),
+        "accepted": result.total_count("accepted"),
+        "lost": result.total_count("lost"),
         "verdict": result.verdict,
         "reasons": list(result.reasons),
     }

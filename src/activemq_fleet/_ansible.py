@@ -45,7 +45,7 @@ from activemq_fleet._inventory_groups import group_brokers
 from activemq_fleet._inventory_variables import InventoryVariableManager
 from activemq_fleet._yaml_mistakes import find_yaml_mistake
 from activemq_fleet.errors import InputError
-from activemq_fleet.inventory_structure import inventory_file_findings, section_mistake, structure_line
+from activemq_fleet.inventory_structure import inventory_file_findings, section_error_and_line, structure_error_line
 from activemq_fleet.naming import PREFIX
 
 __all__ = ["AnsibleError", "LoadedInventory", "loaded_inventory", "message_of"]
@@ -203,7 +203,7 @@ class _Manager(InventoryManager):  # type: ignore[misc]  # Ansible carries no ty
         """
         mistakes = [finding for finding in inventory_file_findings(source) if finding.severity == "error"]
         if mistakes:
-            return structure_line(mistakes[0])
+            return structure_error_line(mistakes[0])
         refused = f"{source}: the file cannot be read as an inventory"
         causes = {}
         for warning in self._warnings.get_warnings()[before:]:
@@ -223,7 +223,7 @@ class _Manager(InventoryManager):  # type: ignore[misc]  # Ansible carries no ty
             return f"{refused}: {reason}"
         reason = _STATED_POSITION.sub("", reason)
         path, _, line = position[1].rpartition(":")
-        if section := section_mistake(path, reason):
+        if section := section_error_and_line(path, reason):
             return f"{refused}: {section[0]} ({path}:{section[1]})"
         reason, place = _corrected(reason, path, int(line))
         elsewhere = os.path.realpath(path) != os.path.realpath(source)

@@ -10,8 +10,8 @@ SITE = ""
 _PAGE_FILE = re.compile(r"\bdocs/([a-z-]+)\.md(?:#[a-z0-9-]+)?")
 
 
-def page_reference(page: str, section: str = "") -> str:
-    """Return what a message names for a page such as ``alerts``: its address, or the command that prints it.
+def page_address_or_command(page: str, section: str = "") -> str:
+    """Return the web address of a documentation page such as ``alerts``, or the command that prints the page.
 
     ``section`` is the heading of a section of the page.
     """
@@ -21,15 +21,15 @@ def page_reference(page: str, section: str = "") -> str:
 
 
 def rule_address(rule: str) -> str | None:
-    """Return the address of a rule's description, or None while no documentation is published."""
+    """Return the web address of a lint rule's description, or None while no documentation is published."""
     return f"{SITE}/rules/{rule}.html" if SITE else None
 
 
-def rule_reference(rule: str) -> str:
-    """Return what a message names for a rule: its address, or the command that prints its description."""
+def rule_address_or_command(rule: str) -> str:
+    """Return the web address of a lint rule's description, or the command that prints the description."""
     return rule_address(rule) or f"activemq-fleet rule {rule}"
 
 
-def with_page_references(text: str) -> str:
-    """Return a text in which each file ``docs/PAGE.md`` of a checkout is replaced by the reference of its page."""
-    return _PAGE_FILE.sub(lambda match: f"`{page_reference(match[1])}`", text)
+def replace_page_paths(text: str) -> str:
+    """Return a text in which each path ``docs/PAGE.md`` is replaced by the page's web address or command."""
+    return _PAGE_FILE.sub(lambda match: f"`{page_address_or_command(match[1])}`", text)

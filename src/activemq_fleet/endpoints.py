@@ -9,7 +9,7 @@ from activemq_fleet.addresses import Address, check_host, parse
 from activemq_fleet.node.protocols import PROTOCOLS
 
 
-def endpoints(items: Any, connector: str) -> tuple[Address, ...]:
+def broker_endpoints(items: Any, connector: str) -> tuple[Address, ...]:
     """Return the (host, port) of one connector of each given broker, in the order given.
 
     ``items`` is a list, or one text with commas. An item is ``host`` (with the usual port of the

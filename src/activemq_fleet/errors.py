@@ -49,7 +49,7 @@ class SettingsError(InputError):
 
     @property
     def problems(self) -> tuple[str, ...]:
-        """The mistakes in the variables, one line each."""
+        """The mistakes in the ``activemq_*`` variables, one line each."""
         return self.lines
 
 
@@ -76,7 +76,7 @@ class LinksDownError(LabError):
 
 
 def text_required_message(subject: str, value: object) -> str:
-    """Return an error about a value that is not text; ``subject`` is its name, such as ``activemq_pair``."""
+    """Return the error message for a value that must be text; ``subject`` names it, such as ``activemq_pair``."""
     if isinstance(value, Mapping | list | tuple):
         kind = "mapping" if isinstance(value, Mapping) else "list"
         return f"{subject} must be text, not a {kind}: write a single value"
@@ -86,7 +86,7 @@ def text_required_message(subject: str, value: object) -> str:
     return f"{subject} must be text, not {kind}: write the value in quotes"
 
 
-def shorten_list(names: Sequence[str], number: int | None = None, *, most: int = 3) -> str:
+def names_to_text(names: Sequence[str], number: int | None = None, *, most: int = 3) -> str:
     """Return names as text: all of them, or the first ``most`` and the number of others, as in ``a, b, c and 4 more``.
 
     ``number`` is the number of all names, where ``names`` holds only the first of them.
@@ -96,5 +96,5 @@ def shorten_list(names: Sequence[str], number: int | None = None, *, most: int =
 
 
 def hosts_by_problem_line(hosts_by_problem: Mapping[str, Sequence[str]]) -> dict[str, Sequence[str]]:
-    """Return a dict from lines ``HOSTS: PROBLEM``, each with a few hosts of a problem, to all hosts of that problem."""
-    return {f"{shorten_list(hosts)}: {problem}": hosts for problem, hosts in hosts_by_problem.items()}
+    """Return all hosts of each problem, by a line ``HOSTS: PROBLEM`` that names the first few of them."""
+    return {f"{names_to_text(hosts)}: {problem}": hosts for problem, hosts in hosts_by_problem.items()}

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, fields, replace
 from typing import Any, Literal
 
-from activemq_fleet.errors import shorten_list
+from activemq_fleet.errors import names_to_text
 from activemq_fleet.node.printable import printable
 
 
@@ -90,11 +90,11 @@ def lines_of_findings(findings: Iterable[Finding], source_of: Callable[[Finding]
 
 def _line_of_equal_findings(findings: Sequence[Finding], source_of: Callable[[Finding], str]) -> str:
     sources = list(dict.fromkeys(source for finding in findings if (source := source_of(finding))))
-    ending = f" ({shorten_list(sources)})" if sources else ""
+    ending = f" ({names_to_text(sources)})" if sources else ""
     hosts = list(dict.fromkeys(finding.host for finding in findings))
     lines = {finding.line for finding in findings}
     shown = findings[0] if len(lines) == 1 else replace(findings[0], line=None)
-    return _line_of(shown, shorten_list(hosts)) + ending
+    return _line_of(shown, names_to_text(hosts)) + ending
 
 
 def _line_of(finding: Finding, host: str) -> str:

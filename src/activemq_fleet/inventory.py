@@ -15,7 +15,7 @@ from activemq_fleet.errors import FleetError, InputError, ReleaseError, Settings
 from activemq_fleet.findings import Finding, lines_of_findings
 from activemq_fleet.grouping import BROKERS
 from activemq_fleet.install_hint import install_hint
-from activemq_fleet.inventory_structure import InventoryLayout, structure_findings, structure_line
+from activemq_fleet.inventory_structure import InventoryLayout, structure_error_line, structure_findings
 from activemq_fleet.naming import PART_VARIABLES, PATTERN_VARIABLE, PREFIX, Naming, UnclearNameError
 from activemq_fleet.node.text_lines import split_lines
 
@@ -71,9 +71,9 @@ class InventoryData:
     positions: dict[str, dict[str, Position]] = dataclasses.field(default_factory=dict)
 
     @property
-    def error_lines(self) -> list[str]:
+    def file_error_lines(self) -> list[str]:
         """The errors in the files of the inventory, one line each."""
-        return [structure_line(finding) for finding in self.findings if finding.blocks and finding.file]
+        return [structure_error_line(finding) for finding in self.findings if finding.blocks and finding.file]
 
     def all_findings(self, unread: Iterable[str], brokers: Iterable[Broker]) -> tuple[Finding, ...]:
         """Return the findings, and those about ``unread`` hosts (T037) and about brokers on one machine (T009)."""
@@ -175,7 +175,7 @@ def fleet_of(data: InventoryData) -> Fleet:
         fleet = build_fleet(data.hosts, data.groups)
     except (SettingsError, ReleaseError, InputError) as error:
         located = _with_positions(error, data)
-        raise type(error)(*data.error_lines, *located.lines, hosts_by_line=located.hosts_by_line) from None
+        raise type(error)(*data.file_error_lines, *located.lines, hosts_by_line=located.hosts_by_line) from None
     waivers = [WaiverSettings.model_validate(waiver) for waiver in fleet.waivers]
     findings = apply_waivers((*fleet.findings, *data.all_findings(fleet.unread, fleet.brokers)), waivers)
     if any(finding.blocks for finding in set(data.findings).intersection(findings)):
@@ -188,7 +188,7 @@ def inventory_of_play(hostvars: Any, groups: Mapping[str, Sequence[str]], loader
 
     All hosts of the inventory are read, whatever the limit: the files of one host depend on its peers. Variables
     of plays and roles are ignored, as in ``read_inventory``. Facts and results of tasks do not override variables of
-    the inventory; ``check_play_variables`` refuses them.
+    the inventory; ``reject_runtime_variables`` refuses them.
     Raises SettingsError for all values whose template fails, naming host and variable.
     """
     from activemq_fleet._ansible import origins_of
@@ -201,7 +201,7 @@ def inventory_of_play(hostvars: Any, groups: Mapping[str, Sequence[str]], loader
     return dataclasses.replace(data, findings=(*_file_findings(hostvars._inventory), *data.findings))
 
 
-def runtime_variables(hostvars: Any) -> dict[str, list[str]]:
+def runtime_variable_errors(hostvars: Any) -> dict[str, list[str]]:
     """Return the errors about ``activemq_…`` variables that facts or tasks of a play have set.
 
     The mapping goes from host to lines of text, one line for each such variable; hosts without one are omitted.
@@ -212,9 +212,9 @@ def runtime_variables(hostvars: Any) -> dict[str, list[str]]:
     return InventoryVariableManager(hostvars).problems_by_host()
 
 
-def check_play_variables(hostvars: Any) -> None:
+def reject_runtime_variables(hostvars: Any) -> None:
     """Raise SettingsError, naming host and variable, for variables ``activemq_…`` that facts or tasks have set."""
-    _refuse(runtime_variables(hostvars))
+    _refuse(runtime_variable_errors(hostvars))
 
 
 def _refuse(problems_by_host: Mapping[str, Sequence[str]]) -> None:
@@ -265,7 +265,7 @@ def _inventory_data_of(loaded: Any, name: str, reader: _PositionReader | None) -
     hosts = loaded.inventory.get_hosts()
     about_files = _file_findings(loaded.inventory)
     if not hosts:
-        causes = [structure_line(finding) for finding in about_files if finding.blocks]
+        causes = [structure_error_line(finding) for finding in about_files if finding.blocks]
         reason = "".join(f" ({text})" for text in loaded.warnings()[:1])
         raise InputError(
             *(causes or [f"{name}: the inventory has no hosts{reason}: list hosts below `hosts:` of a group"])
@@ -352,7 +352,7 @@ def _misspelling_hint(
     return "", None
 
 
-def located_lines(findings: Iterable[Finding], data: InventoryData) -> list[str]:
+def finding_lines_with_positions(findings: Iterable[Finding], data: InventoryData) -> list[str]:
     """Return findings as lines, with the file and line that define the variable, or that list the host.
 
     Equal findings about several hosts become one line.
@@ -395,7 +395,9 @@ class _PositionReader:
         self._extra = extra
         self._lines: dict[str, Mapping[str, int]] = {}
 
-    def positions_of(self, host: str, variables: Mapping[Any, Any], misspelt: Iterable[str]) -> dict[str, Position]:
+    def variable_positions(
+        self, host: str, variables: Mapping[Any, Any], misspelt: Iterable[str]
+    ) -> dict[str, Position]:
         """Return the positions of a host's variables by variable name, including those of the ``misspelt`` ones.
 
         The position of the host itself in its inventory file has the key ""; it is missing if that file is unknown.
@@ -447,7 +449,7 @@ def _read_hosts(
             machines[host] = tuple(str(variables.get(name)) for name in _CONNECTION)
         misspelt = misspelt_variables(variables)
         if reader is not None:
-            positions[host] = reader.positions_of(host, variables, [*misspelt, "ansible_host"])
+            positions[host] = reader.variable_positions(host, variables, [*misspelt, "ansible_host"])
         try:
             _check_naming_variables(host, variables)
             values_by_host[host] = _values(host, variables, templates.switch_to_host(variables), brokers)

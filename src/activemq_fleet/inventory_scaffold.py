@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 
 from activemq_fleet.addresses import check_host
 from activemq_fleet.errors import InputError
-from activemq_fleet.inventory_yaml import write_plain_variables
+from activemq_fleet.inventory_yaml import plain_variables_to_yaml
 from activemq_fleet.naming import (
     DEFAULT_MASTER_NODE,
     PARITY_VARIABLE,
@@ -63,14 +63,14 @@ class _NamedHosts:
 
     @property
     def identities_by_pair(self) -> dict[str, list[Identity]]:
-        """The hosts of each pair by the pair's name; a broker without a peer is the only host under its name."""
+        """The identities of each pair's hosts, by name of the pair; a broker without a peer is alone under its name."""
         members: dict[str, list[Identity]] = defaultdict(list)
         for identity in self.identities:
             members[identity.pair].append(identity)
         return members
 
     @property
-    def standalone(self) -> frozenset[str]:
+    def standalone_hosts(self) -> frozenset[str]:
         """The names of the hosts without a peer."""
         return frozenset(
             identity.name
@@ -110,7 +110,7 @@ def scaffold_inventory(request: InventoryRequest) -> ScaffoldedInventory:
 def _readings(named: _NamedHosts) -> Iterator[str]:
     for pair, members in named.identities_by_pair.items():
         group = members[0].group
-        if members[0].name in named.standalone:
+        if members[0].name in named.standalone_hosts:
             yield from (f"{member.name}: a single broker of group {group}" for member in members)
         else:
             master, slave = (member.name for member in sorted(members, key=lambda member: member.role))
@@ -216,14 +216,14 @@ def _check_fleet(request: InventoryRequest, named: _NamedHosts) -> None:
 
 def _host_variables(named: _NamedHosts, host: str) -> dict[str, str]:
     """Return the variables of one host: the parts of its identity, and those of a broker without a peer among pairs."""
-    alone = named.standalone
+    alone = named.standalone_hosts
     is_exception = host in alone and len(alone) < len(named.identities)
     return {**named.stated.get(host, {}), **(_STANDALONE if is_exception else {})}
 
 
 def _settings(request: InventoryRequest, named: _NamedHosts) -> dict[str, object]:
     """Return the variables of all hosts whose values are no templates."""
-    has_pairs = len(named.standalone) < len(named.identities)
+    has_pairs = len(named.standalone_hosts) < len(named.identities)
     profile = {
         "activemq_ha": SHARED_FILE.name,
         "activemq_uid": _ACCOUNT_ID,
@@ -252,18 +252,18 @@ def _hosts_lines(named: _NamedHosts) -> Iterator[str]:
         yield "# The variables of a host set what its name does not contain.\n"
     yield "all:\n  hosts:\n"
     for pair, members in named.identities_by_pair.items():
-        is_pair = members[0].name not in named.standalone
+        is_pair = members[0].name not in named.standalone_hosts
         what = "a pair" if is_pair else "a broker without a peer"
         yield f"    # {pair}: {what}, in group {members[0].group}\n"
         for identity in members:
             variables = _host_variables(named, identity.name)
             preferred = " # the preferred master" if is_pair and identity.role == "master" else ""
             yield f"    {_key(identity.name)}:{preferred}\n"
-            yield from (f"      {line}\n" for line in split_lines(write_plain_variables(variables)))
+            yield from (f"      {line}\n" for line in split_lines(plain_variables_to_yaml(variables)))
 
 
 def _key(host: str) -> str:
-    return write_plain_variables({host: 0}).rpartition(":")[0]
+    return plain_variables_to_yaml({host: 0}).rpartition(":")[0]
 
 
 def _variable_lines(request: InventoryRequest, named: _NamedHosts) -> Iterator[str]:
@@ -276,7 +276,7 @@ def _variable_lines(request: InventoryRequest, named: _NamedHosts) -> Iterator[s
         rules = "parity of the number" if PARITY_VARIABLE in named.common else "mark of the node"
         yield f"# How a name is read: group, number and {rules}. Check the pairs in hosts.yml.\n"
         order = sorted(named.common, key=lambda name: name != PATTERN_VARIABLE)
-        yield write_plain_variables({name: named.common[name] for name in order})
+        yield plain_variables_to_yaml({name: named.common[name] for name in order})
     yield from _failover_lines(settings)
     yield "\n# Limits of each broker.\n"
     for name in ("activemq_heap", "activemq_store_limit", "activemq_temp_limit"):
@@ -287,7 +287,7 @@ def _variable_lines(request: InventoryRequest, named: _NamedHosts) -> Iterator[s
 
 
 def _line(settings: Mapping[str, object], name: str, comment: str = "") -> str:
-    text = write_plain_variables({name: settings[name]}).rstrip("\n")
+    text = plain_variables_to_yaml({name: settings[name]}).rstrip("\n")
     return f"{text} # {comment}\n" if comment else f"{text}\n"
 
 
@@ -328,7 +328,7 @@ def _installation_lines(request: InventoryRequest, settings: Mapping[str, object
     yield "# ansible_become: true\n"
     if request.archive is not None:
         yield "# The playbook `site` installs the release from this archive on the controller.\n"
-        yield write_plain_variables({
+        yield plain_variables_to_yaml({
             "activemq_install": "archive",
             "activemq_archive": request.archive,
             "activemq_archive_sha512": request.sha512,
@@ -353,7 +353,7 @@ def _account_lines(named: _NamedHosts) -> Iterator[str]:
         "# or take them from the environment:\n"
         "#   activemq_network_password: \"{{ lookup('ansible.builtin.env', 'ACTIVEMQ_NETWORK_PASSWORD') }}\"\n"
     )
-    if len(named.identities_by_pair) > 1 and len(named.standalone) < len(named.identities):
+    if len(named.identities_by_pair) > 1 and len(named.standalone_hosts) < len(named.identities):
         yield "activemq_network_username: network # the account of the links between brokers\n"
         yield f"activemq_network_password: {_secret('network')}\n"
     yield (

@@ -68,19 +68,19 @@ def inventory_file_findings(path: str, layout: InventoryLayout | None = None) ->
     if root is None or any(key.value == "plugin" for key, _ in _pairs(root)):
         return []
     scan = _FileScan(_path_from_here(path), layout or InventoryLayout((), {}, frozenset()))
-    return sorted(scan.findings(root), key=lambda finding: finding.line or 0)
+    return sorted(scan.findings_in_file(root), key=lambda finding: finding.line or 0)
 
 
-def structure_line(finding: Finding) -> str:
-    """Return a mistake in a file of an inventory as a line of an error: the place, the mistake and the fix."""
+def structure_error_line(finding: Finding) -> str:
+    """Return a finding about an inventory file as one line of an error message: file and line, mistake, and fix."""
     return f"{os.path.abspath(finding.file or '')}:{finding.line}: {finding.sentences}"
 
 
-def section_mistake(path: str, reason: str) -> tuple[str, int] | None:
-    """Return Ansible's message about a wrong section of an INI file, completed with the section that is probably meant,
-    and the number of the section's line; None for another message.
+def section_error_and_line(path: str, reason: str) -> tuple[str, int] | None:
+    """Return the error about a wrong section of an INI file, and the section's line; None for another error.
 
-    Ansible itself names the line after the section.
+    The error is Ansible's message ``reason``, completed with the section that is probably meant. Ansible itself names
+    the line after the section.
     """
     match = _SECTION_REFUSED.search(reason)
     if match is None:
@@ -166,9 +166,9 @@ class _FileScan:
     repeated: set[str] = field(default_factory=set)
     definitions: dict[tuple[str, str], list[yaml.ScalarNode]] = field(default_factory=lambda: defaultdict(list))
 
-    def findings(self, root: yaml.MappingNode) -> Iterator[Finding]:
-        """Yield the findings about the file, in no order."""
-        yield from self.repeated_keys(root, ())
+    def findings_in_file(self, root: yaml.MappingNode) -> Iterator[Finding]:
+        """Yield the findings about the structure of one inventory file, in no order."""
+        yield from self.repeated_key_findings(root, ())
         for key, value in _pairs(root):
             if key.value in SECTIONS:
                 text = f"`{key.value}:` is at the top level of the file, where Ansible reads it as a group"
@@ -193,8 +193,8 @@ class _FileScan:
     def _finding(self, node: yaml.Node, message: str, fix: str, severity: Severity = "error") -> Finding:
         return _file_finding("T038", severity, message, fix, _WHY_STRUCTURE, (self.file, _line(node)))
 
-    def repeated_keys(self, node: yaml.Node, path: tuple[str, ...]) -> Iterator[Finding]:
-        """Yield the errors about keys that a mapping has twice; ``path`` are the keys around it."""
+    def repeated_key_findings(self, node: yaml.Node, path: tuple[str, ...]) -> Iterator[Finding]:
+        """Yield a finding for each key that a YAML mapping has twice; ``path`` are the keys of its parents."""
         lines: dict[str, int] = {}
         for key, value in _pairs(node):
             if key.value in lines:
@@ -209,7 +209,7 @@ class _FileScan:
                     else f"remove one of the two keys {key.value}",
                 )
             lines.setdefault(key.value, _line(key))
-            yield from self.repeated_keys(value, (*path, key.value))
+            yield from self.repeated_key_findings(value, (*path, key.value))
 
     def _group(self, name: yaml.ScalarNode, node: yaml.Node, hosts: set[str]) -> Iterator[Finding]:
         """Yield the findings about a group; ``hosts`` are those of the groups around it."""
@@ -441,7 +441,7 @@ def _repeated_variables(path: str, layout: InventoryLayout) -> Iterator[Finding]
     for file in sorted(Path(path).rglob("*")) if os.path.isdir(path) else [Path(path)]:
         root = _compose(str(file)) if file.is_file() and file.suffix in _EXTENSIONS else None
         if root is not None:
-            yield from _FileScan(_path_from_here(str(file)), layout).repeated_keys(root, ())
+            yield from _FileScan(_path_from_here(str(file)), layout).repeated_key_findings(root, ())
 
 
 def _variables_file_finding(path: str, message: str, fix: str) -> Finding:

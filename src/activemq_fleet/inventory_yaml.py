@@ -24,8 +24,8 @@ _OPENS = re.compile(r"\{(?=[{%#]|\Z)|\A#(?=jinja2:)")
 
 
 @dataclass(frozen=True, slots=True)
-class NameTemplate:
-    """A text in which a name, such as that of the host, is replaced by a Jinja expression.
+class TextWithJinjaExpression:
+    """A text in which a Jinja expression replaces a name, such as that of the host.
 
     ``parts`` is the text around the occurrences of the name.
     """
@@ -34,20 +34,20 @@ class NameTemplate:
     expression: str
 
     @property
-    def jinja(self) -> str:
+    def jinja_template(self) -> str:
         """The text as a Jinja template that evaluates nothing except the expression."""
         return self.expression.join(map(quote_for_jinja, self.parts))
 
 
 def quote_for_jinja(text: str) -> str:
-    """Return a Jinja template of the given text, which an expression may directly follow."""
+    """Return a Jinja template that evaluates to the given text, and that an expression may directly follow."""
     return _OPENS.sub(lambda mark: f"{{{{ '{mark[0]}' }}}}", text)
 
 
 def yaml_node_of(value: Any) -> yaml.Node:
     """Return the YAML node of a string, number, boolean or None; a string that could be a template is ``!unsafe``."""
-    if isinstance(value, NameTemplate):
-        return yaml.ScalarNode(STRING, value.jinja)
+    if isinstance(value, TextWithJinjaExpression):
+        return yaml.ScalarNode(STRING, value.jinja_template)
     node = SafeRepresenter().represent_data(value)
     if isinstance(value, str):
         tag = UNSAFE if _PERHAPS_TEMPLATE.search(value) else node.tag
@@ -55,8 +55,8 @@ def yaml_node_of(value: Any) -> yaml.Node:
     return node
 
 
-def write_plain_variables(variables: Mapping[str, object]) -> str:
-    """Return lines of YAML, one for each variable with its value, which is a string, number or boolean."""
+def plain_variables_to_yaml(variables: Mapping[str, object]) -> str:
+    """Return variables, whose values are strings, numbers or booleans, as YAML text: one line for each."""
     items = [(yaml_node_of(name), yaml_node_of(value)) for name, value in variables.items()]
     node = yaml.MappingNode("tag:yaml.org,2002:map", items, flow_style=False)
     # The width keeps a pattern on a single line.

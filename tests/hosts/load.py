@@ -30,7 +30,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from activemq_fleet.drills.accounting import account_for_events
+from activemq_fleet.drills.accounting import count_event_outcomes
 from activemq_fleet.lab.agent_load_generator import AgentLoadSpec
 from activemq_fleet.lab.drill_files import read_journal
 from activemq_fleet.lab.load_process import specs_to_json
@@ -196,7 +196,7 @@ def settle(options: argparse.Namespace) -> dict[str, Any]:
     for pair in _pairs(where):
         publisher, subscriber = (read_journal(where / pair / role, role) for role in ("publisher", "subscriber"))
         promised = [line.partition(" ")[2] for line in (where / pair / "promised").read_text().splitlines()]
-        accounts.append(account_for_events(pair, "mqtt", publisher, subscriber, promised))
+        accounts.append(count_event_outcomes(pair, "mqtt", publisher, subscriber, promised))
     numbers = ("accepted", "handled", "lost", "duplicate", "stuck", "indeterminate", "copies")
     result = {one.pair: {key: value for key, value in asdict(one).items() if key in numbers} for one in accounts}
     wrong = [f"{unit.event_id} {unit.verdict}: {unit.reason}" for one in accounts for unit in one.units]

@@ -21,7 +21,7 @@ import psutil
 import pytest
 
 from activemq_fleet.audit.scraped_availability import read_scrapes
-from activemq_fleet.drills.judging import judge_drill
+from activemq_fleet.drills.judging import drill_verdict_and_reasons
 from activemq_fleet.drills.model import DrillResult
 from activemq_fleet.errors import InputError, LabError
 from activemq_fleet.lab.agent_load_generator import AgentLoadGenerator, AgentLoadSpec
@@ -95,11 +95,11 @@ def wait_whole(lab: Lab) -> None:
 
 def check_clean(result: DrillResult) -> None:
     """Nothing was lost; and the drill has proved that."""
-    assert (result.total("lost"), result.total("duplicate")) == (0, 0), result.reasons
+    assert (result.total_count("lost"), result.total_count("duplicate")) == (0, 0), result.reasons
     if result.verdict != "clean":
         pytest.fail(f"{result.verdict}: {result.reasons}; {result.faults}; {result.accounts}")
     assert result.reasons == ()
-    assert result.total("accepted") == result.total("handled") > 0
+    assert result.total_count("accepted") == result.total_count("handled") > 0
 
 
 @pytest.mark.timeout(600 + 120 * KILLS)
@@ -171,7 +171,7 @@ def test_a_store_that_forgets_what_it_acknowledged_is_found_out(lab: Lab, tmp_pa
     assert account.lost > 0
     assert account.gaps == ()
     assert account.lost + account.handled == account.accepted
-    assert judge_drill([], [account], 0)[0] == "findings"
+    assert drill_verdict_and_reasons([], [account], 0)[0] == "findings"
 
 
 def bring_back(lab: Lab, host: str) -> None:

@@ -40,9 +40,13 @@ def test_masters_of_pure_pairs_die_and_are_resynced_again_and_again(
     backs = sorted(fault.back or 0 for fault in result.counted_faults)
     silences = sorted(fault.silence or 0 for fault in result.counted_faults)
     with capsys.disabled():
-        print(f"\n{len(takeovers)} kills of pure masters in {result.ended - result.began:.0f} s; {result.totals}")
+        print(f"\n{len(takeovers)} kills of pure masters in {result.ended - result.began:.0f} s; {result.total_counts}")
         for what, seconds in (("take-over", takeovers), ("no event handled", silences), ("whole again", backs)):
             print(f"{what}: {seconds[len(seconds) // 2]:.1f} s at the median, {seconds[-1]:.1f} s at most")
-    assert (result.total("lost"), result.total("stuck"), result.total("indeterminate")) == (0, 0, 0), result.reasons
+    assert (result.total_count("lost"), result.total_count("stuck"), result.total_count("indeterminate")) == (
+        0,
+        0,
+        0,
+    ), result.reasons
     assert not [fault.problem for fault in result.faults if fault.problem]
     assert len(result.counted_faults) == KILLS

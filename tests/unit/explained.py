@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from activemq_fleet.explain import Explanation, ExplanationEntry, explanation_of, to_text
+from activemq_fleet.explain import Explanation, ExplanationEntry, explain_host_by_name, explanation_to_text
 from activemq_fleet.topology import AGENTS, Fleet, build_fleet
 from tests.unit.fleets import fleet, hosts
 
@@ -42,4 +42,4 @@ def labels(story: Explanation, section: str) -> list[str]:
 
 def page(found: Fleet, host: str) -> str:
     """The page with its lines joined, so that a sentence is found wherever it was broken."""
-    return re.sub(r"\s+", " ", to_text(explanation_of(found, host)))
+    return re.sub(r"\s+", " ", explanation_to_text(explain_host_by_name(found, host)))

@@ -354,9 +354,9 @@ def test_what_names_proposes_is_data_for_ansible(tmp_path: Path) -> None:
     hosts = [f"{{%{expression(marker)}{number:02}{node}" for number in (1, 2) for node in "ab"]
     command = [sys.executable, "-m", "activemq_fleet", "names", *hosts, "--node", "a"]
     printed = subprocess.run(command, capture_output=True, text=True, check=False, timeout=HUNG).stdout
-    from activemq_fleet.inventory_yaml import write_plain_variables
+    from activemq_fleet.inventory_yaml import plain_variables_to_yaml
 
-    lines = write_plain_variables({"activemq_naming_pattern": hosts[0], "activemq_x_a": "5.10", "activemq_x_b": "on"})
+    lines = plain_variables_to_yaml({"activemq_naming_pattern": hosts[0], "activemq_x_a": "5.10", "activemq_x_b": "on"})
     (tmp_path / "hosts.yml").write_text(
         "all:\n  hosts:\n    a:\n  vars:\n" + "".join(f"    {x}\n" for x in lines.splitlines())
     )

@@ -13,7 +13,7 @@ import pytest
 from activemq_fleet.cli.main import main
 from activemq_fleet.diagram import to_mermaid, to_svg
 from activemq_fleet.errors import InputError
-from activemq_fleet.explain import explanation_of, to_text
+from activemq_fleet.explain import explain_host_by_name, explanation_to_text
 from activemq_fleet.inventory import load_fleet
 from activemq_fleet.naming import STATED_PARTS
 from activemq_fleet.render import ACTIVEMQ_XML, render_hosts
@@ -71,7 +71,7 @@ def test_pictures_name_every_pair_and_broker(fleet: Fleet) -> None:
 @each_convention
 def test_every_host_is_explained(fleet: Fleet) -> None:
     for broker in fleet.brokers:
-        page = to_text(explanation_of(fleet, broker.host))
+        page = explanation_to_text(explain_host_by_name(fleet, broker.host))
         assert f"preferred {broker.role} of pair {broker.pair}" in page
         assert str(broker.peer) in page
 

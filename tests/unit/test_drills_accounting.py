@@ -8,8 +8,13 @@ from datetime import UTC, datetime
 from typing import Any
 
 from activemq_fleet.audit.journal_lines import parse_line
-from activemq_fleet.drills.accounting import Journal, account_for_events, count_in_flight, longest_silence
-from activemq_fleet.drills.model import DeliveryAccount
+from activemq_fleet.drills.accounting import (
+    AgentJournal,
+    count_event_outcomes,
+    count_interrupted_publishes,
+    longest_gap_begin_and_length,
+)
+from activemq_fleet.drills.model import DeliveryCounts
 
 EPOCH = "fdcf1c27-659f-430e-a21c-32ab4cc31e10"
 AGENTS = {"publisher": "shop", "subscriber": "ledger"}
@@ -32,10 +37,12 @@ def journal(owner: str, *entries: tuple[Any, ...]) -> list[Record]:
     ]
 
 
-def journal_of(owner: str, records: Sequence[Record]) -> Journal:
+def journal_of(owner: str, records: Sequence[Record]) -> AgentJournal:
     """The journal that is read where these records are written; ``at`` is in seconds since the epoch."""
     lines = [{**record, "ts": datetime.fromtimestamp(record["at"], UTC).isoformat()} for record in records]
-    return Journal.of(owner, [parse_line(number, json.dumps(line)) for number, line in enumerate(lines, 1)])
+    return AgentJournal.from_parsed_lines(
+        owner, [parse_line(number, json.dumps(line)) for number, line in enumerate(lines, 1)]
+    )
 
 
 def published(count: int) -> list[Record]:
@@ -51,11 +58,9 @@ def consumed(handled: Sequence[int], *more: tuple[Any, ...], barrier: int | None
     return journal("subscriber", *kinds, *more, *([("barrier", barrier)] if barrier else []))
 
 
-def settled(
-    publisher: list[Record], subscriber: list[Record], promised: Sequence[str] | None = None
-) -> DeliveryAccount:
+def settled(publisher: list[Record], subscriber: list[Record], promised: Sequence[str] | None = None) -> DeliveryCounts:
     known = [r["event_id"] for r in publisher if r["kind"] == "accepted" and r["event_id"] != event(4)]
-    return account_for_events(
+    return count_event_outcomes(
         "orders-mq01",
         "MQTT",
         journal_of("the publisher", publisher),
@@ -64,7 +69,7 @@ def settled(
     )
 
 
-def verdicts(found: DeliveryAccount) -> dict[str, str]:
+def verdicts(found: DeliveryCounts) -> dict[str, str]:
     return {unit.event_id.rpartition(":")[2]: unit.verdict for unit in found.units}
 
 
@@ -179,22 +184,22 @@ def test_records_that_were_exported_twice_count_once() -> None:
 def test_the_silence_of_a_fault_is_the_longest_that_ends_after_it() -> None:
     moments = [0.0, 1.0, 9.0, 10.0, 13.5, 14.0]
 
-    assert longest_silence(moments, 10.2, 14.0) == (10.0, 3.5)
+    assert longest_gap_begin_and_length(moments, 10.2, 14.0) == (10.0, 3.5)
 
 
 def test_a_silence_that_began_long_after_the_fault_is_not_its() -> None:
     moments = [0.0, 10.0, 11.0, 20.0, 29.0]
 
-    assert longest_silence(moments, 10.2, 15.0) == (11.0, 9.0)
-    assert longest_silence(moments, 10.2, 10.5) == (10.0, 1.0)
+    assert longest_gap_begin_and_length(moments, 10.2, 15.0) == (11.0, 9.0)
+    assert longest_gap_begin_and_length(moments, 10.2, 10.5) == (10.0, 1.0)
 
 
 def test_there_is_no_silence_to_measure_where_nothing_came_after_the_fault() -> None:
-    assert longest_silence([0.0, 1.0], 2.0, 10.0) is None
+    assert longest_gap_begin_and_length([0.0, 1.0], 2.0, 10.0) is None
 
 
 def test_a_clock_that_is_off_does_not_hide_the_silence() -> None:
-    assert longest_silence([9.0, 9.5, 10.0, 13.5, 14.0], 14.5, 20.0, skew=5.0) == (10.0, 3.5)
+    assert longest_gap_begin_and_length([9.0, 9.5, 10.0, 13.5, 14.0], 14.5, 20.0, skew=5.0) == (10.0, 3.5)
 
 
 def test_in_flight_are_publishes_that_were_sent_again_on_a_later_connection() -> None:
@@ -208,5 +213,5 @@ def test_in_flight_are_publishes_that_were_sent_again_on_a_later_connection() ->
         ("sent", 3, {"conn": 2}),
     )
 
-    assert count_in_flight(journal_of("the publisher", records), 3.5) == 1
-    assert count_in_flight(journal_of("the publisher", records), 8.0) == 0
+    assert count_interrupted_publishes(journal_of("the publisher", records), 3.5) == 1
+    assert count_interrupted_publishes(journal_of("the publisher", records), 8.0) == 0

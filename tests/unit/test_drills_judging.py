@@ -9,17 +9,17 @@ import pytest
 
 from activemq_fleet.drills.judging import (
     drill_headline,
-    judge_drill,
+    drill_verdict_and_reasons,
+    fault_void_reason,
     loss_probability_upper_bound,
-    lowest_rate,
-    void_reason,
+    minimum_event_rate,
 )
-from activemq_fleet.drills.model import DeliveryAccount, Fault, FaultyEvent
+from activemq_fleet.drills.model import DeliveryCounts, Fault, FaultyEvent
 from tests.unit.drilled import ACCOUNT, FAULT, result_of
 
 
 def test_a_drill_with_nothing_to_say_is_clean() -> None:
-    assert judge_drill([FAULT], [ACCOUNT], 1) == ("clean", ())
+    assert drill_verdict_and_reasons([FAULT], [ACCOUNT], 1) == ("clean", ())
 
 
 @pytest.mark.parametrize("name", ["lost", "stuck", "duplicate"])
@@ -27,7 +27,7 @@ def test_one_event_that_was_not_handled_once_is_a_finding(name: str) -> None:
     units = (FaultyEvent("shop:e:7", name, "because"),)  # type: ignore[arg-type]
 
     changed: dict[str, Any] = {name: 1, "units": units}
-    verdict, reasons = judge_drill([FAULT], [replace(ACCOUNT, **changed)], 1)
+    verdict, reasons = drill_verdict_and_reasons([FAULT], [replace(ACCOUNT, **changed)], 1)
 
     assert verdict == "findings"
     assert "1 of 1000 events of pair orders-mq01 was" in reasons[0]
@@ -35,38 +35,42 @@ def test_one_event_that_was_not_handled_once_is_a_finding(name: str) -> None:
 
 
 def test_a_fault_that_went_wrong_is_a_finding() -> None:
-    verdict, reasons = judge_drill([replace(FAULT, problem="no node took over")], [ACCOUNT], 1)
+    verdict, reasons = drill_verdict_and_reasons([replace(FAULT, problem="no node took over")], [ACCOUNT], 1)
 
     assert verdict == "findings"
     assert reasons == ("fault 1 at host orders-mq01-a.example.com: no node took over",)
 
 
 def test_a_journal_with_a_gap_is_never_clean() -> None:
-    verdict, reasons = judge_drill([FAULT], [replace(ACCOUNT, gaps=("the subscriber: records 3 to 4 are missing",))], 1)
+    verdict, reasons = drill_verdict_and_reasons(
+        [FAULT], [replace(ACCOUNT, gaps=("the subscriber: records 3 to 4 are missing",))], 1
+    )
 
     assert verdict == "incomplete"
     assert reasons == ("incomplete: the subscriber: records 3 to 4 are missing",)
 
 
 def test_faults_under_too_little_load_do_not_count() -> None:
-    verdict, reasons = judge_drill([replace(FAULT, void="31 events a second")], [ACCOUNT], 1)
+    verdict, reasons = drill_verdict_and_reasons([replace(FAULT, void="31 events a second")], [ACCOUNT], 1)
 
     assert verdict == "void"
     assert reasons == ("only 0 of 1 faults count: 31 events a second",)
 
 
 def test_a_fault_that_was_repeated_and_then_counted_is_enough() -> None:
-    assert judge_drill([replace(FAULT, void="31 events a second"), FAULT], [ACCOUNT], 1)[0] == "clean"
+    assert drill_verdict_and_reasons([replace(FAULT, void="31 events a second"), FAULT], [ACCOUNT], 1)[0] == "clean"
 
 
 def test_a_drill_without_events_proves_nothing() -> None:
-    nothing = DeliveryAccount(pair="orders-mq01", protocol="MQTT", accepted=0, acknowledged=0, handled=0)
+    nothing = DeliveryCounts(pair="orders-mq01", protocol="MQTT", accepted=0, acknowledged=0, handled=0)
 
-    assert judge_drill([FAULT], [nothing], 1)[0] == "void"
+    assert drill_verdict_and_reasons([FAULT], [nothing], 1)[0] == "void"
 
 
 def test_a_loss_is_told_before_a_gap_and_before_too_little_load() -> None:
-    verdict, reasons = judge_drill([replace(FAULT, void="31")], [replace(ACCOUNT, lost=1, gaps=("a hole",))], 1)
+    verdict, reasons = drill_verdict_and_reasons(
+        [replace(FAULT, void="31")], [replace(ACCOUNT, lost=1, gaps=("a hole",))], 1
+    )
 
     assert verdict == "findings"
     assert [reason.split()[0] for reason in reasons] == ["1", "incomplete:", "only"]
@@ -90,15 +94,15 @@ def test_a_loss_is_told_before_a_gap_and_before_too_little_load() -> None:
         ),
     ],
 )
-def test_the_headline_says_it_in_plain_words(account: DeliveryAccount, fault: Fault, said: str) -> None:
+def test_the_headline_says_it_in_plain_words(account: DeliveryCounts, fault: Fault, said: str) -> None:
     assert drill_headline(result_of([fault], [account])) == said
 
 
 def test_a_fault_needs_fifty_events_a_second_or_half_of_a_lower_rate() -> None:
-    assert lowest_rate(1000) == lowest_rate(100) == 50
-    assert lowest_rate(40) == 20
-    assert void_reason(51, 50, 100) is None
-    assert void_reason(99, 49, 100) == "the load was 49 events per second before the fault, but 50 are required"
+    assert minimum_event_rate(1000) == minimum_event_rate(100) == 50
+    assert minimum_event_rate(40) == 20
+    assert fault_void_reason(51, 50, 100) is None
+    assert fault_void_reason(99, 49, 100) == "the load was 49 events per second before the fault, but 50 are required"
 
 
 def test_twenty_faults_without_a_loss_leave_fourteen_percent() -> None:

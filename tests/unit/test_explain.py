@@ -8,7 +8,7 @@ import pytest
 
 from activemq_fleet.addresses import format_list
 from activemq_fleet.errors import InputError
-from activemq_fleet.explain import explanation_of
+from activemq_fleet.explain import explain_host_by_name
 from activemq_fleet.findings import Finding
 from activemq_fleet.render import render, render_agent
 from activemq_fleet.topology import AGENTS, BALANCERS, BROKERS, build_fleet
@@ -18,7 +18,7 @@ from tests.unit.fleets import fleet, hosts
 
 class TestWhichHost:
     def test_a_first_label_is_enough_where_it_is_one_hosts_only(self) -> None:
-        assert explanation_of(shop(), "orders-mq01-b").host == "orders-mq01-b.example.com"
+        assert explain_host_by_name(shop(), "orders-mq01-b").host == "orders-mq01-b.example.com"
 
     def test_a_first_label_of_two_hosts_is_refused_and_both_are_named(self) -> None:
         two = hosts("orders-mq01") | hosts("orders-mq01", domain="example.org", nodes="a", port_offset=1)
@@ -26,31 +26,31 @@ class TestWhichHost:
             InputError,
             match=r"2 hosts: use the full name of one of them, orders-mq01-a\.example\.com or orders-mq01-a\.exam",
         ):
-            explanation_of(build_fleet(two, {}), "orders-mq01-a")
+            explain_host_by_name(build_fleet(two, {}), "orders-mq01-a")
 
     def test_an_unknown_host_gets_the_nearest_one(self) -> None:
         with pytest.raises(
             InputError, match=r"^host orders-mq1-a is not a .*: did you mean orders-mq01-a\.example\.com\?$"
         ):
-            explanation_of(shop(), "orders-mq1-a")
+            explain_host_by_name(shop(), "orders-mq1-a")
 
     def test_a_host_that_is_broker_agent_and_balancer_has_one_page_for_all(self) -> None:
         everything = hosts("orders-mq01", agent_username="till", agent_password="an agent's secret")
         host = "orders-mq01-a.example.com"
-        story = explanation_of(build_fleet(everything, {AGENTS: [host], BALANCERS: [host]}), host)
+        story = explain_host_by_name(build_fleet(everything, {AGENTS: [host], BALANCERS: [host]}), host)
         assert story.kinds == ("broker", "agent", "balancer")
         assert {"role", "home", "balances"} <= {section.name for section in story.sections}
 
     def test_a_host_that_was_refused_has_a_page_with_the_reason(self) -> None:
         found = build_fleet(hosts("orders-mq01") | {"oddone": {}}, {BROKERS: ["oddone"]})
-        story = explanation_of(found, "oddone")
+        story = explain_host_by_name(found, "oddone")
         assert story.kinds == ()
         assert labels(story, "findings") == ["error T001"]
 
 
 class TestRole:
     def test_the_node_letter_and_the_preferred_letter_are_the_reason(self) -> None:
-        story = explanation_of(shop(master_node="b"), "orders-mq01-a")
+        story = explain_host_by_name(shop(master_node="b"), "orders-mq01-a")
         role = entry(story, "role", "preferred role")
         assert (role.text, role.why) == ("slave", "its node letter is a, and preferred masters have b")
         assert (role.variable, role.origin) == ("activemq_master_node", "inventory")
@@ -65,7 +65,7 @@ class TestRole:
             {},
             naming_pattern=pattern,
         )
-        name = entry(explanation_of(found, "x.shop1"), "role", "name")
+        name = entry(explain_host_by_name(found, "x.shop1"), "role", "name")
         assert name.text == "x is group shop, number 1, node x, domain shop1"
         assert name.details == (f"as read by {pattern}",)
         assert name.origin == "inventory"
@@ -80,7 +80,7 @@ class TestRole:
             }
             for number, node in ((1, "a"), (2, "b"))
         }
-        name = entry(explanation_of(build_fleet(both, {}), "web1.example.com"), "role", "name")
+        name = entry(explain_host_by_name(build_fleet(both, {}), "web1.example.com"), "role", "name")
         assert name.text == "web1 is group brokers, node a, domain example.com"
         assert name.why == "set by activemq_group, activemq_pair, activemq_node"
         assert name.details == ()
@@ -89,7 +89,7 @@ class TestRole:
         assert "orders-mq01, with orders-mq01-a.example.com (preferred master)" in page(shop(), "orders-mq01-b")
 
     def test_a_missing_peer_is_told(self) -> None:
-        story = explanation_of(fleet("orders-mq01", nodes="a"), "orders-mq01-a")
+        story = explain_host_by_name(fleet("orders-mq01", nodes="a"), "orders-mq01-a")
         assert "whose other node is not in the inventory" in entry(story, "role", "pair").text
         assert entry(story, "dies", "takes over").text == "no node"
 
@@ -107,14 +107,14 @@ class TestRelease:
     def test_what_matters_here_is_told_and_nothing_else(
         self, release: str, ha: str, has: set[str], lacks: set[str]
     ) -> None:
-        story = explanation_of(shop(release=release, ha=ha), "orders-mq01-a")
+        story = explain_host_by_name(shop(release=release, ha=ha), "orders-mq01-a")
         answers = {entry.data["what"]: entry.data["has"] for entry in story.section("release").entries[1:]}
         assert has <= {name for name, good in answers.items() if good}
         assert lacks <= {name for name, good in answers.items() if not good}
         assert ("pure" in answers) is (ha == "pure")
 
     def test_an_unknown_patch_says_what_it_is_treated_as(self) -> None:
-        asked = entry(explanation_of(shop(release="5.18.99"), "orders-mq01-a"), "release", "release")
+        asked = entry(explain_host_by_name(shop(release="5.18.99"), "orders-mq01-a"), "release", "release")
         assert "is handled as 5.18" in asked.why
 
 
@@ -122,7 +122,7 @@ class TestPorts:
     def test_the_offset_and_tls_are_the_reason_of_a_port(self) -> None:
         tls = {name: f"/etc/{name}" for name in ("keystore", "truststore")}
         tls |= {f"{name}_password": "a secret" for name in ("keystore", "truststore")}
-        story = explanation_of(shop(port_offset=10, tls=tls), "orders-mq01-a")
+        story = explain_host_by_name(shop(port_offset=10, tls=tls), "orders-mq01-a")
         openwire = entry(story, "ports", "openwire")
         assert openwire.text == "61626 nio+ssl"
         assert openwire.why == "Java clients and bridges, 61616 + 10, TLS because activemq_tls is set"
@@ -131,8 +131,8 @@ class TestPorts:
 
     def test_a_pure_slave_has_no_connector_and_its_master_one_for_the_copy(self) -> None:
         found = shop(ha="pure", release="5.5.1")
-        assert "serves no client" in entry(explanation_of(found, "orders-mq01-b"), "ports", "none").why
-        assert entry(explanation_of(found, "orders-mq01-a"), "ports", "replication").text == "61618 nio"
+        assert "serves no client" in entry(explain_host_by_name(found, "orders-mq01-b"), "ports", "none").why
+        assert entry(explain_host_by_name(found, "orders-mq01-a"), "ports", "replication").text == "61618 nio"
 
 
 class TestStore:
@@ -140,19 +140,19 @@ class TestStore:
         ("release", "acquire", "keepalive"), [("5.5.1", 1000, None), ("5.8.0", 1000, 2000), ("6.3.1", 1000, 2000)]
     )
     def test_the_lock_is_that_of_the_file(self, release: str, acquire: int, keepalive: int | None) -> None:
-        story = explanation_of(shop(release=release), "orders-mq01-a")
+        story = explain_host_by_name(shop(release=release), "orders-mq01-a")
         assert entry(story, "store", "lock").data == {"acquire_ms": acquire}
         assert entry(story, "store", "keep-alive").data == {"keepalive_ms": keepalive}
 
     def test_a_lease_has_its_length_its_renewal_and_its_holder(self) -> None:
-        story = explanation_of(shop(ha="shared-jdbc", jdbc=JDBC, lock_acquire_interval=8000), "orders-mq01-b")
+        story = explain_host_by_name(shop(ha="shared-jdbc", jdbc=JDBC, lock_acquire_interval=8000), "orders-mq01-b")
         lease = entry(story, "store", "lease")
         assert lease.data == {"acquire_ms": 8000, "holder": "orders-mq01-b"}
         assert (lease.variable, lease.origin) == ("activemq_lock_acquire_interval", "inventory")
         assert entry(story, "store", "keep-alive").data == {"keepalive_ms": 4000}
 
     def test_a_pure_slave_says_from_where_it_copies(self) -> None:
-        story = explanation_of(shop(ha="pure", release="5.5.1"), "orders-mq02-b")
+        story = explain_host_by_name(shop(ha="pure", release="5.5.1"), "orders-mq02-b")
         assert entry(story, "store", "copies from").text == "nio://orders-mq02-a.example.com:61618"
 
 
@@ -163,28 +163,28 @@ class TestLinks:
             {"from": "orders-mq01", "to": "billing", "duplex": True, "include": ["queue://a.>"], "exclude": ["queue://a.b"]},
         ]  # fmt: skip
         found = fleet("orders-mq01", "orders-mq02", "billing-mq01", links=links)
-        out = entry(explanation_of(found, "orders-mq01-a"), "links-out", "orders-mq01-to-billing-mq01")
+        out = entry(explain_host_by_name(found, "orders-mq01-a"), "links-out", "orders-mq01-to-billing-mq01")
         assert out.variable == "activemq_links[1]"
         assert "duplex" in out.text
         assert "carries only queue://a.>" in out.details
         assert "not queue://a.b" in out.details
         assert out.data["uri"] in out.details
-        within = entry(explanation_of(found, "orders-mq01-a"), "links-out", "orders-mq01-to-orders-mq02")
+        within = entry(explain_host_by_name(found, "orders-mq01-a"), "links-out", "orders-mq01-to-orders-mq02")
         assert (within.variable, within.origin) == ("activemq_topology", "default")
 
     def test_a_link_between_pairs_of_one_group_is_not_said_to_be_of_the_topology(self) -> None:
         found = shop(topology="none", links=[{"from": "orders-mq01", "to": "orders-mq02", "name": "extra"}])
-        assert entry(explanation_of(found, "orders-mq01-b"), "links-out", "extra").variable == "activemq_links[0]"
+        assert entry(explain_host_by_name(found, "orders-mq01-b"), "links-out", "extra").variable == "activemq_links[0]"
 
     def test_a_group_whose_name_begins_alike_is_not_taken_for_the_target(self) -> None:
         links = [{"from": "orders", "to": "shop"}, {"from": "orders", "to": "shop-north"}]
         found = fleet("orders-mq01", "shop-mq01", "shop-north-mq01", links=links)
-        story = explanation_of(found, "orders-mq01-a")
+        story = explain_host_by_name(found, "orders-mq01-a")
         assert entry(story, "links-out", "orders-mq01-to-shop-north-mq01").variable == "activemq_links[1]"
 
     def test_a_link_that_leads_here_says_who_dials_and_whether_messages_go_back(self) -> None:
         found = fleet("hub-mq01", "shop-mq01", links=[{"from": "shop", "to": "hub", "duplex": True}])
-        incoming = entry(explanation_of(found, "hub-mq01-b"), "links-in", "shop-mq01-to-hub-mq01")
+        incoming = entry(explain_host_by_name(found, "hub-mq01-b"), "links-in", "shop-mq01-to-hub-mq01")
         assert incoming.text == (
             "opened by the active node of shop-mq01-a and shop-mq01-b, masterslave: messages flow in both directions"
         )
@@ -192,12 +192,12 @@ class TestLinks:
 
     def test_multicast_names_the_brokers_that_hear_it(self) -> None:
         found = shop(ha="pure", release="5.5.1")
-        heard = entry(explanation_of(found, "orders-mq01-a"), "links-in", "multicast")
+        heard = entry(explain_host_by_name(found, "orders-mq01-a"), "links-in", "multicast")
         assert heard.data["from"] == ["orders-mq02-a.example.com", "orders-mq02-b.example.com"]
-        assert labels(explanation_of(found, "orders-mq01-b"), "links-in") == ["none"]
+        assert labels(explain_host_by_name(found, "orders-mq01-b"), "links-in") == ["none"]
 
     def test_a_link_to_the_other_node_of_a_shared_store_is_said_to_be_never_up(self) -> None:
-        story = explanation_of(fleet("orders-mq01", pair_links="static"), "orders-mq01-a")
+        story = explain_host_by_name(fleet("orders-mq01", pair_links="static"), "orders-mq01-a")
         (link,) = story.section("links-out").entries
         assert link.why.startswith("never up")
         assert link.variable == "activemq_pair_links"
@@ -212,19 +212,19 @@ class TestLinks:
 
 class TestWhenItDies:
     def test_shared_file_bounds_the_take_over_by_its_own_lock_interval(self) -> None:
-        story = explanation_of(shop(lock_acquire_interval=10_000), "orders-mq01-a")
+        story = explain_host_by_name(shop(lock_acquire_interval=10_000), "orders-mq01-a")
         assert entry(story, "dies", "takes over").data["by"] == "orders-mq01-b.example.com"
         within = entry(story, "dies", "within")
         assert within.data["seconds"] == 15
         assert within.origin == "inventory"
 
     def test_a_lease_has_to_end_first(self) -> None:
-        story = explanation_of(shop(ha="shared-jdbc", jdbc=JDBC), "orders-mq01-a")
+        story = explain_host_by_name(shop(ha="shared-jdbc", jdbc=JDBC), "orders-mq01-a")
         assert entry(story, "dies", "within").data["seconds"] == 25
         assert "measured" not in labels(story, "dies")
 
     def test_a_pure_master_is_followed_by_its_slave_which_drains_to_the_other_masters(self) -> None:
-        story = explanation_of(shop(ha="pure", release="5.5.1"), "orders-mq01-a")
+        story = explain_host_by_name(shop(ha="pure", release="5.5.1"), "orders-mq01-a")
         assert entry(story, "dies", "takes over").text == "orders-mq01-b.example.com"
         drained, kept = entries(story, "dies", "its messages")
         assert "drain from the slave to orders-mq02-a if" in drained.text
@@ -232,16 +232,16 @@ class TestWhenItDies:
         assert "copy the store from the node that ran last" in entry(story, "dies", "recovery").text
 
     def test_the_only_pure_master_has_nobody_to_drain_to(self) -> None:
-        story = explanation_of(fleet("orders-mq01", ha="pure", release="5.5.1"), "orders-mq01-a")
+        story = explain_host_by_name(fleet("orders-mq01", ha="pure", release="5.5.1"), "orders-mq01-a")
         assert entry(story, "dies", "its messages").why == "there is no other master to drain to"
 
     def test_without_its_pure_slave_a_master_goes_on_without_a_copy(self) -> None:
-        story = explanation_of(shop(ha="pure", release="5.5.1"), "orders-mq01-b")
+        story = explain_host_by_name(shop(ha="pure", release="5.5.1"), "orders-mq01-b")
         assert "orders-mq01-a.example.com continues" in entry(story, "dies", "takes over").why
         assert "have no copy" in entry(story, "dies", "its messages").text
 
     def test_nobody_takes_over_from_a_single_broker(self) -> None:
-        story = explanation_of(shop(ha="none"), "orders-mq01-a")
+        story = explain_host_by_name(shop(ha="none"), "orders-mq01-a")
         assert entry(story, "dies", "takes over").data == {"by": None, "seconds": None}
         assert entry(story, "clients", "Java").data["failover"].count("tcp://") == 1
 
@@ -249,15 +249,15 @@ class TestWhenItDies:
         ("watchdog", "said"), [("warn", "only warns"), ("kill", "kills it"), ("off", "no watchdog runs")]
     )
     def test_a_process_that_hangs_keeps_its_lock(self, watchdog: str, said: str) -> None:
-        hangs = entry(explanation_of(shop(watchdog=watchdog), "orders-mq01-a"), "dies", "when it hangs")
+        hangs = entry(explain_host_by_name(shop(watchdog=watchdog), "orders-mq01-a"), "dies", "when it hangs")
         assert said in hangs.text
 
     def test_what_becomes_of_its_agents_is_told(self) -> None:
-        agents = entry(explanation_of(with_agents(), "orders-mq01-a"), "dies", "its agents")
+        agents = entry(explain_host_by_name(with_agents(), "orders-mq01-a"), "dies", "its agents")
         assert agents.text == "till0.example.com find their sessions on the other node"
 
     def test_many_agents_are_counted(self) -> None:
-        story = explanation_of(with_agents(30), "orders-mq01-a")
+        story = explain_host_by_name(with_agents(30), "orders-mq01-a")
         assert "and 18 more" in entry(story, "dies", "its agents").text
         assert "30 in all" in entry(story, "pointing", "agents").text
 
@@ -265,7 +265,7 @@ class TestWhenItDies:
 class TestWhoUsesIt:
     def test_accounts_are_named_with_their_groups_and_where_they_are_set(self) -> None:
         users = [{"name": "app", "password": "a secret of app", "groups": ["clients"]}]
-        story = explanation_of(with_agents(users=users), "orders-mq01-a")
+        story = explain_host_by_name(with_agents(users=users), "orders-mq01-a")
         told = {entry.label: (entry.text, entry.variable) for entry in story.section("accounts").entries}
         assert told["app"] == ("in clients", "activemq_users[0].password")
         assert told["net"] == ("in activemq-network", "activemq_network_password")
@@ -273,12 +273,12 @@ class TestWhoUsesIt:
 
     def test_rights_are_told_by_destination(self) -> None:
         acl = [{"destination": "a.>", "kind": "queue", "read": ["clients"]}]
-        assert entry(explanation_of(shop(acl=acl), "orders-mq01-a"), "accounts", "queue a.>").text.startswith(
+        assert entry(explain_host_by_name(shop(acl=acl), "orders-mq01-a"), "accounts", "queue a.>").text.startswith(
             "read clients"
         )
 
     def test_clients_dial_both_nodes_preferred_master_first(self) -> None:
-        story = explanation_of(shop(master_node="b"), "orders-mq01-a")
+        story = explain_host_by_name(shop(master_node="b"), "orders-mq01-a")
         assert entry(story, "clients", "Java").text.startswith(
             "failover:(tcp://orders-mq01-b.example.com:61616,tcp://orders-mq01-a.example.com:61616)"
         )
@@ -287,7 +287,7 @@ class TestWhoUsesIt:
 
     def test_mb_urls_of_an_agent_are_those_of_its_file(self) -> None:
         found = with_agents()
-        told = entry(explanation_of(found, "till0"), "told", "mb.urls").data["mb_urls"]
+        told = entry(explain_host_by_name(found, "till0"), "told", "mb.urls").data["mb_urls"]
         assert f"mb.urls = {told}\n" in render_agent(found.agents[0])["agent.conf"].decode()
 
     @pytest.mark.parametrize(
@@ -297,21 +297,24 @@ class TestWhoUsesIt:
     def test_an_agent_knows_why_its_home_is_its_home(self, pair: str | None, why: str, origin: str) -> None:
         agent = AGENT | ({"activemq_agent_pair": pair} if pair else {})
         found = build_fleet(hosts("orders-mq01", "orders-mq02") | {"till": agent}, {AGENTS: ["till"]})
-        home = entry(explanation_of(found, "till"), "home", "home pair")
+        home = entry(explain_host_by_name(found, "till"), "home", "home pair")
         assert home.why.startswith(why)
         assert home.origin == origin
         assert home.text == found.agents[0].pair
 
     def test_a_balancer_points_at_preferred_masters_of_a_pure_group(self) -> None:
         found = build_fleet(hosts("orders-mq01", ha="pure", release="5.5.1") | {"lb1": {}}, {BALANCERS: ["lb1"]})
-        assert entry(explanation_of(found, "lb1"), "balances", "orders").text == "orders-mq01-a"
-        assert "does not forward to this node" in entry(explanation_of(found, "orders-mq01-b"), "pointing", "lb1").text
+        assert entry(explain_host_by_name(found, "lb1"), "balances", "orders").text == "orders-mq01-a"
+        assert (
+            "does not forward to this node"
+            in entry(explain_host_by_name(found, "orders-mq01-b"), "pointing", "lb1").text
+        )
 
 
 class TestFilesAndFindings:
     def test_every_file_of_the_host_is_there_with_its_mode(self) -> None:
         found = shop(extra_files=[{"path": "conf/mine.txt", "content": "x"}])
-        story = explanation_of(found, "orders-mq01-a")
+        story = explain_host_by_name(found, "orders-mq01-a")
         told = {
             entry.data["path"]: entry.data["mode"] for entry in story.section("files").entries if entry.data.get("mode")
         }
@@ -322,7 +325,7 @@ class TestFilesAndFindings:
 
     @pytest.mark.parametrize("release", ["5.5.1", "5.18.3", "6.2.7", "6.3.1"])
     def test_the_use_of_every_file_of_ours_is_known(self, release: str) -> None:
-        story = explanation_of(shop(release=release), "orders-mq01-a")
+        story = explain_host_by_name(shop(release=release), "orders-mq01-a")
         assert [entry.label for entry in story.section("files").entries if "your own" in entry.text] == []
 
     def test_findings_of_both_nodes_are_told_with_their_fix(self) -> None:
@@ -330,7 +333,7 @@ class TestFilesAndFindings:
         variables["orders-mq01-b.example.com"]["activemq_store_directory"] = "/elsewhere"
         found = build_fleet(variables, {})
         for node in "ab":
-            told = entry(explanation_of(found, f"orders-mq01-{node}"), "findings", "error T009")
+            told = entry(explain_host_by_name(found, f"orders-mq01-{node}"), "findings", "error T009")
             assert told.details == ("fix: set activemq_store_directory once, for the whole of pair orders-mq01",)
             assert told.text.startswith("orders-mq01-b.example.com: ") is (node == "a")
 
@@ -345,7 +348,7 @@ class TestFilesAndFindings:
         )
         second = replace(first, host="orders-mq01-b.example.com", file="conf/activemq.xml", line=3)
         both = [replace(first, message="same"), replace(first, message="same", host=second.host, line=4)]
-        story = explanation_of(replace(built, findings=(first, second, *both)), "orders-mq01-a")
+        story = explain_host_by_name(replace(built, findings=(first, second, *both)), "orders-mq01-a")
         assert [each.text for each in entries(story, "findings", "info S022")] == [
             "5.5.1 is unsupported",
             "orders-mq01-a.example.com and orders-mq01-b.example.com: same",
@@ -358,6 +361,6 @@ class TestFilesAndFindings:
             {"rule": "S001", "reason": "behind a wall", "until": "2999-12-31"},
             {"rule": "S002", "reason": "of others", "hosts": ["billing-*"]},
         ]
-        story = explanation_of(fleet("orders-mq01", nodes="a", waivers=waivers), "orders-mq01-a")
+        story = explain_host_by_name(fleet("orders-mq01", nodes="a", waivers=waivers), "orders-mq01-a")
         assert labels(story, "findings") == ["waived T002", "waiver S001"]
         assert "until 2999-12-31" in entry(story, "findings", "waiver S001").text

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from activemq_fleet.errors import InputError
-from activemq_fleet.explain import Explanation, explanation_of, to_text
+from activemq_fleet.explain import Explanation, explain_host_by_name, explanation_to_text
 from activemq_fleet.explain.route import explain_route
 from activemq_fleet.routes import routes_of
 from activemq_fleet.topology import AGENTS, BALANCERS, Fleet, build_fleet
@@ -132,7 +132,7 @@ def test_three_data_centres_in_a_ring_strand_nothing() -> None:
 
 
 def reached(examined: Fleet, host: str) -> dict[str, str]:
-    section = explanation_of(examined, host, routes_of(examined)).section("reach")
+    section = explain_host_by_name(examined, host, routes_of(examined)).section("reach")
     return {entry.label: entry.text for entry in section.entries}
 
 
@@ -158,12 +158,12 @@ def test_the_page_of_a_single_broker_says_whose_ways_its_death_cuts() -> None:
 
 def test_fleet_of_one_pair_has_no_section_about_reach() -> None:
     examined = fleet("orders-mq01")
-    names = [section.name for section in explanation_of(examined, "orders-mq01-a", routes_of(examined)).sections]
+    names = [section.name for section in explain_host_by_name(examined, "orders-mq01-a", routes_of(examined)).sections]
     assert "reach" not in names
 
 
 def test_the_page_is_readable_at_eighty_columns() -> None:
-    for line in to_text(story(chain(), "orders-mq01-a", "orders-mq03-a"), width=80).splitlines():
+    for line in explanation_to_text(story(chain(), "orders-mq01-a", "orders-mq03-a"), width=80).splitlines():
         assert len(line) <= 80 or re.fullmatch(r"\s*\S+", line)
 
 

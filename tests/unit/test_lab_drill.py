@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from activemq_fleet.drills.accounting import Journal, account_for_events
+from activemq_fleet.drills.accounting import AgentJournal, count_event_outcomes
 from activemq_fleet.drills.model import StateSpan
 from activemq_fleet.errors import LabError
 from activemq_fleet.lab.agent_load_generator import AgentLoadSpec
@@ -155,5 +155,5 @@ def test_a_journal_is_read_over_its_files_and_a_torn_line_leaves_a_gap(tmp_path:
     journal = read_journal(tmp_path, "the subscriber")
 
     assert [line.kind for line in journal.lines] == ["started", "connected", "stopped"]
-    found = account_for_events("orders-mq01", "MQTT", Journal("the publisher"), journal, [])
+    found = count_event_outcomes("orders-mq01", "MQTT", AgentJournal("the publisher"), journal, [])
     assert "the event journal of the subscriber lacks the records 3 to 3 (epoch e of its store)" in found.gaps

@@ -17,7 +17,7 @@ import yaml
 from activemq_fleet.adopt.proposal import Proposal, Variables
 from activemq_fleet.adopt.secrets import Secret, TemplatedText
 from activemq_fleet.grouping import MASTERS, SLAVES, group_name
-from activemq_fleet.inventory_yaml import STRING, NameTemplate, yaml_node_of
+from activemq_fleet.inventory_yaml import STRING, TextWithJinjaExpression, yaml_node_of
 from activemq_fleet.naming import DEFAULT_PATTERN
 from activemq_fleet.node.printable import counted, printable
 from activemq_fleet.node.text_lines import split_lines
@@ -123,7 +123,7 @@ def _replace_names_by_templates(variables: Mapping[str, Variables], fleet: Fleet
         for expression, of in names.items():
             parts = {tuple(text.split(of[host])) for host, text in values_by_host.items()}
             if len(parts) == 1 and len(set(values_by_host.values())) > 1:
-                template = NameTemplate(parts.pop(), expression)
+                template = TextWithJinjaExpression(parts.pop(), expression)
                 for host in values_by_host:
                     templated_variables[host][name] = template
                 break
@@ -134,7 +134,7 @@ def _is_small(levels: Mapping[str, Variables], host: str) -> bool:
     """Return whether a host's own variables are few and simple enough for hosts.yml."""
     host_variables = levels.get(f"host_vars/{host}.yml", {})
     return len(host_variables) <= _MOST_INLINE and all(
-        isinstance(value, str | int | NameTemplate) for value in host_variables.values()
+        isinstance(value, str | int | TextWithJinjaExpression) for value in host_variables.values()
     )
 
 

@@ -12,7 +12,7 @@ from activemq_fleet.adopt.equal_meaning import directories_of
 from activemq_fleet.adopt.secrets import FoundPasswords, value_for_model
 from activemq_fleet.adopt.sources import AdoptedDocument
 from activemq_fleet.adopt.xml_diff import ComparedElement
-from activemq_fleet.errors import shorten_list
+from activemq_fleet.errors import names_to_text
 from activemq_fleet.naming import Naming
 from activemq_fleet.profiles import PROFILES, Profile
 from activemq_fleet.settings.broker import PREFIX, Settings
@@ -104,7 +104,7 @@ class Proposal:
 
         Urgent notes come before all others: errors, and what the rendered files leave out.
         """
-        line = f"{shorten_list(sorted(hosts))}: {text}"
+        line = f"{names_to_text(sorted(hosts))}: {text}"
         if line not in self._noted:
             self._noted.add(line)
             if is_urgent:

@@ -20,7 +20,7 @@ from activemq_fleet.adopt.properties import (
     with_placeholder_defaults,
 )
 from activemq_fleet.adopt.xml_diff import ComparedElement, xml_element_of
-from activemq_fleet.errors import InputError, ReleaseError, shorten_list
+from activemq_fleet.errors import InputError, ReleaseError, names_to_text
 from activemq_fleet.findings import join_sentences
 from activemq_fleet.grouping import inventory_groups
 from activemq_fleet.lint.file_kinds import foreign_kind
@@ -263,7 +263,7 @@ def read_addresses(arguments: Sequence[str], documents: Sequence[AdoptedDocument
 def _reason_for_address(name: str, separator: str, hosts: Sequence[str]) -> str:
     if not separator:
         return f"the value has no host: write HOST=ADDRESS, such as {hosts[0]}=192.0.2.10"
-    return f"none of the adopted files belongs to the host {name!r}: use one of {shorten_list(hosts)}"
+    return f"none of the adopted files belongs to the host {name!r}: use one of {names_to_text(hosts)}"
 
 
 def _document(

@@ -11,7 +11,7 @@ from typing import Any
 
 from activemq_fleet.audit.evidence import Incident
 from activemq_fleet.audit.result import Gap
-from activemq_fleet.documentation import page_reference
+from activemq_fleet.documentation import page_address_or_command
 from activemq_fleet.errors import InputError
 
 QUERY = 'activemq:broker_active or up{job="activemq-brokers"} * 0'
@@ -81,7 +81,7 @@ def read_scrapes(answer: str | bytes, source: str) -> ScrapedAvailability:
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
         raise InputError(
             f"{source} is not the JSON answer of Prometheus to a range query (/api/v1/query_range) of {QUERY}: save "
-            f"such an answer, as `{page_reference('audit')}` describes"
+            f"such an answer, as `{page_address_or_command('audit')}` describes"
         ) from None
     times = sorted({at for _, at, _, _ in samples})
     interval = min((after - before for before, after in pairwise(times)), default=0.0)

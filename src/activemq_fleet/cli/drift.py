@@ -8,7 +8,7 @@ import click
 
 from activemq_fleet.cli.options import format_option, output_option, spark_options
 from activemq_fleet.cli.printing import echo
-from activemq_fleet.errors import shorten_list
+from activemq_fleet.errors import names_to_text
 from activemq_fleet.node.printable import counted, printable, printable_json
 
 if TYPE_CHECKING:
@@ -72,7 +72,7 @@ def _show(result: DriftResult, output: str) -> None:
         ("collected, but not planned", result.not_planned, result.not_planned_hosts),
     ):
         if number:
-            echo(f"{what}: {shorten_list([printable(host) for host in hosts], number, most=_MOST_SHOWN)}")
+            echo(f"{what}: {names_to_text([printable(host) for host in hosts], number, most=_MOST_SHOWN)}")
     echo(
         f"{output}: {counted(len(result.hosts), 'host')} with differences from the plan, "
         f"{counted(result.same_hosts, 'host')} without differences"

@@ -15,7 +15,7 @@ from activemq_fleet.cli.options import format_option
 from activemq_fleet.cli.printing import echo, echo_to_stderr
 
 if TYPE_CHECKING:
-    from activemq_fleet.drills.model import DeliveryAccount, DrillResult
+    from activemq_fleet.drills.model import DeliveryCounts, DrillResult
     from activemq_fleet.lab import Lab
 
 
@@ -94,7 +94,7 @@ def _tested_releases(result: DrillResult) -> str:
     return f"Tested release{'' if len(releases) == 1 else 's'}: {', '.join(releases)}."
 
 
-def _account_line(account: DeliveryAccount) -> str:
+def _account_line(account: DeliveryCounts) -> str:
     return (
         f"{account.pair} ({account.protocol}): {account.accepted:,} accepted, {account.acknowledged:,} acknowledged, "
         f"{account.handled:,} handled, {account.lost} lost, {account.stuck} stuck, {account.duplicate} handled twice, "

@@ -47,7 +47,7 @@ def explain_command(inventory: InventoryOptions, host: str, to: str | None, dest
     """
     from activemq_fleet import explain_host, find_routes
     from activemq_fleet.cli.fleet_checks import print_inventory_warnings
-    from activemq_fleet.explain import to_text
+    from activemq_fleet.explain import explanation_to_text
     from activemq_fleet.explain.route import explain_route
 
     if destination and not to:
@@ -61,7 +61,7 @@ def explain_command(inventory: InventoryOptions, host: str, to: str | None, dest
     if form == "json":
         echo(printable_json(explanation.to_dict()))
     else:
-        print_long(to_text(explanation, width=_width(), emphasis=_styled))
+        print_long(explanation_to_text(explanation, width=_width(), emphasis=_styled))
     return 0
 
 

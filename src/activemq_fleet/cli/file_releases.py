@@ -11,7 +11,7 @@ from pathlib import Path, PurePath
 from typing import NamedTuple, NoReturn
 
 from activemq_fleet import InputError, Release, ReleaseError
-from activemq_fleet.errors import shorten_list
+from activemq_fleet.errors import names_to_text
 from activemq_fleet.given_files import read_given_file
 from activemq_fleet.node.text_lines import split_lines
 from activemq_fleet.render.rendered_header import read_rendered_header
@@ -157,7 +157,7 @@ def releases_of_files(
             unknown.append(str(path))
     if unknown:
         raise InputError(
-            f"--release is missing: the release of the broker is not known for {shorten_list(unknown)}. Set --release "
+            f"--release is missing: the release of the broker is not known for {names_to_text(unknown)}. Set --release "
             "X if all files have the same release. Otherwise set --release-from FILE with lines of a pattern of file "
             "names and a release, such as: conf/*.xml 5.18.3"
         )
@@ -188,7 +188,7 @@ def header_differences(contents: Mapping[Path, bytes], releases: Mapping[Path, F
         if header and path in releases and header.release != releases[path].text:
             files.setdefault((header.release, releases[path]), []).append(str(path))
     return [
-        f"{shorten_list(paths)}: check uses release {used.text} ({used.source}), but the comment at the beginning of "
+        f"{names_to_text(paths)}: check uses release {used.text} ({used.source}), but the comment at the beginning of "
         f"the file names release {rendered}. To check the file for that release, set --release {rendered}"
         for (rendered, used), paths in files.items()
     ]

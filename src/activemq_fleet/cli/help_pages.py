@@ -8,7 +8,7 @@ from functools import cache
 from importlib.resources import files
 from pathlib import Path
 
-from activemq_fleet.documentation import page_reference
+from activemq_fleet.documentation import page_address_or_command
 
 _LINK = re.compile(r"(!?)\[((?:[^\[\]]|\[[^\]]*\])*)\]\(([^()\s]*)\)")
 _PAGE = re.compile(r"([a-z-]+)\.md(?:#.*)?")
@@ -95,7 +95,7 @@ def strip_markdown_links(text: str) -> str:
         page = _PAGE.fullmatch(target)
         if page is None or page[1] not in help_page_names():
             return label
-        reference = page_reference(page[1])
+        reference = page_address_or_command(page[1])
         return reference if label == target else f"{label} (`{reference}`)"
 
     return _LINK.sub(replaced, text)

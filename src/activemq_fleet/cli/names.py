@@ -11,7 +11,7 @@ from activemq_fleet.cli.completion_values import complete_hosts
 from activemq_fleet.cli.options import InventoryOptions, format_option, inventory_options
 from activemq_fleet.cli.printing import echo
 from activemq_fleet.cli.terminal import print_long
-from activemq_fleet.errors import shorten_list
+from activemq_fleet.errors import names_to_text
 from activemq_fleet.node.printable import aligned, counted, printable, printable_json
 from activemq_fleet.node.text_lines import split_lines
 
@@ -155,10 +155,10 @@ def _text(rows: Rows, proposal: NamingProposal | None, alone: NamingProposal | N
     unread = [row["host"] for row in rows if not (row["broker"] or row["problem"])]
     if proposal is None:
         return [*lines, "", _NO_CONVENTION] if unread and (not alone or len(unread) > 1) else lines
-    from activemq_fleet.inventory_yaml import write_plain_variables
+    from activemq_fleet.inventory_yaml import plain_variables_to_yaml
 
     lines += ["", f"These variables of all hosts read {counted(len(proposal.identities), 'name')} as pairs:", ""]
-    lines += split_lines(write_plain_variables(proposal.variables())) or ["(the defaults)"]
+    lines += split_lines(plain_variables_to_yaml(proposal.variables())) or ["(the defaults)"]
     read = [
         {"host": identity.name, "broker": True, **identity.to_dict(), "because": _because(identity)}
         for identity in proposal.identities
@@ -179,9 +179,9 @@ def _text(rows: Rows, proposal: NamingProposal | None, alone: NamingProposal | N
 def _standalone_text(alone: NamingProposal | None) -> list[str]:
     if alone is None:
         return []
-    from activemq_fleet.inventory_yaml import write_plain_variables
+    from activemq_fleet.inventory_yaml import plain_variables_to_yaml
 
-    variables = split_lines(write_plain_variables(alone.variables()))
+    variables = split_lines(plain_variables_to_yaml(alone.variables()))
     return ["", f"As single brokers, these read {counted(len(alone.identities), 'name')}:", "", *variables]
 
 
@@ -210,7 +210,7 @@ def _adopt_text(proposal: NamingProposal | None, alone: NamingProposal | None) -
 
 
 def _host_list(proposal: NamingProposal) -> str:
-    return shorten_list([identity.name for identity in proposal.identities])
+    return names_to_text([identity.name for identity in proposal.identities])
 
 
 def _table(rows: Rows) -> list[str]:

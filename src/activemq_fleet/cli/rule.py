@@ -14,7 +14,7 @@ from activemq_fleet.cli.completion_values import complete_rules
 from activemq_fleet.cli.options import format_option
 from activemq_fleet.cli.printing import echo
 from activemq_fleet.cli.terminal import print_long, wrapped
-from activemq_fleet.documentation import page_reference, with_page_references
+from activemq_fleet.documentation import page_address_or_command, replace_page_paths
 from activemq_fleet.node.printable import printable_json
 from activemq_fleet.similar_names import similar_names
 
@@ -111,7 +111,7 @@ def _explanation_lines(rule: DescribedRule) -> Iterator[str]:
         yield from _part_lines(parts)
         if rule.id != "T000" and not rule.id.startswith("X"):
             yield ""
-            yield f"All rules about inventories: {page_reference('topology-errors')}"
+            yield f"All rules about inventories: {page_address_or_command('topology-errors')}"
         return
     yield from _part_lines({
         "Releases": rule.releases_in_words,
@@ -142,7 +142,7 @@ def _plain(text: str) -> str:
     """Return a text without the links of Markdown, and with files of a checkout replaced by commands."""
     from activemq_fleet.cli.help_pages import strip_markdown_links
 
-    return with_page_references(strip_markdown_links(text))
+    return replace_page_paths(strip_markdown_links(text))
 
 
 def _width() -> int:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from activemq_fleet.cli.configuration import CheckConfiguration
 from activemq_fleet.cli.file_releases import patterns_without_files
-from activemq_fleet.errors import shorten_list
+from activemq_fleet.errors import names_to_text
 from activemq_fleet.lint.selection import Selection
 from activemq_fleet.validation import known_rule_ids, select_rules
 
@@ -24,7 +24,7 @@ def unused_settings(configuration: CheckConfiguration, checked: Sequence[Path]) 
         if unmatched := patterns_without_files(patterns, checked, configuration.path.parent):
             warnings.append(
                 f"{configuration.place_of('releases')}: the setting releases has patterns that match no file "
-                f"({shorten_list(unmatched)}): correct or remove them"
+                f"({names_to_text(unmatched)}): correct or remove them"
             )
     selection = select_rules(configuration.select, configuration.ignore)
     for key, words, effective, cause in (
@@ -33,7 +33,7 @@ def unused_settings(configuration: CheckConfiguration, checked: Sequence[Path]) 
     ):
         if unused := [word for word in words if not _is_any_included(effective, word)]:
             warnings.append(
-                f"{configuration.place_of(key)}: the setting {key} has no effect on the rules {shorten_list(unused)}, "
+                f"{configuration.place_of(key)}: the setting {key} has no effect on the rules {names_to_text(unused)}, "
                 f"because {cause}. Remove these rules from {key}, or correct the other setting"
             )
     return warnings

@@ -17,7 +17,7 @@ _LONGEST = 2_000  # lines of a text beyond which it is not compared line by line
 _LINE = re.compile(r"[^\n]*\n|[^\n]+")
 
 
-def file_status(file: FileRecord, *, installed: bool) -> tuple[Status, Cause | None]:
+def file_status_and_cause(file: FileRecord, *, installed: bool) -> tuple[Status, Cause | None]:
     """Return the status of a file (added, removed, changed, same) and the cause of a difference (None for ``same``).
 
     A file that the release ships is ``same`` while it is as deployed, although no plan contains it.

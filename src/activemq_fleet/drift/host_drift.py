@@ -9,7 +9,7 @@ from itertools import groupby
 from operator import attrgetter
 from typing import Any, Literal, NamedTuple
 
-from activemq_fleet.drift.differences import file_status, unified_diff_text
+from activemq_fleet.drift.differences import file_status_and_cause, unified_diff_text
 from activemq_fleet.drift.records import FileRecord
 
 Side = Literal["both", "planned", "found"]
@@ -18,8 +18,8 @@ _MOST_HOSTS = 1000
 
 
 @dataclass(frozen=True, slots=True)
-class HostDrift:
-    """The numbers of a host's files by status (changed, added, removed, same) and, where they differ, by cause."""
+class HostDriftCounts:
+    """How many files of a host have each status (changed, added, removed, same), and how many differ for each cause."""
 
     host: str
     changed: int
@@ -45,7 +45,7 @@ class DriftResult:
     by name; ``not_collected_hosts`` and ``not_planned_hosts`` are their numbers.
     """
 
-    hosts: tuple[HostDrift, ...]
+    hosts: tuple[HostDriftCounts, ...]
     same_hosts: int
     not_collected: tuple[str, ...]
     not_planned: tuple[str, ...]
@@ -67,18 +67,18 @@ class ComparedHost(NamedTuple):
 
     host: str
     side: Side
-    drift: HostDrift | None = None
+    drift: HostDriftCounts | None = None
 
 
-def side_of(records: Sequence[FileRecord]) -> Side | None:
-    """Return whether a host was ``planned``, ``found`` by collect, or ``both``; None for neither."""
+def planned_or_found(records: Sequence[FileRecord]) -> Side | None:
+    """Return ``planned`` for a host in the plan, ``found`` for a collected host, ``both`` or None for neither."""
     is_collected = any(record.collected for record in records)
     if any(record.planned is not None for record in records):
         return "both" if is_collected else "planned"
     return "found" if is_collected else None
 
 
-def drift_of_host(records: Sequence[FileRecord]) -> Iterator[Row]:
+def drift_rows_of_host(records: Sequence[FileRecord]) -> Iterator[Row]:
     """Yield the rows of the dataset ``drift`` for one host, sorted by path, from the records of its files."""
     was_installed = any(record.manifest is not None for record in records)
     for path, parts in groupby(sorted(records, key=attrgetter("path")), key=attrgetter("path")):
@@ -88,10 +88,10 @@ def drift_of_host(records: Sequence[FileRecord]) -> Iterator[Row]:
             yield _row(known, was_installed)
 
 
-def host_drift(host: str, rows: Sequence[Row]) -> HostDrift:
-    """Return the numbers of a host's files by status and cause, counted in its rows of the dataset ``drift``."""
+def count_host_drift(host: str, rows: Sequence[Row]) -> HostDriftCounts:
+    """Return how many files of a host have each status and cause, counted in its rows of the dataset ``drift``."""
     counts = Counter(row["status"] for row in rows) + Counter(row["cause"] for row in rows)
-    return HostDrift(host, **{field.name: counts[field.name] for field in fields(HostDrift)[1:]})
+    return HostDriftCounts(host, **{field.name: counts[field.name] for field in fields(HostDriftCounts)[1:]})
 
 
 def drift_result(hosts: Iterable[ComparedHost]) -> DriftResult:
@@ -118,7 +118,7 @@ def _merge_records(parts: Iterable[FileRecord]) -> FileRecord:
 
 
 def _row(known: FileRecord, was_installed: bool) -> Row:
-    status, cause = file_status(known, installed=was_installed)
+    status, cause = file_status_and_cause(known, installed=was_installed)
     return {
         "host": known.host,
         "path": known.path,

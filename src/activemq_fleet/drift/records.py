@@ -40,7 +40,7 @@ class FileRecord(NamedTuple):
     collected: bool = False
 
 
-def planned_file(host: str, path: str, content: str | None, sha256: str | None) -> FileRecord:
+def planned_file_record(host: str, path: str, content: str | None, sha256: str | None) -> FileRecord:
     """Return the record of a planned file; without its content (``plan --without-content``)
     only its hash is compared.
     """
@@ -50,13 +50,13 @@ def planned_file(host: str, path: str, content: str | None, sha256: str | None) 
     return FileRecord(host, path, planned=_hash(text), planned_text=text)
 
 
-def rendered_file(path: str, content: bytes) -> FileRecord:
+def rendered_file_record(path: str, content: bytes) -> FileRecord:
     """Return the record of a file that ``render`` wrote; ``path`` is ``HOST/PATH``."""
     host, _, name = path.partition("/")
-    return planned_file(host, name, content.decode(errors="backslashreplace"), None)
+    return planned_file_record(host, name, content.decode(errors="backslashreplace"), None)
 
 
-def collected_file(path: str, content: bytes) -> Iterator[FileRecord]:
+def collected_file_records(path: str, content: bytes) -> Iterator[FileRecord]:
     """Yield the record of a file that ``collect`` wrote to ``HOST/PATH``; for its manifests, a
     record for each listed file.
 

@@ -17,14 +17,14 @@ from activemq_fleet.audit.journal_lines import ParsedLine
 from activemq_fleet.audit.journals import EpochKey, JournalGap, JournalLine
 from activemq_fleet.audit.judged_journals import judge_journals
 from activemq_fleet.audit.verdict_words import MISSING, PUBLISHER_GAP, WORST
-from activemq_fleet.drills.model import DeliveryAccount, EventVerdict, FaultyEvent
+from activemq_fleet.drills.model import DeliveryCounts, EventVerdict, FaultyEvent
 
 _SHOWN = 100
 _UNKNOWN = "the agent accepted the event, but its event journal does not contain it"
 
 
 @dataclass(slots=True)
-class Journal:
+class AgentJournal:
     """The journal records of one agent in a drill, in the order in which they were read; ``owner`` describes the agent.
 
     ``connections`` holds (number, record) of each record that names a connection.
@@ -35,8 +35,8 @@ class Journal:
     connections: list[tuple[int, JournalLine]] = field(default_factory=list)
 
     @classmethod
-    def of(cls, owner: str, parsed: Iterable[ParsedLine]) -> Journal:
-        """Return the journal made of parsed lines of an agent's files, without lines that lack an agent or a time."""
+    def from_parsed_lines(cls, owner: str, parsed: Iterable[ParsedLine]) -> AgentJournal:
+        """Return the journal with the parsed lines of an agent's files, except lines without an agent or a time."""
         journal = cls(owner)
         for _, record, _, _, conn in parsed:
             if record is not None and record.ts is not None:
@@ -51,7 +51,7 @@ class Journal:
         return self.lines[0].agent if self.lines else self.owner
 
     @property
-    def truncated_epochs(self) -> set[EpochKey]:
+    def epochs_without_stop_record(self) -> set[EpochKey]:
         """The (agent, epoch) keys whose last journal record is not ``stopped``: later records may be missing."""
         last: dict[EpochKey, JournalLine] = {}
         for line in self.lines:
@@ -69,17 +69,17 @@ class Journal:
         return sorted(line.ts.timestamp() for line in of_kind if line.ts is not None)
 
 
-def account_for_events(
-    pair: str, protocol: str, publisher: Journal, subscriber: Journal, promised: Sequence[str]
-) -> DeliveryAccount:
-    """Return the outcome of every event of a pair's load: the counts of each verdict, and the first bad events.
+def count_event_outcomes(
+    pair: str, protocol: str, publisher: AgentJournal, subscriber: AgentJournal, promised: Sequence[str]
+) -> DeliveryCounts:
+    """Return how many events of a pair's load had each outcome (such as lost), with the first events that failed.
 
     ``promised`` are the ids that the publishing agent returned: an id unknown to its journal was lost by the agent,
     unless the journal has a gap.
     """
     judged = judge_journals(
         [*publisher.lines, *subscriber.lines],
-        truncated_epochs=publisher.truncated_epochs | subscriber.truncated_epochs,
+        truncated_epochs=publisher.epochs_without_stop_record | subscriber.epochs_without_stop_record,
         subscribed_before_events=[subscriber.agent_name],
     )
     owners = {journal.agent_name: journal.owner for journal in (publisher, subscriber)}
@@ -100,7 +100,7 @@ def account_for_events(
         if verdict != "delivered":
             units.append(FaultyEvent(event_id, verdict, reason))
     units.sort(key=lambda unit: WORST.index(unit.verdict))
-    return DeliveryAccount(
+    return DeliveryCounts(
         pair=pair,
         protocol=protocol,
         accepted=len(accepted),
@@ -129,7 +129,7 @@ def _sentence(owner: str, gap: JournalGap) -> str:
     return f"the event journal of {owner} lacks its end (epoch {gap.epoch} of its store)"
 
 
-def longest_silence(
+def longest_gap_begin_and_length(
     moments: Sequence[float], fault: float, until: float, *, skew: float = 0.0
 ) -> tuple[float, float] | None:
     """Return (begin, length) in seconds of the longest gap in the sorted ``moments`` that a fault may have caused.
@@ -141,8 +141,8 @@ def longest_silence(
     return max(around, key=lambda silence: silence[1], default=None)
 
 
-def count_in_flight(publisher: Journal, moment: float) -> int:
-    """Return how many publishes were in flight at ``moment`` (epoch seconds) and had to be sent again later."""
+def count_interrupted_publishes(publisher: AgentJournal, moment: float) -> int:
+    """Return how many publishes were unacknowledged at ``moment`` (epoch seconds) and had to be sent again later."""
     cut = datetime.fromtimestamp(moment, UTC)
     later = {conn for conn, line in publisher.connections if line.kind == "connected" and line.ts and line.ts >= cut}
     before: set[str | None] = set()

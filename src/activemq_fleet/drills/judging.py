@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from activemq_fleet.drills.model import DeliveryAccount, DrillResult, DrillVerdict, Fault
+from activemq_fleet.drills.model import DeliveryCounts, DrillResult, DrillVerdict, Fault
 
 LOWEST_RATE = 50.0
 """Rate in events per second below which a fault does not count."""
@@ -12,21 +12,21 @@ ATTEMPTS = 3
 """Largest number of attempts to inject a fault with enough events in flight."""
 
 
-def lowest_rate(rate: float) -> float:
+def minimum_event_rate(rate: float) -> float:
     """Return the rate in events per second that a fault needs to count: 50, or half of ``rate`` if that is lower."""
     return min(LOWEST_RATE, rate / 2)
 
 
-def void_reason(accepted: float, handled: float, rate: float) -> str | None:
-    """Return why a fault does not count (too few events a second before it), or None if it counts."""
-    needed, slowest = lowest_rate(rate), min(accepted, handled)
+def fault_void_reason(accepted: float, handled: float, rate: float) -> str | None:
+    """Return why a drill does not count a fault (too few events a second before it), or None if it counts."""
+    needed, slowest = minimum_event_rate(rate), min(accepted, handled)
     if slowest >= needed:
         return None
     return f"the load was {slowest:.0f} events per second before the fault, but {needed:.0f} are required"
 
 
-def judge_drill(
-    faults: Sequence[Fault], accounts: Sequence[DeliveryAccount], wanted: int
+def drill_verdict_and_reasons(
+    faults: Sequence[Fault], accounts: Sequence[DeliveryCounts], wanted: int
 ) -> tuple[DrillVerdict, tuple[str, ...]]:
     """Return the verdict of a drill and its reasons, the gravest first: lost events precede all else.
 
@@ -52,7 +52,7 @@ def judge_drill(
 def drill_headline(result: DrillResult) -> str:
     """Return the drill's verdict as one plain sentence."""
     faults = len(result.counted_faults)
-    done = f"{faults} fault{_s(faults)}, {result.total('accepted'):,} events accepted"
+    done = f"{faults} fault{_s(faults)}, {result.total_count('accepted'):,} events accepted"
     if result.verdict == "clean":
         return f"Nothing was lost: {done}, every one handled once."
     if result.verdict == "void":
@@ -60,7 +60,7 @@ def drill_headline(result: DrillResult) -> str:
     if result.verdict == "incomplete":
         reason = result.reasons[0].removeprefix("incomplete: ")
         return f"It is not known whether events were lost: {reason}. Repeat the drill."
-    if lost := result.total("lost"):
+    if lost := result.total_count("lost"):
         return f"{lost:,} event{_s(lost)} lost: {done}."
     return f"The fleet did not pass: {result.reasons[0]}."
 
@@ -72,7 +72,7 @@ def loss_probability_upper_bound(faults: int) -> float:
     return float(1 - 0.05 ** (1 / faults)) if faults else 1.0
 
 
-def _losses(accounts: Sequence[DeliveryAccount]) -> list[str]:
+def _losses(accounts: Sequence[DeliveryCounts]) -> list[str]:
     sentences = []
     for name, words in (("lost", "lost"), ("stuck", "in transit at the end"), ("duplicate", "handled more than once")):
         for account in accounts:
@@ -89,7 +89,7 @@ def _failed_faults(faults: Sequence[Fault]) -> list[str]:
     return [f"fault {fault.number} at host {fault.host}: {fault.problem}" for fault in faults if fault.problem]
 
 
-def _weaknesses(faults: Sequence[Fault], accounts: Sequence[DeliveryAccount], wanted: int) -> list[str]:
+def _weaknesses(faults: Sequence[Fault], accounts: Sequence[DeliveryCounts], wanted: int) -> list[str]:
     counted = [fault for fault in faults if fault.void is None]
     sentences = []
     if len(counted) < wanted:

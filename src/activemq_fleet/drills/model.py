@@ -27,7 +27,7 @@ class FaultyEvent:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class DeliveryAccount:
+class DeliveryCounts:
     """The numbers of one pair's events in a drill, by outcome; all outcomes sum to ``accepted``.
 
     ``copies`` are redelivered messages that the receiver dropped; they are not a verdict. ``gaps`` describes missing
@@ -122,7 +122,7 @@ class DrillResult:
     began: float
     ended: float
     faults: tuple[Fault, ...]
-    accounts: tuple[DeliveryAccount, ...]
+    accounts: tuple[DeliveryCounts, ...]
     spans: tuple[StateSpan, ...]
     conditions: DrillSetup
     scraped: ScrapedAvailability | None = None
@@ -132,16 +132,16 @@ class DrillResult:
         """The faults of a drill that count, because enough events flowed when they were injected."""
         return tuple(fault for fault in self.faults if fault.void is None)
 
-    def total(self, name: str) -> int:
-        """Return the sum over all pairs of the count called ``name``, such as ``lost``."""
+    def total_count(self, name: str) -> int:
+        """Return the sum, over all pairs of a drill, of the event count called ``name``, such as ``lost``."""
         return sum(int(getattr(account, name)) for account in self.accounts)
 
     @property
-    def totals(self) -> DeliveryAccount:
-        """The sum of all pairs' accounts, with the pair name ``all``."""
+    def total_counts(self) -> DeliveryCounts:
+        """The sums of all pairs' event counts, as DeliveryCounts of a pair named ``all``."""
         names = ("accepted", "acknowledged", "handled", "lost", "stuck", "duplicate", "indeterminate", "copies")
-        totals: dict[str, Any] = {name: self.total(name) for name in names}
-        return DeliveryAccount(pair="all", protocol="", **totals)
+        totals: dict[str, Any] = {name: self.total_count(name) for name in names}
+        return DeliveryCounts(pair="all", protocol="", **totals)
 
     def to_dict(self) -> dict[str, Any]:
         """Return the result as ``lab drill --format json`` prints it."""

@@ -7,7 +7,7 @@ value that a variable decides names the variable.
 from __future__ import annotations
 
 from activemq_fleet.explain.explanation import Explanation, ExplanationEntry
-from activemq_fleet.explain.host_pages import explain_host, explanation_of
-from activemq_fleet.explain.plain_text import to_text
+from activemq_fleet.explain.host_pages import explain_host, explain_host_by_name
+from activemq_fleet.explain.plain_text import explanation_to_text
 
-__all__ = ["Explanation", "ExplanationEntry", "explain_host", "explanation_of", "to_text"]
+__all__ = ["Explanation", "ExplanationEntry", "explain_host", "explain_host_by_name", "explanation_to_text"]

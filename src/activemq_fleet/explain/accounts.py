@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from activemq_fleet import uris
 from activemq_fleet.addresses import format_list
-from activemq_fleet.explain.explanation import ExplanationEntry, Section, variable_entry
+from activemq_fleet.explain.explanation import ExplanationEntry, ExplanationSection, variable_entry
 from activemq_fleet.node.config.probe_account import PROBE_USER
 from activemq_fleet.settings.broker import PREFIX
 from activemq_fleet.topology import Account, Agent, Broker, Fleet, Pair, Permission
@@ -15,13 +15,13 @@ from activemq_fleet.topology.access import AGENT_GROUP, NETWORK_GROUP
 MOST_AGENTS = 12
 
 
-def accounts_section(fleet: Fleet, broker: Broker) -> Section:
+def accounts_section(fleet: Fleet, broker: Broker) -> ExplanationSection:
     """Return the section that explains a broker's accounts: names, groups and rights, never passwords."""
     rights = [_permission_entry(permission) for permission in broker.permissions]
     if not rights:
         condition = "" if broker.settings.authentication == "none" else " after it logs in"
         rights = [variable_entry(broker.settings, "acl", "rights", f"any client may do everything{condition}")]
-    return Section("accounts", "Accounts and permissions", (*_login_entries(broker), *rights))
+    return ExplanationSection("accounts", "Accounts and permissions", (*_login_entries(broker), *rights))
 
 
 def _login_entries(broker: Broker) -> list[ExplanationEntry]:
@@ -66,13 +66,13 @@ def _permission_entry(permission: Permission) -> ExplanationEntry:
     )
 
 
-def clients_section(fleet: Fleet, broker: Broker) -> Section:
+def clients_section(fleet: Fleet, broker: Broker) -> ExplanationSection:
     """Return the section that explains which addresses clients of the broker's pair have to dial."""
     unit = _pair_of_broker(fleet, broker)
     jndi = ExplanationEntry(
         "jndi", f"clients/{broker.group}/jndi.properties lists every broker of the group", why="render"
     )
-    return Section(
+    return ExplanationSection(
         "clients",
         f"Client addresses of {unit.name}",
         (_java_clients_entry(unit), _mqtt_clients_entry(unit), jndi),
@@ -94,7 +94,7 @@ def _java_clients_entry(unit: Pair) -> ExplanationEntry:
 
 
 def _mqtt_clients_entry(unit: Pair) -> ExplanationEntry:
-    urls, release = agent_broker_urls(unit), unit.preferred_master.release
+    urls, release = mqtt_urls_for_agent_conf(unit), unit.preferred_master.release
     if urls:
         why = "agents, preferred master first"
     else:
@@ -102,7 +102,7 @@ def _mqtt_clients_entry(unit: Pair) -> ExplanationEntry:
     return ExplanationEntry("mb.urls", urls or "none", why=why, data={"mb_urls": urls or None})
 
 
-def agent_broker_urls(unit: Pair) -> str:
+def mqtt_urls_for_agent_conf(unit: Pair) -> str:
     """Return a pair's MQTT addresses in the format of ``mb.urls`` in agent.conf; "" if it serves no agent."""
     listening = [(b.address, c) for b in unit.in_order if b.release.supports_agents and (c := b.connector("mqtt"))]
     return format_list(
@@ -116,7 +116,7 @@ def agents_of_pair(fleet: Fleet, broker: Broker) -> Sequence[Agent]:
     return [agent for agent in fleet.agents if agent.pair == broker.pair]
 
 
-def agents_and_balancers_section(fleet: Fleet, broker: Broker) -> Section | None:
+def agents_and_balancers_section(fleet: Fleet, broker: Broker) -> ExplanationSection | None:
     """Return the section that explains a broker's agents and the fleet's balancers; None without any."""
     entries = []
     agents = agents_of_pair(fleet, broker)
@@ -137,4 +137,4 @@ def agents_and_balancers_section(fleet: Fleet, broker: Broker) -> Section | None
         if broker.is_replication_slave:
             text = "load balancer: it does not forward to this node, because a pure slave accepts no clients"
         entries.append(ExplanationEntry(balancer.host, text))
-    return Section("pointing", "Agents and load balancers", tuple(entries)) if entries else None
+    return ExplanationSection("pointing", "Agents and load balancers", tuple(entries)) if entries else None

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from activemq_fleet.explain.accounts import agent_broker_urls
-from activemq_fleet.explain.explanation import ExplanationEntry, Section, pair_count, variable_entry
+from activemq_fleet.explain.accounts import mqtt_urls_for_agent_conf
+from activemq_fleet.explain.explanation import ExplanationEntry, ExplanationSection, pair_count, variable_entry
 from activemq_fleet.explain.ports_and_files import file_entry
 from activemq_fleet.explain.takeover import takeover_time_text
 from activemq_fleet.render import render_agent
@@ -19,12 +19,12 @@ _PURPOSES = {
 }
 
 
-def agent_title(agent: Agent) -> str:
+def agent_explanation_title(agent: Agent) -> str:
     """Return the title of the explanation of a failover agent."""
     return f"a failover agent with home pair {agent.pair} in group {agent.group}"
 
 
-def agent_sections(fleet: Fleet, agent: Agent) -> list[Section]:
+def agent_sections(fleet: Fleet, agent: Agent) -> list[ExplanationSection]:
     """Return the sections that explain a failover agent: home pair, configuration, a broker's death, files."""
     pair = fleet.pairs[agent.pair]
     return [
@@ -35,7 +35,7 @@ def agent_sections(fleet: Fleet, agent: Agent) -> list[Section]:
     ]
 
 
-def _home_pair_section(fleet: Fleet, agent: Agent, pair: Pair) -> Section:
+def _home_pair_section(fleet: Fleet, agent: Agent, pair: Pair) -> ExplanationSection:
     settings = agent.settings
     pairs = pair_count(fleet, agent.group)
     why_group = "" if settings.agent_group else "the only group"
@@ -58,11 +58,11 @@ def _home_pair_section(fleet: Fleet, agent: Agent, pair: Pair) -> Section:
     intro = (
         "The store of one pair contains the durable MQTT session, so the agent connects only to the nodes of that pair."
     )
-    return Section("home", "Home pair", (group, home, *nodes), intro=intro)
+    return ExplanationSection("home", "Home pair", (group, home, *nodes), intro=intro)
 
 
-def _configuration_section(agent: Agent, pair: Pair) -> Section:
-    settings, urls = agent.settings, agent_broker_urls(pair)
+def _configuration_section(agent: Agent, pair: Pair) -> ExplanationSection:
+    settings, urls = agent.settings, mqtt_urls_for_agent_conf(pair)
     shown = [
         ExplanationEntry("mb.urls", urls, why="preferred master first", data={"mb_urls": urls, "tls": agent.tls}),
         variable_entry(settings, "agent_username", "account", settings.agent_username or "none"),
@@ -73,10 +73,10 @@ def _configuration_section(agent: Agent, pair: Pair) -> Section:
         ),
         variable_entry(settings, "agent_handlers", "handlers", settings.agent_handlers or "none"),
     ]  # fmt: skip
-    return Section("told", "Configuration", tuple(shown))
+    return ExplanationSection("told", "Configuration", tuple(shown))
 
 
-def _broker_death_section(pair: Pair) -> Section:
+def _broker_death_section(pair: Pair) -> ExplanationSection:
     master, brokers = pair.preferred_master, pair.in_order
     fate = "if the broker was active, the agent finds its session and its messages on the other node"
     if len(brokers) == 1 or not master.profile.has_peer:
@@ -88,10 +88,10 @@ def _broker_death_section(pair: Pair) -> Section:
             "both", "outgoing messages wait on this host until a node is back; the agent tries no other pair"
         )
     )
-    return Section("dies", "Failure of a broker of the home pair", tuple(entries))
+    return ExplanationSection("dies", "Failure of a broker of the home pair", tuple(entries))
 
 
-def _files_section(agent: Agent) -> Section:
+def _files_section(agent: Agent) -> ExplanationSection:
     settings = agent.settings
     entries = [
         variable_entry(settings, "agent_config", "below", settings.agent_config, why="a link to the version in force"),
@@ -100,4 +100,4 @@ def _files_section(agent: Agent) -> Section:
     entries += [
         file_entry(path, settings.agent_config, _PURPOSES.get(path, "your own file")) for path in render_agent(agent)
     ]
-    return Section("agent-files", "Files", tuple(entries))
+    return ExplanationSection("agent-files", "Files", tuple(entries))

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from activemq_fleet.explain.explanation import ExplanationEntry, Section, variable_entry
+from activemq_fleet.explain.explanation import ExplanationEntry, ExplanationSection, variable_entry
 from activemq_fleet.topology import Balancer, Broker, Fleet, VirtualAddress
 
 
-def balancer_sections(fleet: Fleet, balancer: Balancer) -> list[Section]:
+def balancer_sections(fleet: Fleet, balancer: Balancer) -> list[ExplanationSection]:
     """Return the sections that explain a load balancer: virtual addresses, and the brokers that take clients."""
     settings = balancer.settings
     entries = [
@@ -21,7 +21,7 @@ def balancer_sections(fleet: Fleet, balancer: Balancer) -> list[Section]:
         variable_entry(settings, "vip", "virtual address", settings.vip or "none")
     ]
     interface = variable_entry(settings, "vip_interface", "network interface", settings.vip_interface or "none")
-    return [Section("balances", "Targets", (*address_entries, interface, *entries))]
+    return [ExplanationSection("balances", "Targets", (*address_entries, interface, *entries))]
 
 
 def _address_entry(address: VirtualAddress) -> ExplanationEntry:

@@ -37,7 +37,7 @@ class ExplanationEntry:
 
 
 @dataclass(frozen=True, slots=True)
-class Section:
+class ExplanationSection:
     """A titled list of statements in the explanation of a host.
 
     ``name`` is for programs and never changes, ``title`` is for people; ``intro`` precedes the entries. ``stacked``
@@ -58,9 +58,9 @@ class Explanation:
     host: str
     kinds: tuple[str, ...]
     title: str
-    sections: tuple[Section, ...]
+    sections: tuple[ExplanationSection, ...]
 
-    def section(self, name: str) -> Section:
+    def section(self, name: str) -> ExplanationSection:
         """Return the explanation's section called ``name``. Raises KeyError where there is none."""
         for section in self.sections:
             if section.name == name:
@@ -87,12 +87,12 @@ def variable_entry(settings: Settings, name: str, label: str, text: str, **more:
     return ExplanationEntry(label, text, variable=PREFIX + name, origin=origin, **more)
 
 
-def is_only_unit(fleet: Fleet, broker: Broker) -> bool:
+def is_alone_in_group(fleet: Fleet, broker: Broker) -> bool:
     """Return whether a broker's group has no other pair and no other single broker."""
     return all(other.unit == broker.unit for other in fleet.brokers if other.group == broker.group)
 
 
-def unit_noun(broker: Broker) -> str:
+def broker_or_pair_noun(broker: Broker) -> str:
     """Return what a broker is for links and routes: a ``broker`` without a peer, otherwise a ``pair``."""
     return "pair" if broker.profile.has_peer else "broker"
 

@@ -6,12 +6,12 @@ import fnmatch
 from collections.abc import Hashable, Sequence
 from dataclasses import replace
 
-from activemq_fleet.explain.explanation import ExplanationEntry, Section
+from activemq_fleet.explain.explanation import ExplanationEntry, ExplanationSection
 from activemq_fleet.findings import SEVERITIES, Finding
 from activemq_fleet.topology import Broker, Fleet
 
 
-def findings_section(fleet: Fleet, host: str, broker: Broker | None) -> Section:
+def findings_section(fleet: Fleet, host: str, broker: Broker | None) -> ExplanationSection:
     """Return the section of an explanation that lists a host's findings, its peer's findings, and waivers.
 
     A finding that both have is listed once."""
@@ -33,7 +33,7 @@ def findings_section(fleet: Fleet, host: str, broker: Broker | None) -> Section:
             entries.append(ExplanationEntry(f"waiver {rule}", text, variable="activemq_waivers", origin="inventory"))
     if not entries:
         entries = [ExplanationEntry("none", "no findings and no waivers for this host")]
-    return Section("findings", "Findings and waivers", tuple(entries))
+    return ExplanationSection("findings", "Findings and waivers", tuple(entries))
 
 
 def _finding_entry(same: Sequence[Finding], host: str) -> ExplanationEntry:

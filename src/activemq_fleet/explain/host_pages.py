@@ -6,9 +6,9 @@ from collections.abc import Iterator, Mapping
 
 from activemq_fleet.errors import InputError
 from activemq_fleet.explain.accounts import accounts_section, agents_and_balancers_section, clients_section
-from activemq_fleet.explain.agent_page import agent_sections, agent_title
+from activemq_fleet.explain.agent_page import agent_explanation_title, agent_sections
 from activemq_fleet.explain.balancer_page import balancer_sections
-from activemq_fleet.explain.explanation import Explanation, Section
+from activemq_fleet.explain.explanation import Explanation, ExplanationSection
 from activemq_fleet.explain.finding_sections import findings_section
 from activemq_fleet.explain.link_sections import incoming_links_section, outgoing_links_section
 from activemq_fleet.explain.ports_and_files import files_section, ports_section
@@ -45,10 +45,10 @@ def explain_host(fleet: Fleet, host: str) -> Explanation:
     """
     documents = render_documents(fleet)
     checked = with_lint_findings(fleet, documents)
-    return explanation_of(checked, host, routes_of(fleet, documents), documents)
+    return explain_host_by_name(checked, host, routes_of(fleet, documents), documents)
 
 
-def explanation_of(
+def explain_host_by_name(
     fleet: Fleet, name: str, routes: Routes | None = None, documents: Mapping[str, XmlDocument] | None = None
 ) -> Explanation:
     """Return the explanation of a host, given its inventory name or a first label that only this host has.
@@ -62,7 +62,7 @@ def explanation_of(
     agent = next((a for a in fleet.agents if a.host == host), None)
     balancer = next((b for b in fleet.balancers if b.host == host), None)
     kinds, titles = [], []
-    sections: list[Section] = []
+    sections: list[ExplanationSection] = []
     if broker:
         kinds.append("broker")
         titles.append(_broker_title(broker))
@@ -70,7 +70,7 @@ def explanation_of(
         sections += filter(None, _broker_sections(fleet, broker, document, routes))
     if agent:
         kinds.append("agent")
-        titles.append(agent_title(agent))
+        titles.append(agent_explanation_title(agent))
         sections += agent_sections(fleet, agent)
     if balancer:
         kinds.append("balancer")
@@ -84,7 +84,7 @@ def explanation_of(
 
 def _broker_sections(
     fleet: Fleet, broker: Broker, document: XmlDocument, routes: Routes | None
-) -> Iterator[Section | None]:
+) -> Iterator[ExplanationSection | None]:
     yield role_section(fleet, broker)
     yield release_section(fleet, broker)
     yield ports_section(fleet, broker)

@@ -5,8 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from activemq_fleet.addresses import join
-from activemq_fleet.errors import shorten_list
-from activemq_fleet.explain.explanation import ExplanationEntry, Origin, Section, is_only_unit, unit_noun
+from activemq_fleet.errors import names_to_text
+from activemq_fleet.explain.explanation import (
+    ExplanationEntry,
+    ExplanationSection,
+    Origin,
+    broker_or_pair_noun,
+    is_alone_in_group,
+)
 from activemq_fleet.network.connectors import NetworkConnector
 from activemq_fleet.node.printable import counted
 from activemq_fleet.routes import Routes
@@ -24,7 +30,9 @@ _KINDS = {
 _MOST_LISTED = 12
 
 
-def outgoing_links_section(fleet: Fleet, broker: Broker, document: XmlDocument, routes: Routes | None) -> Section:
+def outgoing_links_section(
+    fleet: Fleet, broker: Broker, document: XmlDocument, routes: Routes | None
+) -> ExplanationSection:
     """Return the section that explains the links that a broker opens: target, TTL and carried destinations of each.
 
     ``document`` is the broker's activemq.xml. With ``routes``, links of ``activemq_xml_fragments`` have the brokers to
@@ -43,7 +51,7 @@ def outgoing_links_section(fleet: Fleet, broker: Broker, document: XmlDocument, 
         intro = f"The active node opens these links; the other node has the same {which} with the same names."
     elif broker.links and broker.is_replication_slave:
         intro = "A slave opens these links only after its promotion, to send its messages to other masters."
-    return Section("links-out", "Outgoing links", tuple(entries), intro=intro, stacked=bool(links))
+    return ExplanationSection("links-out", "Outgoing links", tuple(entries), intro=intro, stacked=bool(links))
 
 
 def _connectors_in_xml(broker: Broker, routes: Routes | None) -> Iterator[tuple[NetworkConnector, tuple[Broker, ...]]]:
@@ -57,7 +65,7 @@ def _connectors_in_xml(broker: Broker, routes: Routes | None) -> Iterator[tuple[
 def _outgoing_connector_entry(connector: NetworkConnector, peers: Sequence[Broker]) -> ExplanationEntry:
     hosts = [peer.identity.host for peer in peers]
     way = "duplex, in both directions" if connector.duplex else "one way, from this broker"
-    target = f"to {shorten_list(hosts, most=_MOST_LISTED)}: " if hosts else ""
+    target = f"to {names_to_text(hosts, most=_MOST_LISTED)}: " if hosts else ""
     return ExplanationEntry(
         connector.name or "without a name",
         f"{target}{way}",
@@ -69,8 +77,8 @@ def _outgoing_connector_entry(connector: NetworkConnector, peers: Sequence[Broke
 
 
 def _no_links_reason(fleet: Fleet, broker: Broker) -> str:
-    if is_only_unit(fleet, broker):
-        noun = unit_noun(broker)
+    if is_alone_in_group(fleet, broker):
+        noun = broker_or_pair_noun(broker)
         return f"{broker.unit} is the only {noun} of group {broker.group}, and activemq_links has no link from here"
     return f"activemq_topology is {broker.settings.topology}, and activemq_links has no link from here"
 
@@ -158,7 +166,7 @@ def _names_of(fleet: Fleet, target: str) -> set[str]:
     return {target, pair.group}
 
 
-def incoming_links_section(fleet: Fleet, broker: Broker, routes: Routes | None = None) -> Section:
+def incoming_links_section(fleet: Fleet, broker: Broker, routes: Routes | None = None) -> ExplanationSection:
     """Return the section that explains links of other brokers to a broker, and whether messages also go back.
 
     Those of ``activemq_xml_fragments`` are included if ``routes`` are given.
@@ -180,13 +188,13 @@ def incoming_links_section(fleet: Fleet, broker: Broker, routes: Routes | None =
             if broker in peers:
                 entries.append(_incoming_connector_entry(other, connector))
     if multicast_peers and broker.openwire:
-        listed = shorten_list([b.identity.host for b in multicast_peers], most=_MOST_LISTED)
+        listed = names_to_text([b.identity.host for b in multicast_peers], most=_MOST_LISTED)
         text = f"each broker of the group that discovers it: {listed}"
         entries.append(ExplanationEntry("multicast", text, data={"from": [b.host for b in multicast_peers]}))
     if entries:
-        return Section("links-in", "Incoming links", tuple(entries), stacked=True)
+        return ExplanationSection("links-in", "Incoming links", tuple(entries), stacked=True)
     why = "no other broker can open a link to it" if broker.openwire is None else ""
-    return Section("links-in", "Incoming links", (ExplanationEntry("none", "none", why=why),))
+    return ExplanationSection("links-in", "Incoming links", (ExplanationEntry("none", "none", why=why),))
 
 
 def _incoming_connector_entry(opener: Broker, connector: NetworkConnector) -> ExplanationEntry:

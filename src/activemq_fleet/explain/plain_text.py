@@ -5,7 +5,7 @@ from __future__ import annotations
 import textwrap
 from collections.abc import Callable, Iterator
 
-from activemq_fleet.explain.explanation import Explanation, ExplanationEntry, Section
+from activemq_fleet.explain.explanation import Explanation, ExplanationEntry, ExplanationSection
 from activemq_fleet.node.printable import printable
 
 MOST_LABEL = 30
@@ -17,7 +17,9 @@ Emphasis = Callable[[str, str], str]
 """(text, kind) -> text; kinds are title, heading, label, variable, error, warning, info, waived."""
 
 
-def to_text(explanation: Explanation, *, width: int = 88, emphasis: Emphasis = lambda text, kind: text) -> str:
+def explanation_to_text(
+    explanation: Explanation, *, width: int = 88, emphasis: Emphasis = lambda text, kind: text
+) -> str:
     """Return a host's explanation as text, wrapped at ``width`` characters."""
     title = textwrap.wrap(_strip_control_characters(explanation.title), width, **_WHOLE)  # type: ignore[arg-type]
     lines = [emphasis(line, "title") for line in title]
@@ -26,7 +28,7 @@ def to_text(explanation: Explanation, *, width: int = 88, emphasis: Emphasis = l
     return "\n".join(lines)
 
 
-def _section_lines(section: Section, width: int, emphasis: Emphasis) -> Iterator[str]:
+def _section_lines(section: ExplanationSection, width: int, emphasis: Emphasis) -> Iterator[str]:
     yield emphasis(section.title, "heading")
     if section.intro:
         yield from _wrap(section.intro, width, _INDENT)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from activemq_fleet.explain.explanation import ExplanationEntry, Section, variable_entry
+from activemq_fleet.explain.explanation import ExplanationEntry, ExplanationSection, variable_entry
 from activemq_fleet.node.protocols import PROTOCOLS, protocol_of
 from activemq_fleet.render import mode_of, render
 from activemq_fleet.render.service import directory_paths, environment_path, unit_path, watchdog_path
@@ -25,7 +25,7 @@ _PURPOSES = {
 }
 
 
-def ports_section(fleet: Fleet, broker: Broker) -> Section:
+def ports_section(fleet: Fleet, broker: Broker) -> ExplanationSection:
     """Return the section that explains a broker's ports: what each is for, and how its number is computed."""
     settings = broker.settings
     entries = [_connector_entry(broker, connector) for connector in broker.connectors]
@@ -47,7 +47,7 @@ def ports_section(fleet: Fleet, broker: Broker) -> Section:
         client = "clients need a certificate" if settings.tls.client_auth else "clients need no certificate"
         stores = (f"key {settings.tls.keystore}", f"trust {settings.tls.truststore}")
         entries.append(variable_entry(settings, "tls", "TLS", client, details=stores))
-    return Section("ports", "Listeners", tuple(entries), intro=_listening_note(broker))
+    return ExplanationSection("ports", "Listeners", tuple(entries), intro=_listening_note(broker))
 
 
 def _listening_note(broker: Broker) -> str:
@@ -100,7 +100,7 @@ def _console_entry(broker: Broker) -> ExplanationEntry:
     return variable_entry(settings, "console_port", "console", f"{port} http", why=why, data=data)
 
 
-def files_section(fleet: Fleet, broker: Broker) -> Section:
+def files_section(fleet: Fleet, broker: Broker) -> ExplanationSection:
     """Return the section that explains a broker's deployed files, with mode and use, and its directories."""
     where, settings = directory_paths(broker), broker.settings
     extra_files = {extra.path: position for position, extra in enumerate(settings.extra_files)}
@@ -123,7 +123,7 @@ def files_section(fleet: Fleet, broker: Broker) -> Section:
     for path in render(broker):
         variable = f"{PREFIX}extra_files[{extra_files[path]}]" if path in extra_files else ""
         entries.append(file_entry(path, where.current, uses.get(path, "your own file"), variable))
-    return Section("files", "Files", tuple(entries))
+    return ExplanationSection("files", "Files", tuple(entries))
 
 
 _WATCHES = {"warn": "warns about a hung broker", "kill": "kills a hung broker"}

@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterator
 
-from activemq_fleet.errors import shorten_list
-from activemq_fleet.explain.explanation import ExplanationEntry, Section, unit_noun
+from activemq_fleet.errors import names_to_text
+from activemq_fleet.explain.explanation import ExplanationEntry, ExplanationSection, broker_or_pair_noun
 from activemq_fleet.routes import ReachAnswer, Routes
 from activemq_fleet.topology import Broker, Fleet
 
 _MOST_NAMED = 6
 
 
-def reachability_section(fleet: Fleet, broker: Broker, routes: Routes) -> Section | None:
+def reachability_section(fleet: Fleet, broker: Broker, routes: Routes) -> ExplanationSection | None:
     """Return the section that explains which pairs a broker's messages reach; None for a fleet of one pair."""
     places = {other.unit: other.group for other in fleet.brokers if other.unit != broker.unit}
     if not places:
@@ -31,12 +31,12 @@ def reachability_section(fleet: Fleet, broker: Broker, routes: Routes) -> Sectio
         "route."
     )
     title = "Reachable pairs" if all(other.profile.has_peer for other in fleet.brokers) else "Reachable brokers"
-    return Section("reach", title, (*entries, *_cut_route_entries(fleet, broker, routes)), intro=intro)
+    return ExplanationSection("reach", title, (*entries, *_cut_route_entries(fleet, broker, routes)), intro=intro)
 
 
 def _unit_nouns(fleet: Fleet) -> str:
     """Return what the ends of routes are: a ``pair``, a ``broker`` without a peer, or either of them."""
-    nouns = sorted({unit_noun(broker) for broker in fleet.brokers}, reverse=True)
+    nouns = sorted({broker_or_pair_noun(broker) for broker in fleet.brokers}, reverse=True)
     return " or ".join(nouns)
 
 
@@ -48,7 +48,7 @@ def _group_entries(group: str, answers: dict[str, ReachAnswer], *, is_own_group:
     for outcome, units in by_outcome.items():
         every = len(units) == len(answers) and len(units) > 1
         named = (
-            f"all {len(units)}{' others' if is_own_group else ''}" if every else shorten_list(units, most=_MOST_NAMED)
+            f"all {len(units)}{' others' if is_own_group else ''}" if every else names_to_text(units, most=_MOST_NAMED)
         )
         why = "" if outcome == "reaches" else answers[units[0]].why
         severity = None if outcome == "reaches" else "warning"
@@ -60,7 +60,7 @@ def _cut_route_entries(fleet: Fleet, broker: Broker, routes: Routes) -> Iterator
     stranded = routes.stranded_by(broker.host)
     others = _unit_nouns(fleet).replace("pair", "pairs").replace("broker", "brokers")
     if stranded:
-        shown = shorten_list([f"{source} to {target}" for source, target in stranded], most=_MOST_NAMED)
+        shown = names_to_text([f"{source} to {target}" for source, target in stranded], most=_MOST_NAMED)
         data = {"stranded": [list(pair) for pair in stranded]}
         yield ExplanationEntry(
             "its failure cuts", shown, why=f"routes between other {others}", severity="warning", data=data

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from activemq_fleet.explain.explanation import ExplanationEntry, Section, variable_entry
+from activemq_fleet.explain.explanation import ExplanationEntry, ExplanationSection, variable_entry
 from activemq_fleet.topology import Broker, Fleet
 
 
-def release_section(fleet: Fleet, broker: Broker) -> Section:
+def release_section(fleet: Fleet, broker: Broker) -> ExplanationSection:
     """Return the section that explains which features, present or missing in a broker's release, affect it."""
     release = broker.release
     release_entry = variable_entry(
@@ -29,7 +29,7 @@ def release_section(fleet: Fleet, broker: Broker) -> Section:
         ExplanationEntry("has" if good else "lacks", text, data={"has": good, "what": name})
         for name, good, text in answers
     )
-    return Section("release", "Release", (release_entry, *entries))
+    return ExplanationSection("release", "Release", (release_entry, *entries))
 
 
 _Answer = tuple[str, bool, str]

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from activemq_fleet.explain.explanation import (
     ExplanationEntry,
-    Section,
-    is_only_unit,
+    ExplanationSection,
+    broker_or_pair_noun,
+    is_alone_in_group,
     pair_count,
-    unit_noun,
     variable_entry,
 )
 from activemq_fleet.naming import DEFAULT_PATTERN, PREFIX
@@ -17,9 +17,9 @@ from activemq_fleet.topology import Broker, Fleet, count_units
 _FOUND_OUT = "`activemq-fleet status` shows which node is active now, `lab status` in the lab"
 
 
-def role_section(fleet: Fleet, broker: Broker) -> Section:
+def role_section(fleet: Fleet, broker: Broker) -> ExplanationSection:
     """Return the section that explains a broker's identity, from name to role, each entry with its reason."""
-    return Section(
+    return ExplanationSection(
         "role",
         "Identity",
         (
@@ -97,8 +97,8 @@ def _group_entry(fleet: Fleet, broker: Broker) -> ExplanationEntry:
     if any(link.kind == "multicast" for link in broker.links):
         shape = "linked by multicast discovery"
         return variable_entry(broker.settings, "discovery", "group", f"{broker.group}, {units} {shape}", data=data)
-    if is_only_unit(fleet, broker):
-        return ExplanationEntry("group", f"{broker.group}, with no other {unit_noun(broker)}", data=data)
+    if is_alone_in_group(fleet, broker):
+        return ExplanationEntry("group", f"{broker.group}, with no other {broker_or_pair_noun(broker)}", data=data)
     if broker.settings.topology != "none":
         shape = f"linked as a {broker.settings.topology}"
     elif variables := _variables_with_links(fleet, broker.group):

@@ -6,8 +6,8 @@ from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 
-from activemq_fleet.errors import InputError, shorten_list
-from activemq_fleet.explain.explanation import Explanation, ExplanationEntry, Section
+from activemq_fleet.errors import InputError, names_to_text
+from activemq_fleet.explain.explanation import Explanation, ExplanationEntry, ExplanationSection
 from activemq_fleet.explain.host_pages import inventory_name_of
 from activemq_fleet.explain.link_sections import ttl_in_words
 from activemq_fleet.routes import ReachAnswer, Routes
@@ -31,11 +31,13 @@ def explain_route(
     what = f" for {destination}" if destination else ""
     intro = "The route of a message if the only consumer is at the target, and all bridges are up."
     sections = (
-        Section("way", "Route", (_outcome_entry("outcome", answer), *_hop_entries(fleet, answer)), intro=intro),
-        Section(
+        ExplanationSection(
+            "way", "Route", (_outcome_entry("outcome", answer), *_hop_entries(fleet, answer)), intro=intro
+        ),
+        ExplanationSection(
             "back", "Return route", (_outcome_entry("outcome", return_answer), *_hop_entries(fleet, return_answer))
         ),
-        Section(
+        ExplanationSection(
             "failures",
             "Failure of one broker",
             tuple(_failure_entries(fleet, routes, sender, receiver, destination, answer)),
@@ -111,7 +113,7 @@ def _failure_entry(outcome: str, why: str, hosts: Sequence[str]) -> ExplanationE
     data = {"down": list(hosts), "outcome": outcome}
     if len(hosts) == 1:
         return ExplanationEntry(names[0], outcome, why=why, severity="warning", data=data)
-    details = (shorten_list(names, most=_MOST_NAMED),)
+    details = (names_to_text(names, most=_MOST_NAMED),)
     return ExplanationEntry(
         f"any one of {len(hosts)}", outcome, why=why, details=details, severity="warning", data=data
     )

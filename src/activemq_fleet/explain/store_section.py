@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from itertools import chain
 
 from activemq_fleet import uris
-from activemq_fleet.explain.explanation import ExplanationEntry, Section, variable_entry
+from activemq_fleet.explain.explanation import ExplanationEntry, ExplanationSection, variable_entry
 from activemq_fleet.render.service import STORE_MARKER
 from activemq_fleet.schema import CORE, XmlDocument
 from activemq_fleet.topology import Broker
@@ -35,9 +35,11 @@ def lock_settings_of(document: XmlDocument) -> dict[str, int | str]:
     return settings
 
 
-def store_section(broker: Broker, document: XmlDocument) -> Section:
+def store_section(broker: Broker, document: XmlDocument) -> ExplanationSection:
     """Return the section that explains a broker's store, its lock or lease, and its limits."""
-    return Section("store", "Store and lock", (*_store_entries(broker, document), *_limit_entries(broker, document)))
+    return ExplanationSection(
+        "store", "Store and lock", (*_store_entries(broker, document), *_limit_entries(broker, document))
+    )
 
 
 _FENCES = {

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from activemq_fleet.errors import shorten_list
+from activemq_fleet.errors import names_to_text
 from activemq_fleet.explain.accounts import MOST_AGENTS, agents_of_pair
-from activemq_fleet.explain.explanation import ExplanationEntry, Section, variable_entry
+from activemq_fleet.explain.explanation import ExplanationEntry, ExplanationSection, variable_entry
 from activemq_fleet.explain.store_section import lock_settings_of
 from activemq_fleet.schema import XmlDocument
 from activemq_fleet.topology import Broker, Fleet
@@ -42,7 +42,7 @@ def takeover_time_text(broker: Broker, document: XmlDocument) -> str:
     return f"{bound}: the standby tries the lock every {acquire} ms, and store and ports open in {_OPENING} s"
 
 
-def takeover_section(fleet: Fleet, broker: Broker, document: XmlDocument) -> Section:
+def takeover_section(fleet: Fleet, broker: Broker, document: XmlDocument) -> ExplanationSection:
     """Return the section that explains what happens when a broker dies: who takes over, how soon,
     with which messages.
     """
@@ -57,7 +57,7 @@ def takeover_section(fleet: Fleet, broker: Broker, document: XmlDocument) -> Sec
             if broker.profile.replicates
             else _shared_store_entries(broker, document, within)
         )
-    return Section("dies", "Failure and takeover", (*entries, *_agent_entries(fleet, broker)))
+    return ExplanationSection("dies", "Failure and takeover", (*entries, *_agent_entries(fleet, broker)))
 
 
 def _no_peer_entries(broker: Broker, why: str) -> Iterator[ExplanationEntry]:
@@ -167,7 +167,7 @@ def _agent_entries(fleet: Fleet, broker: Broker) -> Iterator[ExplanationEntry]:
     agents = [agent.host for agent in agents_of_pair(fleet, broker)]
     if not agents:
         return
-    listed = shorten_list(agents, most=MOST_AGENTS)
+    listed = names_to_text(agents, most=MOST_AGENTS)
     if broker.peer is None:
         waits = "wait until it returns: they have no other pair"
     else:

@@ -25,7 +25,7 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
-from activemq_fleet.drills.model import DeliveryAccount, Fault
+from activemq_fleet.drills.model import DeliveryCounts, Fault
 from activemq_fleet.errors import FleetError, LabError
 from activemq_fleet.lab import audit_process
 from activemq_fleet.lab.collected import collect_logs
@@ -64,7 +64,7 @@ class Takeover:
     successor: str
     seconds: float
     started: float
-    accounts: tuple[DeliveryAccount, ...]
+    accounts: tuple[DeliveryCounts, ...]
     silences: tuple[float, ...]
 
 
@@ -186,7 +186,7 @@ def _flow(generators: Sequence[LoadGenerator], moment: float) -> None:
         )
 
 
-def _missing(account: DeliveryAccount) -> int:
+def _missing(account: DeliveryCounts) -> int:
     """Return the number of events that were accepted and not handled."""
     return account.lost + account.stuck + account.indeterminate
 

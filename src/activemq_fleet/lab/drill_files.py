@@ -13,8 +13,13 @@ import psutil
 
 from activemq_fleet.audit.journal_lines import parsed_lines
 from activemq_fleet.audit.scraped_availability import ScrapedAvailability
-from activemq_fleet.drills.accounting import Journal, account_for_events, count_in_flight, longest_silence
-from activemq_fleet.drills.model import DeliveryAccount, Fault, ObservedState, StateSpan
+from activemq_fleet.drills.accounting import (
+    AgentJournal,
+    count_event_outcomes,
+    count_interrupted_publishes,
+    longest_gap_begin_and_length,
+)
+from activemq_fleet.drills.model import DeliveryCounts, Fault, ObservedState, StateSpan
 from activemq_fleet.node.log.broker_run import BrokerRun
 from activemq_fleet.node.log.log_records import parse
 from activemq_fleet.node.text_lines import split_lines
@@ -33,15 +38,17 @@ _STATES: dict[str, ObservedState] = {
 }
 
 
-def read_journal(directory: Path, owner: str) -> Journal:
+def read_journal(directory: Path, owner: str) -> AgentJournal:
     """Return the journal below an agent's directory; a line that cannot be read becomes a gap."""
     files = sorted((directory / "agent").glob("*.jsonl"))
-    return Journal.of(owner, (line for path in files for line in parsed_lines(memoryview(path.read_bytes()))))
+    return AgentJournal.from_parsed_lines(
+        owner, (line for path in files for line in parsed_lines(memoryview(path.read_bytes())))
+    )
 
 
 def pair_outcomes(
     directory: Path, pair: str, protocol: str, faults: Sequence[Fault], *, skew: float = 0.0
-) -> tuple[DeliveryAccount, list[Fault]]:
+) -> tuple[DeliveryCounts, list[Fault]]:
     """Return the outcomes of a pair's events, and the pair's faults completed with what the journals show of each.
 
     A completed fault has the begin (epoch seconds) and the length (seconds) of the longest time without a handled
@@ -53,7 +60,7 @@ def pair_outcomes(
     publisher = read_journal(where / "publisher", f"the publisher of {pair}")
     subscriber = read_journal(where / "subscriber", f"the subscriber of {pair}")
     promised = _promised(where / "promised")
-    account = account_for_events(pair, protocol, publisher, subscriber, promised)
+    account = count_event_outcomes(pair, protocol, publisher, subscriber, promised)
     event_ids = publisher.event_ids("accepted") | set(promised)
     handled, acknowledged = (
         subscriber.record_times("handled", event_ids),
@@ -63,16 +70,16 @@ def pair_outcomes(
 
 
 def _measured(
-    fault: Fault, publisher: Journal, handled: Sequence[float], acknowledged: Sequence[float], skew: float
+    fault: Fault, publisher: AgentJournal, handled: Sequence[float], acknowledged: Sequence[float], skew: float
 ) -> Fault:
-    silence = longest_silence(handled, fault.at, _until(fault) + skew, skew=skew)
-    unacknowledged = longest_silence(acknowledged, fault.at, _until(fault) + skew, skew=skew)
+    silence = longest_gap_begin_and_length(handled, fault.at, _until(fault) + skew, skew=skew)
+    unacknowledged = longest_gap_begin_and_length(acknowledged, fault.at, _until(fault) + skew, skew=skew)
     return replace(
         fault,
         silent_from=silence[0] if silence else None,
         silence=silence[1] if silence else None,
         publish_gap=unacknowledged[1] if unacknowledged else None,
-        in_flight=count_in_flight(publisher, fault.at),
+        in_flight=count_interrupted_publishes(publisher, fault.at),
     )
 
 

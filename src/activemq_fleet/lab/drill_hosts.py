@@ -12,7 +12,7 @@ from typing import Any, get_args
 
 from activemq_fleet.atomic_files import write_file
 from activemq_fleet.drills.model import DrillResult, FaultKind
-from activemq_fleet.errors import InputError, shorten_list
+from activemq_fleet.errors import InputError, names_to_text
 from activemq_fleet.install_hint import install_hint
 from activemq_fleet.lab.drill_run import DrillPlan, DrillRun, is_lab
 from activemq_fleet.lab.load_spec import speaks_mqtt
@@ -65,7 +65,7 @@ def begin_drill(
             ("activemq_ha: pure", pure),
             ("no MQTT connector that agents can use", without_mqtt),
         )
-        reasons = [f"{shorten_list(names)} (with {cause})" for cause, names in causes if names]
+        reasons = [f"{names_to_text(names)} (with {cause})" for cause, names in causes if names]
         raise InputError(
             f"the playbook drill does not support the pairs {' and '.join(reasons)}. Test them in the lab with "
             "`activemq-fleet lab drill`, or set activemq_target to other pairs"

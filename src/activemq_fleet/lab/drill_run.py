@@ -21,7 +21,7 @@ from typing import Any
 from pydantic import TypeAdapter
 
 from activemq_fleet.audit.scraped_availability import ScrapedAvailability, read_scrapes
-from activemq_fleet.drills.judging import ATTEMPTS, judge_drill, lowest_rate, void_reason
+from activemq_fleet.drills.judging import ATTEMPTS, drill_verdict_and_reasons, fault_void_reason, minimum_event_rate
 from activemq_fleet.drills.model import DrillResult, DrillSetup, Fault, FaultKind, ObservedState, StateSpan
 from activemq_fleet.errors import LabError
 from activemq_fleet.lab.agent_load_generator import AgentLoadSpec
@@ -150,7 +150,7 @@ class DrillRun:
         Returns (accepted, handled) events a second, too few of which make a fault void. Raises LabError when the load
         has ended.
         """
-        enough = lowest_rate(self.plan.rate)
+        enough = minimum_event_rate(self.plan.rate)
 
         def is_steady() -> bool:
             self._refuse_ended()
@@ -187,7 +187,7 @@ class DrillRun:
         """Append a fault to ``faults.json`` and return it; its field ``void`` is set if too few events flowed for it to
         count.
         """
-        fault = replace(fault, void=void_reason(fault.rate_accepted, fault.rate_handled, self.plan.rate))
+        fault = replace(fault, void=fault_void_reason(fault.rate_accepted, fault.rate_handled, self.plan.rate))
         self._write("faults.json", [asdict(stored_fault) for stored_fault in [*self.faults, fault]])
         return fault
 
@@ -227,7 +227,7 @@ class DrillRun:
         if scraped:
             faults = [with_scrapes(fault, scraped) for fault in faults]
         faults.sort(key=lambda fault: fault.at)
-        verdict, reasons = judge_drill(faults, accounts, len(plan.order))
+        verdict, reasons = drill_verdict_and_reasons(faults, accounts, len(plan.order))
         return DrillResult(
             verdict=verdict,
             reasons=reasons,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Mapping
 
-from activemq_fleet.errors import shorten_list
+from activemq_fleet.errors import names_to_text
 from activemq_fleet.lint.document import Document, Element, Problem
 from activemq_fleet.lint.engine import rule
 from activemq_fleet.lint.network_demand import wildcard_covers
@@ -153,7 +153,7 @@ def account_without_advisory_rights(document: Document) -> Iterator[Problem]:
             )
             yield place.problem(text, "admin", fix=_remedy_of_advisories(document), why=why)
         elif rejected:
-            names = shorten_list(rejected)
+            names = names_to_text(rejected)
             text = (
                 f"the account {names} may not create ActiveMQ.Advisory topics: the broker rejects clients with such "
                 "an account until another account has created each topic"

@@ -12,7 +12,7 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from xml.parsers import expat
 
-from activemq_fleet.errors import shorten_list
+from activemq_fleet.errors import names_to_text
 from activemq_fleet.findings import Finding
 from activemq_fleet.lint.file_kinds import KIND_RULE
 from activemq_fleet.lint.file_network import DUPLEX_RULE
@@ -163,7 +163,7 @@ def _unused_finding(rule: str, comment: Suppression, path: str, findings: Sequen
         message = f"the comment disables {rule} for an element, but {rule} is about the whole file"
         fix = "put the comment before the root element"
     elif lines:
-        places = f"line {lines[0]}" if len(lines) == 1 else f"lines {shorten_list([str(line) for line in lines])}"
+        places = f"line {lines[0]}" if len(lines) == 1 else f"lines {names_to_text([str(line) for line in lines])}"
         message = (
             f"the comment disables {rule} for an element without a finding of {rule}: its findings are on {places}"
         )

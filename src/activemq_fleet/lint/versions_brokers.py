@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from activemq_fleet.errors import shorten_list
+from activemq_fleet.errors import names_to_text
 from activemq_fleet.lint.document import Document, Element, Problem
 from activemq_fleet.lint.engine import rule
 from activemq_fleet.lint.imports import imported_files, imports_outside_directory
@@ -108,7 +108,7 @@ def imported_file_that_was_not_checked(document: Document) -> Iterator[Problem]:
         if "jetty" not in name and not re.search(r"[$#]\{(?!activemq\.)", node.get("resource"))
     ]
     if missing:
-        names = shorten_list([name for _, name in missing])
+        names = names_to_text([name for _, name in missing])
         text = f"the imported file {names} was not found in the directory of this file: its content was not checked"
         if len(missing) > 1:
             text = f"the imported files {names} were not found in the directory of this file: they were not checked"

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, fields
 
 from activemq_fleet.deployment import BrokerFacts
-from activemq_fleet.errors import shorten_list
+from activemq_fleet.errors import names_to_text
 from activemq_fleet.node.fence.store_access import StoreAccess, brokers_with_newest_generation, two_masters_message
 from activemq_fleet.node.judge import SERVING
 from activemq_fleet.node.state.evidence import BrokerEvidence
@@ -180,7 +180,7 @@ def _configuration(node: Node, _settle: float) -> Iterator[PairProblem]:
         )
     if node.drift:
         yield PairProblem(
-            f"{node.host}: the installed configuration differs from the deployed one ({shorten_list(node.drift)}), "
+            f"{node.host}: the installed configuration differs from the deployed one ({names_to_text(node.drift)}), "
             "and a restart would apply the difference. Add it to the inventory, and run the playbook site, which "
             "overwrites the files"
         )

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from activemq_fleet.deployment import BrokerFacts
-from activemq_fleet.errors import ReleaseError, shorten_list
+from activemq_fleet.errors import ReleaseError, names_to_text
 from activemq_fleet.findings import lines_of_findings
 from activemq_fleet.node.state.evidence import MachineFacts
 from activemq_fleet.operations.requests import Decision, OperationRequest, RefusalError, operation
@@ -189,7 +189,7 @@ def _lines_by_problem(problems: Sequence[tuple[str, str]]) -> list[str]:
     hosts_by_text: dict[str, list[str]] = {}
     for host, text in problems:
         hosts_by_text.setdefault(text, []).append(host)
-    return [f"{shorten_list(hosts)}: {text}" for text, hosts in hosts_by_text.items()]
+    return [f"{names_to_text(hosts)}: {text}" for text, hosts in hosts_by_text.items()]
 
 
 def _of_directory(home: ReleaseDirectory, upgrades: bool) -> Iterator[str]:

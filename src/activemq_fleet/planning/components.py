@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from datetime import date
 from itertools import chain, pairwise, product
 
-from activemq_fleet.errors import InputError, ReleaseError, SettingsError, shorten_list
+from activemq_fleet.errors import InputError, ReleaseError, SettingsError, names_to_text
 from activemq_fleet.findings import Finding, lines_of_findings
 from activemq_fleet.planning.host_facts import HostFacts, ProblemKind
 from activemq_fleet.releases import Release
@@ -147,10 +147,10 @@ def refuse_problems(facts: Iterable[HostFacts]) -> None:
     if kind == ProblemKind.RELEASE:
         raise ReleaseError(
             "; ".join(
-                f"{shorten_list(hosts, many)}: activemq_release: {text}" for hosts, many, text in grouped_problems
+                f"{names_to_text(hosts, many)}: activemq_release: {text}" for hosts, many, text in grouped_problems
             )
         )
-    raise SettingsError(*(f"{shorten_list(hosts, many)}: {text}" for hosts, many, text in grouped_problems))
+    raise SettingsError(*(f"{names_to_text(hosts, many)}: {text}" for hosts, many, text in grouped_problems))
 
 
 def _common_pattern_of(facts: Iterable[HostFacts]) -> str:
@@ -162,7 +162,7 @@ def _fleet_warnings(facts: Iterable[HostFacts], releases: Iterable[str]) -> list
     nearly = sorted(host.host for host in facts if host.nearly)
     if nearly:
         texts.append(
-            f"{shorten_list(nearly)}: the host is not read as a broker, because its name contains -mq and digits, but "
+            f"{names_to_text(nearly)}: the host is not read as a broker, because its name contains -mq and digits, but "
             "does not match activemq_naming_pattern. If it is a broker, correct its name or the pattern"
         )
     return texts

@@ -17,8 +17,8 @@ def findings_of_inventory(data: InventoryData) -> tuple[Finding, ...]:
 
     Only the brokers that may share a machine are built. Raises InputError for errors in the files.
     """
-    if data.error_lines:
-        raise InputError(*data.error_lines)
+    if data.file_error_lines:
+        raise InputError(*data.file_error_lines)
     machines = Counter(data.machines.values())
     try:
         roster, _ = sort_hosts_by_role(data.hosts, data.groups, None)

@@ -37,7 +37,7 @@ def drill_report(result: DrillResult) -> str:
         timeline=timeline_chart(result),
         distribution=duration_chart(counted),
         chance=100 * loss_probability_upper_bound(len(counted)),
-        accounts=result.accounts if len(result.accounts) < 2 else (*result.accounts, result.totals),
+        accounts=result.accounts if len(result.accounts) < 2 else (*result.accounts, result.total_counts),
         units=[
             (account.pair, unit.event_id, unit.verdict, unit.reason)
             for account in result.accounts

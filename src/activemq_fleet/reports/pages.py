@@ -9,7 +9,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
 from activemq_fleet.audit.evidence import short_name
-from activemq_fleet.documentation import rule_reference
+from activemq_fleet.documentation import rule_address_or_command
 from activemq_fleet.node.printable import counted, printable
 
 
@@ -64,5 +64,5 @@ ENVIRONMENT.filters.update(
     number="{:,}".format,
     counted=counted,
     short_name=short_name,
-    rule_reference=rule_reference,
+    rule_reference=rule_address_or_command,
 )

@@ -14,12 +14,12 @@ from activemq_fleet import InputError
 from activemq_fleet.drift.host_drift import (
     ComparedHost,
     DriftResult,
-    drift_of_host,
+    count_host_drift,
     drift_result,
-    host_drift,
-    side_of,
+    drift_rows_of_host,
+    planned_or_found,
 )
-from activemq_fleet.drift.records import FileRecord, collected_file, planned_file, rendered_file
+from activemq_fleet.drift.records import FileRecord, collected_file_records, planned_file_record, rendered_file_record
 from activemq_fleet.spark.datasets import Output, read_dataset
 from activemq_fleet.spark.input_directory import refuse_outside_links
 from activemq_fleet.spark.manifests import json_text
@@ -77,7 +77,9 @@ def _read_planned_files(spark: SparkSession, planned: str) -> DataFrame:
         f"{planned}: the directory contains neither the directory files/ (from plan) nor hosts/ (from render): set "
         "--planned to the output of plan or render"
     )
-    return _read_files(spark, f"{escaped_uri_of(root)}/hosts", hosts, lambda *file: (rendered_file(*file),), none)
+    return _read_files(
+        spark, f"{escaped_uri_of(root)}/hosts", hosts, lambda *file: (rendered_file_record(*file),), none
+    )
 
 
 def _read_collected_files(spark: SparkSession, collected: str) -> DataFrame:
@@ -86,8 +88,10 @@ def _read_collected_files(spark: SparkSession, collected: str) -> DataFrame:
     _refuse_unreadable(collected)
     pattern = f"{escaped_uri_of(root)}/*"
     none = f"{collected}: the directory has no HOST/{{}}: set --found to a directory that the playbook collect wrote"
-    files = _read_files(spark, f"{pattern}/configuration", root, collected_file, none.format("configuration"))
-    return files.unionByName(_read_files(spark, f"{pattern}/host.json", root, collected_file, none.format("host.json")))
+    files = _read_files(spark, f"{pattern}/configuration", root, collected_file_records, none.format("configuration"))
+    return files.unionByName(
+        _read_files(spark, f"{pattern}/host.json", root, collected_file_records, none.format("host.json"))
+    )
 
 
 def _read_files(
@@ -125,7 +129,7 @@ def _read_files(
 def _records_of_planned_rows(batches: Batches) -> Batches:
     """Return records of rows of the dataset ``files``."""
     rows = (row for batch in batches for row in zip(*batch.columns, strict=True))
-    return _key_records_by_host(planned_file(*(value.as_py() for value in row)) for row in rows)
+    return _key_records_by_host(planned_file_record(*(value.as_py() for value in row)) for row in rows)
 
 
 def _key_records_by_host(records: Iterable[FileRecord]) -> Batches:
@@ -137,11 +141,11 @@ def _compare_hosts(batches: Batches) -> Iterator[DatasetRows | ComparedHost]:
     """Yield the rows of each host, and the compared host; records are grouped by host."""
     for host, objects in groupby(from_objects(batches), key=lambda keyed: keyed.key):
         records = [keyed.value for keyed in objects]
-        side = side_of(records)
-        rows = list(drift_of_host(records)) if side == "both" else []
+        side = planned_or_found(records)
+        rows = list(drift_rows_of_host(records)) if side == "both" else []
         yield from (DatasetRows("drift", row) for row in rows)
         if side:
-            yield ComparedHost(host, side, host_drift(host, rows) if side == "both" else None)
+            yield ComparedHost(host, side, count_host_drift(host, rows) if side == "both" else None)
 
 
 def _refuse_unreadable(path: str) -> None:

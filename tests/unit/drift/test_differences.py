@@ -7,8 +7,8 @@ import json
 
 import pytest
 
-from activemq_fleet.drift.differences import file_status, unified_diff_text
-from activemq_fleet.drift.records import FileRecord, collected_file, planned_file
+from activemq_fleet.drift.differences import file_status_and_cause, unified_diff_text
+from activemq_fleet.drift.records import FileRecord, collected_file_records, planned_file_record
 from activemq_fleet.errors import InputError
 
 _FILE = ("host", "conf/a.xml")
@@ -39,7 +39,7 @@ _FILE = ("host", "conf/a.xml")
 def test_the_manifest_tells_whose_doing_it_is(
     evidence: FileRecord, installed: bool, judgement: tuple[str, str | None]
 ) -> None:
-    assert file_status(evidence, installed=installed) == judgement
+    assert file_status_and_cause(evidence, installed=installed) == judgement
 
 
 def test_a_difference_names_both_sides() -> None:
@@ -76,8 +76,8 @@ def test_a_file_of_many_lines_is_not_compared_line_by_line() -> None:
 
 
 def test_a_changed_secret_shows_without_its_value() -> None:
-    planned = planned_file("h", "conf/credentials.properties", "activemq.password=@activemq_password@\n", None)
-    (found,) = collected_file("h/configuration/conf/credentials.properties", b"activemq.password=hunter22\n")
+    planned = planned_file_record("h", "conf/credentials.properties", "activemq.password=@activemq_password@\n", None)
+    (found,) = collected_file_records("h/configuration/conf/credentials.properties", b"activemq.password=hunter22\n")
     assert found.found_sha256 != planned.planned
     shown = unified_diff_text(planned.path, planned.planned_text, found.found_text)
     assert "@secret@" in shown
@@ -86,25 +86,25 @@ def test_a_changed_secret_shows_without_its_value() -> None:
 
 def test_both_sides_hash_what_is_masked() -> None:
     text = "activemq.password=@activemq_password@\n"
-    planned = planned_file("h", "conf/credentials.properties", text, None)
-    (found,) = collected_file("h/configuration/conf/credentials.properties", text.encode())
+    planned = planned_file_record("h", "conf/credentials.properties", text, None)
+    (found,) = collected_file_records("h/configuration/conf/credentials.properties", text.encode())
     assert planned.planned == found.found_sha256 == hashlib.sha256(text.encode()).hexdigest()
 
 
 def test_a_plan_without_contents_is_compared_by_its_hashes() -> None:
-    assert planned_file("h", "conf/a.xml", None, "abc").planned == "abc"
+    assert planned_file_record("h", "conf/a.xml", None, "abc").planned == "abc"
 
 
 def test_a_key_store_counts_by_its_hash() -> None:
     record = {"conf/broker.ks": {"status": "added", "sha256": "abc", "why": "a key store"}}
-    (known,) = collected_file("h/configuration/.fleet-found.json", json.dumps(record).encode())
+    (known,) = collected_file_records("h/configuration/.fleet-found.json", json.dumps(record).encode())
     assert (known.found_sha256, known.noted_status, known.why) == ("abc", "added", "a key store")
 
 
 def test_a_file_too_large_to_be_collected_is_there_and_not_compared() -> None:
     record = {"conf/big.xml": {"status": "same", "why": "larger than 1 MiB"}}
-    (known,) = collected_file("h/configuration/.fleet-found.json", json.dumps(record).encode())
-    assert file_status(known._replace(planned="a", manifest="b"), installed=True) == ("changed", "unknown")
+    (known,) = collected_file_records("h/configuration/.fleet-found.json", json.dumps(record).encode())
+    assert file_status_and_cause(known._replace(planned="a", manifest="b"), installed=True) == ("changed", "unknown")
 
 
 @pytest.mark.parametrize("content", [b"", b"[]", b'{"a":', b"\xff"])
@@ -113,4 +113,4 @@ def test_a_damaged_record_names_its_host(content: bytes) -> None:
         InputError,
         match=r"^h: the collected file configuration/\.fleet-manifest\.json is damaged, because it is not a JSON",
     ):
-        list(collected_file("h/configuration/.fleet-manifest.json", content))
+        list(collected_file_records("h/configuration/.fleet-manifest.json", content))

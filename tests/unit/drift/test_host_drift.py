@@ -6,20 +6,20 @@ import json
 
 import pytest
 
-from activemq_fleet.drift.host_drift import Row, drift_of_host, side_of
-from activemq_fleet.drift.records import FileRecord, collected_file, planned_file
+from activemq_fleet.drift.host_drift import Row, drift_rows_of_host, planned_or_found
+from activemq_fleet.drift.records import FileRecord, collected_file_records, planned_file_record
 
-PLANNED = planned_file("h", "conf/a.xml", "<a/>\n", None)
+PLANNED = planned_file_record("h", "conf/a.xml", "<a/>\n", None)
 COLLECTED = FileRecord("h", "", collected=True)
 
 
 def found(path: str, content: object) -> list[FileRecord]:
     text = content if isinstance(content, str) else json.dumps(content)
-    return list(collected_file(f"h/configuration/{path}", text.encode()))
+    return list(collected_file_records(f"h/configuration/{path}", text.encode()))
 
 
 def drift(*records: FileRecord) -> dict[str | None, Row]:
-    return {row["path"]: row for row in drift_of_host(records)}
+    return {row["path"]: row for row in drift_rows_of_host(records)}
 
 
 @pytest.mark.parametrize(
@@ -33,7 +33,7 @@ def drift(*records: FileRecord) -> dict[str | None, Row]:
     ],
 )
 def test_a_host_is_on_the_sides_that_tell_of_it(records: tuple[FileRecord, ...], side: str | None) -> None:
-    assert side_of(records) == side
+    assert planned_or_found(records) == side
 
 
 def test_records_of_one_file_are_put_together() -> None:

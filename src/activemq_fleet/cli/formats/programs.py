@@ -20,8 +20,8 @@ from activemq_fleet.cli.formats.report import (
     subject_of,
 )
 from activemq_fleet.cli.help_pages import strip_markdown_links
-from activemq_fleet.documentation import rule_address, rule_reference, with_page_references
-from activemq_fleet.errors import shorten_list
+from activemq_fleet.documentation import replace_page_paths, rule_address, rule_address_or_command
+from activemq_fleet.errors import names_to_text
 from activemq_fleet.node.printable import printable, printable_json
 from activemq_fleet.validation import described_rules
 
@@ -72,13 +72,13 @@ def to_sarif(report: Report) -> str:
 def _sarif_rule(name: str) -> dict[str, Any]:
     """Return a rule's SARIF description; it has a ``helpUri`` once the documentation is published."""
     rule = described_rules()[name]
-    title, why, fix = (with_page_references(strip_markdown_links(text)) for text in (rule.title, rule.why, rule.fix))
+    title, why, fix = (replace_page_paths(strip_markdown_links(text)) for text in (rule.title, rule.why, rule.fix))
     address = rule_address(name)
     return {
         "id": name,
         "shortDescription": {"text": title},
         "fullDescription": {"text": why},
-        "help": {"text": f"{fix}\n\nThe whole description of the rule: {rule_reference(name)}"},
+        "help": {"text": f"{fix}\n\nThe whole description of the rule: {rule_address_or_command(name)}"},
         **({"helpUri": address} if address else {}),
         "defaultConfiguration": {"level": _SARIF_LEVELS[rule.severity]},
     }
@@ -171,7 +171,7 @@ def to_github(report: Report) -> str:
 def _github_command(report: Report, findings: Sequence[Finding]) -> str:
     finding = findings[0]
     # The annotation is shown at the file, so its title does not repeat the path.
-    hosts = shorten_list(list(dict.fromkeys(finding.host for finding in findings)))
+    hosts = names_to_text(list(dict.fromkeys(finding.host for finding in findings)))
     properties = {"title": f"{finding.rule} {hosts}".rstrip()}
     path, line, column = _place_in_repository(report, finding)
     if path is not None:

@@ -10,7 +10,7 @@ import click
 from activemq_fleet import Finding
 from activemq_fleet.cli.formats.report import KINDS, Report, finding_grouping_key, subject_of
 from activemq_fleet.cli.terminal import output_width, wrapped
-from activemq_fleet.errors import shorten_list
+from activemq_fleet.errors import names_to_text
 from activemq_fleet.node.printable import printable
 
 _COLOURS = {"error": "red", "warning": "yellow", "info": "blue", "waived": "bright_black"}
@@ -54,7 +54,7 @@ def _heading(subjects: Sequence[str], report: Report) -> str:
     if len(subjects) == 1:
         return subjects[0]
     counted = _counted(len(subjects), "file" if report.is_about_files else "host")
-    return f"{counted}: {shorten_list(subjects)}"
+    return f"{counted}: {names_to_text(subjects)}"
 
 
 def _lines(report: Report, findings: Sequence[Finding], subjects: Sequence[str]) -> Iterator[str]:
@@ -85,7 +85,7 @@ def _place(report: Report, findings: Sequence[Finding]) -> str | None:
     """
     places = dict.fromkeys(place for finding in findings if (place := report.shown_place(finding)))
     if len(places) > 1 and findings[0].file is None:
-        return shorten_list(list(places))
+        return names_to_text(list(places))
     return next(iter(places), None) if len(places) == 1 else findings[0].file
 
 

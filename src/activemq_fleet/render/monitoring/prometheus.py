@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from activemq_fleet.addresses import join, parse_listening
-from activemq_fleet.documentation import page_reference
+from activemq_fleet.documentation import page_address_or_command
 from activemq_fleet.render.engine import render_template
 from activemq_fleet.render.monitoring.alerts import ALERTS, RECORDS, Alert, scale_durations
 from activemq_fleet.render.monitoring.dashboards import dashboard_files
@@ -76,7 +76,7 @@ def rules_file(runbook: str | None, pace: float = 1) -> bytes:
     """Return the file of Prometheus recording and alert rules; a ``pace`` below 1 shortens every duration in it.
 
     ``runbook`` is the address of the page of alerts, to which each alert links; with None each alert names what
-    ``page_reference`` returns.
+    ``page_address_or_command`` returns.
     """
     alerts = [
         {
@@ -98,7 +98,7 @@ def _runbook_annotation(alert: Alert, runbook: str | None) -> tuple[str, str]:
     """Return the name and the text of the annotation that leads to an alert's section; a command is no URL."""
     if runbook:
         return "runbook_url", f"{runbook}#{alert.anchor}"
-    reference = page_reference("alerts", alert.name)
+    reference = page_address_or_command("alerts", alert.name)
     return ("runbook_url" if "://" in reference else "runbook"), reference
 
 

@@ -9,7 +9,7 @@ from functools import cached_property
 from typing import Any, NamedTuple
 
 from activemq_fleet.addresses import Address
-from activemq_fleet.errors import InputError, shorten_list
+from activemq_fleet.errors import InputError, names_to_text
 from activemq_fleet.findings import Finding
 from activemq_fleet.naming import DEFAULT_PATTERN
 from activemq_fleet.node.printable import counted
@@ -210,12 +210,12 @@ class Fleet:
         if len(short) == 1:
             return short[0]
         if host in self.pairs:
-            brokers = shorten_list([broker.host for broker in self.pairs[host].in_order])
+            brokers = names_to_text([broker.host for broker in self.pairs[host].in_order])
             raise InputError(f"{host} is a pair, not a broker: choose one of its brokers: {brokers}")
         if members := [broker.host for group in self.groups if group.name == host for broker in group.brokers]:
-            raise InputError(f"{host} is a group, not a broker: choose one of its brokers: {shorten_list(members)}")
+            raise InputError(f"{host} is a group, not a broker: choose one of its brokers: {names_to_text(members)}")
         if short:
-            names = shorten_list([broker.host for broker in short])
+            names = names_to_text([broker.host for broker in short])
             raise InputError(f"{host} is the first label of {len(short)} host names: write one of {names}")
         near = similar_name(host, [*self._by_host, *(broker.identity.host for broker in self.brokers)])
         hint = f"did you mean {near}?" if near else "write the name of a broker as in the inventory"
