@@ -353,7 +353,7 @@ def _misspelling_hint(
 
 
 def finding_lines_with_positions(findings: Iterable[Finding], data: InventoryData) -> list[str]:
-    """Return findings as lines, with the file and line that define the variable, or that list the host.
+    """Return findings as lines of text; each names the file and line that define its variable or list its host.
 
     Equal findings about several hosts become one line.
     """
