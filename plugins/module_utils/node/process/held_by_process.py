@@ -11,7 +11,7 @@ import contextlib
 import ipaddress
 import os
 import socket
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
 
 from ..text_lines import split_lines
@@ -85,21 +85,30 @@ class ListeningSocket:
     inode: str
 
 
-def sockets_that_block(address: str, port: int) -> list[ListeningSocket]:
-    """Return the sockets of this machine that keep a program from listening on a TCP port at an address.
+def listening_sockets() -> list[ListeningSocket]:
+    """Return all TCP sockets of this machine that listen."""
+    sockets = []
+    for words in socket_rows(os.getpid()):
+        if words[3] == LISTENING:
+            host, _separator, port = words[1].partition(":")
+            sockets.append(ListeningSocket(read_kernel_address(host), int(port, 16), int(words[7]), words[9]))
+    return sockets
+
+
+def sockets_that_block(address: str, port: int, listening: Iterable[ListeningSocket]) -> list[ListeningSocket]:
+    """Return those of the listening sockets that keep a program from listening on a TCP port at an address.
 
     A socket at another address of the machine keeps no program from its port, unless one of both listens on all
     addresses. A name that this machine cannot resolve counts as all addresses.
     """
     wanted = _addresses_of(address)
     sockets = []
-    for words in socket_rows(os.getpid()):
-        host, _separator, number = words[1].partition(":")
-        if words[3] != LISTENING or int(number, 16) != port:
+    for used in listening:
+        if used.port != port:
             continue
-        used = ipaddress.ip_address(read_kernel_address(host))
-        if used.is_unspecified or used in wanted or any(chosen.is_unspecified for chosen in wanted):
-            sockets.append(ListeningSocket(str(used), port, int(words[7]), words[9]))
+        used_address = ipaddress.ip_address(used.address)
+        if used_address.is_unspecified or used_address in wanted or any(chosen.is_unspecified for chosen in wanted):
+            sockets.append(used)
     return sockets
 
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from .held_by_process import ListeningSocket, processes_of_sockets, sockets_that_block
+from .held_by_process import ListeningSocket, listening_sockets, processes_of_sockets, sockets_that_block
 from .proc import Process, account_of, is_in_unit, proc_text
 
 
@@ -18,7 +18,8 @@ def taken_ports(listeners: Sequence[tuple[str, int]], broker: Process | None, un
     systemd unit of the broker. Each result has ``port``, ``address``, ``pid`` and ``program``; the last two are None
     where the process is not visible.
     """
-    blocked = [(port, sockets_that_block(address, port)) for address, port in listeners]
+    listening = listening_sockets()
+    blocked = [(port, sockets_that_block(address, port, listening)) for address, port in listeners]
     holders = processes_of_sockets({used.inode for _unused, sockets in blocked for used in sockets})
     taken = []
     for port, sockets in blocked:
