@@ -19,7 +19,7 @@ import pytest
 from ansible.plugins.loader import init_plugin_loader
 from hypothesis import HealthCheck, settings
 
-from activemq_fleet._collection import collections_path
+from activemq_fleet._collection import collections_search_path
 from tests.golden_files import Golden
 from tests.order import LONGEST
 
@@ -27,7 +27,7 @@ TESTS = Path(__file__).resolve().parent
 
 # Before any test imports a plugin: ansible_collections would otherwise be imported as a plain package,
 # and Ansible would know no collection in this process any more.
-init_plugin_loader(collections_path())
+init_plugin_loader(collections_search_path())
 
 # Seconds a try of a test may take before it counts as hung: generous, for a machine that others load.
 TIMEOUTS = {"unit": 300, "pipeline": 900, "integration": 420, "hosts": 900}

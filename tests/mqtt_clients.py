@@ -11,7 +11,7 @@ from contextlib import suppress
 from types import TracebackType
 from typing import Any, Self
 
-from activemq_fleet.addresses import Address, join
+from activemq_fleet.addresses import Address, join_host_port
 from activemq_fleet.errors import LabError
 from activemq_fleet.lab.stomp import RETRY_PAUSE, Credentials, send_until_accepted
 
@@ -36,10 +36,10 @@ def mqtt_round_trip(address: Address, credentials: Credentials | None, topic: st
     with _Connected(client, address, timeout):
         client.subscribe(topic, 1)
         if not subscribed.wait(deadline - time.monotonic()):
-            raise TimeoutError(f"{join(*address)} did not grant a subscription in {timeout:g} s")
+            raise TimeoutError(f"{join_host_port(*address)} did not grant a subscription in {timeout:g} s")
         client.publish(topic, body, 1)
         if not came.wait(max(0.1, deadline - time.monotonic())):
-            raise LabError(f"{join(*address)} took a message and did not give it back in {timeout:g} s")
+            raise LabError(f"{join_host_port(*address)} took a message and did not give it back in {timeout:g} s")
 
 
 class MqttPublisher:
@@ -219,8 +219,12 @@ class _Connected:
             return
         self.close()
         if not told:
-            raise TimeoutError(f"{join(*self._address)} took the connection and did not answer in {self._timeout:g} s")
-        raise LabError(f"{join(*self._address)} refused the login: {self._reason or 'it closed the connection'}")
+            raise TimeoutError(
+                f"{join_host_port(*self._address)} took the connection and did not answer in {self._timeout:g} s"
+            )
+        raise LabError(
+            f"{join_host_port(*self._address)} refused the login: {self._reason or 'it closed the connection'}"
+        )
 
     def publish(self, topic: str, payload: bytes, timeout: float) -> None:
         """Publish with QoS 1. Raises LabError without a PUBACK in time."""
@@ -229,12 +233,14 @@ class _Connected:
             info = self._client.publish(topic, payload, 1)
             while not info.is_published():
                 if self.lost.is_set():
-                    raise LabError(f"{join(*self._address)} closed the connection before it acknowledged a message")
+                    raise LabError(
+                        f"{join_host_port(*self._address)} closed the connection before it acknowledged a message"
+                    )
                 if time.monotonic() > deadline:
-                    raise LatePublishError(f"{join(*self._address)} did not acknowledge a message: timed out")
+                    raise LatePublishError(f"{join_host_port(*self._address)} did not acknowledge a message: timed out")
                 time.sleep(0.001)
         except (RuntimeError, ValueError) as error:  # as paho tells that the connection went before
-            raise LabError(f"{join(*self._address)} did not take a message: {error}") from None
+            raise LabError(f"{join_host_port(*self._address)} did not take a message: {error}") from None
 
     def close(self) -> None:
         with suppress(OSError):

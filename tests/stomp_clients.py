@@ -12,7 +12,7 @@ import uuid
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
 
-from activemq_fleet.addresses import Address, join
+from activemq_fleet.addresses import Address, join_host_port
 from activemq_fleet.errors import LabError
 from activemq_fleet.lab.stomp import ANSWER_TIMEOUT, RETRY_PAUSE, Credentials, StompConnection, StompPublisher
 
@@ -38,7 +38,7 @@ def stomp_round_trip(
         while (message := connection.receive(deadline - time.monotonic())) is not None:
             if message.body == body:
                 return
-    raise LabError(f"{join(*address)} took a message and did not give it back in {timeout:g} s")
+    raise LabError(f"{join_host_port(*address)} took a message and did not give it back in {timeout:g} s")
 
 
 def stomp_send(

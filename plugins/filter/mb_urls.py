@@ -43,7 +43,7 @@ from ansible_collections.activemq.fleet.plugins.plugin_utils.library import filt
 
 def mb_urls(brokers: Any) -> str:
     with filter_errors("mb_urls", brokers):
-        return str(library("addresses").format_list(library("endpoints").broker_endpoints(brokers, "mqtt")))
+        return str(library("addresses").format_mb_urls(library("endpoints").broker_endpoints(brokers, "mqtt")))
 
 
 class FilterModule:

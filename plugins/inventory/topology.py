@@ -104,7 +104,7 @@ class InventoryModule(BaseInventoryPlugin):
         options = {name: self.get_option(name) for name in groups.OPTIONS}
         sources = getattr(inventory, "processed_sources", [])
         try:
-            grouped = groups.group_brokers(inventory, loader, sources, options)
+            grouped = groups.identify_and_group_brokers(inventory, loader, sources, options)
         except api("FleetError") as error:
             raise AnsibleParserError(f"{path}: {error}") from None
         except AnsibleError as error:
@@ -112,7 +112,7 @@ class InventoryModule(BaseInventoryPlugin):
             # which is then tried as an inventory of every other kind.
             self.display.warning(
                 "the inventory plugin activemq.fleet.topology created no groups, because Ansible cannot read the "
-                f"variables of the hosts. Correct this error: {library('_ansible').message_of(error)}"
+                f"variables of the hosts. Correct this error: {library('_ansible').ansible_error_message(error)}"
             )
             return
         for reason in (*grouped.misspelt, *grouped.unclear):

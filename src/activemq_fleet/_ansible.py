@@ -1,7 +1,7 @@
 """Read inventories with Ansible's own code, as a library.
 
 Ansible expects to run as a separate process: its options, vault secrets, caches and plugin loader are global.
-``loaded_inventory`` sets them while it reads an inventory and restores them afterwards, so that a program can read
+``open_inventory`` sets them while it reads an inventory and restores them afterwards, so that a program can read
 several inventories, or the same inventory again after a change.
 This module, ``_templating`` and ``_inventory_variables`` alone use Ansible's inner API (as of ansible-core 2.19).
 """
@@ -38,17 +38,17 @@ from activemq_fleet._ansible_internals import (
     DeferredWarningContext,
     Origin,
     format_event_brief_message,
-    origin_of,
+    variable_origin,
 )
-from activemq_fleet._collection import collections_path, version_warnings
-from activemq_fleet._inventory_groups import group_brokers
+from activemq_fleet._collection import collection_version_warnings, collections_search_path
+from activemq_fleet._inventory_groups import identify_and_group_brokers
 from activemq_fleet._inventory_variables import InventoryVariableManager
 from activemq_fleet._yaml_mistakes import find_yaml_mistake
 from activemq_fleet.errors import InputError
 from activemq_fleet.inventory_structure import inventory_file_findings, section_error_and_line, structure_error_line
 from activemq_fleet.naming import PREFIX
 
-__all__ = ["AnsibleError", "LoadedInventory", "loaded_inventory", "message_of"]
+__all__ = ["AnsibleError", "LoadedInventory", "ansible_error_message", "open_inventory"]
 
 PLUGIN = "activemq.fleet.topology"
 _PLUGIN_FILES = (".activemq.yml", ".activemq.yaml")
@@ -63,17 +63,17 @@ _DUPLICATE_KEY = re.compile(r"Found duplicate mapping key '?(.+?)'?\.")
 _NO_HOSTS = "Plugin configuration YAML file"
 
 
-def origins_of(
+def variable_origins(
     variables: Mapping[Any, Any], extra: Mapping[Any, Any], others: Iterable[str] = ()
 ) -> dict[str, tuple[str, int]]:
-    """Return the origins of a host's variables ``activemq_…``, and of some ``others``.
+    """Return, by variable, the file and line that define each of a host's variables ``activemq_…`` and ``others``.
 
     ``extra`` are the extra variables, which outrank all.
     """
     wanted = frozenset(others)
     tagged_extra = {name: (name, value) for name, value in extra.items()}
     origins = {
-        str(name): origin_of(*tagged_extra.get(name, (name, value)))
+        str(name): variable_origin(*tagged_extra.get(name, (name, value)))
         for name, value in variables.items()
         if isinstance(name, str) and (name.startswith(PREFIX) or name in wanted)
     }
@@ -82,7 +82,7 @@ def origins_of(
 
 @dataclass(frozen=True, slots=True)
 class LoadedInventory:
-    """An Ansible inventory that was loaded by ``loaded_inventory``, and is valid inside its ``with`` block."""
+    """An Ansible inventory that was loaded by ``open_inventory``, and is valid inside its ``with`` block."""
 
     loader: Any
     inventory: Any
@@ -90,7 +90,7 @@ class LoadedInventory:
     extra: Mapping[Any, Any]
     _warnings: DeferredWarningContext
 
-    def warnings(self) -> tuple[str, ...]:
+    def ansible_warnings(self) -> tuple[str, ...]:
         """Return what Ansible and its plugins have warned about so far, one line each.
 
         Warnings of the project's own plugin are left out: the fleet that is built from the same hosts has them too.
@@ -98,13 +98,13 @@ class LoadedInventory:
         texts = (_warning_text(warning.event) for warning in self._warnings.get_warnings())
         return tuple(text for text in texts if not _OUR_OWN.match(text))
 
-    def collection_warnings(self) -> tuple[str, ...]:
+    def collection_version_warnings(self) -> tuple[str, ...]:
         """Return a warning if the collection on Ansible's search path has another version than the library."""
-        return version_warnings(constants.config.get_config_value("COLLECTIONS_PATHS"))
+        return collection_version_warnings(constants.config.get_config_value("COLLECTIONS_PATHS"))
 
 
 @contextmanager
-def loaded_inventory(
+def open_inventory(
     sources: Sequence[str],
     *,
     extra_vars: Sequence[str] = (),
@@ -120,7 +120,7 @@ def loaded_inventory(
     options = {"extra_vars": tuple(map(trust_as_template, extra_vars)), "inventory": tuple(sources)}
     with _globals_of(options), DeferredWarningContext(variables={}) as warnings:
         if not AnsibleCollectionConfig.collection_finder:
-            init_plugin_loader(collections_path())
+            init_plugin_loader(collections_search_path())
         loader = DataLoader()
         secrets = CLI.setup_vault_secrets(
             loader,
@@ -143,7 +143,7 @@ def _read_extra_vars(loader: Any) -> Mapping[Any, Any]:
     try:
         extra: Mapping[Any, Any] = load_extra_vars(loader)
     except AnsibleError as error:
-        raise InputError(f"extra variables (-e): {message_of(error)}") from error
+        raise InputError(f"extra variables (-e): {ansible_error_message(error)}") from error
     if "_raw_params" in extra:
         raise InputError(
             f"extra variables (-e): the text {str(extra['_raw_params'])!r} sets no variable: write NAME=VALUE, JSON, "
@@ -234,7 +234,7 @@ class _Manager(InventoryManager):  # type: ignore[misc]  # Ansible carries no ty
         options = self._loader.load_from_file(source)
         if not isinstance(options, Mapping) or options.get("plugin") != PLUGIN:
             raise InputError(f"{source}: the inventory file has no line 'plugin: {PLUGIN}': add this line")
-        group_brokers(self._inventory, self._loader, self._sources, options)
+        identify_and_group_brokers(self._inventory, self._loader, self._sources, options)
 
 
 def _warning_text(event: Any) -> str:
@@ -270,7 +270,7 @@ def _corrected(reason: str, path: str, line: int) -> tuple[str, str]:
     return f"{_YAML_FAILED}: {mistake.reason}", f"{path}:{mistake.line}"
 
 
-def message_of(error: BaseException) -> str:
+def ansible_error_message(error: BaseException) -> str:
     """Return the message of an Ansible error in one line, with file and line of its cause where known."""
     message = " ".join(str(error).split()).rstrip(".")
     if any(text in message for text in _WITHOUT_PASSWORD):

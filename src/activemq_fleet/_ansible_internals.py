@@ -26,11 +26,11 @@ __all__ = [
     "VaultExceptionMarker",
     "format_event_brief_message",
     "is_possibly_template",
-    "origin_of",
+    "variable_origin",
 ]
 
 
-def origin_of(name: object, value: object) -> tuple[str, int] | None:
+def variable_origin(name: object, value: object) -> tuple[str, int] | None:
     """Return the file and line in which a variable is defined; None where Ansible does not record it.
 
     Ansible records the origin of texts, numbers, lists and mappings. For other values the origin of the name is

@@ -15,7 +15,7 @@ _DIRECTORY = Path("ansible_collections", "activemq", "fleet")
 _FLEET = _DIRECTORY / "meta" / "runtime.yml"
 
 
-def collections_path() -> list[str]:
+def collections_search_path() -> list[str]:
     """Return the directory that holds ``ansible_collections``, as a list for Ansible's plugin loader.
 
     The directory is site-packages for an installed wheel and ``.ansible/collections`` for a checkout that
@@ -25,7 +25,7 @@ def collections_path() -> list[str]:
     return [str(path) for path in candidates if (path / _FLEET).is_file()]
 
 
-def version_warnings(search_path: Iterable[str]) -> tuple[str, ...]:
+def collection_version_warnings(search_path: Iterable[str]) -> tuple[str, ...]:
     """Return a warning if Ansible finds a collection ``activemq.fleet`` of another version than this library.
 
     ``search_path`` are Ansible's directories of collections; the first one that holds the collection counts. The

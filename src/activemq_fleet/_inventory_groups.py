@@ -17,7 +17,7 @@ from ansible.parsing.vault import EncryptedString
 from ansible.utils.vars import load_extra_vars
 from ansible.vars.plugins import get_vars_from_inventory_sources
 
-from activemq_fleet._ansible_internals import Origin, origin_of
+from activemq_fleet._ansible_internals import Origin, variable_origin
 from activemq_fleet.errors import InputError, SettingsError
 from activemq_fleet.grouping import inventory_groups
 from activemq_fleet.naming import PART_VARIABLES, PATTERN_VARIABLE, PREFIX, Identity, Naming, UnclearNameError
@@ -32,9 +32,8 @@ OPTIONS = {
 
 
 @dataclass(frozen=True, slots=True)
-class GroupedBrokers:
-    """The brokers of an inventory: identities by host, reasons why a broker has none, and names that nearly match the
-    pattern.
+class BrokerIdentities:
+    """The identities (group, pair, node) of an inventory's brokers, and the hosts that nearly match the name pattern.
 
     ``misspelt`` are problems with variables whose names are almost those of group, pair or node.
     """
@@ -45,7 +44,9 @@ class GroupedBrokers:
     misspelt: tuple[str, ...]
 
 
-def group_brokers(inventory: Any, loader: Any, sources: Sequence[str], options: Mapping[str, object]) -> GroupedBrokers:
+def identify_and_group_brokers(
+    inventory: Any, loader: Any, sources: Sequence[str], options: Mapping[str, object]
+) -> BrokerIdentities:
     """Put an inventory's brokers into Ansible groups, set their ``activemq_identity``, and return the identities found.
 
     ``options`` are those of the plugin's file. Raises InputError for an option and a variable that differ, and for what
@@ -66,8 +67,8 @@ def group_brokers(inventory: Any, loader: Any, sources: Sequence[str], options: 
     pattern = {**everyone, **stated}.get(PATTERN_VARIABLE)
     identities, unclear, nearly, misspelt = [], [], [], list[str]()
     for host in inventory.hosts.values():
-        of_host = variables.of_host(host)
-        misspelt += misspelt_part_problems(host.name, of_host)
+        of_host = variables.host_variables(host)
+        misspelt += misspelled_identity_variable_problems(host.name, of_host)
         try:
             naming = Naming.of_host(host.name, of_host, str(pattern) if pattern else None)
         except SettingsError as error:
@@ -87,11 +88,11 @@ def group_brokers(inventory: Any, loader: Any, sources: Sequence[str], options: 
             inventory.add_child(group, name)
     for identity in identities:
         inventory.set_variable(identity.name, "activemq_identity", identity.to_dict())
-    return GroupedBrokers(tuple(identities), tuple(unclear), tuple(nearly), tuple(misspelt))
+    return BrokerIdentities(tuple(identities), tuple(unclear), tuple(nearly), tuple(misspelt))
 
 
-def misspelt_part_problems(host: str, variables: Mapping[Any, Any]) -> list[str]:
-    """Return a problem for each variable with almost the name of a host's group, pair or node, which the host lacks.
+def misspelled_identity_variable_problems(host: str, variables: Mapping[Any, Any]) -> list[str]:
+    """Return a text for each variable of a host whose name misspells ``activemq_group``, ``_pair`` or ``_node``.
 
     A problem ends with the file and line of the variable.
     """
@@ -116,7 +117,7 @@ def _meant_part(name: str) -> str | None:
 
 
 def _place_of(name: str, value: object) -> str:
-    origin = origin_of(name, value)
+    origin = variable_origin(name, value)
     return f" ({origin[0]}:{origin[1]})" if origin else ""
 
 
@@ -130,8 +131,8 @@ def _with_origin(error: SettingsError, variables: Mapping[str, object]) -> Setti
 
 
 @dataclass(frozen=True, slots=True)
-class ConflictingGroups:
-    """Two groups of a host that set a variable to different values, of which only the name decides."""
+class ConflictingGroupVariable:
+    """A variable that two groups of a host set to different values; the group that is last in the alphabet wins."""
 
     host: str
     variable: str
@@ -139,7 +140,7 @@ class ConflictingGroups:
     winner: str
 
 
-def conflicting_groups(inventory: Any, loader: Any, sources: Sequence[str]) -> list[ConflictingGroups]:
+def conflicting_group_variables(inventory: Any, loader: Any, sources: Sequence[str]) -> list[ConflictingGroupVariable]:
     """Return the variables ``activemq_…`` that two groups of a host set to different values at the same level.
 
     Ansible then takes the value of the group that is last in alphabetical order. Groups that the inventory plugin
@@ -147,7 +148,7 @@ def conflicting_groups(inventory: Any, loader: Any, sources: Sequence[str]) -> l
     """
     variables = _GroupedVariables(inventory, loader, sources)
     variables_by_group = {
-        name: {key: value for key, value in variables.of_group(group).items() if str(key).startswith(PREFIX)}
+        name: {key: value for key, value in variables.set_on_group(group).items() if str(key).startswith(PREFIX)}
         for name, group in inventory.groups.items()
         if not name.startswith(PREFIX)
     }
@@ -164,8 +165,8 @@ def conflicting_groups(inventory: Any, loader: Any, sources: Sequence[str]) -> l
                 for group, other in definitions[:-1]
                 if (group.depth, group.priority) == (winner.depth, winner.priority) and _differ(other, value)
             ]
-            if rivals and variables.of_host_itself(host).get(name) is None:
-                conflicts.append(ConflictingGroups(host.name, name, rivals[-1], winner.name))
+            if rivals and variables.set_on_host(host).get(name) is None:
+                conflicts.append(ConflictingGroupVariable(host.name, name, rivals[-1], winner.name))
     return conflicts
 
 
@@ -186,15 +187,15 @@ class _GroupedVariables:
         """Return the variables of inventory groups; extra variables (``-e``) take precedence."""
         return ChainMap(self._extra, *self._variable_layers(groups))
 
-    def of_host(self, host: Any) -> ChainMap[str, object]:
+    def host_variables(self, host: Any) -> ChainMap[str, object]:
         """Return the variables of a host; extra variables (``-e``) take precedence."""
         return ChainMap(self._extra, self._file_variables(host), host.vars, *self._variable_layers(host.get_groups()))
 
-    def of_host_itself(self, host: Any) -> ChainMap[str, object]:
+    def set_on_host(self, host: Any) -> ChainMap[str, object]:
         """Return the variables of a host that no group defines; extra variables (``-e``) take precedence."""
         return ChainMap(self._extra, self._file_variables(host), host.vars)
 
-    def of_group(self, group: Any) -> Mapping[str, object]:
+    def set_on_group(self, group: Any) -> Mapping[str, object]:
         """Return the variables that a group itself defines."""
         self._variable_layers([group])
         files, variables = self._of_group[group.name]

@@ -43,7 +43,7 @@ class InventoryVariableManager:
             stated = {**added, **{name: value for name, value in stated.items() if name not in _FACTS}}
         return stated | {"hostvars": self.hostvars}
 
-    def problems_by_host(self) -> dict[str, list[str]]:
+    def runtime_override_errors_by_host(self) -> dict[str, list[str]]:
         """Return, by host, an error line for each variable of the collection that a fact or a task set.
 
         Only the inventory may set these variables. Hosts without such variables are omitted.

@@ -43,8 +43,8 @@ class _EncryptedValues(MarkerBehavior):  # type: ignore[misc]  # Ansible carries
         self._ciphertexts.append(str(value._marker_undecryptable_ciphertext))
         return f"<{self._token}:{len(self._ciphertexts) - 1}>"
 
-    def restore_encrypted_value(self, text: str) -> str | EncryptedValue:
-        """Return a text unchanged, or an EncryptedValue for a text with placeholders of encrypted values.
+    def restore_encrypted_placeholders(self, text: str) -> str | EncryptedValue:
+        """Return a text with its placeholders replaced by ciphertexts, or a text without placeholders unchanged.
 
         Two are equal for equal text around equal ciphertexts.
         """
@@ -69,7 +69,7 @@ class _Engine(TemplateEngine):  # type: ignore[misc]  # Ansible carries no types
         return compiled
 
 
-class Templates:
+class TemplateEvaluator:
     """An evaluator of Jinja templates with the variables of one host at a time."""
 
     def __init__(self, loader: Any) -> None:
@@ -78,12 +78,12 @@ class Templates:
         # Hosts share the values of their groups; by identity, and kept alive so that ids stay.
         self._constants: dict[int, tuple[Any, Any]] = {}
 
-    def switch_to_host(self, variables: dict[str, Any]) -> Templates:
+    def switch_to_host(self, variables: dict[str, Any]) -> TemplateEvaluator:
         """Use another host's variables from now on; return the evaluator itself."""
         self._engine.available_variables = variables
         return self
 
-    def value(self, raw: Any) -> Any:
+    def evaluate_template(self, raw: Any) -> Any:
         """Return a templated variable's value in plain Python types. Raises AnsibleError for a template that fails."""
         kind = type(raw)
         if kind in _PLAIN and (kind is not str or not is_possibly_template(raw)):
@@ -98,7 +98,7 @@ class Templates:
 
     def _plain(self, value: Any) -> Any:
         if isinstance(value, str):
-            return self._encrypted.restore_encrypted_value(str.__str__(value))
+            return self._encrypted.restore_encrypted_placeholders(str.__str__(value))
         if isinstance(value, Mapping):
             return {self._plain(key): self._plain(item) for key, item in value.items()}
         if isinstance(value, list | tuple):

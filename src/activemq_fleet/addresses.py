@@ -21,10 +21,10 @@ class HostNameError(ValueError):
         self.problem = problem
 
 
-def check_host(text: str) -> str:
-    """Return a host name or IP address that all clients, Java too, can dial, an IPv6 address without brackets.
+def validated_host(text: str) -> str:
+    """Return a valid host name or IP address, an IPv6 address without brackets; raise HostNameError for another text.
 
-    Raises HostNameError with the reason. Stricter than DNS where java.net.URI is: it finds no
+    The check is stricter than DNS where java.net.URI is: it finds no
     host in a name with an underscore, or in one whose last label begins with a digit
     (source: the grammar in the class documentation of java.net.URI), and the broker then dials
     nothing.
@@ -73,7 +73,7 @@ def is_loopback(host: str) -> bool:
         return False
 
 
-def is_same_host(name: str, other: str) -> bool:
+def may_be_same_host(name: str, other: str) -> bool:
     """Return whether two names may be of one host: equal in any case, or one is the other without its domain."""
     first, second = name.lower().rstrip("."), other.lower().rstrip(".")
     if first == second:
@@ -82,12 +82,12 @@ def is_same_host(name: str, other: str) -> bool:
     return bool(short) and ":" not in short and not short.isdigit() and long.startswith(f"{short}.")
 
 
-def join(host: str, port: int) -> str:
+def join_host_port(host: str, port: int) -> str:
     """Return ``host:port`` as text, with brackets around an IPv6 address."""
     return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
 
-def parse(text: str) -> Address:
+def parse_host_port(text: str) -> Address:
     """Return (host, port) of ``host:port`` or ``[IPv6]:port``; spaces around the text are allowed.
 
     Raises ValueError with the reason.
@@ -101,30 +101,30 @@ def parse(text: str) -> Address:
         )
     if not (port.isascii() and port.isdigit() and 1 <= int(port) <= _MAX_PORT):
         raise ValueError(f"the port in {stripped!r} is not valid: write a number from 1 to {_MAX_PORT}, such as 1883")
-    return check_host(host), int(port)
+    return validated_host(host), int(port)
 
 
-def parse_listening(text: str) -> Address:
+def parse_listening_address(text: str) -> Address:
     """Return the (host, port) that a listener's text names; a port alone means 127.0.0.1. Raises ValueError."""
     port = text.strip().removeprefix(":")
-    return parse(f"127.0.0.1:{port}" if port.isdecimal() else text)
+    return parse_host_port(f"127.0.0.1:{port}" if port.isdecimal() else text)
 
 
-def parse_url(text: str) -> tuple[Address, bool]:
+def parse_url_and_tls(text: str) -> tuple[Address, bool]:
     """Return the address that ``host:port`` or ``ssl://host:port`` names, and whether TLS is used.
 
     Raises ValueError with the reason.
     """
     scheme, separator, rest = text.strip().partition("://")
     if not separator:
-        return parse(text), False
+        return parse_host_port(text), False
     if scheme.lower() != "ssl":
         raise ValueError(
             f"the scheme {scheme}:// in {text.strip()!r} is not supported: write HOST:PORT, or ssl://HOST:PORT for TLS"
         )
-    return parse(rest.removesuffix("/")), True
+    return parse_host_port(rest.removesuffix("/")), True
 
 
-def format_list(addresses: Iterable[Address], *, tls: bool = False) -> str:
+def format_mb_urls(addresses: Iterable[Address], *, tls: bool = False) -> str:
     """Return addresses as agent.conf lists them in ``mb.urls``: ``h:1883,h:1883``, or ``ssl://h:8883``."""
-    return ",".join(f"{'ssl://' if tls else ''}{join(host, port)}" for host, port in addresses)
+    return ",".join(f"{'ssl://' if tls else ''}{join_host_port(host, port)}" for host, port in addresses)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from activemq_fleet.addresses import Address, check_host, parse
+from activemq_fleet.addresses import Address, parse_host_port, validated_host
 from activemq_fleet.node.protocols import PROTOCOLS
 
 
@@ -38,7 +38,7 @@ def _endpoint(item: Any, connector: str) -> Address:
     if isinstance(item, str):
         text = item.strip()
         has_port = "]:" in text if text.startswith("[") else text.count(":") == 1
-        return parse(text) if has_port else (check_host(text), PROTOCOLS[connector].port)
+        return parse_host_port(text) if has_port else (validated_host(text), PROTOCOLS[connector].port)
     if not isinstance(item, Mapping):
         raise ValueError(
             f"the broker {str(item)[:60]!r} is neither text nor a mapping: write HOST:PORT, or a mapping with the keys "
@@ -55,7 +55,7 @@ def _endpoint(item: Any, connector: str) -> Address:
             f"the broker {address} has no connector {connector}: add {connector} to its key ports, or choose another "
             f"connector (the broker has {', '.join(map(str, ports)) or 'none'})"
         )
-    return parse(f"{_bracketed(address)}:{ports[connector]}")
+    return parse_host_port(f"{_bracketed(address)}:{ports[connector]}")
 
 
 def _bracketed(host: str) -> str:

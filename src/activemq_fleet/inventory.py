@@ -20,7 +20,7 @@ from activemq_fleet.naming import PART_VARIABLES, PATTERN_VARIABLE, PREFIX, Nami
 from activemq_fleet.node.text_lines import split_lines
 
 if TYPE_CHECKING:
-    from activemq_fleet._inventory_groups import ConflictingGroups
+    from activemq_fleet._inventory_groups import ConflictingGroupVariable
     from activemq_fleet.topology import Broker, Fleet
 
 OLDEST_ANSIBLE = (2, 19)
@@ -111,8 +111,8 @@ def read_inventory(
             )
     with _ansible_module() as ansible:
         options = {"extra_vars": extra_vars, "vault_ids": vault_ids, "vault_password_files": vault_password_files}
-        with ansible.loaded_inventory(sources, **options) as loaded:
-            reader = _PositionReader(ansible.origins_of, loaded.extra) if with_positions else None
+        with ansible.open_inventory(sources, **options) as loaded:
+            reader = _PositionReader(ansible.variable_origins, loaded.extra) if with_positions else None
             return _inventory_data_of(loaded, ", ".join(sources), reader)
 
 
@@ -191,13 +191,13 @@ def inventory_of_play(hostvars: Any, groups: Mapping[str, Sequence[str]], loader
     the inventory; ``reject_runtime_variables`` refuses them.
     Raises SettingsError for all values whose template fails, naming host and variable.
     """
-    from activemq_fleet._ansible import origins_of
+    from activemq_fleet._ansible import variable_origins
     from activemq_fleet._inventory_variables import InventoryVariableManager
 
     stated = InventoryVariableManager(hostvars).hostvars
     hosts = ((str(host), stated.raw_get(host)) for host in stated)
     members = {str(group): [str(host) for host in names] for group, names in groups.items()}
-    data = _read_hosts(hosts, members, loader, _PositionReader(origins_of, {}))
+    data = _read_hosts(hosts, members, loader, _PositionReader(variable_origins, {}))
     return dataclasses.replace(data, findings=(*_file_findings(hostvars._inventory), *data.findings))
 
 
@@ -209,7 +209,7 @@ def runtime_variable_errors(hostvars: Any) -> dict[str, list[str]]:
     """
     from activemq_fleet._inventory_variables import InventoryVariableManager
 
-    return InventoryVariableManager(hostvars).problems_by_host()
+    return InventoryVariableManager(hostvars).runtime_override_errors_by_host()
 
 
 def reject_runtime_variables(hostvars: Any) -> None:
@@ -258,7 +258,7 @@ def _ansible_module() -> Iterator[Any]:
     try:
         yield _ansible
     except (_ansible.AnsibleError, OSError, ValueError, RecursionError) as error:
-        raise InputError(_ansible.message_of(error)) from error
+        raise InputError(_ansible.ansible_error_message(error)) from error
 
 
 def _inventory_data_of(loaded: Any, name: str, reader: _PositionReader | None) -> InventoryData:
@@ -266,33 +266,33 @@ def _inventory_data_of(loaded: Any, name: str, reader: _PositionReader | None) -
     about_files = _file_findings(loaded.inventory)
     if not hosts:
         causes = [structure_error_line(finding) for finding in about_files if finding.blocks]
-        reason = "".join(f" ({text})" for text in loaded.warnings()[:1])
+        reason = "".join(f" ({text})" for text in loaded.ansible_warnings()[:1])
         raise InputError(
             *(causes or [f"{name}: the inventory has no hosts{reason}: list hosts below `hosts:` of a group"])
         )
     groups = {group: list(members) for group, members in loaded.inventory.get_groups_dict().items()}
-    _refuse(loaded.stated.problems_by_host())
+    _refuse(loaded.stated.runtime_override_errors_by_host())
     variables = ((host.name, loaded.stated.get_vars(host, stage="all")) for host in hosts)
     data = _read_hosts(variables, groups, loaded.loader, reader)
     places = tuple(f"{os.path.abspath(finding.file or '')}:{finding.line}: " for finding in about_files)
-    reported = [text for text in loaded.warnings() if not (_SKIPPED.match(text) or text.startswith(places))]
+    reported = [text for text in loaded.ansible_warnings() if not (_SKIPPED.match(text) or text.startswith(places))]
     return dataclasses.replace(
-        data, warnings=(*loaded.collection_warnings(), *reported), findings=(*about_files, *data.findings)
+        data, warnings=(*loaded.collection_version_warnings(), *reported), findings=(*about_files, *data.findings)
     )
 
 
 def _file_findings(inventory: Any) -> list[Finding]:
     """Return the findings about the files of a loaded inventory of Ansible."""
-    from activemq_fleet._inventory_groups import conflicting_groups
+    from activemq_fleet._inventory_groups import conflicting_group_variables
 
     groups = {str(group): [str(host) for host in hosts] for group, hosts in inventory.get_groups_dict().items()}
     files = (str(source) for source in inventory._inventory.processed_sources)
     layout = InventoryLayout(tuple(filter(os.path.isfile, files)), groups, frozenset(map(str, inventory.hosts)))
-    conflicts = conflicting_groups(inventory, inventory._loader, inventory._sources)
+    conflicts = conflicting_group_variables(inventory, inventory._loader, inventory._sources)
     return [*structure_findings(layout), *map(_conflict_finding, conflicts)]
 
 
-def _conflict_finding(conflict: ConflictingGroups) -> Finding:
+def _conflict_finding(conflict: ConflictingGroupVariable) -> Finding:
     return Finding(
         rule="T040",
         severity="error" if conflict.variable in PART_VARIABLES else "warning",
@@ -386,12 +386,12 @@ def position_of_variable(positions: Mapping[str, Position], text: str) -> Positi
 class _PositionReader:
     """Finds where an inventory defines the variables of its hosts.
 
-    ``origins_of`` returns the origins of a host's variables by name, ``extra`` are the extra variables. Each file is
-    read once for the lines of all its hosts.
+    ``variable_origins`` returns the origins of a host's variables by name, ``extra`` are the extra variables. Each
+    file is read once for the lines of all its hosts.
     """
 
-    def __init__(self, origins_of: _OriginReader, extra: Mapping[Any, Any]) -> None:
-        self._origins_of = origins_of
+    def __init__(self, variable_origins: _OriginReader, extra: Mapping[Any, Any]) -> None:
+        self._variable_origins = variable_origins
         self._extra = extra
         self._lines: dict[str, Mapping[str, int]] = {}
 
@@ -402,7 +402,7 @@ class _PositionReader:
 
         The position of the host itself in its inventory file has the key ""; it is missing if that file is unknown.
         """
-        origins = self._origins_of(variables, self._extra, misspelt)
+        origins = self._variable_origins(variables, self._extra, misspelt)
         positions = {name: Position(*origin) for name, origin in origins.items()}
         file = variables.get("inventory_file")
         if isinstance(file, str) and os.path.isfile(file):
@@ -432,10 +432,10 @@ def _read_hosts(
 
     Raises one SettingsError for all hosts, in which hosts share a line for each error.
     """
-    from activemq_fleet._templating import Templates
+    from activemq_fleet._templating import TemplateEvaluator
     from activemq_fleet.settings.reading import misspelt_variables
 
-    templates = Templates(loader)
+    templates = TemplateEvaluator(loader)
     brokers = frozenset(groups.get(BROKERS, ()))
     values_by_host: dict[str, dict[str, object]] = {}
     directories: dict[str, str] = {}
@@ -469,15 +469,15 @@ def _read_hosts(
 
 def _check_naming_variables(host: str, variables: Mapping[Any, Any]) -> None:
     """Raise SettingsError for a misspelt group, pair or node: all other errors would be about its consequences."""
-    from activemq_fleet._inventory_groups import misspelt_part_problems
+    from activemq_fleet._inventory_groups import misspelled_identity_variable_problems
 
-    if problems := misspelt_part_problems(host, variables):
+    if problems := misspelled_identity_variable_problems(host, variables):
         raise SettingsError(*problems)
 
 
 def _values(host: str, variables: Mapping[Any, Any], templates: Any, brokers: frozenset[str]) -> dict[str, object]:
     """Return the values of one host's variables. Raises SettingsError for variables whose template fails."""
-    from activemq_fleet._ansible import AnsibleError, message_of
+    from activemq_fleet._ansible import AnsibleError, ansible_error_message
 
     values: dict[str, object] = {}
     failed: dict[str, AnsibleError] = {}
@@ -489,16 +489,16 @@ def _values(host: str, variables: Mapping[Any, Any], templates: Any, brokers: fr
                     "the value itself"
                 )
             try:
-                values[name] = templates.value(raw)
+                values[name] = templates.evaluate_template(raw)
             except AnsibleError as reason:
                 failed[name] = reason
     if failed:
         is_broker = host in brokers or _is_named_as_broker(host, values)
         meant = [name for name in failed if is_broker or name.startswith(_BEYOND_BROKERS)]
         if meant:
-            raise SettingsError(*(f"{host}: {name}: {message_of(failed[name])}" for name in meant)) from failed[
-                meant[0]
-            ]
+            raise SettingsError(
+                *(f"{host}: {name}: {ansible_error_message(failed[name])}" for name in meant)
+            ) from failed[meant[0]]
     return values
 
 

@@ -7,7 +7,7 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from activemq_fleet.addresses import check_host
+from activemq_fleet.addresses import validated_host
 from activemq_fleet.errors import InputError
 from activemq_fleet.inventory_yaml import plain_variables_to_yaml
 from activemq_fleet.naming import (
@@ -129,7 +129,7 @@ def _read_names(arguments: Sequence[str]) -> _NamedHosts:
     seen = set()
     for name in names:
         try:
-            check_host(name)
+            validated_host(name)
         except ValueError as error:
             raise InputError(f"host argument {name!r}: {error}") from None
         if name in seen:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from activemq_fleet.addresses import Address, join
+from activemq_fleet.addresses import Address, join_host_port
 from activemq_fleet.errors import InputError
 from activemq_fleet.node.protocols import is_encrypted, protocol_of
 from activemq_fleet.releases import Release
@@ -26,12 +26,12 @@ BRIDGE_KINDS = ("masterslave", "failover", "static")
 
 def listener_uri(scheme: str, bind: str, port: int, options: Mapping[str, str] | None = None) -> str:
     """Return the URI that a transportConnector listens on: ``nio://0.0.0.0:61616?maximumConnections=1000``."""
-    return f"{scheme}://{join(bind, port)}{_query(options or {})}"
+    return f"{scheme}://{join_host_port(bind, port)}{_query(options or {})}"
 
 
 def dialled_uri(address: Address, scheme: str = "tcp") -> str:
     """Return the URI that a client or a bridge dials: ``tcp://host:61616``, or ``ssl://`` for a TLS listener."""
-    return f"{'ssl' if is_encrypted(scheme) else 'tcp'}://{join(*address)}"
+    return f"{'ssl' if is_encrypted(scheme) else 'tcp'}://{join_host_port(*address)}"
 
 
 def is_openwire(scheme: str) -> bool:
@@ -93,7 +93,7 @@ def replication_uri(address: Address) -> str:
 
     Never ``failover:``: with it the slave attaches and never takes over (measured on 5.5.1 and 5.7.0).
     """
-    return f"nio://{join(*address)}"
+    return f"nio://{join_host_port(*address)}"
 
 
 def failover_uri(

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from activemq_fleet.addresses import check_host, format_list, parse, parse_url
+from activemq_fleet.addresses import format_mb_urls, parse_host_port, parse_url_and_tls, validated_host
 
 
 @pytest.mark.parametrize(
@@ -19,19 +19,19 @@ from activemq_fleet.addresses import check_host, format_list, parse, parse_url
     ],
 )
 def test_an_address_is_host_and_port(text: str, address: tuple[str, int]) -> None:
-    assert parse(text) == address
+    assert parse_host_port(text) == address
 
 
 @pytest.mark.parametrize("text", ["h", "h:", ":1", "h:0", "h:65536", "::1:1883", "h:1x", "h:١", "a b:1", "vm://x:1"])
 def test_what_is_no_address_is_refused(text: str) -> None:
     with pytest.raises(ValueError, match=r"host|port"):
-        parse(text)
+        parse_host_port(text)
 
 
 @pytest.mark.parametrize("name", ["a_b", "1host", "host.01", "-a", "a-", "a..b", "", "a" * 64, "é", "a/b", "${x}"])
 def test_names_that_java_cannot_dial_are_refused(name: str) -> None:
     with pytest.raises(ValueError, match=r"the host name|the label|the last label"):
-        check_host(name)
+        validated_host(name)
 
 
 @given(
@@ -47,7 +47,7 @@ def test_names_that_java_cannot_dial_are_refused(name: str) -> None:
     )
 )
 def test_a_written_list_reads_back(addresses: list[tuple[str, int]]) -> None:
-    assert [parse(item) for item in format_list(addresses).split(",")] == addresses
+    assert [parse_host_port(item) for item in format_mb_urls(addresses).split(",")] == addresses
 
 
 @pytest.mark.parametrize(
@@ -59,9 +59,9 @@ def test_a_written_list_reads_back(addresses: list[tuple[str, int]]) -> None:
     ],
 )
 def test_an_entry_says_whether_it_is_tls(text: str, expected: object) -> None:
-    assert parse_url(text) == expected
+    assert parse_url_and_tls(text) == expected
 
 
 def test_another_scheme_is_refused_with_the_two_that_there_are() -> None:
     with pytest.raises(ValueError, match=r"the scheme mqtt:// in .* is not supported: write HOST:PORT"):
-        parse_url("mqtt://a.example.com:1883")
+        parse_url_and_tls("mqtt://a.example.com:1883")

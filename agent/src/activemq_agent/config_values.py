@@ -8,7 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
-from activemq_agent.addresses import join, parse_listening, parse_url
+from activemq_agent.addresses import join_host_port, parse_listening_address, parse_url_and_tls
 
 Number = TypeVar("Number", int, float)
 
@@ -29,7 +29,7 @@ class Endpoint:
     @property
     def name(self) -> str:
         """``host:port``, with brackets around an IPv6 address."""
-        return join(self.host, self.port)
+        return join_host_port(self.host, self.port)
 
     def __str__(self) -> str:
         return f"ssl://{self.name}" if self.tls else self.name
@@ -65,7 +65,7 @@ def _refuse_twice(values: tuple[Any, ...]) -> None:
 
 def parse_brokers(text: str) -> tuple[Endpoint, ...]:
     """Return the brokers of a comma-separated list of ``host:port`` and ``ssl://host:port``, at least one."""
-    brokers = tuple(Endpoint(*address, tls) for address, tls in map(parse_url, _words(text)))
+    brokers = tuple(Endpoint(*address, tls) for address, tls in map(parse_url_and_tls, _words(text)))
     if not brokers:
         raise ValueError("the list of brokers is empty: name at least one, such as mb.urls = host1:1883,host2:1883")
     _refuse_twice(brokers)
@@ -74,7 +74,7 @@ def parse_brokers(text: str) -> tuple[Endpoint, ...]:
 
 def parse_listening_endpoint(text: str) -> Endpoint:
     """Return the endpoint that a listener's text names; a port alone means 127.0.0.1. Raises ValueError."""
-    return Endpoint(*parse_listening(text))
+    return Endpoint(*parse_listening_address(text))
 
 
 def parse_certificate_names(text: str) -> tuple[CertificateName, ...]:

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from activemq_fleet.addresses import parse
+from activemq_fleet.addresses import parse_host_port
 from activemq_fleet.adopt.companion_reader import CompanionFiles, files_below
 from activemq_fleet.adopt.proposal import Proposal, Variables, is_valid_value, yaml_value_of
 from activemq_fleet.dialling import Listeners
@@ -99,7 +99,7 @@ def _home_broker(file: AgentFile, listeners: Listeners) -> Broker | None:
     """Return the broker at the first address that an agent dials, or None."""
     first = file.entries.get("mb.urls", "").partition(",")[0].strip().rpartition("//")[2]
     try:
-        listener = listeners.listener_at(*parse(first))
+        listener = listeners.listener_at(*parse_host_port(first))
     except ValueError:
         return None
     return listener.broker if listener else None

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from activemq_fleet.addresses import is_same_host, join
+from activemq_fleet.addresses import join_host_port, may_be_same_host
 from activemq_fleet.adopt.profiles import dialled_master_address
 from activemq_fleet.adopt.proposal import Proposal, is_valid_value
 from activemq_fleet.adopt.secrets import with_masked_passwords
@@ -58,7 +58,7 @@ class ReplaceableBridge:
         inventory.
         """
         tls = any("ssl" in transport.scheme for transport in Uri.read(self.node.get("uri")).transports)
-        return [("ssl://" if tls else "") + join(*address) for address in self.addresses]
+        return [("ssl://" if tls else "") + join_host_port(*address) for address in self.addresses]
 
 
 def network_connectors(document: AdoptedDocument) -> list[ComparedElement]:
@@ -281,7 +281,7 @@ class _HostNames:
     def host_of(self, name: str) -> str | None:
         """Return the host of this name, or the only host that is the name with or without a domain; else None."""
         exact = self._hosts.get(name.lower().rstrip("."))
-        similar = [host for host in self._hosts.values() if is_same_host(host, name)]
+        similar = [host for host in self._hosts.values() if may_be_same_host(host, name)]
         return exact or (similar[0] if len(similar) == 1 else None)
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from lxml import etree
 
-from activemq_fleet.addresses import check_host
+from activemq_fleet.addresses import validated_host
 from activemq_fleet.adopt.companion_reader import CompanionFiles, files_below, read_document
 from activemq_fleet.adopt.equal_meaning import with_names
 from activemq_fleet.adopt.properties import (
@@ -254,7 +254,7 @@ def read_addresses(arguments: Sequence[str], documents: Sequence[AdoptedDocument
                 f"--address {text}: {_reason_for_address(name, separator, [document.host for document in documents])}"
             )
         try:
-            address_by_host[named[0]] = check_host(address)
+            address_by_host[named[0]] = validated_host(address)
         except ValueError as error:
             raise InputError(f"--address {text}: {error}") from None
     return address_by_host

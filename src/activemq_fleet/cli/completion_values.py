@@ -49,9 +49,9 @@ def _hosts(context: click.Context) -> Iterable[tuple[str, str]]:
     sources = InventoryOptions(tuple(context.params.get("sources") or ())).or_configured().sources
     if not sources or any(map(_is_dynamic, sources)):
         return []
-    from activemq_fleet._ansible import loaded_inventory
+    from activemq_fleet._ansible import open_inventory
 
-    with loaded_inventory(sources) as loaded:
+    with open_inventory(sources) as loaded:
         return [(host.name, "") for host in loaded.inventory.get_hosts()]
 
 

@@ -225,17 +225,17 @@ def _password(username: str, file: Path | None) -> str:
 
 def _parse(url: str) -> tuple[Address, bool]:
     """Return the address that an URL of ``--to`` names, and whether it is reached over TLS."""
-    from activemq_fleet.addresses import parse_url
+    from activemq_fleet.addresses import parse_url_and_tls
 
     try:
-        return parse_url(url)
+        return parse_url_and_tls(url)
     except ValueError as error:
         raise InputError(f"--to: {error}") from None
 
 
 def _connect(addresses: Sequence[tuple[Address, bool]], login: Login, context: ssl.SSLContext) -> ReplayConnection:
     """Return a connection to the active node: the first that accepts one."""
-    from activemq_fleet.addresses import join
+    from activemq_fleet.addresses import join_host_port
     from activemq_fleet.node.fence.replay import ReplayConnection
     from activemq_fleet.node.fence.shared_store import FenceError
 
@@ -245,7 +245,7 @@ def _connect(addresses: Sequence[tuple[Address, bool]], login: Login, context: s
             # This runs as the account that owns the store, which is the account of a broker on this machine.
             return ReplayConnection(address, login, context if tls else None, account=os.geteuid())
         except OSError as error:
-            refusals.append(f"{join(*address)}: {error.strerror or error}")
+            refusals.append(f"{join_host_port(*address)}: {error.strerror or error}")
     raise FenceError(
         f"no address in --to accepts a connection ({'; '.join(refusals)}): start the pair, or correct --to"
     )

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from activemq_fleet.addresses import join
+from activemq_fleet.addresses import join_host_port
 from activemq_fleet.canvas import Canvas, decimal, shorten, shorten_name, width_of, wrap
 from activemq_fleet.diagram.descriptions import badge_text, badge_tooltip, ports_of
 from activemq_fleet.diagram.lines import draw_connection, draw_head
@@ -65,7 +65,7 @@ class CardStyle:
             return node.state or broker.release.text
         if broker.address == broker.host:
             return ""
-        return join(broker.address, broker.openwire.port) if broker.openwire else broker.address
+        return join_host_port(broker.address, broker.openwire.port) if broker.openwire else broker.address
 
     @property
     def aside_font(self) -> str:

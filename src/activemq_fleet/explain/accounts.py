@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from activemq_fleet import uris
-from activemq_fleet.addresses import format_list
+from activemq_fleet.addresses import format_mb_urls
 from activemq_fleet.explain.explanation import ExplanationEntry, ExplanationSection, variable_entry
 from activemq_fleet.node.config.probe_account import PROBE_USER
 from activemq_fleet.settings.broker import PREFIX
@@ -105,7 +105,7 @@ def _mqtt_clients_entry(unit: Pair) -> ExplanationEntry:
 def mqtt_urls_for_agent_conf(unit: Pair) -> str:
     """Return a pair's MQTT addresses in the format of ``mb.urls`` in agent.conf; "" if it serves no agent."""
     listening = [(b.address, c) for b in unit.in_order if b.release.supports_agents and (c := b.connector("mqtt"))]
-    return format_list(
+    return format_mb_urls(
         [(address, connector.port) for address, connector in listening],
         tls=any(connector.tls for _, connector in listening),
     )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from activemq_fleet.addresses import join
+from activemq_fleet.addresses import join_host_port
 from activemq_fleet.errors import names_to_text
 from activemq_fleet.explain.explanation import (
     ExplanationEntry,
@@ -214,7 +214,7 @@ def _incoming_link_entry(unit: str, name: str, dialled: list[tuple[Broker, Link]
     hosts = [broker.identity.host for broker, _ in dialled]
     who = f"opened by {hosts[0]}" if len(hosts) == 1 else f"opened by the active node of {' and '.join(hosts)}"
     way = "messages flow in both directions" if link.duplex else "messages flow to this broker"
-    at = ", ".join(join(*address) for address in link.addresses)
+    at = ", ".join(join_host_port(*address) for address in link.addresses)
     data = {"from": unit, "kind": link.kind, "duplex": link.duplex, "dialled_by": [b.host for b, _ in dialled]}
     return ExplanationEntry(
         name, f"{who}, {link.kind}: {way}", details=(f"at {at}", *_carried_destination_texts(link)), data=data

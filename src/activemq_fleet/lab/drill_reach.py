@@ -19,7 +19,7 @@ from activemq_agent.agent_errors import ConfigError
 from activemq_agent.config import Tls, parse_tls
 from activemq_agent.config_values import Endpoint
 from activemq_agent.tls import explain_failure, tls_context
-from activemq_fleet.addresses import Address, join, parse_url
+from activemq_fleet.addresses import Address, join_host_port, parse_url_and_tls
 from activemq_fleet.errors import InputError
 from activemq_fleet.lab.agent_load_generator import AgentLoadSpec
 from activemq_fleet.render.checks import mqtt_connect
@@ -92,7 +92,7 @@ def _dials(spec: AgentLoadSpec) -> list[_Dial]:
     keys = spec.publisher
     user, password = keys.get("mb.username"), keys.get("mb.password")
     login = (user, password) if user and password else None
-    urls = map(parse_url, keys["mb.urls"].split(","))
+    urls = map(parse_url_and_tls, keys["mb.urls"].split(","))
     return [_Dial(address, login, parse_tls(keys) if tls else None) for address, tls in urls]
 
 
@@ -157,6 +157,6 @@ def _opened(dial: _Dial, timeout: float) -> socket.socket:
 
 def _listed(bad: dict[Address, str]) -> str:
     """Return the addresses with their reasons, as far as they fit into a line."""
-    shown: Iterable[str] = [f"{join(*address)} ({why})" for address, why in list(bad.items())[:_SHOWN]]
+    shown: Iterable[str] = [f"{join_host_port(*address)} ({why})" for address, why in list(bad.items())[:_SHOWN]]
     more = f" and {len(bad) - _SHOWN} more" if len(bad) > _SHOWN else ""
     return f"{', '.join(shown)}{more}"

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from activemq_agent.store.inbox import filter_matches
-from activemq_fleet.addresses import format_list
+from activemq_fleet.addresses import format_mb_urls
 from activemq_fleet.errors import LabError
 from activemq_fleet.lab.agent_load_generator import AgentLoadSpec
 from activemq_fleet.lab.loopback_overlay import LAB_USER, PROBE
@@ -142,7 +142,7 @@ def _keys_of_account(pair: Pair) -> dict[str, str]:
             f"MQTT connector without TLS to activemq_connectors, or add a host with activemq_agent_pair: {pair.name} "
             "to the group activemq_agents"
         )
-    keys = {"mb.urls": format_list([(broker.address, connector.port) for broker, connector in connectors])}
+    keys = {"mb.urls": format_mb_urls([(broker.address, connector.port) for broker, connector in connectors])}
     who = credentials_of(pair.preferred_master)
     if who is not None:
         keys |= {"mb.username": who.username, "mb.password": who.password}

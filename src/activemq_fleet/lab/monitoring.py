@@ -16,7 +16,7 @@ from typing import Any
 import psutil
 from pydantic import SecretStr
 
-from activemq_fleet.addresses import Address, join
+from activemq_fleet.addresses import Address, join_host_port
 from activemq_fleet.errors import LabError
 from activemq_fleet.lab import processes
 from activemq_fleet.lab.layout import LabLayout, write_file
@@ -62,7 +62,7 @@ class Monitoring:
 
     def url(self, name: str = "prometheus") -> str:
         """Return the URL of the web page of prometheus, alertmanager or node-exporter."""
-        return f"http://{join(*self.address(name))}"
+        return f"http://{join_host_port(*self.address(name))}"
 
     def start(self) -> None:
         """Write the monitoring files of the fleet, start the programs that do not run, and return once all three
@@ -96,7 +96,10 @@ class Monitoring:
         fingerprints = {broker.host: configuration_fingerprint(render(broker)) for broker in fleet.brokers}
         interval = f"{math.ceil(len(fleet.brokers) / _SCRAPED)}s"
         surroundings = PrometheusSettings(
-            interval, join(*self.address("alertmanager")), pace, join(*self.address("node-exporter"))
+            interval,
+            join_host_port(*self.address("alertmanager")),
+            pace,
+            join_host_port(*self.address("node-exporter")),
         )
         for path, content in prometheus_files(fleet, fingerprints, surroundings).items():
             write_file(self._layout.directory / path, content)
@@ -154,7 +157,7 @@ class Monitoring:
         processes.launch_broker(self._layout, name, command, {}, data, "")
 
     def _options(self, name: str, data: Path) -> Iterable[str]:
-        listen = f"--web.listen-address={join(*self.address(name))}"
+        listen = f"--web.listen-address={join_host_port(*self.address(name))}"
         if name == "prometheus":
             yield f"--config.file={self.directory}/prometheus.yml"
             yield f"--storage.tsdb.path={data}/tsdb"

@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Self
 
-from activemq_fleet.addresses import Address, join
+from activemq_fleet.addresses import Address, join_host_port
 from activemq_fleet.errors import LabError
 from activemq_fleet.node.config.probe_account import Login
 from activemq_fleet.node.probe.broker_connection import require_owner_of_local_listener
@@ -63,7 +63,7 @@ class StompConnection:
         caller's, as the brokers of a lab do. A load balancer may have a different account.
         """
         self._timeout = timeout
-        self._name = join(*address)
+        self._name = join_host_port(*address)
         self._receipts = 0
         self._waiting: list[Frame] = []
         self._socket = socket.create_connection(address, timeout)

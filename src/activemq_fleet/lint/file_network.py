@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import PurePath
 
-from activemq_fleet.addresses import Address, is_loopback, is_same_host
+from activemq_fleet.addresses import Address, is_loopback, may_be_same_host
 from activemq_fleet.lint.clients import listener_uri
 from activemq_fleet.lint.document import Document, Element, Problem
 from activemq_fleet.lint.fleet_network_links import may_share_destination
@@ -35,7 +35,7 @@ class _LinkedFile:
     def listens_at(self, address: Address) -> bool:
         """Return whether another broker may mean this broker by an address."""
         host, port = address
-        is_here = any(is_same_host(name, host) for name in self.names)
+        is_here = any(may_be_same_host(name, host) for name in self.names)
         return is_here and (self.ports is None or port in self.ports)
 
 

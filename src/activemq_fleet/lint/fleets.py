@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from functools import cached_property, lru_cache
 
-from activemq_fleet.addresses import is_same_host
+from activemq_fleet.addresses import may_be_same_host
 from activemq_fleet.dialling import Listeners
 from activemq_fleet.findings import Finding
 from activemq_fleet.lint.document import Document
@@ -90,7 +90,7 @@ class FleetView:
         if exact is not None:
             return exact
         similar = self._by_label.get((host.lower().partition(".")[0], port), [])
-        brokers = [broker for broker in similar if is_same_host(broker.address, host)]
+        brokers = [broker for broker in similar if may_be_same_host(broker.address, host)]
         return brokers[0] if len(brokers) == 1 else None
 
     @cached_property

@@ -136,7 +136,10 @@ def _dialled(uri: Uri) -> Iterator[tuple[Address, bool]]:
     for transport in uri.transports:
         if protocol_of(transport.scheme) == "openwire":
             try:
-                yield addresses.parse(addresses.join(transport.host, transport.port)), is_encrypted(transport.scheme)
+                yield (
+                    addresses.parse_host_port(addresses.join_host_port(transport.host, transport.port)),
+                    is_encrypted(transport.scheme),
+                )
             except ValueError:
                 continue  # an address at which no broker of a fleet can be
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from activemq_fleet.addresses import join
+from activemq_fleet.addresses import join_host_port
 from activemq_fleet.render.checks import CheckStep, health_check_steps
 from activemq_fleet.render.engine import render_template
 from activemq_fleet.render.memory import KEEPALIVED_MEMORY, haproxy_memory
@@ -81,7 +81,7 @@ def _haproxy_config(balancer: Balancer, secrets: Secrets) -> bytes:
 def _frontend(balancer: Balancer, address: VirtualAddress, front: VirtualPort, secrets: Secrets) -> _Front:
     return _Front(
         name=haproxy_name(f"{address.group}.{front.connector}"),
-        bind=join(address.address, front.port),
+        bind=join_host_port(address.address, front.port),
         connections=_most_connections(address, front),
         # The id is not to be seen through TLS.
         by_client=len(front.backends) > 1 and front.protocol == "mqtt" and not front.tls,

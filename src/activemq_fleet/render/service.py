@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
-from activemq_fleet.addresses import join
+from activemq_fleet.addresses import join_host_port
 from activemq_fleet.node.process.systemd import watchdog_service
 from activemq_fleet.node.protocols import protocol_of
 from activemq_fleet.render.engine import environment_value, escape_systemd_value, render_template, systemd_word
@@ -219,7 +219,7 @@ _METRICS_TIMEOUTS = ("-Dsun.net.httpserver.maxReqTime=5", "-Dsun.net.httpserver.
 def _metrics_option(broker: Broker) -> Iterator[str]:
     settings = broker.settings
     if settings.metrics:
-        where = join(settings.metrics_bind, broker.ports["metrics"])
+        where = join_host_port(settings.metrics_bind, broker.ports["metrics"])
         yield from _METRICS_TIMEOUTS
         yield f"-javaagent:{settings.metrics_jar}={where}:{directory_paths(broker).current}/{METRICS}"
 

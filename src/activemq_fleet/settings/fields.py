@@ -23,7 +23,7 @@ from pydantic import (
 )
 from pydantic_core import core_schema
 
-from activemq_fleet.addresses import check_host, join, parse_listening, parse_url
+from activemq_fleet.addresses import join_host_port, parse_listening_address, parse_url_and_tls, validated_host
 from activemq_fleet.errors import text_required_message
 from activemq_fleet.node.process.systemd import WATCHDOG_SUFFIX
 from activemq_fleet.settings.encrypted import EncryptedValue
@@ -229,7 +229,7 @@ Sha512 = Annotated[str | dict[str, str], text_by_release(check_sha512)]
 Text = Annotated[str, AfterValidator(_check_filled)]
 Attribute = Annotated[str, AfterValidator(_check_directories)]
 AbsolutePath = Annotated[str, AfterValidator(check_path)]
-Host = Annotated[str, AfterValidator(_check_filled), AfterValidator(check_host)]
+Host = Annotated[str, AfterValidator(_check_filled), AfterValidator(validated_host)]
 ReleaseText = Annotated[str, BeforeValidator(_no_float), AfterValidator(_check_filled)]
 Name = Annotated[
     str,
@@ -355,7 +355,7 @@ OptionText = BeforeValidator(option_text, json_schema_input_type=str | int | boo
 
 
 def _check_dialled(text: str) -> str:
-    parse_url(text)
+    parse_url_and_tls(text)
     return text
 
 
@@ -363,7 +363,7 @@ Dialled = Annotated[str, OptionText, AfterValidator(_check_filled), AfterValidat
 """``host:port``, or ``ssl://host:port``."""
 HostAndPort = Annotated[
     str, OptionText, AfterValidator(_check_filled),
-    AfterValidator(lambda text: join(*parse_listening(text))),
+    AfterValidator(lambda text: join_host_port(*parse_listening_address(text))),
 ]  # fmt: skip
 
 

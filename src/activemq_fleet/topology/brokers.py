@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from activemq_fleet import uris
-from activemq_fleet.addresses import Address, HostNameError, check_host
+from activemq_fleet.addresses import Address, HostNameError, validated_host
 from activemq_fleet.findings import Finding, error_finding
 from activemq_fleet.naming import Identity
 from activemq_fleet.node.protocols import PROTOCOLS, protocol_of
@@ -268,7 +268,7 @@ def _check_name(member: BrokerHost) -> Iterator[Finding]:
         )
     elif member.settings.address is None:
         try:
-            check_host(member.host)
+            validated_host(member.host)
         except HostNameError as reason:
             fix = "set activemq_address to a name or IP address that clients can connect to, or rename the host"
             yield error_finding("T013", member.host, f"clients cannot connect to the broker: {reason.problem}", fix)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from activemq_fleet.addresses import is_loopback, parse_listening
+from activemq_fleet.addresses import is_loopback, parse_listening_address
 from activemq_fleet.findings import Finding
 from activemq_fleet.topology.model.broker import Broker
 from activemq_fleet.topology.model.fleet import Agent
@@ -44,7 +44,7 @@ def agent_metrics_findings(agents: Iterable[Agent], brokers: Iterable[Broker]) -
         return
     for agent in agents:
         address = agent.settings.agent_metrics_address
-        if address and is_loopback(parse_listening(address)[0]):
+        if address and is_loopback(parse_listening_address(address)[0]):
             yield Finding(
                 rule="T033",
                 severity="warning",

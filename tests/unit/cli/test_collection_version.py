@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from activemq_fleet import __version__
-from activemq_fleet._collection import version_warnings
+from activemq_fleet._collection import collection_version_warnings
 
 INVENTORY = "all: {hosts: {a-mq01-a: , a-mq01-b: }, vars: {activemq_release: 5.18.3}}\n"
 COMMANDS = [
@@ -72,17 +72,17 @@ def test_collection_without_a_version_is_no_warning(tmp_path: Path, content: str
     (collection / "MANIFEST.json").unlink()
     if content is not None:
         (collection / "MANIFEST.json").write_text(content)
-    assert version_warnings([str(tmp_path)]) == ()
+    assert collection_version_warnings([str(tmp_path)]) == ()
 
 
 def test_checkout_of_another_version_is_a_warning(tmp_path: Path) -> None:
     install_collection(tmp_path, "0.0.9", is_checkout=True)
-    assert "has version 0.0.9" in version_warnings([str(tmp_path)])[0]
+    assert "has version 0.0.9" in collection_version_warnings([str(tmp_path)])[0]
 
 
 def test_first_collection_of_the_search_path_counts(tmp_path: Path) -> None:
     install_collection(tmp_path / "first", __version__)
     install_collection(tmp_path / "second", "0.0.9")
     paths = [str(tmp_path / name) for name in ("empty", "first", "second")]
-    assert version_warnings(paths) == ()
-    assert "has version 0.0.9" in version_warnings(reversed(paths))[0]
+    assert collection_version_warnings(paths) == ()
+    assert "has version 0.0.9" in collection_version_warnings(reversed(paths))[0]

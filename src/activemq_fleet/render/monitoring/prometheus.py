@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from activemq_fleet.addresses import join, parse_listening
+from activemq_fleet.addresses import join_host_port, parse_listening_address
 from activemq_fleet.documentation import page_address_or_command
 from activemq_fleet.render.engine import render_template
 from activemq_fleet.render.monitoring.alerts import ALERTS, RECORDS, Alert, scale_durations
@@ -130,13 +130,13 @@ def _scrape_jobs(brokers: Iterable[Broker]) -> dict[str, tuple[str, str]]:
 def _broker_target(broker: Broker) -> tuple[str, dict[str, str]]:
     scheme = {"__scheme__": "https"} if broker.settings.metrics_tls else {}
     host = _scraped_address(broker.settings.metrics_bind, broker.address)
-    return join(host, broker.ports["metrics"]), broker.labels | scheme
+    return join_host_port(host, broker.ports["metrics"]), broker.labels | scheme
 
 
 def _agent_target(agent: Agent) -> tuple[str, dict[str, str]]:
-    address = parse_listening(agent.settings.agent_metrics_address or "")
+    address = parse_listening_address(agent.settings.agent_metrics_address or "")
     labels = {"host": agent.host, "group": agent.group, "pair": agent.pair}
-    return join(_scraped_address(address[0], agent.settings.address or agent.host), address[1]), labels
+    return join_host_port(_scraped_address(address[0], agent.settings.address or agent.host), address[1]), labels
 
 
 def _scraped_address(bind: str, address: str) -> str:
@@ -145,7 +145,7 @@ def _scraped_address(bind: str, address: str) -> str:
 
 
 def _host_target(broker: Broker) -> tuple[str, dict[str, str]]:
-    return join(broker.address, broker.settings.metrics_node_port), broker.labels
+    return join_host_port(broker.address, broker.settings.metrics_node_port), broker.labels
 
 
 def _targets_file(pairs: Iterable[tuple[str, dict[str, str]]]) -> bytes:

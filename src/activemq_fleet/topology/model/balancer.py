@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from activemq_fleet.addresses import Address, join
+from activemq_fleet.addresses import Address, join_host_port
 from activemq_fleet.settings.broker import Settings
 
 
@@ -24,7 +24,7 @@ class Server:
     @property
     def host_and_port(self) -> str:
         """The address as ``HOST:PORT``."""
-        return join(*self.address)
+        return join_host_port(*self.address)
 
 
 @dataclass(frozen=True, slots=True)
