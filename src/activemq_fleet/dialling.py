@@ -55,7 +55,7 @@ class Refusal:
 
     def sentence(self, dialler: str, acceptor: str) -> str:
         """Return the reason of a refused connection as a sentence that names the two hosts."""
-        where = f"{self.name} of {acceptor} (port {self.port})"
+        where = f"connector {self.name} of {acceptor} (port {self.port})"
         account = f"the user {self.user}, which has no account there" if self.user else "no userName"
         return {
             "closed": f"{dialler} connects to port {self.port} of {acceptor}, which has no connector at this port",

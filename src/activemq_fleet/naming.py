@@ -244,15 +244,15 @@ class Naming:
         """Return the reason why parts are missing, and the fix."""
         lacking = [group for group in _GROUPS if group not in _compiled(self.pattern).groupindex]
         wanted = " and ".join(PREFIX + part for part in missing)
+        verb = "is" if len(missing) == 1 else "are"
         if not is_parsed:
-            verb = "is" if len(missing) == 1 else "are"
             reason = f"the host name does not match {PATTERN_VARIABLE}, and {wanted} {verb} not set"
             return reason, f"set {wanted} of the host"
-        reason = f"the host name does not contain the {' and '.join(missing)} of the broker"
+        reason = f"the {' and '.join(missing)} of the broker {verb} unknown"
         fix = f"set {wanted} of the host"
         needed = [part for part in missing if part in lacking and not (part == "node" and self.parity)]
         if not needed:
-            return reason, fix
+            return f"{reason}, because the host name does not contain {'it' if len(missing) == 1 else 'them'}", fix
         groups = " and ".join(f"(?P<{part}>…)" for part in needed)
         fix = f"{fix}, or add {groups} to {PATTERN_VARIABLE}"
         if "node" in needed and "number" not in lacking:

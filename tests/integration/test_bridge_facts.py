@@ -84,8 +84,10 @@ def named(uris: list[str], release: str, tried: list[tuple[str, str, str]]) -> s
         links = "".join(f'<networkConnector name="l" uri="{uri}"/>' for uri in uris[first : first + 50])
         text = document("north", "127.0.0.1", f"<networkConnectors>{links}</networkConnectors>")
         findings += [one for one in file_findings(text.encode(), Release.of(release)) if one.rule == "N007"]
-    unknown_options = {finding.message.partition(" has no option ")[2].partition(" URI:")[0] for finding in findings}
-    return {(form, option) for form, option, _ in tried if f"{option} of a {form}:" in unknown_options}
+    reported = {
+        re.sub(r"(.*?): URIs of .* have no option (.*?): .*", r"\1 \2", finding.message) for finding in findings
+    }
+    return {(form, option) for form, option, _ in tried if f"{form} {option}" in reported}
 
 
 # -- N024, N029, N034, N036 ---------------------------------------------------------------------

@@ -158,7 +158,7 @@ def test_only_a_group_makes_no_broker() -> None:
             "mq01",
             r"^(?P<group>mq)(?P<number>\d+)",
             {},
-            "not contain the pair and node of the broker, because activemq_naming_pattern does not contain "
+            "the pair and node of the broker are unknown, because activemq_naming_pattern does not contain "
             "(?P<node>…). Set activemq_pair and activemq_node of the host, or add (?P<node>…) to "
             "activemq_naming_pattern. If odd and even numbers distinguish the nodes, set activemq_naming_parity",
         ),
@@ -166,13 +166,14 @@ def test_only_a_group_makes_no_broker() -> None:
             "mq01",
             r"^(?P<group>mq)(?P<number>\d+)",
             {"node": "a"},
-            "the host name does not contain the pair of the broker. Set activemq_pair of the host",
+            "the pair of the broker is unknown, because the host name does not contain it. Set activemq_pair of the "
+            "host",
         ),
         (
             "mq01-a",
             r"^mq(?P<number>\d+)-(?P<node>[ab])",
             {},
-            "the host name does not contain the group of the broker, because activemq_naming_pattern does not contain "
+            "the group of the broker is unknown, because activemq_naming_pattern does not contain "
             "(?P<group>…). Set activemq_group of the host, or add (?P<group>…) to activemq_naming_pattern",
         ),
         (

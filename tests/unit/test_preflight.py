@@ -153,7 +153,7 @@ def test_account_of_one_node_names_the_ids_to_set() -> None:
     facts = {A: MachineFacts(account_exists=False), B: MachineFacts.of(ACCOUNT)}
     (line,) = lines(facts)
     assert f"has uid 999 on {B} and does not exist on {A}" in line
-    assert line.endswith("Set activemq_uid: 999 and activemq_gid: 998")
+    assert line.endswith("Set activemq_uid: 999 and activemq_gid: 998 for both nodes")
 
 
 def test_account_of_neither_node_requires_a_uid() -> None:
@@ -171,9 +171,9 @@ def test_uid_of_account_in_use_is_not_changed() -> None:
     assert (
         f"L038 {A}: the account activemq has uid 999 instead of 990 (activemq_uid) and gid 998 instead of 991 "
         "(activemq_gid): "
-        "the playbook cannot change the id while processes of the account run (7389). Set activemq_uid to 999 and "
-        "activemq_gid to 998, if the other node of the pair has the same ids. To change the account instead, stop the "
-        f"services activemq and activemq-watchdog on {A} and {B}, run "
+        "the playbook cannot change the id while the account has running processes (process ids: 7389). Set "
+        "activemq_uid to 999 and activemq_gid to 998, if the other node of the pair has the same ids. To change the "
+        f"account instead, stop the services activemq and activemq-watchdog on {A} and {B}, run "
         "`groupmod -g 991 activemq; usermod -u 990 activemq; chown -R activemq:activemq "
     ) in line
     (line,) = lines({A: MachineFacts.of({**ACCOUNT, "base_exists": True})}, uid=990, gid=998)

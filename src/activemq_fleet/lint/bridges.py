@@ -345,8 +345,8 @@ def connectors_without_names(broker: Element) -> Iterator[Problem]:
 def link_to_a_placeholder_host(link: Element) -> Iterator[Problem]:
     """A bridge connects to a host below .invalid, a placeholder for an unknown address.
 
-    Why: the name never resolves: the bridge is never established, and messages stay on the sending broker.
-        `activemq-fleet adopt` writes such a name for a placeholder, such as ${HUB}, that no file defines.
+    Why: messages for the other broker stay on this one. `activemq-fleet adopt` writes such a name for a placeholder,
+        such as ${HUB}, that no file defines.
     Fix: write the address of the other broker in activemq_links, or run `activemq-fleet adopt` again with
         --properties FILE.
     Source: RFC 2606, section 2

@@ -251,7 +251,7 @@ def _problem(node: Element, attribute: str, uri: Uri, option: str, effect: str, 
         and part != uri.text
     ):
         edits = node.with_part_replaced(attribute, part, correct, length=len(option))
-    message = f"ActiveMQ {release.text} has no option {option} of a {uri.scheme}: URI: {effect}"
+    message = f"{uri.scheme}: URIs of ActiveMQ {release.text} have no option {option}: {effect}"
     return node.problem(message, attribute, part, fix=fix, edits=edits)
 
 

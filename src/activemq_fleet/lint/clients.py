@@ -30,9 +30,10 @@ def listener_uri(connector: Element) -> Uri:
 def rebalance_without_update(connector: Element) -> Iterator[Problem]:
     """A connector sets rebalanceClusterClients without updateClusterClients.
 
-    Why: the broker sends its clients an empty list of brokers when it rebalances them, so that no client moves.
-    Fix: set updateClusterClients="true" too, and updateClusterFilter if only some brokers of the network accept
-        clients.
+    Why: clients move to other brokers only with a list of them. With an empty list every client stays connected to its
+        broker.
+    Fix: set updateClusterClients="true" on the connector too. If only some brokers of the network accept clients, also
+        set updateClusterFilter to a list of their names, separated by commas.
     Source: TransportConnector.getConnectionControl, 5.5.1 and 5.18.3
 
     Fires on 5.18.3::

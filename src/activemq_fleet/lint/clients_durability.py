@@ -49,10 +49,10 @@ def acknowledged_before_disk_sync(store: Element) -> Iterator[Problem]:
 def default_virtual_topics_gone(interceptors: Element) -> Iterator[Problem]:
     """The file's virtual destinations lack the default VirtualTopic.>, which they replace.
 
-    Why: messages to topics below VirtualTopic no longer reach the queues Consumer.NAME.VirtualTopic.…, and no error
-        is reported.
-    Fix: add <virtualTopic name="VirtualTopic.>"/>, or set useVirtualTopics="false" on <broker> if no client uses such
-        topics.
+    Why: the broker accepts messages to topics below VirtualTopic without an error, but the queues
+        Consumer.NAME.VirtualTopic.… do not receive them.
+    Fix: add <virtualTopic name="VirtualTopic.>"/> to <virtualDestinations> of <virtualDestinationInterceptor>. If no
+        client uses such topics, set useVirtualTopics="false" on <broker> instead.
     Cannot see: whether any client uses such topics.
     Source: BrokerService.createDefaultDestinationInterceptor of the release tags
 

@@ -97,7 +97,7 @@ def limit_below_one_file(broker: Element) -> Iterator[Problem]:
     Why: the journal consists of files of 32 MB, unless journalMaxFileLength is set, and releases space only by whole
         files, never the current one. If the limit is below one file, the store fills up once, and producers block
         from then on, even after all messages are consumed.
-    Fix: raise the limit to the size of several journal files, such as 1 gb.
+    Fix: raise the limit of <storeUsage> or <tempUsage> to the size of several journal files, such as 1 gb.
     Source: measured on 5.6.0, 5.11.4 and 5.18.3; BrokerService.checkStoreUsageLimits
 
     Fires on 5.18.3::
@@ -131,7 +131,8 @@ def _small_limit_problems(usage: Element | None, file_length: int | None, what: 
             f"{what} is limited to {_mb(limit)}, but one file of its journal has {_mb(file_length)}: "
             "once the store is full, producers block permanently"
         )
-        yield usage.problem(message, attribute)
+        fix = f"raise {attribute} of <{usage.name}> to the size of several journal files, such as 1 gb"
+        yield usage.problem(message, attribute, fix=fix)
 
 
 def _file_length(store: Element | None) -> int | None:
@@ -199,8 +200,8 @@ def send_fails_instead_of_waiting_for_space(broker: Element) -> Iterator[Problem
 def store_limit_never_raised_again(broker: Element) -> Iterator[Problem]:
     """A store limit that was lowered at a start on a full disk is not raised again.
 
-    Why: at its start a broker lowers its store limit to the free space of the disk. It raises the limit again only if
-        it is in percent, and if <broker> has schedulePeriodForDiskUsageCheck.
+    Why: until its next restart, the broker may store no message. It raises the limit again only if the limit is in
+        percent, and if <broker> has schedulePeriodForDiskUsageCheck.
     Fix: replace limit="SIZE" of <storeUsage> with percentLimit="100" total="SIZE", and set
         schedulePeriodForDiskUsageCheck="60000" on <broker>.
     Source: BrokerService.checkUsageLimit; measured on 5.15.16, 5.18.3 and 6.3.1
@@ -222,8 +223,8 @@ def store_limit_never_raised_again(broker: Element) -> Iterator[Problem]:
     usage = _limit_element(broker, "storeUsage")
     if usage is not None and not (is_whole_of_total(usage) and broker.is_positive("schedulePeriodForDiskUsageCheck")):
         yield usage.problem(
-            "a broker that starts on a full disk lowers the limit of <storeUsage> and does not raise it again: it may "
-            "store no message until its next restart, even if the disk has space again"
+            "a broker that starts on a full disk lowers the limit of <storeUsage>, and does not raise it when the disk "
+            "has space again"
         )
 
 

@@ -226,6 +226,7 @@ class Problem:
 
 
 _MOST_LINES = 10
+_MOST_OF_OPTION = 40
 
 
 def other_lines_suffix(elements: Iterable[Element], attribute: str = "", *, line: int | None = None) -> str:
@@ -425,8 +426,9 @@ class Document:
         for node in self.nodes:
             for name in map(str, node._element.attrib):
                 for part in _after_stray(str(node._element.get(name))):
+                    option = part[1:].partition("=")[0].strip()[:_MOST_OF_OPTION]
                     yield node.problem(
-                        f"the attribute {name.rpartition('}')[2]} contains an unescaped & before {part[1:13].strip()}",
+                        f"the attribute {name.rpartition('}')[2]} contains an unescaped & before {option!r}",
                         name,
                         part,
                         edits=node.with_part_replaced(name, part, "&amp;", length=1),

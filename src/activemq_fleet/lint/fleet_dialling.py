@@ -207,7 +207,7 @@ def _balancer_problems(view: FleetView, balancer: Balancer) -> Iterator[Problem]
                     other,
                     Refusal("tls" if front.tls else "clear", other.connector.port, other.connector.name),
                 )
-                reason = _refusal_sentence(refused_listener, "it")
+                reason = _refusal_sentence(refused_listener, "the balancer of this host")
                 message = f"the load balancer cannot connect to a broker of group {address.group}: {reason}"
                 yield Problem(
                     message,

@@ -99,18 +99,21 @@ def frames_larger_than_a_link_carries(view: FleetView) -> Iterator[Problem]:
 def _compare(
     limits: Mapping[str, FrameLimit], sender: Broker, receiver: Broker, link: LintedLink, carried: FrameLimit
 ) -> Iterator[Problem]:
-    accepted = [limit for name, limit in limits.items() if name != "replication"]
-    too_large = [limit for limit in accepted if limit.size + limit.added > carried.size]
+    accepted = {name: limit for name, limit in limits.items() if name != "replication"}
+    too_large = {name: limit for name, limit in accepted.items() if limit.size + limit.added > carried.size}
     if not too_large:
-        too_large = [limit for limit in accepted if limit.size + limit.most_added > carried.size]
+        too_large = {name: limit for name, limit in accepted.items() if limit.size + limit.most_added > carried.size}
         certain = False
     else:
-        certain = any(limit.is_set for limit in (carried, *too_large))
+        certain = any(limit.is_set for limit in (carried, *too_large.values()))
     if too_large:
-        accepting = ", ".join(f"{limit.place} accepts {limit.text}" for limit in too_large)
+        accepting = ", ".join(
+            f"{name} ({limit.text}{'' if limit.size > carried.size else ', larger on the link'})"
+            for name, limit in too_large.items()
+        )
         yield Problem(
-            f"link {link.name} to {receiver.host} is blocked by a message of more than {carried.text}, the limit of "
-            f"{carried.place}: {accepting}",
+            f"link {link.name} to {receiver.host} is blocked by the first message of more than {carried.text}, the "
+            f"limit of {carried.place}. Connectors of {sender.host} accept larger messages: {accepting}",
             node=link.node,
             severity=None if certain else "info",
             host=sender.host,

@@ -12,7 +12,9 @@ from activemq_fleet.lint.fleets import FleetView
 from activemq_fleet.network.connectors import UNLIMITED
 from activemq_fleet.routes.bridges import changes_network_connectors
 
-_DUPLEX_OF_PURE = "no change is required: in the pure profile the multicast links of all masters are duplex"
+_DUPLEX_OF_PURE = (
+    "no change is required, because with activemq_ha: pure the collection makes these links duplex. Waive this finding"
+)
 _Distances = Mapping[str, Mapping[str, int]]
 
 
@@ -23,8 +25,8 @@ def duplex_on_both_ends(view: FleetView) -> Iterator[Problem]:
     Why: each duplex link consists of two bridges, so that four bridges exist, and the log does not report it. If both
         links have the same name, they disconnect each other repeatedly ("already connected").
     Fix: set duplex on one side only, or use two links without duplex.
-    Cannot see: whether the two routes matter. In the multicast network of the pure profile the links of all masters
-        are duplex, and the finding is an info.
+    Cannot see: whether the two routes matter. With activemq_ha: pure the multicast links of all masters are duplex,
+        and the finding is an info.
     Source: measured on 5.5.1, 5.18.3 and 6.3.1; TransportConnection
 
     Fires on 5.18.3::

@@ -55,8 +55,8 @@ def networked_brokers_without_a_peer(view: FleetView) -> Iterator[Problem]:
 def dead_duplex_peer_noticed_late(view: FleetView) -> Iterator[Problem]:
     """A pair's duplex link connects to a listener that detects a lost connection late.
 
-    Why: after a failover the other node of the pair opens the same link again. The listener's broker still has the
-        old connection, and rejects the new one until it detects that the old one is lost.
+    Why: after a failover the other node of the pair opens the same link again. The broker with this connector still
+        has the old connection, and rejects the new one until it detects that the old one is lost.
     Fix: remove wireFormat.maxInactivityDuration from activemq_connectors, so that the default of 30000 ms applies. Do
         not write 0, which disables the detection.
     Source: TransportConnection.processBrokerInfo, AbstractInactivityMonitor
@@ -203,8 +203,8 @@ def multicast_mesh_with_a_long_ttl(view: FleetView) -> Iterator[Problem]:
 
     Why: with multicast every broker connects to every other broker. With a TTL above 1 each broker forwards the
         subscriptions of others again, so that a message has as many routes as there are other brokers.
-    Fix: set activemq_network_ttl: 1. Set 2 if messages must follow a consumer that moves to another broker. Then also
-        set suppressDuplicateQueueSubscriptions="true" on the link in activemq_xml_fragments.
+    Fix: set activemq_network_ttl: 1. If messages must follow a consumer that moves to another broker, set 2 instead. In
+        this case also set suppressDuplicateQueueSubscriptions="true" on the link in activemq_xml_fragments.
     Cannot see: whether consumers move. For the default TTL of 3 the finding is an info.
     Source: documentation of networks of brokers; MulticastDiscoveryAgent
 
@@ -226,7 +226,7 @@ def multicast_mesh_with_a_long_ttl(view: FleetView) -> Iterator[Problem]:
             pairs = len(bridges.multicast_groups[group])
 
             limit = link.connector.demand_limit
-            hops = "an unlimited number of bridges" if limit == UNLIMITED else f"{limit} bridges"
+            hops = "any number of bridges" if limit == UNLIMITED else f"up to {limit} bridges"
             is_default_ttl = link.node is None and link.broker.settings.network_ttl is None
             yield link.problem(
                 f"the {pairs} pairs or brokers of multicast group {group} forward subscriptions over {hops}, although "

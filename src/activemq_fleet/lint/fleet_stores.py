@@ -234,11 +234,9 @@ def shared_store_without_a_fence(view: FleetView) -> Iterator[Problem]:
 
     Why: a frozen node, such as a paused virtual machine, loses its lock without detecting it. When it resumes, it
         writes to the store while the other node serves: 6 of 6 stores of 6.3.1 lost most of their messages.
-        Messages may also be lost if a node takes over just after a clean-up (up to 5.13), or is killed seconds after
-        its takeover (from 5.14 on).
     Fix: set activemq_fence to guard, run the playbook site, and restart the nodes one after the other. Or set it to
-        command, with a program that stops the other node. If neither is possible, set activemq_kahadb to
-        {enable_ack_compaction: false} from 5.14 on.
+        command, with a program that stops the other node. Without a fence, from 5.14 on, also set activemq_kahadb to
+        {enable_ack_compaction: false}, so that a broker killed seconds after its takeover loses no messages.
     Cannot see: an external fence, such as that of a cluster manager. In this case waive L029 with that reason.
     Source: measured on 5.5.1, 5.10.2, 5.11.4, 5.14.5, 5.18.3 and 6.3.1 (docs/shared-stores.md)
 
@@ -263,7 +261,10 @@ def shared_store_without_a_fence(view: FleetView) -> Iterator[Problem]:
                 "it to command, with a program that stops the other node"
             )
             if node.release.within("5.14.0"):
-                fix += ". If neither is possible, set activemq_kahadb to {enable_ack_compaction: false}"
+                fix += (
+                    ". If neither is possible, set activemq_kahadb to {enable_ack_compaction: false}, so that a broker "
+                    "killed seconds after its takeover loses no messages"
+                )
             yield Problem(text, host=node.host, fix=fix)
 
 
@@ -300,7 +301,7 @@ def node_that_keeps_serving_without_its_lease(view: FleetView) -> Iterator[Probl
     """A 5.7 broker that froze and lost its lease keeps serving as a second active node.
 
     Why: after the freeze the broker never checks its lease again. The database rejects messages of both nodes, because
-        they use the same message numbers, until an operator stops the first node.
+        they use the same message numbers, until an operator stops the node that was frozen.
     Fix: upgrade to 5.8 or later, where such a node stops within seconds. Until then, restart each node that was frozen
         for more than 5 s.
     Source: measured on 5.7.0, and on 5.8.0, 5.11.4, 5.18.3 and 6.3.1, which step down (docs/shared-databases.md)

@@ -193,8 +193,9 @@ def _fix_of_settings_file(path: str) -> str:
 def store_on_nfs_3(host: HostView) -> Iterator[Problem]:
     """A shared store is on NFS version 3 or older.
 
-    Why: the NFS server keeps the lock of a failed master, so that the standby waits indefinitely.
-    Fix: mount the share with vers=4.1 or later and a short lease, or use a cluster file system or block storage.
+    Why: NFS version 3 has no leases. Its server keeps the lock of a failed host until that host starts again.
+    Fix: mount the share with vers=4.1 or later, and set a short lease on the NFS server. Or use a cluster file system
+        or block storage.
     Source: NFSv3: a separate lock server keeps the locks of a host that died
 
     Fires on 5.18.3::
@@ -211,8 +212,8 @@ def store_on_nfs_3(host: HostView) -> Iterator[Problem]:
     version = options.get("vers") or options.get("nfsvers") or ("3" if host.shared_filesystem == "nfs" else "4")
     if version.startswith(("2", "3")):
         yield Problem(
-            f"{host.shared_store} is on NFS version {version}, which keeps the lock of a failed host: "
-            "the standby then waits for the lock indefinitely"
+            f"{host.shared_store} is on NFS version {version}: after the host of the master fails, the standby "
+            "waits for the lock indefinitely"
         )
 
 
@@ -459,7 +460,7 @@ def multicast_without_an_interface(host: HostView) -> Iterator[Problem]:
     """A host with multicast discovery has no network interface but the loopback one.
 
     Why: Java finds no interface to join the multicast group, and the broker does not start.
-    Fix: set activemq_multicast_interface: lo for a test on one machine, or bring up the interface.
+    Fix: bring up the host's network interface. For a test on one machine, set activemq_multicast_interface: lo instead.
     Source: measured on Java 17 in a network namespace with a loopback interface only
 
     Fires on 5.18.3::

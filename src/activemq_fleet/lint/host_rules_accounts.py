@@ -76,7 +76,7 @@ def store_of_two_account_ids(host: HostView) -> Iterator[Problem]:
         yield Problem(
             f"the account {broker.user} has uid {uid} on {name} and does not exist on {missing}, and activemq_uid is "
             f"not set: {_DIFFERENT_IDS}",
-            fix=f"set activemq_uid: {uid} and activemq_gid: {gid if gid is not None else uid}",
+            fix=f"set activemq_uid: {uid} and activemq_gid: {gid if gid is not None else uid} for both nodes",
         )
     else:
         yield Problem(
@@ -139,6 +139,7 @@ def account_with_another_id(host: HostView) -> Iterator[Problem]:
             yield Problem(
                 f"activemq_{name} is {number}, but this {name} already belongs to {holder}",
                 fix=f"set activemq_{name} to a number that is free on both nodes",
+                why=f"the playbook cannot give the account of the broker a {name} that belongs to another account",
             )
     uid = _id_to_change(broker.uid, facts.account_uid)
     gid = _id_to_change(broker.gid, facts.account_gid)
@@ -150,7 +151,9 @@ def account_with_another_id(host: HostView) -> Iterator[Problem]:
     if wrong and (facts.account_processes or facts.base_exists):
         processes = ", ".join(map(str, facts.account_processes))
         reason = (
-            f"processes of the account run ({processes})" if processes else f"files in {broker.base} have the old id"
+            f"the account has running processes (process ids: {processes})"
+            if processes
+            else f"files in {broker.base} have the old id"
         )
         yield Problem(
             f"the account {broker.user} has {' and '.join(wrong)}: the playbook cannot change the id while {reason}",

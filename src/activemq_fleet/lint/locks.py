@@ -212,7 +212,7 @@ def _shared(document: Document) -> Iterator[tuple[Element, str, bool]]:
 def store_that_does_not_last(document: Document) -> Iterator[Problem]:
     """The store, or the broker's data, is below /tmp or a build's target directory.
 
-    Why: the system empties /tmp at a restart or after days without use, and mvn clean removes target. The persistent
+    Why: the system empties /tmp at a restart or after days without use, and `mvn clean` removes target. The persistent
         messages and the lock of the store are then lost.
     Fix: write a directory that only the broker uses, such as ${activemq.data}/kahadb.
     Source: 20 of 275 files of public repositories; tmpfiles.d(5)
@@ -243,11 +243,14 @@ def store_that_does_not_last(document: Document) -> Iterator[Problem]:
             f"; {name} of <{other.name}> in line {other.position(name)[0]} is in such a directory, too"
             for other, name, _ in others
         )
-        emptied_by = "mvn clean" if parent.endswith("target") else "the operating system"
-        text = f"{attribute} is in {parent}, which {emptied_by} empties: persistent messages are then lost{also}"
+        emptied_by = "`mvn clean`" if parent.endswith("target") else "the operating system"
+        text = (
+            f"{attribute} of <{node.name}> is in {parent}, which {emptied_by} empties: persistent messages are then "
+            f"lost{also}"
+        )
         why = "the system empties such a directory at a restart, or removes files without use after days"
         if parent.endswith("target"):
-            why = "mvn clean removes the directory target with the persistent messages and the lock of the store"
+            why = "`mvn clean` removes the directory target with the persistent messages and the lock of the store"
         yield node.problem(text, attribute, why=why)
 
 

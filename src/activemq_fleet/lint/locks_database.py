@@ -337,4 +337,5 @@ def keep_alive_that_only_logs(document: Document) -> Iterator[Problem]:
         # that handler closes the connectors itself until the lock is known to be ours
         covered = handler is not None and handler.kind in (LEASE_HANDLER, JDBC_HANDLER)
         message = 'stopOnError="true" is not set: a master that cannot renew its lock only logs the error and continues'
-        yield store.problem(message, "stopOnError", severity="info" if covered else None)
+        fix = f'set stopOnError="true" on <{store.name}>'
+        yield store.problem(message, "stopOnError", severity="info" if covered else None, fix=fix)

@@ -34,7 +34,8 @@ def temporary_storage_on_the_share(document: Document) -> Iterator[Problem]:
     """The temporary storage of a pair is on the share: each node that starts deletes it.
 
     Why: before 5.13.1 a node that starts deletes the temporary storage before it has the lock of the store. This
-        destroys non-persistent messages of the active node: 400 of 3,500 messages arrived, and none of 3,000.
+        destroys non-persistent messages of the active node: in two measurements, 400 of 3,500 messages arrived, and
+        none of 3,000.
     Fix: set dataDirectory (and tmpDataDirectory, if it is set) to a local directory of the node, and keep only the
         store on the share. Or upgrade to 5.13.1 or later.
     Cannot see: mounts, and whether the nodes have the same brokerName, which is a part of the path unless

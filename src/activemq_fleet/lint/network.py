@@ -106,13 +106,16 @@ def computed_name_changes_at_restart(document: Document) -> Iterator[Problem]:
         for computed in _COMPUTED.finditer(node.get(attribute)):
             if _CHANGES_AT_EVERY_START.search(computed[1]):
                 message = (
-                    f"{attribute} contains {computed[0]}, which changes at each start: the durable subscriptions of "
-                    "bridges under the old name collect messages"
+                    f"the {attribute} of this {node.name} contains {computed[0]}, which changes at each start: the "
+                    "durable subscriptions of bridges under the old name collect messages"
                 )
                 fix = f"write a fixed name instead of {computed[0]}"
                 yield node.problem(message, attribute, computed[0], fix=fix)
             elif _CHANGES_WITH_THE_HOST.search(computed[1]) and _has_store(node):
-                message = f"{attribute} contains {computed[0]}: on a shared store the name changes at every failover"
+                message = (
+                    f"the {attribute} of this {node.name} contains {computed[0]}: on a shared store the name changes "
+                    "at every failover"
+                )
                 fix = "if another node uses this store, write the same fixed name on both nodes. Otherwise waive N016"
                 yield node.problem(message, attribute, computed[0], severity="info", fix=fix)
 

@@ -305,7 +305,8 @@ def link_without_account(broker: Element) -> Iterator[Problem]:
 
     Why: a bridge also authenticates to its local broker, with the same userName. Without one the local broker rejects
         it every few seconds: "User name [null] or password is invalid".
-    Fix: set userName="network" password="${activemq.network.password}" on the link, with an account on both brokers.
+    Fix: set userName and password on the link to an account that exists on both brokers, such as userName="network"
+        password="${activemq.network.password}".
     Cannot see: the peer's accounts, and whether a JAAS login accepts guests, where the finding is a warning. T008
         reports this for fleets.
     Source: measured on 5.5.1 and 5.18.3; DemandForwardingBridgeSupport.startLocalBridge

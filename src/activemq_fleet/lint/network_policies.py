@@ -143,8 +143,7 @@ def replay_taken_for_a_duplicate(document: Document) -> Iterator[Problem]:
 def replay_at_once(document: Document) -> Iterator[Problem]:
     """A destination policy sets replayWhenNoConsumers without a replayDelay.
 
-    Why: while a consumer restarts, its messages immediately move to another broker, and they come back when it
-        returns.
+    Why: without a delay, a short restart of a consumer causes needless traffic, and delays its messages.
     Fix: set replayDelay="500" on <conditionalNetworkBridgeFilterFactory>, in milliseconds.
     Source: ConditionalNetworkBridgeFilterFactory
 

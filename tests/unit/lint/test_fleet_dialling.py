@@ -48,8 +48,8 @@ def test_a_pair_without_tls_is_not_let_in_where_certificates_are_asked_for() -> 
     (finding,) = told(two_groups({"tls": ASKING}), "N045", "N046")
     assert (finding.rule, finding.severity, finding.host) == ("N045", "error", "north-mq01-a.example.com")
     assert finding.message == (
-        "link north-mq01-to-south-mq01 cannot connect: openwire of south-mq01-a.example.com (port 61616) requires a "
-        "client certificate, but north-mq01-a.example.com has none"
+        "link north-mq01-to-south-mq01 cannot connect: connector openwire of south-mq01-a.example.com "
+        "(port 61616) requires a client certificate, but north-mq01-a.example.com has none"
     )
 
 
@@ -106,7 +106,7 @@ def test_a_way_over_a_link_that_cannot_come_up_does_not_reach() -> None:
     routes = routes_of(fleet, documents(fleet))
     answer = routes.reaches("north-mq01", "south-mq01")
     assert answer.outcome == "does not reach"
-    assert "link north-mq01-to-south-mq01 cannot connect: openwire of south-mq01-a.example.com" in answer.why
+    assert "link north-mq01-to-south-mq01 cannot connect: connector openwire of south-mq01-a.example.com" in answer.why
     assert "does not reach" in explain_route(fleet, routes, "north-mq01-a", "south-mq01-a").title
     assert "north-mq01-to-south-mq01" not in routes.reaches("south-mq01", "north-mq01").why
     assert routes_of(two_groups({"tls": ASKING}, {"tls": STORES})).reaches("north-mq01", "south-mq01").always_arrives

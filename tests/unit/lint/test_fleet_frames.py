@@ -71,7 +71,7 @@ def test_smaller_limit_of_the_listener_is_a_warning_for_the_sender(there: dict[s
         {(A, severity), (f"{NORTH}-b", severity)} if severity else set()
     )
     if severity:
-        assert "openwire of north-mq01-a" in findings[0][2]
+        assert "Connectors of north-mq01-a.example.com accept larger messages: openwire (" in findings[0][2]
         assert "1 MiB" in findings[0][2]
 
 
@@ -107,7 +107,7 @@ def test_limit_in_the_uri_of_a_link_counts() -> None:
 def test_releases_with_different_defaults_are_an_info() -> None:
     findings = found({f"{NORTH}-{node}": {"release": "5.8.0"} for node in "ab"})
     assert {kind for _, kind, _ in findings} == {"info"}
-    assert all("accepts 100 MiB" in message for _, _, message in findings)
+    assert all("stomp (100 MiB)" in message for _, _, message in findings)
 
 
 def test_work_for_a_full_mesh_grows_as_its_number_of_links() -> None:
