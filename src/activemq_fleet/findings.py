@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, field, fields, replace
 from typing import Any, Literal
 
 from activemq_fleet.errors import names_to_text
@@ -20,6 +20,25 @@ class TextEdit:
     begin: int
     end: int
     text: str
+
+
+@dataclass(frozen=True, slots=True)
+class ValueOrigin:
+    """The variables from which a value of a rendered file can come, and what identifies the value inside of them.
+
+    A value of ``parts`` occurs in the rendered element; ``settings`` decide where no value of ``parts`` does. Both are
+    names of variables, the most specific first. ``element`` is the XML element, "" for one that each broker has, and
+    ``attributes`` are its attributes with values, or only the reported one if ``is_attribute``. ``reported`` are the
+    reported value and its words, ``identifying`` those of the element and of the elements around it.
+    """
+
+    parts: tuple[str, ...] = ()
+    settings: tuple[str, ...] = ()
+    element: str = ""
+    attributes: tuple[tuple[str, str], ...] = ()
+    is_attribute: bool = False
+    reported: tuple[str, ...] = ()
+    identifying: tuple[str, ...] = ()
 
 
 Severity = Literal["error", "warning", "info"]
@@ -49,6 +68,8 @@ class Finding:
     """All hosts of a wrong value (T000), which is reported once for all of them; () for other findings."""
     edits: tuple[TextEdit, ...] = ()
     """The edits of ``file`` that repair the mistake without changing what the file means; () where none are known."""
+    origin: ValueOrigin | None = field(default=None, compare=False, repr=False)
+    """Which variables of the inventory can have set the value of a rendered file; None where that is not known."""
 
     @property
     def blocks(self) -> bool:
@@ -72,8 +93,8 @@ class Finding:
         return {name: getattr(self, name) for name in _COLUMNS}
 
 
-# Hosts and edits are not among the columns of the dataset; all others are text or numbers.
-_COLUMNS = tuple(field.name for field in fields(Finding) if field.name not in ("hosts", "edits"))
+# Hosts, edits and origin are not among the columns of the dataset; all others are text or numbers.
+_COLUMNS = tuple(column.name for column in fields(Finding) if column.name not in ("hosts", "edits", "origin"))
 
 
 def lines_of_findings(findings: Iterable[Finding], source_of: Callable[[Finding], str] = lambda _: "") -> list[str]:

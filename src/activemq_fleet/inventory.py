@@ -15,8 +15,16 @@ from activemq_fleet.errors import FleetError, InputError, ReleaseError, Settings
 from activemq_fleet.findings import Finding, lines_of_findings
 from activemq_fleet.grouping import BROKERS
 from activemq_fleet.install_hint import install_hint
+from activemq_fleet.inventory_positions import (
+    Position as Position,
+)
+from activemq_fleet.inventory_positions import (
+    position_of_finding,
+    position_of_reported_value,
+    position_of_variable,
+)
 from activemq_fleet.inventory_structure import InventoryLayout, structure_error_line, structure_findings
-from activemq_fleet.naming import PART_VARIABLES, PATTERN_VARIABLE, PREFIX, Naming, UnclearNameError
+from activemq_fleet.naming import PART_VARIABLES, PREFIX, Naming, UnclearNameError
 from activemq_fleet.node.text_lines import split_lines
 
 if TYPE_CHECKING:
@@ -38,14 +46,6 @@ _CORRECT_CONFIGURATION = "correct ansible.cfg or the environment variables of An
 _SKIPPED = re.compile(
     r"Found both group and host|Skipping (?:unexpected )?key \(|Skipping '.*' as this is not a valid group definition"
 )
-
-
-@dataclass(frozen=True, slots=True)
-class Position:
-    """A place in a file of an inventory; ``line`` is 1-based."""
-
-    file: str
-    line: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -359,28 +359,11 @@ def finding_lines_with_positions(findings: Iterable[Finding], data: InventoryDat
     """
 
     def source_of(finding: Finding) -> str:
-        positions = data.positions.get(finding.host, {}) if finding.file is None else {}
-        position = position_of_finding(positions, finding)
+        positions = data.positions.get(finding.host, {})
+        position = (position_of_reported_value if finding.file else position_of_finding)(positions, finding)
         return f"{position.file}:{position.line}" if position else ""
 
     return lines_of_findings(findings, source_of)
-
-
-def position_of_finding(positions: Mapping[str, Position], finding: Finding) -> Position | None:
-    """Return the position of the first variable that a finding names and its host has, else that of the host.
-
-    A name that does not match the naming pattern is a mistake in the line of the host, and not in that of the pattern.
-    """
-    variables = {name: position for name, position in positions.items() if name != PATTERN_VARIABLE}
-    return position_of_variable(variables, finding.message) or positions.get("")
-
-
-def position_of_variable(positions: Mapping[str, Position], text: str) -> Position | None:
-    """Return the position of the first variable in the text that has a position, or None if no such variable is there.
-
-    ``positions`` maps the names of one host's variables to their positions.
-    """
-    return next((positions[name] for name in _VARIABLE.findall(text) if name in positions), None)
 
 
 class _PositionReader:
@@ -403,7 +386,8 @@ class _PositionReader:
         The position of the host itself in its inventory file has the key ""; it is missing if that file is unknown.
         """
         origins = self._variable_origins(variables, self._extra, misspelt)
-        positions = {name: Position(*origin) for name, origin in origins.items()}
+        values = {**variables, **self._extra}
+        positions = {name: Position(*origin, values.get(name)) for name, origin in origins.items()}
         file = variables.get("inventory_file")
         if isinstance(file, str) and os.path.isfile(file):
             if file not in self._lines:

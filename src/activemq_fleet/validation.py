@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from lxml import etree
 
 from activemq_fleet.errors import InputError, SettingsError
-from activemq_fleet.findings import Finding, error_finding
+from activemq_fleet.findings import Finding, ValueOrigin, error_finding
 from activemq_fleet.lint import (
     ReleaseView,
     Rule,
@@ -23,7 +23,7 @@ from activemq_fleet.lint import (
     rules,
 )
 from activemq_fleet.lint.document import Document
-from activemq_fleet.lint.engine import all_rules, findings_of
+from activemq_fleet.lint.engine import all_rules, findings_of, origin_of_element
 from activemq_fleet.lint.file_kinds import KIND_RULE
 from activemq_fleet.lint.file_network import DUPLEX_RULE, duplex_problems
 from activemq_fleet.lint.files import exposure_of_file, schema_finding, without_duplicates
@@ -356,7 +356,23 @@ def _schema_findings(broker: Broker, document: XmlDocument, schema: Schema) -> I
     if not schema.is_valid(document):
         fix = "correct activemq_broker_attributes or activemq_xml_fragments"
         for problem in schema.explain(document):
-            yield schema_finding(problem, broker.release, ACTIVEMQ_XML, broker.host, fix)
+            finding = schema_finding(problem, broker.release, ACTIVEMQ_XML, broker.host, fix)
+            yield replace(finding, origin=_origin_at(broker, document, problem.line, problem.column))
+
+
+def _origin_at(broker: Broker, document: XmlDocument, line: int, column: int) -> ValueOrigin | None:
+    """Return the origin of the attribute or element that begins at a position; None if none begins there."""
+    try:
+        elements = Document(document, broker.release, broker).nodes
+    except UnreadableError:
+        return None
+    for element in elements:
+        if element.position() == (line, column):
+            return origin_of_element(element)
+        for attribute in element.attributes:
+            if element.position(attribute) == (line, column):
+                return origin_of_element(element, attribute)
+    return None
 
 
 def _unfenced_findings(broker: Broker, document: XmlDocument) -> Iterator[Finding]:

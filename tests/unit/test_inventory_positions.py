@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from activemq_fleet.cli.main import main
-from activemq_fleet.inventory import Position, read_inventory
+from activemq_fleet.inventory import read_inventory
+from activemq_fleet.inventory_positions import Position
 
 HOSTS = """\
 all:
@@ -115,11 +116,11 @@ def test_json_of_topology_finding_has_file_and_line(inventory: Path, capsys: pyt
     assert (finding["file"], finding["line"]) == ("inventory/hosts.yml", 7)
 
 
-def test_annotation_of_rendered_file_is_at_host(inventory: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_annotation_of_rendered_file_is_at_the_variable(inventory: Path, capsys: pytest.CaptureFixture[str]) -> None:
     main(["check", "-i", "inventory", "--select", "S015", "--format", "github"])
     line = next(line for line in capsys.readouterr().out.splitlines() if A in line)
 
-    assert line.startswith("::notice file=inventory/hosts.yml,line=5,")
+    assert line.startswith("::notice file=inventory/group_vars/all.yml,line=5,")
     assert "::conf/activemq.xml:" in line
 
 

@@ -34,10 +34,11 @@ from pathlib import Path
 from pkgutil import iter_modules
 from typing import Any, Literal
 
-from activemq_fleet.findings import Finding, Severity
-from activemq_fleet.lint.document import Document, Problem
+from activemq_fleet.findings import Finding, Severity, ValueOrigin
+from activemq_fleet.lint.document import Document, Element, Problem
 from activemq_fleet.lint.selection import EVERY_RULE, Selection
 from activemq_fleet.releases import Release
+from activemq_fleet.value_origins import origin_of_extra_file, origin_of_release, origin_of_value
 
 Check = Callable[[Any], Iterable[Problem]]
 Scope = Literal["file", "release", "fleet", "host"]
@@ -253,6 +254,7 @@ def findings_of(
             line, column = problem.node.position(problem.attribute, problem.part)
             name = document.file
             subject = subject or (document.broker.host if document.broker else "")
+        path = f"{directory}{slash}{name}" if name else file
         yield Finding(
             rule=lint_rule.id,
             severity=problem.severity or lint_rule.severity,
@@ -260,8 +262,27 @@ def findings_of(
             message=problem.message,
             fix=problem.fix or lint_rule.fix.removesuffix("."),
             why=problem.why or lint_rule.why.removesuffix("."),
-            file=f"{directory}{slash}{name}" if name else file,
+            file=path,
             line=line,
             column=column,
             edits=() if subject else problem.edits,
+            origin=_origin_in_fleet(lint_rule, problem, path) if subject else None,
         )
+
+
+def _origin_in_fleet(lint_rule: Rule, problem: Problem, path: str | None) -> ValueOrigin | None:
+    """Return the variables that can have set what a problem of a fleet's broker is about; None where unknown."""
+    if lint_rule.scope == "release":
+        return origin_of_release()
+    if problem.node is not None and problem.node.document.broker is not None:
+        return origin_of_element(problem.node, problem.attribute, problem.part)
+    return origin_of_extra_file(path) if path and (problem.node is not None or problem.file) else None
+
+
+def origin_of_element(element: Element, attribute: str = "", part: str = "") -> ValueOrigin:
+    """Return the variables that can have set an element of a broker's activemq.xml, or its attribute."""
+    path = [(element.name, element.attributes)]
+    while element.parent is not None:
+        element = element.parent
+        path.append((element.name, element.attributes))
+    return origin_of_value(path, attribute, part)

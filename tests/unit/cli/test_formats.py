@@ -123,7 +123,7 @@ def test_a_place_that_differs_by_the_names_on_its_line_is_the_file() -> None:
 def test_json_holds_findings_and_waivers_as_fleet_json_does() -> None:
     content = json.loads(written("json"))
     assert content["findings"] == [
-        found.to_dict() | {"hosts": [found.host], "fixable": False} for found in REPORT.findings
+        found.to_dict() | {"hosts": [found.host], "fixable": False, "variable": None} for found in REPORT.findings
     ]
     assert content["waivers"] == [dict(waiver) for waiver in REPORT.waivers]
     assert content["counts"] == {"error": 2, "warning": 1, "info": 0, "waived": 1}

@@ -39,9 +39,14 @@ def to_json(report: Report) -> str:
 
 
 def _json_finding(report: Report, finding: Finding) -> dict[str, Any]:
-    """Return a finding as an object; without a file it has the file and line of the inventory."""
+    """Return a finding as an object; without a file it has the file and line of the inventory.
+
+    ``variable`` is where the inventory defines the variable that the finding is about, None where that is not known.
+    """
     hosts = finding.hosts or ((finding.host,) if finding.host else ())
     content: dict[str, Any] = {**finding.to_dict(), "hosts": list(hosts), "fixable": bool(finding.edits)}
+    variable = report.variable_position_of(finding)
+    content["variable"] = variable and {"file": variable.file, "line": variable.line}
     if finding.file is None:
         content["file"], content["line"], content["column"] = report.place_of(finding)
     return content

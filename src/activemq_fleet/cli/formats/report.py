@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from activemq_fleet import Finding
 from activemq_fleet.findings import SEVERITIES
-from activemq_fleet.inventory import Position, position_of_finding
+from activemq_fleet.inventory_positions import Position, position_of_finding, position_of_reported_value
 
 if TYPE_CHECKING:
     from activemq_fleet import FileRepair, Fleet
@@ -67,13 +67,13 @@ class Report:
     def source_of(self, finding: Finding) -> Position | None:
         """Return where the inventory defines the value that a finding is about; None for a finding about files.
 
-        That is the first variable that the message names and the host has, else the host itself.
+        That is the variable from which a rendered value came, or the first one that the message names, else the host.
         """
-        positions = self.positions.get(finding.host)
-        if positions is None:
-            return None
-        position = position_of_finding(positions, finding)
-        return position and Position(_path_from_here(position.file), position.line)
+        return _with_path_from_here(position_of_finding(self.positions.get(finding.host, {}), finding))
+
+    def variable_position_of(self, finding: Finding) -> Position | None:
+        """Return where the inventory defines the variable that a finding is about; None if no variable is known."""
+        return _with_path_from_here(position_of_reported_value(self.positions.get(finding.host, {}), finding))
 
     def place_of(self, finding: Finding) -> tuple[str | None, int | None, int | None]:
         """Return path, line and column of a finding in the user's files, as far as known.
@@ -86,14 +86,14 @@ class Report:
         return path_in_output(finding), finding.line, finding.column
 
     def shown_place(self, finding: Finding) -> str:
-        """Return a finding's position in its file, else that of its variable in the inventory, as ``FILE:LINE``.
+        """Return the position of a finding's variable in the inventory, as ``FILE:LINE``, and that in its file.
 
         A finding about the inventory that names no variable has the position of its host.
         """
-        if finding.file is not None:
-            return position_of(finding)
-        position = self.source_of(finding)
-        return f"{position.file}:{position.line}" if position else ""
+        position = self.source_of(finding) if finding.file is None else self.variable_position_of(finding)
+        source = f"{position.file}:{position.line}" if position else ""
+        place = position_of(finding)
+        return f"{source} ({place})" if source and place else source or place
 
     def message_of(self, finding: Finding) -> str:
         """Return a finding's message and fix, with the position in the rendered file where the place is another one."""
@@ -101,9 +101,12 @@ class Report:
         return f"{position_of(finding)}: {text}" if finding.file and self.source_of(finding) else text
 
 
-def _path_from_here(path: str) -> str:
-    relative = os.path.relpath(path)
-    return path if relative.startswith("..") else relative
+def _with_path_from_here(position: Position | None) -> Position | None:
+    """Return a position whose file is relative to the current directory, if the file is inside of it."""
+    if position is None:
+        return None
+    relative = os.path.relpath(position.file)
+    return position if relative.startswith("..") else Position(relative, position.line)
 
 
 def finding_grouping_key(finding: Finding) -> Hashable:

@@ -84,9 +84,14 @@ def _place(report: Report, findings: Sequence[Finding]) -> str | None:
     Columns of a rendered file differ where hosts' names differ in length.
     """
     places = dict.fromkeys(place for finding in findings if (place := report.shown_place(finding)))
-    if len(places) > 1 and findings[0].file is None:
-        return names_to_text(list(places))
-    return next(iter(places), None) if len(places) == 1 else findings[0].file
+    if len(places) == 1:
+        return next(iter(places))
+    file = findings[0].file
+    if file is None:
+        return names_to_text(list(places)) or None
+    sources = [position for finding in findings if (position := report.variable_position_of(finding))]
+    lines = names_to_text(list(dict.fromkeys(f"{position.file}:{position.line}" for position in sources)))
+    return f"{lines} ({file})" if lines else file
 
 
 def _summary(report: Report) -> str:

@@ -1,0 +1,208 @@
+"""Find the lines of an inventory that define a variable, or the part of a variable that a finding is about."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from activemq_fleet.findings import Finding, ValueOrigin
+from activemq_fleet.naming import PATTERN_VARIABLE, PREFIX
+from activemq_fleet.value_origins import KIND
+
+_VARIABLE = re.compile(r"\w+")
+_WORD = re.compile(r"[^\s,:;\"'()]+")
+_FRAGMENTS = f"{PREFIX}xml_fragments"
+_LITERAL_BLOCK = re.compile(r"\|[-+0-9]*\s*(?:#.*)?$")
+
+
+@dataclass(frozen=True, slots=True)
+class Position:
+    """A place in a file of an inventory; ``line`` is 1-based.
+
+    ``value`` is the value of the variable that is defined there, as Ansible read it.
+    """
+
+    file: str
+    line: int
+    value: Any = field(default=None, compare=False, repr=False)
+
+
+Positions = Mapping[str, Position]
+"""The positions of one host's variables by name; the position of the host itself has the name ""."""
+
+
+def position_of_finding(positions: Positions, finding: Finding) -> Position | None:
+    """Return the position of what a finding is about (see ``position_of_reported_value``), else that of its host."""
+    return position_of_reported_value(positions, finding) or positions.get("")
+
+
+def position_of_reported_value(positions: Positions, finding: Finding) -> Position | None:
+    """Return the position of the variable that a finding is about; None if no variable of its host is known.
+
+    That is the variable from which a rendered value came, else the first one that the finding names. A name that does
+    not match the naming pattern is a mistake in the line of the host, and not in that of the pattern.
+    """
+    variables = {name: position for name, position in positions.items() if name not in ("", PATTERN_VARIABLE)}
+    by_value = finding.origin and _position_of_origin(variables, finding.origin, finding.message)
+    return by_value or position_of_variable(variables, finding.message)
+
+
+def position_of_variable(positions: Positions, text: str) -> Position | None:
+    """Return the position of the first variable in the text that has a position, or None if no such variable is there.
+
+    ``positions`` maps the names of one host's variables to their positions.
+    """
+    return next((positions[name] for name in _VARIABLE.findall(text) if name in positions), None)
+
+
+def _position_of_origin(positions: Positions, origin: ValueOrigin, message: str) -> Position | None:
+    if _FRAGMENTS in positions and origin.element:
+        in_fragment = _position_in_fragments(positions[_FRAGMENTS], origin)
+        if in_fragment:
+            return in_fragment
+    entry = max(_entries(positions, origin), key=lambda entry: entry.score, default=None)
+    if entry and entry.score:
+        return entry.position_of(origin, message)
+    return next((positions[name] for name in origin.settings if name in positions), None)
+
+
+@dataclass(frozen=True, slots=True)
+class _Leaf:
+    """A key or a value inside a variable; ``key`` is the name below which a value is."""
+
+    text: str
+    key: str
+    is_key: bool
+    position: Position | None
+
+
+@dataclass(frozen=True, slots=True)
+class _Entry:
+    """An entry of a list or mapping, or the whole value of another variable.
+
+    ``score`` is higher, the more of the rendered element the entry contains; 0 if nothing.
+    """
+
+    position: Position
+    leaves: tuple[_Leaf, ...]
+    score: int
+
+    def position_of(self, origin: ValueOrigin, message: str) -> Position:
+        """Return the position of the reported value in the entry, else that of its key, else that of the entry."""
+        words = {word.strip(".") for word in _WORD.findall(message)}
+        attribute, _ = _reported_attribute(origin)
+        tests = (
+            [leaf for leaf in self.leaves if leaf.text in origin.reported and leaf.text in words],
+            [leaf for leaf in self.leaves if leaf.is_key and _normalized(leaf.text) == attribute],
+            [leaf for leaf in self.leaves if leaf.text in origin.reported and not leaf.is_key],
+        )
+        leaves = next(filter(None, tests), [])
+        return next((leaf.position for leaf in leaves if leaf.position), self.position)
+
+
+def _entries(positions: Positions, origin: ValueOrigin) -> Iterator[_Entry]:
+    for name in origin.parts:
+        position = positions.get(name)
+        if position is None:
+            continue
+        if isinstance(position.value, Mapping) and not origin.is_attribute:
+            continue  # an element as a whole is not about one of the keys
+        for key, value in _items(position.value):
+            leaves = (*_key_leaf(key), *_leaves(value, str(key)))
+            place = leaves[0].position if leaves else None
+            start = _position(value) if key is None else place
+            yield _Entry(start or place or position, leaves, _score(leaves, origin))
+
+
+def _items(value: Any) -> Iterator[tuple[Any, Any]]:
+    if isinstance(value, Mapping):
+        yield from value.items()
+    elif isinstance(value, list | tuple):
+        yield from ((None, item) for item in value)
+    else:
+        yield None, value
+
+
+def _leaves(value: Any, key: str = "") -> Iterator[_Leaf]:
+    if isinstance(value, bool):
+        yield _Leaf(str(value).lower(), key, False, None)
+    elif isinstance(value, str | int | float):
+        yield _Leaf(_without_kind(str(value)), key, False, _position(value))
+    elif isinstance(value, Mapping):
+        for name, inner in value.items():
+            yield from _key_leaf(name)
+            yield from _leaves(inner, str(name))
+    elif isinstance(value, list | tuple):
+        for item in value:
+            yield from _leaves(item, key)
+
+
+def _key_leaf(key: Any) -> Iterator[_Leaf]:
+    if isinstance(key, str):
+        yield _Leaf(str(key), str(key), True, _position(key))
+
+
+def _score(leaves: tuple[_Leaf, ...], origin: ValueOrigin) -> int:
+    """Return the number of texts of the rendered element in an entry; the key of the reported attribute counts twice.
+
+    Entries of several elements can have this key, so that the same value below it counts as well.
+    """
+    attribute, value = _reported_attribute(origin)
+    below_key = [leaf for leaf in leaves if _normalized(leaf.key) == attribute]
+    texts = {leaf.text for leaf in leaves}.intersection(origin.identifying)
+    by_key = 2 if below_key else 0
+    return len(texts) + by_key + any(leaf.text == value for leaf in below_key)
+
+
+def _reported_attribute(origin: ValueOrigin) -> tuple[str, str]:
+    """Return the normalized name and the value of the reported attribute; ("", "") for an element as a whole."""
+    if not origin.is_attribute:
+        return "", ""
+    [(name, value)] = origin.attributes
+    return _normalized(name), _without_kind(value)
+
+
+def _normalized(name: str) -> str:
+    """Return a name of an attribute or a key in one form: ``memoryLimit`` and ``memory_limit`` are equal."""
+    return name.replace("_", "").lower()
+
+
+def _without_kind(text: str) -> str:
+    return KIND.sub("", text, count=1)
+
+
+def _position(value: Any) -> Position | None:
+    from activemq_fleet._ansible_internals import origin_of
+
+    place = origin_of("", value)
+    return Position(*place, value) if place else None
+
+
+def _position_in_fragments(position: Position, origin: ValueOrigin) -> Position | None:
+    """Return the line of the XML fragment that contains the element with the attributes; None if none does."""
+    tag = re.compile(rf"<(?:\w+:)?{re.escape(origin.element)}(?=[\s/>])[^>]*>")
+    for leaf in _leaves(position.value):
+        if leaf.key != "xml" or leaf.position is None:
+            continue
+        text = str(leaf.position.value)
+        for match in tag.finditer(text):
+            if all(_has_attribute(match[0], name, value) for name, value in origin.attributes):
+                return _line_inside(leaf.position, text.count("\n", 0, match.start()))
+    return None
+
+
+def _has_attribute(tag: str, name: str, value: str) -> bool:
+    return any(f"{name}={quote}{value}{quote}" in tag for quote in ("'", '"'))
+
+
+def _line_inside(position: Position, offset: int) -> Position:
+    """Return the position of a later line of a text; that of its first line unless the text is a literal block."""
+    try:
+        with open(position.file, encoding="utf-8") as file:
+            lines = file.read().splitlines()
+    except (OSError, UnicodeDecodeError):
+        return position
+    first = lines[position.line - 1] if position.line <= len(lines) else ""
+    return Position(position.file, position.line + 1 + offset) if _LITERAL_BLOCK.search(first) else position

@@ -1,0 +1,115 @@
+"""Map elements and attributes of a rendered activemq.xml to the variables of the inventory that set them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+from activemq_fleet.findings import ValueOrigin
+from activemq_fleet.naming import PREFIX
+
+XmlPath = Sequence[tuple[str, Mapping[str, str]]]
+"""An element and those that contain it, the inner one first: the name and the attributes of each."""
+
+
+class _Section(NamedTuple):
+    """The variables of a part of activemq.xml, without their prefix.
+
+    A value of ``parts`` occurs in the element. ``settings`` decide about the part where no value of ``parts`` does.
+    """
+
+    parts: tuple[str, ...] = ()
+    settings: tuple[str, ...] = ()
+
+
+_SECTIONS = {
+    "authorizationPlugin": _Section(("acl",), ("acl",)),
+    "bean": _Section(("jdbc", "tls", "shutdown_hooks"), ("log_query",)),
+    "broker": _Section(("broker_attributes",)),
+    "destinationInterceptors": _Section(("virtual_destinations",), ("virtual_destinations",)),
+    "destinationPolicy": _Section(("destination_policies",), ("destination_policies",)),
+    "destinations": _Section(("destinations",), ("destinations",)),
+    "import": _Section(("imports",), ("console",)),
+    "managementContext": _Section(("jmx",), ("jmx",)),
+    "networkConnectors": _Section(
+        ("links", "network_attributes", "network_options"), ("topology", "discovery", "pair_links", "links")
+    ),
+    "persistenceAdapter": _Section(("kahadb", "jdbc", "store_directory"), ("kahadb", "jdbc", "store_directory", "ha")),
+    "plugins": _Section(("plugins",), ("plugins",)),
+    "services": _Section((), ("ha",)),
+    "shutdownHooks": _Section(("shutdown_hooks",), ("shutdown_hooks",)),
+    "simpleAuthenticationPlugin": _Section(("users", "network_username"), ("users", "authentication")),
+    "sslContext": _Section(("tls",), ("tls",)),
+    "systemUsage": _Section(("usage", "memory_limit", "store_limit", "temp_limit"), ("usage", "heap")),
+    "transportConnectors": _Section(("connectors",), ("connectors", "port_offset", "bind")),
+}
+"""The sections by the name of an element; the innermost element with a section decides."""
+
+_BY_ATTRIBUTE = {
+    ("broker", "brokerName"): "broker_name",
+    ("broker", "schedulerDirectory"): "scheduler",
+    ("broker", "schedulerSupport"): "scheduler",
+    ("kahaDB", "directory"): "store_directory",
+    ("memoryUsage", "limit"): "memory_limit",
+    ("networkConnector", "consumerTTL"): "network_ttl",
+    ("networkConnector", "messageTTL"): "network_ttl",
+    ("networkConnector", "networkTTL"): "network_ttl",
+    ("networkConnector", "userName"): "network_username",
+    ("shared-file-locker", "lockAcquireSleepInterval"): "lock_acquire_interval",
+    ("lease-database-locker", "lockAcquireSleepInterval"): "lock_acquire_interval",
+    ("kahaDB", "lockKeepAlivePeriod"): "lock_keepalive_interval",
+    ("jdbcPersistenceAdapter", "lockKeepAlivePeriod"): "lock_keepalive_interval",
+    ("storeUsage", "limit"): "store_limit",
+    ("storeUsage", "total"): "store_limit",
+    ("tempUsage", "limit"): "temp_limit",
+}
+"""Variables that set a single attribute of an element, and decide where no value of the section does."""
+
+_SEPARATOR = re.compile(r"[\s,?&()=;]+")
+_NO_IDENTITY = re.compile(r"true|false|[0-9]*")
+"""Values that occur in many entries of a variable and identify none of them."""
+KIND = re.compile(r"^(?:[a-z][a-z0-9+]*://|file:)")
+"""The kind of a destination or address, which an XML attribute may lack where the variable has it, or reversed."""
+
+
+def origin_of_value(path: XmlPath, attribute: str = "", part: str = "") -> ValueOrigin:
+    """Return which variables can have set an attribute of an element of activemq.xml, or the element itself.
+
+    ``part`` is the part of the value that has a problem.
+    """
+    name, attributes = path[0]
+    depth, section = next(
+        ((depth, _SECTIONS[parent]) for depth, (parent, _) in enumerate(path) if parent in _SECTIONS), (0, _Section())
+    )
+    by_attribute = _BY_ATTRIBUTE.get((name, attribute))
+    settings = ((by_attribute,) if by_attribute else ()) + section.settings
+    reported = part or attributes.get(attribute) or " ".join(attributes.values())
+    around = [attributes.values()] + [outer.values() for _, outer in path[1:depth]]
+    identifying = (piece for values in around for value in values for piece in _pieces(value))
+    return ValueOrigin(
+        tuple(f"{PREFIX}{variable}" for variable in section.parts),
+        tuple(f"{PREFIX}{variable}" for variable in settings),
+        element=name if attributes or name not in _SECTIONS else "",
+        attributes=tuple((key, attributes[key]) for key in ([attribute] if attribute in attributes else attributes)),
+        is_attribute=attribute in attributes,
+        reported=_pieces(reported),
+        identifying=tuple(dict.fromkeys(piece for piece in identifying if not _NO_IDENTITY.fullmatch(piece))),
+    )
+
+
+def origin_of_extra_file(path: str) -> ValueOrigin:
+    """Return the origin of a file of ``activemq_extra_files``; ``path`` is relative to the configuration tree."""
+    variables = (f"{PREFIX}extra_files",)
+    return ValueOrigin(variables, variables, identifying=(path,))
+
+
+def origin_of_release() -> ValueOrigin:
+    """Return the origin of a broker's release."""
+    return ValueOrigin(settings=(f"{PREFIX}release",))
+
+
+def _pieces(value: str) -> tuple[str, ...]:
+    """Return a value and the words of which it consists, without the kinds of destinations and ``file:``."""
+    pieces = (value, *_SEPARATOR.split(value))
+    return tuple(dict.fromkeys(KIND.sub("", piece, count=1) for piece in pieces if piece))

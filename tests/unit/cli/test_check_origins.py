@@ -1,0 +1,163 @@
+"""Positions in the inventory of findings about rendered files: the line that sets the reported value."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from activemq_fleet.cli.main import main
+
+HOSTS = """\
+activemq_brokers:
+  hosts:
+    orders-mq01-a:
+    orders-mq01-b:
+"""
+VARIABLES = """\
+activemq_release: 5.18.3
+activemq_ha: shared-file
+activemq_store_directory: /mnt/store
+activemq_users:
+  - name: shop
+    password: first-secret
+    groups: [shops]
+  - name: bill
+    password: second-secret
+    groups: [billing]
+activemq_acl:
+  - {destination: "orders.>", kind: queue, read: [shops], write: [shops]}
+  - destination: "bills.>"
+    kind: queue
+    read:
+      - shops
+      - biling
+    write: [billing]
+activemq_broker_attributes:
+  useShutdownHook: "false"
+  persistent: "false"
+activemq_xml_fragments:
+  - parent: broker/plugins
+    xml: |
+      <statisticsBrokerPlugin/>
+      <loggingBrokerPlugin logAl="true"/>
+"""
+
+
+def line_of(text: str) -> int:
+    return next(number for number, line in enumerate(VARIABLES.splitlines(), 1) if text in line)
+
+
+EXPECTED = {
+    "S031": line_of("- biling"),
+    "L019": line_of("persistent"),
+    "V002": line_of("logAl"),
+    "S002": line_of("activemq_release"),
+}
+
+
+@pytest.fixture
+def inventory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    (tmp_path / "hosts.yml").write_text(HOSTS)
+    (tmp_path / "group_vars").mkdir()
+    (tmp_path / "group_vars" / "all.yml").write_text(VARIABLES)
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+@pytest.fixture
+def report(inventory: Path, capsys: pytest.CaptureFixture[str]) -> Callable[..., str]:
+    def run_check(form: str, *options: str) -> str:
+        main(["check", "-i", "hosts.yml", "--format", form, *options])
+        return capsys.readouterr().out
+
+    return run_check
+
+
+SELECTED = [word for rule in EXPECTED for word in ("--select", rule)]
+
+
+def test_json_names_the_line_that_sets_the_reported_value(report: Callable[..., str]) -> None:
+    findings = json.loads(report("json", *SELECTED))["findings"]
+    places = {finding["rule"]: finding["variable"] for finding in findings}
+    assert places == {rule: {"file": "group_vars/all.yml", "line": line} for rule, line in EXPECTED.items()}
+
+
+@pytest.mark.parametrize("rule", sorted(EXPECTED))
+def test_text_names_the_line_of_the_variable_and_the_rendered_place(report: Callable[..., str], rule: str) -> None:
+    line = next(line for line in report("text", *SELECTED).splitlines() if f" {rule} " in line)
+    assert f" {rule} group_vars/all.yml:{EXPECTED[rule]}" in line
+    assert ("(conf/activemq.xml:" in line) == (rule != "S002")
+
+
+def test_annotations_are_at_the_line_that_sets_the_reported_value(report: Callable[..., str]) -> None:
+    for rule, line in EXPECTED.items():
+        assert f"file=group_vars/all.yml,line={line},title={rule} " in report("github", *SELECTED)
+    places = {
+        (issue["check_name"], *_place(issue["location"])) for issue in json.loads(report("codeclimate", *SELECTED))
+    }
+    assert places == {(rule, "group_vars/all.yml", line) for rule, line in EXPECTED.items()}
+    [run] = json.loads(report("sarif", *SELECTED))["runs"]
+    located = {(result["ruleId"], _sarif_place(result)) for result in run["results"]}
+    assert located == {(rule, ("group_vars/all.yml", line)) for rule, line in EXPECTED.items()}
+
+
+def _place(location: dict[str, Any]) -> tuple[str, int]:
+    return location["path"], location["lines"]["begin"]
+
+
+def _sarif_place(result: dict[str, Any]) -> tuple[str, int]:
+    place = result["locations"][0]["physicalLocation"]
+    return place["artifactLocation"]["uri"], place["region"]["startLine"]
+
+
+def test_value_of_an_extra_variables_file_has_the_line_in_this_file(
+    inventory: Path, report: Callable[..., str]
+) -> None:
+    (inventory / "more.yml").write_text("---\nactivemq_broker_attributes: {persistent: 'false'}\n")
+    findings = json.loads(report("json", "-e", "@more.yml"))["findings"]
+    places = [finding["variable"] for finding in findings if finding["rule"] == "L019"]
+    assert places[0] == {"file": "more.yml", "line": 2}
+
+
+PARTS = """\
+activemq_release: 5.18.3
+activemq_ha: none
+activemq_topology: none
+activemq_kahadb:
+  journal_max_file_length: 1mb
+  enable_journal_disk_syncs: false
+activemq_usage:
+  store: {limit: 1 kb}
+activemq_links:
+  - {from: orders, to: north, addresses: ["north:61616"], attributes: {prefetchSize: 10}}
+  - from: orders
+    to: south
+    addresses: ["south:61616"]
+    attributes: {prefetchSize: 0}
+"""
+
+
+@pytest.mark.parametrize(
+    ("rule", "text"),
+    [
+        ("C007", "limit: 1 kb"),
+        ("C017", "enable_journal_disk_syncs"),
+        ("N030", "prefetchSize: 0"),
+    ],
+)
+def test_part_of_a_mapping_has_its_line(inventory: Path, report: Callable[..., str], rule: str, text: str) -> None:
+    (inventory / "group_vars" / "all.yml").write_text(PARTS)
+    findings = json.loads(report("json", "--select", rule))["findings"]
+    [line] = {finding["variable"]["line"] for finding in findings}
+    assert text in PARTS.splitlines()[line - 1]
+
+
+def test_rendered_default_has_only_its_rendered_place(report: Callable[..., str]) -> None:
+    findings = json.loads(report("json", "--select", "S016"))["findings"]
+    [place] = {(f["file"], f["line"], f["variable"]) for f in findings if f["rule"] == "S016"}
+    assert place[0] == "conf/activemq.xml"
+    assert place[2] is None
