@@ -13,6 +13,7 @@ import pytest
 
 from activemq_fleet.audit.scraped_availability import ScrapedAvailability, read_scrapes
 from activemq_fleet.errors import InputError
+from activemq_fleet.node.watchdog.hang_detection import hung_message
 from activemq_fleet.spark.audit_job import audit
 from activemq_fleet.spark.inputs import Host
 from activemq_fleet.spark.schemas import SCHEMAS
@@ -142,6 +143,23 @@ def test_planned_take_overs_alone_leave_the_verdict_clean(
     page = (tmp_path / "out" / "report.html").read_text()
     assert ("1 takeover, 1 planned" in page) is planned
     assert "Availability by Prometheus" in page
+
+
+def test_journal_of_watchdog_explains_takeover_after_hung_broker(spark: SparkSession, tmp_path: Path) -> None:
+    about = {"group": "orders", "pair": PAIR, "store": STORE, "release": "5.18.3"}
+    frozen = "process 812 was stopped by a signal, and its log reports: Apache ActiveMQ 5.18.3 (x, ID:x) started"
+    hung = hung_message(frozen, action="kill", ha="shared-file", unit="activemq.service", seconds=12, kills=True)
+    journal = f"{moment('1:08').isoformat()} orders-mq01-a activemq-watchdog[77]: {hung}\n"
+    hung_node = {"activemq.log": "".join(lines(*MASTER)), "journal/activemq-watchdog.service.log": journal}
+    lay(tmp_path / "logs", A, about, hung_node)
+    lay(tmp_path / "logs", B, about, {"activemq.log": "".join(lines(*STANDS_BY))})
+
+    audit(spark, str(tmp_path / "logs"), str(tmp_path / "out"))
+
+    takeover = next(row for row in rows(tmp_path / "out", "incidents") if row["kind"] == "takeover")
+    assert (takeover["began_from"], takeover["began"]) == ("watchdog", moment("1:08") - timedelta(seconds=12))
+    assert "orders-mq01-a hung (process 812 was stopped by a signal), and its watchdog killed it" in takeover["cause"]
+    assert "a watchdog&#39;s journal" in (tmp_path / "out" / "report.html").read_text()
 
 
 def test_a_gap_that_no_log_tells_of_makes_it_incomplete(spark: SparkSession, tmp_path: Path) -> None:

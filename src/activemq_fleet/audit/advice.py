@@ -75,6 +75,11 @@ TAKEOVERS = {
         "Check the system journal of the host for the cause: the kernel's out-of-memory killer, a power failure, "
         "kill -9. The pair requires no repair: start the stopped node, which then becomes standby.",
     ),
+    "hung": Advice(
+        "Find out why the broker hung: the systemd journal of its service contains the thread dump that the watchdog "
+        "requested, except if a signal had stopped the process. The pair requires no repair: systemd starts the killed "
+        "node again, which then becomes standby.",
+    ),
     "stopped": Advice(
         "No action is required if the stop was intended. For maintenance, activemq.fleet.restart switches over "
         "pair by pair.",

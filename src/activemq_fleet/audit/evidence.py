@@ -8,8 +8,9 @@ from datetime import datetime, timedelta
 from typing import Any, Literal
 
 from activemq_fleet.audit.advice import Advice, IncidentKind
+from activemq_fleet.audit.watchdog_kills import WatchdogKill
 
-BeganFrom = Literal["agent", "bridge", "log", "unknown"]
+BeganFrom = Literal["agent", "bridge", "watchdog", "log", "unknown"]
 Certainty = Literal["proved", "possible"]
 
 SKEW = timedelta(minutes=5)
@@ -79,8 +80,8 @@ class PairNode:
     """A node of a pair, or a host without a peer; ``complete`` is False where a part of its log is missing.
 
     ``generations`` are number and time (seconds since the epoch) of those that its guard made of a fenced store.
-    ``risks`` are the records in its store. ``state`` is the state of its broker when its logs were collected, at the
-    time ``collected``; None where that is not known.
+    ``risks`` are the records in its store, ``kills`` those of its watchdog. ``state`` is the state of its broker when
+    its logs were collected, at the time ``collected``; None where that is not known.
     """
 
     host: str
@@ -92,6 +93,7 @@ class PairNode:
     risks: tuple[StoreRisk, ...] = ()
     state: str | None = None
     collected: datetime | None = None
+    kills: tuple[WatchdogKill, ...] = ()
 
     def generation_at(self, moment: datetime | None) -> int | None:
         """Return the number of the fenced store's generation that the host's broker wrote at

@@ -21,6 +21,7 @@ from activemq_fleet.audit.evidence import (
 from activemq_fleet.audit.operation_records import Operation
 from activemq_fleet.audit.takeover_durations import TakeoverStart, takeover_start, witnesses_with_right_clocks
 from activemq_fleet.audit.takeover_order import Offset, clock_offsets, runs_in_order, shifted_time
+from activemq_fleet.audit.watchdog_kills import WatchdogKill
 from activemq_fleet.node.fence.store_access import StoreAccess, two_masters_message
 
 FLAPS = 3
@@ -51,8 +52,8 @@ def pair_incidents(
 ) -> list[Incident]:
     """Return the takeovers (also failed ones), split brains and flapping of one pair as incidents.
 
-    ``losses`` are those that agents and bridges saw. Take-overs during ``operations``, the planned work on the pair's
-    nodes, are planned, and so is flapping that consists of planned takeovers alone.
+    ``losses`` are those that agents and bridges saw. Takeovers during ``operations``, the planned work on the pair's
+    nodes, are planned, and do not count as flapping.
     """
     offset = clock_offsets(runs, skew)
     order = runs_in_order(runs, offset)
@@ -67,12 +68,14 @@ def pair_incidents(
     right = witnesses_with_right_clocks(losses, [term.started for term, _ in taken if term.started])
     takeovers: list[_Takeover] = []
     for term, before in taken:
-        incident = _incident_of_takeover(term, before, by_host, takeover_start(term, before, losses, skew, right))
+        kill = _kill_before(term, before, by_host, skew)
+        measured = takeover_start(term, before, losses, skew, right, kill)
+        incident = _incident_of_takeover(term, before, by_host, measured, kill)
         takeovers.append((term, _mark_planned(incident, operations)))
     incidents = [incident for _, incident in takeovers]
     incidents += [incident for _, _, incident in splits]
     incidents += _failed_takeovers(by_host, runs, order)
-    incidents += _flapping(takeovers, offset)
+    incidents += _flapping([takeover for takeover in takeovers if not takeover[1].planned], offset)
     incidents += _subscriptions_at_risk(nodes)
     incidents += _outages(by_host, runs)
     return incidents
@@ -221,10 +224,27 @@ def _lacks_first_run(runs: Sequence[ObservedRun]) -> bool:
     return not runs or runs[0].chosen is None
 
 
+def _kill_before(
+    term: ObservedRun, before: ObservedRun | None, nodes: Mapping[str, PairNode], skew: timedelta
+) -> WatchdogKill | None:
+    """Return the last kill of the previous active node by its watchdog; None if its log shows another end."""
+    if before is None or term.started is None or before.end not in ("silent", "open") or before.host not in nodes:
+        return None
+    last, until = before.last or before.begin, term.started + skew
+    kills = [
+        kill for kill in nodes[before.host].kills if (last is None or last <= kill.at + _SLACK) and kill.at <= until
+    ]
+    return max(kills, key=lambda kill: kill.at, default=None)
+
+
 def _incident_of_takeover(
-    term: ObservedRun, before: ObservedRun | None, nodes: Mapping[str, PairNode], measured: TakeoverStart
+    term: ObservedRun,
+    before: ObservedRun | None,
+    nodes: Mapping[str, PairNode],
+    measured: TakeoverStart,
+    kill: WatchdogKill | None,
 ) -> Incident:
-    how = "unknown" if before is None else "pure" if term.promoted else before.end
+    how = "unknown" if before is None else "pure" if term.promoted else "hung" if kill else before.end
     advised = advice.TAKEOVERS["silent" if how == "open" else how]
     if measured.seconds is not None and measured.seconds > SLOW:
         advised = advice.Advice(advised.remedy + advice.SLOW.remedy, (*advised.rules, *advice.SLOW.rules))
@@ -238,24 +258,30 @@ def _incident_of_takeover(
         seconds=measured.seconds,
         began_from=measured.source,
         certainty="proved" if certain else "possible",
-        cause=_cause_of_takeover(term, before, measured),
+        cause=_cause_of_takeover(term, before, measured, kill),
         recorded=term.started,
     )
 
 
-def _cause_of_takeover(term: ObservedRun, before: ObservedRun | None, measured: TakeoverStart) -> str:
+def _cause_of_takeover(
+    term: ObservedRun, before: ObservedRun | None, measured: TakeoverStart, kill: WatchdogKill | None
+) -> str:
     if before is None:
         what = f"{short_name(term.host)} was standby and became active; the log of the previous active node is missing"
     else:
         old = short_name(before.host)
-        ending = {
-            "silent": f"{old} ended without a log record, as after kill -9, an out-of-memory kill or a power cut",
-            "open": f"{old} stopped logging: it was killed (kill -9, out of memory), or its machine failed",
-            "stopped": f"{old} was stopped cleanly",
-            "lost_lock": f"{old} lost its lock and stopped serving",
-            "store": f"{old} stopped itself because of an error of its store",
-            "failed": f"{old} failed",
-        }[before.end]
+        killed = kill and f"{old} hung ({kill.reason}), and its watchdog killed it at {kill.at:%H:%M:%S} UTC"
+        ending = (
+            killed
+            or {
+                "silent": f"{old} ended without a log record, as after kill -9, an out-of-memory kill or a power cut",
+                "open": f"{old} stopped logging: it was killed (kill -9, out of memory), or its machine failed",
+                "stopped": f"{old} was stopped cleanly",
+                "lost_lock": f"{old} lost its lock and stopped serving",
+                "store": f"{old} stopped itself because of an error of its store",
+                "failed": f"{old} failed",
+            }[before.end]
+        )
         who = (
             f"{short_name(term.host)}, its slave, was promoted"
             if term.promoted
@@ -390,7 +416,6 @@ def _incident_of_flapping(chain: Sequence[Incident], seconds: float) -> Incident
     return replace(
         chain[0],
         kind="flapping",
-        planned=all(takeover.planned for takeover in chain),
         began=chain[0].ended,
         ended=chain[-1].ended,
         seconds=round(seconds, 3),

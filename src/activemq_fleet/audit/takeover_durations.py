@@ -8,6 +8,7 @@ from datetime import datetime, timedelta
 
 from activemq_fleet.audit.broker_runs import ObservedRun
 from activemq_fleet.audit.evidence import BeganFrom, ConnectionLoss, seconds_between, short_name
+from activemq_fleet.audit.watchdog_kills import WatchdogKill
 
 _SLACK = timedelta(seconds=1)
 _BURST = timedelta(seconds=10)
@@ -37,14 +38,17 @@ def takeover_start(
     losses: Sequence[ConnectionLoss],
     skew: timedelta,
     right: Collection[str] = (),
+    kill: WatchdogKill | None = None,
 ) -> TakeoverStart:
     """Return the start of the takeover that made the broker run ``term`` active.
 
-    The source is an agent's journal, else a bridge, else a log. ``skew`` is the largest difference between clocks;
-    ``right`` names the witnesses whose clocks are known to agree with the pair's.
+    The source is the watchdog that killed the hung broker, else an agent's journal, else a bridge, else a log. ``skew``
+    is the largest difference between clocks; ``right`` names the witnesses whose clocks agree with those of the pair.
     """
     if term.started is None:
         return TakeoverStart()
+    if before is not None and kill is not None:
+        return _start_by_kill(term, term.started, before, kill)
     old = None if before is None else before.host
     near_losses = [
         loss for loss in losses if _concerns_hosts(loss, old, term.host) and _is_near(loss, term.started, skew)
@@ -117,6 +121,17 @@ def _witness_sentence(loss: ConnectionLoss) -> str:
         f" {'The agent on' if loss.source == 'agent' else 'The bridge of'} {short_name(loss.witness)} recorded the "
         "lost connection."
     )
+
+
+def _start_by_kill(term: ObservedRun, started: datetime, before: ObservedRun, kill: WatchdogKill) -> TakeoverStart:
+    """Return the start by the first check of the watchdog without an answer, unless the clocks of the nodes differ."""
+    old = short_name(before.host)
+    last = f", and its last log record is of {before.last:%H:%M:%S} UTC" if before.last else ""
+    note = f" {old} did not answer its watchdog from {kill.unanswered_since:%H:%M:%S} UTC on{last}."
+    if not -_SLACK <= (term.locked or started) - kill.at <= _LOOK:
+        note += _APART.format(old, short_name(term.host))
+        return TakeoverStart(kill.unanswered_since, None, "watchdog", note)
+    return TakeoverStart(kill.unanswered_since, seconds_between(kill.unanswered_since, started), "watchdog", note)
 
 
 def _start_by_log(term: ObservedRun, before: ObservedRun, ended: datetime) -> TakeoverStart:

@@ -46,7 +46,12 @@ _STEADY = 2.0  # seconds of load before the kill, and after the take-over
 _PATIENCE = 120.0
 _SHOWN_LINES = 12
 # By the source that an audit names for the begin of an incident.
-_BEGINNINGS = {"agent": "the lost connection of an agent", "bridge": "a broken bridge", "log": "a record in a log"}
+_BEGINNINGS = {
+    "agent": "the lost connection of an agent",
+    "bridge": "a broken bridge",
+    "watchdog": "a check of the watchdog",
+    "log": "a record in a log",
+}
 _ROLES = ("publisher", "subscriber")
 
 

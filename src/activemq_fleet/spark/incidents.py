@@ -157,6 +157,7 @@ def _describe_fleet(inputs: Inputs, horizons: EvidenceEnds | None) -> _Fleet:
                 host.risks,
                 host.state,
                 host.collected,
+                host.kills,
             )
             fleet.nodes.setdefault(pair, []).append(node)
             fleet.operations.setdefault(pair, []).extend(host.operations)

@@ -1,7 +1,8 @@
 """List the files that the playbook ``collect`` wrote, and the hosts from which they come.
 
-``DIR/HOST/activemq.log*``, ``DIR/HOST/agent/*.jsonl*``, ``DIR/HOST/host.json``, ``DIR/HOST/operations.jsonl``. Listed
-and read through Spark, so that DIR may be any path that Hadoop reads. A file of no bytes is not listed.
+``DIR/HOST/activemq.log*``, ``DIR/HOST/agent/*.jsonl*``, ``DIR/HOST/host.json``, ``DIR/HOST/operations.jsonl``, and
+``DIR/HOST/journal/*-watchdog.service.log``. Listed and read through Spark, so that DIR may be any path that Hadoop
+reads. A file of no bytes is not listed.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from activemq_fleet import InputError
 from activemq_fleet.audit.evidence import StoreRisk
 from activemq_fleet.audit.operation_records import OPERATIONS_FILE, Operation, operations_of
 from activemq_fleet.audit.result import Gap, InputSummary
+from activemq_fleet.audit.watchdog_kills import WATCHDOG_JOURNAL, WatchdogKill, kills_in_journal
 from activemq_fleet.logs.zones import zone_of
 from activemq_fleet.naming import Naming
 from activemq_fleet.node.foreign_data import parse_json
@@ -29,11 +31,12 @@ from activemq_fleet.spark.settings import temporary_settings
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-FileKind = Literal["log", "journal", "host", "operations", "other"]
+FileKind = Literal["log", "journal", "host", "operations", "watchdog", "other"]
 
 HOST_FILE = "host.json"
-_NAMES = f"{{activemq.log*,*.jsonl*,{HOST_FILE}}}"
-_HOST_FILES = f"{{{HOST_FILE},{OPERATIONS_FILE}}}"
+_WATCHDOG_NAMES = "*-watchdog.service.log"
+_NAMES = f"{{activemq.log*,*.jsonl*,{HOST_FILE},{_WATCHDOG_NAMES}}}"
+_HOST_FILES = f"{{{HOST_FILE},{OPERATIONS_FILE},{_WATCHDOG_NAMES}}}"
 _NO_LOG = "no log of a broker or agent was collected from this host: run the playbook collect again"
 _LONGEST_TEXT = 1000
 """Characters of a text in host.json."""
@@ -41,7 +44,7 @@ _MOST_RISKS = 100
 _NO_GENERATION = 10**9
 """No generation has this number, or a larger one."""
 LARGEST_HOST_FILE = 1 << 24
-"""Bytes of a host.json or operations.jsonl that is read."""
+"""Bytes of a host.json, operations.jsonl or journal of a watchdog that is read."""
 _TASKS_FROM, _NEVER = "spark.sql.sources.parallelPartitionDiscovery.threshold", str((1 << 31) - 1)
 
 
@@ -53,7 +56,7 @@ class Host:
     are number and time of those that its guard made of a fenced store. ``risks`` are the records in its store.
     ``problems`` are lines about the assumptions that were necessary. ``operations``: the planned work that its
     operations.jsonl records. ``agent``: the name in journals of the agent that the inventory has on it. ``state``: the
-    state of its broker at the time ``collected``.
+    state of its broker at the time ``collected``. ``kills`` are those in the journal of its watchdog.
     """
 
     host: str
@@ -69,6 +72,7 @@ class Host:
     agent: str | None = None
     state: str | None = None
     collected: datetime | None = None
+    kills: tuple[WatchdogKill, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,8 +136,8 @@ def inputs_of(
 ) -> Inputs:
     """Return the inputs of an audit, given the list of files and the contents of their hosts' host.json.
 
-    ``contents`` are those of host.json and operations.jsonl by host and file name; ``inventory_hosts`` replace a
-    missing host.json.
+    ``contents`` are those of host.json, operations.jsonl and journals of watchdogs by host and path;
+    ``inventory_hosts`` replace a missing host.json.
     """
     names = sorted({file.host for file in files})
     hosts = {
@@ -143,6 +147,10 @@ def inputs_of(
         )
         for name in names
     }
+    for (name, file), content in sorted(contents.items()):
+        if file_kind(file) == "watchdog" and name in hosts:
+            kills = (*hosts[name].kills, *kills_in_journal(name, content))
+            hosts[name] = replace(hosts[name], kills=kills)
     unknown = [name for name in names if (name, HOST_FILE) not in contents and name not in (inventory_hosts or {})]
     hosts |= {name: _with_pair(hosts[name], pair) for name, pair in _pairs_by_name(unknown).items()}
     problems = [f"{name}: {problem}" for name in names for problem in hosts[name].problems]
@@ -185,7 +193,7 @@ def read_binary_files(spark: SparkSession, paths: Sequence[str], **options: str)
 
 
 def _list_files(spark: SparkSession, root: str, logs: str) -> tuple[list[InputFile], dict[tuple[str, str], bytes]]:
-    """Return the files, and the contents of host.json and operations.jsonl by host and file name."""
+    """Return the files, and the contents of those that describe a host, by host and path below its directory."""
     from pyspark.sql import functions as sf
 
     everywhere = {"recursiveFileLookup": "true", "pathGlobFilter": _NAMES}
@@ -206,7 +214,7 @@ def _list_files(spark: SparkSession, root: str, logs: str) -> tuple[list[InputFi
         elif row["content"] is None:
             kind = file_kind(file)
             files.append(InputFile(row["path"], host, file, kind, row["length"], file.endswith(".gz")))
-        elif file in (HOST_FILE, OPERATIONS_FILE):
+        elif file_kind(file) in ("host", "operations", "watchdog"):
             contents[host, file] = row["content"]
     return files, contents
 
@@ -217,6 +225,8 @@ def file_kind(file: str) -> FileKind:
         return "log"
     if re.fullmatch(r"agent/[^/]+\.jsonl[^/]*", file):
         return "journal"
+    if WATCHDOG_JOURNAL.fullmatch(file):
+        return "watchdog"
     return "host" if file == HOST_FILE else "operations" if file == OPERATIONS_FILE else "other"
 
 
@@ -340,10 +350,11 @@ def _problems_of_missing_files(files: Iterable[InputFile], hosts: Mapping[str, H
 
 
 def _problems_of_large_files(files: Iterable[InputFile]) -> list[str]:
-    """Return a line for each host.json and operations.jsonl that is too large to be read."""
+    """Return a line for each file that describes a host and is too large to be read."""
     what_to_do = {
         "operations": f"The planned work on the host is unknown: keep only the newest lines (tail -n 4000 "
         f"{OPERATIONS_FILE})",
+        "watchdog": "The kills of the watchdog on the host are unknown: keep only the newest lines (tail -n 10000)",
         "host": "Group, release and time zone of the host are unknown: run the playbook collect again",
     }
     return [

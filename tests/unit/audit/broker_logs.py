@@ -10,6 +10,7 @@ from activemq_fleet.audit.journal_lines import ConnectionRecord
 from activemq_fleet.audit.log_evidence import KINDS, evidence_in
 from activemq_fleet.audit.operation_records import Operation
 from activemq_fleet.audit.pair_findings import findings_of_logs, incidents_of_pair
+from activemq_fleet.audit.watchdog_kills import WatchdogKill
 from activemq_fleet.node.log.log_records import Record
 from tests.log_reading import event_of_any_kind, logger_of
 
@@ -154,8 +155,19 @@ def audit_pair(
     """
     made, known = generations or {}, states or {}
     at = _at(collected, 0) if collected else None
+    kills = [one for one in more if isinstance(one, WatchdogKill)]
     nodes = [
-        PairNode(host, "orders", PAIR, store, host != lacking, made.get(host, ()), (), known.get(host), at)
+        PairNode(
+            host,
+            "orders",
+            PAIR,
+            store,
+            complete=host != lacking,
+            generations=made.get(host, ()),
+            state=known.get(host),
+            collected=at,
+            kills=tuple(kill for kill in kills if kill.host == host),
+        )
         for host in (A, B)
     ]
     evidence = [sign for mine in logs for sign in evidence_in(mine)]

@@ -9,11 +9,21 @@ import pytest
 
 from activemq_fleet.audit.evidence import Incident, PairNode, StoreRisk
 from activemq_fleet.audit.pair_findings import findings_of_logs, incidents_of_pair
+from activemq_fleet.audit.watchdog_kills import WatchdogKill
 from tests.unit.audit.broker_logs import NOON, PAIR, A, B, agent, audit_pair, bridge_loss, busy, kinds, log, operation
 
 MASTER = ("0 chosen", "1 opened", "1 starting", "2 started")
 STANDS_BY = ("5 chosen", "6 wait")
 TAKES_OVER = ("1:10 opened", "1:10 unclean", "1:11 starting", "1:12 started")
+
+
+def killed(host: str, since: str, at: str) -> WatchdogKill:
+    """A kill at ``MINUTES:SECONDS`` after noon of a broker that had not answered since then."""
+    began, ended = (
+        NOON + timedelta(minutes=int(minutes), seconds=float(seconds))
+        for minutes, _, seconds in (since.partition(":"), at.partition(":"))
+    )
+    return WatchdogKill(host, began, ended, "process 812 was stopped by a signal")
 
 
 def only(incidents: list[Incident]) -> Incident:
@@ -289,19 +299,65 @@ def test_three_take_overs_in_more_than_ten_minutes_are_not(clock: float) -> None
 
 
 @pytest.mark.parametrize("clock", [-299.0, -30.0, 0.0, 30.0, 299.0])
-def test_takeovers_and_flapping_during_playbook_are_planned(clock: float) -> None:
+def test_takeovers_during_playbook_are_planned_and_no_flapping(clock: float) -> None:
     incidents = rounds((3, 7, 12), clock, planned=(3, 7, 12))
-    assert kinds(incidents) == ["flapping", "takeover", "takeover", "takeover"]
+    assert kinds(incidents) == ["takeover", "takeover", "takeover"]
     assert all(one.planned for one in incidents)
     takeover = next(one for one in incidents if one.kind == "takeover")
     assert takeover.cause.endswith("It was planned: restart, by ops@controller.")
 
 
-def test_one_take_over_that_nobody_planned_keeps_flapping_from_being_planned() -> None:
+def test_planned_takeovers_around_unplanned_one_are_no_flapping() -> None:
     incidents = rounds((3, 7, 12), 0.0, planned=(3, 12))
     assert sorted((one.kind, one.planned) for one in incidents) == [
-        ("flapping", False), ("takeover", False), ("takeover", True), ("takeover", True),
+        ("takeover", False), ("takeover", True), ("takeover", True),
     ]  # fmt: skip
+
+
+def test_three_unplanned_takeovers_beside_planned_one_are_flapping() -> None:
+    flapping = [one for one in rounds((3, 5, 7, 9), 0.0, planned=(5,)) if one.kind == "flapping"]
+    assert only(flapping).cause.startswith("3 takeovers")
+
+
+def test_takeover_after_watchdog_killed_hung_node_names_reason_and_whole_interruption() -> None:
+    incident = only(audit_pair(log(A, *MASTER), log(B, *STANDS_BY, *TAKES_OVER), more=[killed(A, "0:20", "1:09")]))
+    assert (incident.began_from, incident.began, incident.seconds) == ("watchdog", NOON + timedelta(seconds=20), 52.0)
+    assert incident.cause == (
+        "orders-mq01-a hung (process 812 was stopped by a signal), and its watchdog killed it at 12:01:09 UTC; "
+        "orders-mq01-b took over after its store had been recovered. orders-mq01-a did not answer its watchdog from "
+        "12:00:20 UTC on, and its last log record is of 12:00:02 UTC."
+    )
+    assert "thread dump" in incident.remedy
+
+
+def test_kill_by_watchdog_counts_before_later_loss_that_agent_saw() -> None:
+    more = [*agent("1:08.5", "1:14"), killed(A, "0:20", "1:09")]
+    incident = only(audit_pair(log(A, *MASTER), log(B, *STANDS_BY, *TAKES_OVER), more=more))
+    assert (incident.began_from, incident.seconds) == ("watchdog", 52.0)
+
+
+def test_kill_by_watchdog_with_other_clock_gives_reason_without_duration() -> None:
+    logs = log(A, *MASTER, clock=-200.0), log(B, *STANDS_BY, *TAKES_OVER)
+    incident = only(audit_pair(*logs, more=[killed(A, "-3:20", "-3:29")]))
+    assert (incident.began_from, incident.seconds) == ("watchdog", None)
+    assert "hung (process 812" in incident.cause
+    assert "contradict each other" in incident.cause
+
+
+@pytest.mark.parametrize(
+    ("host", "since", "at"),
+    [(B, "0:20", "1:09"), (A, "-9:0", "-8:0"), (A, "9:00", "9:10")],
+    ids=["peer", "old", "late"],
+)
+def test_kill_that_does_not_belong_to_takeover_does_not_explain_it(host: str, since: str, at: str) -> None:
+    incident = only(audit_pair(log(A, *MASTER), log(B, *STANDS_BY, *TAKES_OVER), more=[killed(host, since, at)]))
+    assert (incident.began_from, incident.seconds) == ("unknown", None)
+
+
+def test_kill_by_watchdog_does_not_explain_takeover_after_orderly_stop() -> None:
+    stops = log(A, *MASTER, "1:05 stopping", "1:06 stopped")
+    incident = only(audit_pair(stops, log(B, *STANDS_BY, *TAKES_OVER), more=[killed(A, "1:00", "1:09")]))
+    assert "was stopped cleanly" in incident.cause
 
 
 def test_a_take_over_before_or_after_the_planned_work_is_not_planned() -> None:

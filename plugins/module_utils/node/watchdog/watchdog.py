@@ -180,8 +180,7 @@ class Watchdog:
         else:
             print_log_line(
                 _WARNING,
-                f"the watchdog could not kill process {process.pid}, because it ended earlier, or waits for a disk "
-                "that hangs",
+                f"{hang_detection.KILL_FAILED} {process.pid}, because it ended earlier, or waits for a disk that hangs",
             )
 
     def _write_metrics(self, hang_state: hang_detection.HangState, now: float) -> None:
