@@ -174,9 +174,9 @@ def _without_kind(text: str) -> str:
 
 
 def _position(value: Any) -> Position | None:
-    from activemq_fleet._ansible_internals import origin_of
+    from activemq_fleet._ansible_internals import variable_origin
 
-    place = origin_of("", value)
+    place = variable_origin("", value)
     return Position(*place, value) if place else None
 
 
