@@ -18,7 +18,7 @@ from pathlib import Path
 import yaml
 
 from activemq_fleet.inventory import load_fleet
-from activemq_fleet.render import render
+from activemq_fleet.render import render_broker
 from activemq_fleet.topology import Broker
 from benchmarks.inventories import plain
 from benchmarks.measure import REPOSITORY, BenchmarkError, Run, print_progress, program, run
@@ -109,7 +109,7 @@ def _reference(work: Path, brokers: tuple[Broker, ...]) -> tuple[Path, int]:
     templates = work / "templates"
     shutil.rmtree(templates, ignore_errors=True)
     first, tasks = brokers[0], []
-    tree = render(first, reveal=True)
+    tree = render_broker(first, reveal=True)
     for directory in sorted({str(Path(path).parent) for path in tree}):
         destination = "{{ out }}/{{ inventory_hostname }}/" + directory
         tasks.append({"ansible.builtin.file": {"path": destination, "state": "directory", "mode": "0755"}})
@@ -141,7 +141,7 @@ def _compare(brokers: tuple[Broker, ...], site_files: Path, template_files: Path
     """Compare every file of the two plays."""
     for broker in brokers:
         installed = site_files / broker.host / broker.settings.instance / "current"
-        for path in render(broker):
+        for path in render_broker(broker):
             expected = (installed / path).read_bytes()
             written = (template_files / broker.host / path).read_bytes()
             if written != expected:

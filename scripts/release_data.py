@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
 from activemq_fleet.errors import ReleaseError
-from activemq_fleet.releases import Release, known_lines, supported_lines
+from activemq_fleet.releases import Release, known_release_lines, supported_release_lines
 from activemq_fleet.releases._data import load_release_data, load_schema_spans
 from activemq_fleet.releases._spans import parse_version
 
@@ -62,7 +62,7 @@ class Repository:
 
     def releases(self) -> list[str]:
         """Return the releases that have a tag and are not older than the known lines, oldest first."""
-        oldest = parse_version(f"{known_lines()[0]}.0")
+        oldest = parse_version(f"{known_release_lines()[0]}.0")
         texts = (match[1] for tag in self.git("tag").split() if (match := _TAG.fullmatch(tag)))
         return sorted((text for text in texts if parse_version(text) >= oldest), key=parse_version)
 
@@ -263,7 +263,7 @@ def _news(repository: Repository, text: str, previous: str | None) -> list[str]:
 
 def _enter(release: Release, lines: Sequence[str], *, write: bool) -> int:
     """Enter a new patch release if nothing about it differs; return 1 if it remains to be entered, else 0."""
-    if release.line not in known_lines():
+    if release.line not in known_release_lines():
         return _report_new_line(str(release))
     if lines or not write:
         print(f"{release}: new patch release{', not entered because of the differences above' if lines else ''}")
@@ -280,9 +280,11 @@ def _report_new_line(text: str) -> int:
 
 
 def _compare_support(lines: tuple[str, ...]) -> int:
-    if lines == supported_lines():
+    if lines == supported_release_lines():
         return 0
-    print(f"releases.toml [support]: SECURITY.md lists {' '.join(lines)}, the data {' '.join(supported_lines())}")
+    print(
+        f"releases.toml [support]: SECURITY.md lists {' '.join(lines)}, the data {' '.join(supported_release_lines())}"
+    )
     return 1
 
 

@@ -6,7 +6,7 @@ import re
 import sys
 from collections.abc import Iterator
 
-from activemq_fleet.releases import Release, known_lines, supported_lines
+from activemq_fleet.releases import Release, known_release_lines, supported_release_lines
 from activemq_fleet.releases._data import load_release_data
 from scripts.generated_page import DOCS, write_or_check
 
@@ -56,18 +56,18 @@ def main(arguments: list[str]) -> int:
 
 def _page() -> Iterator[str]:
     data = load_release_data()
-    lines = known_lines()
-    supported = supported_lines()
+    lines = known_release_lines()
+    supported = supported_release_lines()
     yield _HEAD.format(
         count=sum(line.last_patch + 1 for line in data.lines.values()),
         oldest=f"{lines[0]}.0",
-        newest=data.newest(lines[-1]),
+        newest=data.newest_release(lines[-1]),
         supported=f"The lines {', '.join(supported[:-1])} and {supported[-1]}",
         as_of=f"{data.support_date:%-d %B %Y}",
     )
     tested = re.findall(r"^\| (\d+\.\d+\.\d+) \|", TESTED.read_text("utf-8"), re.MULTILINE)
     for line in reversed(lines):
-        release = Release.of(data.newest(line))
+        release = Release.of(data.newest_release(line))
         cells = (
             line,
             release.text,

@@ -16,7 +16,7 @@ from typing import Any
 import yaml
 from pydantic import BaseModel
 
-from activemq_fleet.releases import releases_with
+from activemq_fleet.releases import describe_releases_with
 from activemq_fleet.settings import usage, xml_beans
 from activemq_fleet.settings.broker import NOT_SETTINGS, PREFIX, USERS_OWN, Settings
 from activemq_fleet.settings.kahadb import DestinationStore
@@ -149,7 +149,7 @@ def _with_short_forms(model: type[BaseModel], definitions: Mapping[str, Schema])
 
 
 def _add_releases(described: Schema, model: type[xml_beans.XmlBean], key: str) -> None:
-    releases = releases_with(model.ELEMENT, key) if model.ELEMENT else ""
+    releases = describe_releases_with(model.ELEMENT, key) if model.ELEMENT else ""
     if releases:
         sentence = f"Releases: {releases}."
         described["description"] = f"{described.get('description', '')} {sentence}".strip()

@@ -32,7 +32,7 @@ class ActionModule(FleetAction):
         self._check_variables(task_vars or {})
         operations, name = library("operations"), arguments.pop("operation")
         try:
-            progress = operations.RunProgress.of(arguments.pop("progress"))
+            progress = operations.RunProgress.from_mapping(arguments.pop("progress"))
             request = operations.OperationRequest(
                 **arguments,
                 progress=progress,
@@ -40,7 +40,7 @@ class ActionModule(FleetAction):
                 warn=self._display.warning,
                 inspect_release_archive=self._inspect_release_archive,
             )
-            return {"changed": False, **operations.decide(name, request)}
+            return {"changed": False, **operations.decide_operation(name, request)}
         except operations.RefusalError as error:
             raise AnsibleActionFail("\n".join([error.head, *error.problems])) from None
         except api("FleetError") as error:

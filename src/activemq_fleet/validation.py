@@ -31,7 +31,7 @@ from activemq_fleet.lint.fleets import FleetView, broker_findings, graph_finding
 from activemq_fleet.lint.repairs import FileRepair, repair_content
 from activemq_fleet.lint.suppressions import apply_suppressions
 from activemq_fleet.releases import Release
-from activemq_fleet.render import ACTIVEMQ_XML, render_document
+from activemq_fleet.render import ACTIVEMQ_XML, render_activemq_xml
 from activemq_fleet.render.service import kahadb_directory
 from activemq_fleet.routes import route_findings, routes_of
 from activemq_fleet.schema import CORE, Schema, UnreadableError, XmlDocument
@@ -121,7 +121,7 @@ def check_fleet(
     T030 warning orders-mq01-a None
     """
     selection = select_rules(select, ignore)
-    rendered = make_for_each(fleet.brokers, render_document)
+    rendered = make_for_each(fleet.brokers, render_activemq_xml)
     documents = {broker.host: document for broker, document in zip(fleet.brokers, rendered, strict=True)}
     return check_rendered_fleet(fleet, documents, schema_of, selection, for_site=True, files_here=True).findings
 

@@ -129,7 +129,7 @@ DISCARDS = {"needs-removed-file": need_removed_file, "index-removed": remove_ind
 def aged_subscription(directory: Path, release: str, **variables: Any) -> Iterator[AgedSubscription]:
     """A broker, or a pair with a guard, with messages that wait for a durable subscriber."""
     hosts = HOSTS[:1] if variables.get("ha") == "none" else HOSTS
-    attributes = _KAHADB | ({"compactAcksAfterNoGC": "2"} if Release.of(release).within("5.14.0") else {})
+    attributes = _KAHADB | ({"compactAcksAfterNoGC": "2"} if Release.of(release).is_within_span("5.14.0") else {})
     text = " ".join(f"{name}='{value}'" for name, value in attributes.items())
     inventory = write_inventory(
         directory / "inventory",

@@ -27,7 +27,7 @@ from activemq_fleet.node.fence.old_generations import uncopied_messages
 from activemq_fleet.node.fence.replay import ReplayConnection
 from activemq_fleet.node.fence.shared_store import SharedStore
 from activemq_fleet.node.watchdog.watchdog import Watchdog, _options
-from activemq_fleet.render.service import directory_paths
+from activemq_fleet.render.service import broker_directory_paths
 from scripts.attacks.clients import consume, sending
 from tests.integration.gluster import GlusterFS
 from tests.integration.labs import pair, processes_of, write_inventory
@@ -241,7 +241,7 @@ def _said(scenario: Scenario, host: str) -> dict[str, Any]:
     lab = scenario.labs[host]
     hosts = (host,)
     status = lab_status(lab.fleet, hosts, hosts, 10)
-    base = directory_paths(lab.fleet.broker(host)).base
+    base = broker_directory_paths(lab.fleet.broker(host)).base
     dog = Watchdog(_options(["--base", base, "--unit", "x.service", "--ha", "shared-file", "warn"]), None)
     dog.check_broker()
     return {

@@ -77,7 +77,7 @@ class Controller:
             broker = _utility("state.broker_state").gather_broker_state(self.base(host), None)
         store = found(self.base(host), self.store(host), read=True)
         needed = _utility("kahadb.store_files").allocated_bytes(self.store(peer))
-        return PureNode.of(NodeStore.of(host, role, store), BrokerEvidence.of(broker), store, needed)
+        return PureNode.from_store(NodeStore.from_evidence(host, role, store), BrokerEvidence.of(broker), store, needed)
 
     def step(self, chosen: str = "") -> ResyncStep:
         """What is next, from what both nodes show now."""

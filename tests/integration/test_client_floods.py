@@ -17,7 +17,7 @@ from activemq_fleet.inventory import load_fleet
 from activemq_fleet.lab import loopback_overlay
 from activemq_fleet.lab.stomp import StompConnection
 from activemq_fleet.releases import Release
-from activemq_fleet.render import render
+from activemq_fleet.render import render_broker
 from tests.integration.client_floods import FLOODS, run_flood
 from tests.integration.java_clients import compiled
 from tests.integration.labs import write_inventory
@@ -88,7 +88,7 @@ def policies(directory: Path, release: str) -> str:
     groups = write_inventory(
         directory / "inventory", hosts, release=release, ha="none", links=[{"from": "north-mq01", "to": "south-mq01"}]
     )
-    text = render(load_fleet([str(groups)]).brokers[0])["conf/activemq.xml"].decode()
+    text = render_broker(load_fleet([str(groups)]).brokers[0])["conf/activemq.xml"].decode()
     found = re.search(r"<destinationPolicy>.*</destinationPolicy>", text, re.DOTALL)
     assert found
     return found[0]

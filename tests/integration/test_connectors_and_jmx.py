@@ -14,7 +14,7 @@ import pytest
 from activemq_fleet.lab.lab import Lab
 from activemq_fleet.lab.stomp import Credentials, StompConnection, StompError
 from activemq_fleet.releases import Release
-from activemq_fleet.render import render
+from activemq_fleet.render import render_broker
 from tests.integration.java_clients import compiled
 from tests.integration.labs import write_inventory
 from tests.integration.monitored import make_key
@@ -174,7 +174,7 @@ def _read_by(ground: Ground, tmp_path: Path, release: str, number: int, jmx: dic
         jmx={"port": port, **jmx}, connectors=[{"name": "o", "scheme": "tcp", "port": 21616, "options": {}}],
         **settings, bind=ground.address(number), address="127.0.0.1", store_directory=str(tmp_path / release),
     ).brokers  # fmt: skip
-    files = render(broker, reveal=True)
+    files = render_broker(broker, reveal=True)
     planted = ground.plant(
         broker.host, release, files["conf/activemq.xml"].decode(), options=("-Djava.rmi.server.hostname=127.0.0.1",)
     )

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from activemq_fleet.artifacts import load_schema
 from activemq_fleet.errors import SettingsError
 from activemq_fleet.releases import Release
-from activemq_fleet.render import ACTIVEMQ_XML, render
+from activemq_fleet.render import ACTIVEMQ_XML, render_broker
 from activemq_fleet.schema import XmlDocument
 from activemq_fleet.topology import build_fleet
 from tests.support.schema_releases import SCHEMA_RELEASES
@@ -35,4 +35,4 @@ def test_random_settings_give_a_valid_file_or_one_error_with_host_and_variable(
         assert any(f"activemq_{name}" in finding.message for name in settings), finding
     event("as it is" if not fleet.findings else "without what the release lacks")
     for broker in fleet.brokers[:2]:
-        assert load_schema(Release.of(release)).explain(XmlDocument(render(broker)[ACTIVEMQ_XML])) == ()
+        assert load_schema(Release.of(release)).explain(XmlDocument(render_broker(broker)[ACTIVEMQ_XML])) == ()

@@ -15,7 +15,7 @@ import pytest
 
 from activemq_fleet.deployment import Persistence
 from activemq_fleet.lab.stomp import StompConnection
-from activemq_fleet.operations.jumps import judge_release_change
+from activemq_fleet.operations.jumps import release_change_effects
 from activemq_fleet.releases import Release
 from tests.integration.database import Database
 from tests.integration.planted import STOMP, Ground, Planted, document
@@ -131,7 +131,7 @@ def come_back(store: Store, release: str, patience: float) -> Sequence[Sequence[
 
 @pytest.mark.parametrize(("old", "new"), JUMPS, ids=lambda release: release)
 def test_the_store_takes_the_way_there_and_back_as_the_table_says(ground: Ground, old: str, new: str) -> None:
-    jump = judge_release_change(Release.of(old), Release.of(new), Persistence(), Persistence())
+    jump = release_change_effects(Release.of(old), Release.of(new), Persistence(), Persistence())
     assert not jump.refusal
     store = Store(ground)
     begin(store, old)

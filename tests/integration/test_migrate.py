@@ -22,7 +22,7 @@ from activemq_fleet.lab.lab import Lab
 from activemq_fleet.lab.stomp import StompConnection
 from activemq_fleet.node.kahadb import remaining_messages
 from activemq_fleet.node.state import backlog
-from activemq_fleet.operations import OperationRequest, decide
+from activemq_fleet.operations import OperationRequest, decide_operation
 from activemq_fleet.operations.requests import HostProgress, RunProgress
 from tests.integration.conftest import LabOf
 from tests.integration.labs import pair
@@ -94,7 +94,7 @@ def following(lab: Lab, *, counts: list[int]) -> dict[str, Any]:
         progress=RunProgress(hosts={OLD[0]: HostProgress(counts=tuple(counts))}),
         options={"held": {OLD[0]: held(lab)}, "retire": False},
     )
-    step: dict[str, Any] = decide("migrate", request)["step"]
+    step: dict[str, Any] = decide_operation("migrate", request)["step"]
     return step
 
 

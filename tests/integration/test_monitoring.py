@@ -24,10 +24,10 @@ from pydantic import SecretStr
 from activemq_fleet.lab.lab import Lab
 from activemq_fleet.lab.stomp import StompConnection, StompTimeout
 from activemq_fleet.node.watchdog.program import watchdog_program as pack
-from activemq_fleet.render import render
+from activemq_fleet.render import render_broker
 from activemq_fleet.render.jmx_exporter import configuration_fingerprint
 from activemq_fleet.render.monitoring.dashboards import dashboard_queries
-from activemq_fleet.render.service import METRICS, directory_paths
+from activemq_fleet.render.service import METRICS, broker_directory_paths
 from activemq_fleet.topology import build_fleet
 from tests.integration.agents import PROGRAM, Agent
 from tests.integration.conftest import LabOf
@@ -213,7 +213,7 @@ def test_metrics_that_cannot_be_read(tmp_path: Path, lab_of: LabOf) -> None:
     lab = lab_with_prometheus(lab_of, tmp_path, (A,), ha="none")
     assert "ActiveMQMetricsFailing" not in firing(lab)
     # The exporter reads its configuration anew when the file changes: by hand a rule gets a group that it has not.
-    rules = Path(directory_paths(lab.fleet.broker(A)).base, "current", METRICS)
+    rules = Path(broker_directory_paths(lab.fleet.broker(A)).base, "current", METRICS)
     deployed, mode = rules.read_text(), rules.stat().st_mode
     rules.chmod(0o600)
     name = "name: activemq_broker_uptime_seconds\n"
@@ -356,7 +356,7 @@ def brokers_with(lab: Lab, **variables: Any) -> Iterator[str]:
     hosts = {name: {**own, **{f"activemq_{key}": value for key, value in variables.items()}}
              for name, own in lab._hosts.lab.hosts.items()}  # fmt: skip
     for broker in build_fleet(hosts, {}).brokers:
-        yield configuration_fingerprint(render(broker))
+        yield configuration_fingerprint(render_broker(broker))
 
 
 def fill(lab: Lab, destination: str, headers: dict[str, str]) -> None:
@@ -371,7 +371,7 @@ def fill(lab: Lab, destination: str, headers: dict[str, str]) -> None:
 def watched(lab: Lab, host: str) -> Iterator[int]:
     """A watchdog beside a broker, which writes its metrics where the lab's node exporter looks; yields its pid."""
     broker = lab.fleet.broker(host)
-    base = Path(directory_paths(broker).base)
+    base = Path(broker_directory_paths(broker).base)
     run = base.parent / "activemq-watchdog"
     run.mkdir(exist_ok=True)
     words = ["--base", str(base), "--unit", "x.service", "--ha", broker.settings.ha, "--every", "1"]

@@ -8,7 +8,7 @@ import pytest
 
 from activemq_fleet.artifacts import load_schema
 from activemq_fleet.releases import Release
-from activemq_fleet.render import ACTIVEMQ_XML, render
+from activemq_fleet.render import ACTIVEMQ_XML, render_broker
 from activemq_fleet.schema import XmlDocument
 from activemq_fleet.topology import build_fleet
 from tests.support.schema_releases import SCHEMA_RELEASES
@@ -77,4 +77,4 @@ def test_what_a_variable_renders_is_valid(settings: str, release: str) -> None:
 
     assert fleet.findings == ()
     for broker in fleet.brokers:
-        assert load_schema(broker.release).explain(XmlDocument(render(broker)[ACTIVEMQ_XML])) == ()
+        assert load_schema(broker.release).explain(XmlDocument(render_broker(broker)[ACTIVEMQ_XML])) == ()

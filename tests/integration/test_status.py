@@ -14,7 +14,7 @@ import pytest
 
 from activemq_fleet.errors import LabError
 from activemq_fleet.lab.lab import Lab
-from activemq_fleet.render.service import directory_paths
+from activemq_fleet.render.service import broker_directory_paths
 from tests.integration.conftest import LabOf
 from tests.integration.labs import pair
 from tests.integration.monitored import make_key
@@ -169,7 +169,7 @@ def test_further_wrong_states_are_named(tmp_path: Path, lab_of: LabOf) -> None:
     assert ("dlq", A) in finding_rules(lab)
 
     # Somebody changes the password of the network by hand: after a restart its link is refused.
-    credentials = Path(directory_paths(lab.fleet.broker(SHOP_A)).base, "current/conf/credentials.properties")
+    credentials = Path(broker_directory_paths(lab.fleet.broker(SHOP_A)).base, "current/conf/credentials.properties")
     credentials.chmod(0o600)
     credentials.write_text(credentials.read_text().replace("s3cret-network", "another"))
     lab.stop(SHOP_A)

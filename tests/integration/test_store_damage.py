@@ -52,7 +52,7 @@ class DamagedStore:
         data = bytearray(path.read_bytes())
         at = data.index(b"one-40-")
         # Its destination and id. No setting lets 5.11.4 and earlier start with those damaged: there its body.
-        is_old = Release.of(release).within("5.3.0 !5.12.0")
+        is_old = Release.of(release).is_within_span("5.3.0 !5.12.0")
         start = at + 10 if is_old else data.rindex(b"WRITE BATCH", 0, at) + 30
         for place in range(start, start + 30):
             data[place] ^= 0x5A
@@ -176,7 +176,7 @@ def test_a_guard_leaves_an_index_out_that_needs_a_file_that_is_gone(tmp_path: Pa
 def test_broker_without_both_fails_then_starts_without_messages_after_checkpoint(
     tmp_path: Path, release: str, comes_back: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(service, "mend_store_command", lambda _broker: ())
+    monkeypatch.setattr(service, "repair_store_command", lambda _broker: ())
     with lacking_store(tmp_path, release, ha="none") as killed:
         for _ in range(1 if comes_back else 2):
             with pytest.raises(LabError, match="stopped while it was starting"):
@@ -267,7 +267,7 @@ def test_no_message_is_lost_behind_moved_acknowledgements(tmp_path: Path, releas
 def test_a_broker_loses_what_it_writes_behind_moved_acknowledgements(
     tmp_path: Path, release: str, more: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(service, "mend_store_command", lambda _broker: ())
+    monkeypatch.setattr(service, "repair_store_command", lambda _broker: ())
     with moved_acks_store(tmp_path, release, **more) as killed:
         assert killed.lost_after_two_kills() == killed.sent[COUNT:]
 

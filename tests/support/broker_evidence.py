@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 from typing import Any
 
-from activemq_fleet.render import render
+from activemq_fleet.render import render_broker
 from activemq_fleet.topology import Fleet
 
 NOW = 1_800_000_000.0
@@ -22,7 +22,7 @@ def usage_evidence(**more: Any) -> dict[str, Any]:
 
 def broker_evidence(fleet: Fleet, host: str, **more: Any) -> dict[str, Any]:
     """What a host says of a broker that is well: the preferred master is active, its peer stands by."""
-    planned = render(fleet.broker(host), reveal=False)
+    planned = render_broker(fleet.broker(host), reveal=False)
     is_active = fleet.broker(host).role == "master"
     return {
         "state": "active" if is_active else "standby",

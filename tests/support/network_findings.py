@@ -6,7 +6,7 @@ from typing import Any
 
 from activemq_fleet.findings import Finding
 from activemq_fleet.lint import fleet_findings
-from activemq_fleet.render import render
+from activemq_fleet.render import render_broker
 from activemq_fleet.schema import XmlDocument
 from activemq_fleet.topology import build_fleet
 from tests.unit.fleets import hosts
@@ -28,7 +28,7 @@ def network_findings(
     for name, host_variables in (variables_by_host or {}).items():
         inventory[f"{name}.example.com"] |= {f"activemq_{key}": value for key, value in host_variables.items()}
     fleet = build_fleet(inventory, {})
-    documents = {broker.host: XmlDocument(render(broker)["conf/activemq.xml"]) for broker in fleet.brokers}
+    documents = {broker.host: XmlDocument(render_broker(broker)["conf/activemq.xml"]) for broker in fleet.brokers}
     return [finding for finding in fleet_findings(fleet, documents) if finding.rule[0] in NETWORK_FAMILIES]
 
 

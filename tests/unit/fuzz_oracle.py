@@ -10,7 +10,7 @@ from typing import Any
 from lxml import etree
 from pydantic import SecretStr
 
-from activemq_fleet.render import ACTIVEMQ_XML, mode_of, render
+from activemq_fleet.render import ACTIVEMQ_XML, file_mode_of, render_broker
 from activemq_fleet.topology import Broker, Connector, Link
 
 CORE = "{http://activemq.apache.org/schema/core}"
@@ -154,7 +154,7 @@ def assert_files_are_sound(broker: Broker, files: Mapping[str, bytes]) -> None:
         assert not path.startswith("/")
         assert ".." not in path.split("/")
         assert not any(other.startswith(f"{path}/") for other in files)
-        assert mode_of(path) in (0o640, 0o644)
+        assert file_mode_of(path) in (0o640, 0o644)
         content.decode()
         if path.endswith(".xml") and path not in {extra.path for extra in broker.settings.extra_files}:
             etree.fromstring(content)
@@ -181,7 +181,7 @@ def unit_in(text: str) -> dict[str, dict[str, str]]:
 
 def assert_secrets_arrive(broker: Broker) -> None:
     """Every password that activemq.xml refers to is in credentials.properties, as it was given."""
-    files = render(broker, reveal=True)
+    files = render_broker(broker, reveal=True)
     entries = properties_in(files["conf/credentials.properties"].decode("latin-1"))
     for account in broker.accounts:
         assert isinstance(account.password, SecretStr)

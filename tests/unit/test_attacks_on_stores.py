@@ -19,7 +19,7 @@ import pytest
 from activemq_fleet import deployment
 from activemq_fleet.node.collect import thread_dumps
 from activemq_fleet.node.process import proc as processes
-from activemq_fleet.render.service import directory_paths
+from activemq_fleet.render.service import broker_directory_paths
 from activemq_fleet.topology import build_fleet
 from tests.unit.attackers import BROKER, common_directory, do_as, needs_root, owned_directory
 from tests.unit.kahadb_journals import add, trace, write
@@ -187,7 +187,7 @@ def make_unfenced_broker(place: Path) -> Path:
     }
     host = "orders-mq01-a.example.com"
     broker = build_fleet({host: variables}, {}).broker(host)
-    base = Path(directory_paths(broker).base)
+    base = Path(broker_directory_paths(broker).base)
     base.parent.mkdir(parents=True, exist_ok=True)
     files = {path: File(f.content, f.mode, f.masked, f.hidden) for path, f in deployment.files_of(broker).items()}
     install_configuration(str(base), files, Owners(user=BROKER, root=0, group=BROKER))

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from activemq_fleet.deployment import BrokerFacts, Persistence, broker_facts
-from activemq_fleet.render import render
+from activemq_fleet.render import render_broker
 from activemq_fleet.topology import Fleet
 from tests.unit.fleets import fleet
 
@@ -27,7 +27,7 @@ def linked() -> Fleet:
 @pytest.mark.parametrize("document", [None, "conf/activemq.xml"])
 def test_facts_survive_json_unchanged(document: str | None) -> None:
     for broker in linked().brokers:
-        facts = broker_facts(broker, render(broker)[document] if document else None)
+        facts = broker_facts(broker, render_broker(broker)[document] if document else None)
         assert facts.metrics is not None
         assert facts.links or broker.group == "stock"
         assert BrokerFacts.of(json.loads(json.dumps(facts.as_dict()))) == facts

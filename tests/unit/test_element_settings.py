@@ -10,7 +10,7 @@ import yaml
 from lxml import etree
 
 from activemq_fleet.errors import SettingsError
-from activemq_fleet.render import ACTIVEMQ_XML, render
+from activemq_fleet.render import ACTIVEMQ_XML, render_broker
 from activemq_fleet.settings.elements import ElementSettings
 from activemq_fleet.settings.plugins import Redelivery
 from activemq_fleet.settings.reading import read_settings
@@ -27,7 +27,9 @@ REDELIVERY = {"policies": [{"destination": "a.>", "kind": "queue", "redelivery_d
 def rendered(release: str = "5.18.3", *pairs: str, **settings: Any) -> etree._Element:
     """The broker element of the first node of some pairs, of one without links unless more are named."""
     fleet = build_fleet(hosts("a-mq1", *pairs, release=release, **settings), {})
-    return etree.fromstring(render(fleet.brokers[0])[ACTIVEMQ_XML])[-2 if fleet.brokers[0].settings.console else -1]
+    return etree.fromstring(render_broker(fleet.brokers[0])[ACTIVEMQ_XML])[
+        -2 if fleet.brokers[0].settings.console else -1
+    ]
 
 
 def policy(root: etree._Element, **named: str) -> etree._Element:

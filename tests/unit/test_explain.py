@@ -10,7 +10,7 @@ from activemq_fleet.addresses import format_mb_urls
 from activemq_fleet.errors import InputError
 from activemq_fleet.explain import explain_host_by_name
 from activemq_fleet.findings import Finding
-from activemq_fleet.render import render, render_agent
+from activemq_fleet.render import render_agent, render_broker
 from activemq_fleet.topology import AGENTS, BALANCERS, BROKERS, build_fleet
 from tests.unit.explained import AGENT, JDBC, entries, entry, labels, page, shop, with_agents
 from tests.unit.fleets import fleet, hosts
@@ -318,7 +318,7 @@ class TestFilesAndFindings:
         told = {
             entry.data["path"]: entry.data["mode"] for entry in story.section("files").entries if entry.data.get("mode")
         }
-        assert set(told) == set(render(found.broker("orders-mq01-a")))
+        assert set(told) == set(render_broker(found.broker("orders-mq01-a")))
         assert told["conf/credentials.properties"] == "0640"
         assert told["conf/activemq.xml"] == "0640"
         assert entry(story, "files", "conf/mine.txt").variable == "activemq_extra_files[0]"

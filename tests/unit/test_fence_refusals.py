@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from activemq_fleet.render import ACTIVEMQ_XML, render
+from activemq_fleet.render import ACTIVEMQ_XML, render_broker
 from activemq_fleet.schema import XmlDocument
 from activemq_fleet.validation import check_rendered_fleet
 from tests.unit.fleets import fleet
@@ -13,7 +13,7 @@ from tests.unit.fleets import fleet
 def refusals(fence: str, xml: str) -> list[str]:
     fragments = [{"parent": "broker/persistenceAdapter", "xml": xml}] if xml else []
     made = fleet("orders-mq01", ha="shared-file", fence=fence, xml_fragments=fragments)
-    documents = {broker.host: XmlDocument(render(broker)[ACTIVEMQ_XML]) for broker in made.brokers}
+    documents = {broker.host: XmlDocument(render_broker(broker)[ACTIVEMQ_XML]) for broker in made.brokers}
     checked_fleet = check_rendered_fleet(made, documents, None)
     return [f"{finding.host}: {finding.message}" for finding in checked_fleet.findings if finding.rule == "T032"]
 

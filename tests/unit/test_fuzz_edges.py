@@ -20,7 +20,7 @@ from lxml import etree
 from activemq_fleet.diagram import to_mermaid, to_svg
 from activemq_fleet.errors import FleetError
 from activemq_fleet.inventory import read_inventory
-from activemq_fleet.render import ACTIVEMQ_XML, render, render_fleet
+from activemq_fleet.render import ACTIVEMQ_XML, render_broker, render_fleet
 from activemq_fleet.topology import Fleet, build_fleet
 from tests.unit import fuzz_inputs as inputs
 from tests.unit import fuzz_oracle as oracle
@@ -52,7 +52,7 @@ def tampered(name: str = "", **variables: Any) -> Given:
 
 def check_rendered(fleet: Fleet) -> None:
     for broker in fleet.brokers:
-        files = result_of(lambda: render(broker))  # noqa: B023 -- called at once
+        files = result_of(lambda: render_broker(broker))  # noqa: B023 -- called at once
         if files is None or fleet.blocking:
             continue
         oracle.assert_files_are_sound(broker, files)

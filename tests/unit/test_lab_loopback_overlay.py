@@ -14,7 +14,7 @@ from activemq_fleet.lab.loopback_overlay import (
     list_substitutions,
     loopback_variables,
 )
-from activemq_fleet.render import render
+from activemq_fleet.render import render_broker
 from activemq_fleet.settings.encrypted import EncryptedValue
 from activemq_fleet.topology import build_fleet
 from tests.unit.lab_fleets import BLOCK, PAIR, fleet_of, surroundings, variables
@@ -184,7 +184,7 @@ def test_the_overlay_makes_a_fleet_that_renders(release: str) -> None:
     hosts = variables(*TWO_PAIRS, release=release)
     fleet = build_fleet(apply_overlay(hosts, overlaid(hosts)), {})
     assert not fleet.blocking
-    assert all(b"127.77." in render(broker)["conf/activemq.xml"] for broker in fleet.brokers)
+    assert all(b"127.77." in render_broker(broker)["conf/activemq.xml"] for broker in fleet.brokers)
 
 
 def test_the_overlay_changes_nothing_but_surroundings() -> None:

@@ -14,8 +14,8 @@ from activemq_fleet.artifacts import metrics_exporter_jar
 from activemq_fleet.errors import ArtifactError, SettingsError
 from activemq_fleet.node.state import operation_record
 from activemq_fleet.node.textfile import MetricSample, to_prometheus_text
-from activemq_fleet.render import SECRET_FILES, render, render_fleet
-from activemq_fleet.render.monitoring import ALERTS, rules_file
+from activemq_fleet.render import SECRET_FILES, render_broker, render_fleet
+from activemq_fleet.render.monitoring import ALERTS, alert_rules_file
 from activemq_fleet.render.monitoring.dashboards import DASHBOARDS, dashboard_files
 from activemq_fleet.render.service import java_options
 from activemq_fleet.topology import Broker, build_fleet
@@ -32,13 +32,13 @@ def broker(release: str = "5.18.3", **variables: Any) -> Broker:
 
 
 def exporter(one: Broker, *, reveal: bool = False) -> dict[str, Any]:
-    found: dict[str, Any] = yaml.safe_load(render(one, reveal=reveal)[CONF])
+    found: dict[str, Any] = yaml.safe_load(render_broker(one, reveal=reveal)[CONF])
     return found
 
 
 def test_without_it_nothing_is_rendered_and_nothing_listens() -> None:
     one = fleet("o-mq01").broker("o-mq01-a")
-    assert CONF not in render(one)
+    assert CONF not in render_broker(one)
     assert "metrics" not in one.ports
     assert not any("javaagent" in option or "httpserver" in option for option in java_options(one))
     assert not any(path.startswith("prometheus/") for path in render_fleet(fleet("o-mq01")))
@@ -98,7 +98,7 @@ def test_secret_is_in_file_of_exporter_only_and_not_in_files_for_prometheus() ->
     one = broker(**LOGIN, metrics_bind="0.0.0.0")
     assert CONF in SECRET_FILES
     assert exporter(one)["httpServer"]["authentication"]["basic"]["password"] == "@activemq_metrics_password@"
-    shown = render(one, reveal=True)
+    shown = render_broker(one, reveal=True)
     assert [path for path, content in shown.items() if b"s3cret-of-metrics" in content] == [CONF]
     found = fleet("o-mq01", metrics=True, **LOGIN)
     assert not any(b"s3cret-of-metrics" in content for content in render_fleet(found).values())
@@ -112,7 +112,7 @@ def test_the_fingerprint_follows_the_files_and_not_the_secrets() -> None:
     assert mark() == mark()
     assert mark() != mark(store_limit="1 gb")
     one = broker(network_password="another")
-    revealed = yaml.safe_load(render(one, reveal=True)[CONF])["rules"]
+    revealed = yaml.safe_load(render_broker(one, reveal=True)[CONF])["rules"]
     assert mark() in json.dumps(revealed)
 
 
@@ -188,7 +188,7 @@ def test_prometheus_has_a_job_for_each_login_and_ca() -> None:
 def test_every_alert_has_its_place_on_the_page_and_links_to_it() -> None:
     assert alerts_page.main(["--check"]) == 0, "run `make rules`"
     page = alerts_page.PAGE.read_text()
-    written = yaml.safe_load(rules_file("https://wiki.example.com/alerts"))["groups"][0]["rules"]
+    written = yaml.safe_load(alert_rules_file("https://wiki.example.com/alerts"))["groups"][0]["rules"]
     for alert in ALERTS:
         assert f"\n## {alert.name}\n" in page
         (rule,) = (rule for rule in written if rule.get("alert") == alert.name)

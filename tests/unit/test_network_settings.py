@@ -8,7 +8,7 @@ import pytest
 from lxml import etree
 
 from activemq_fleet.errors import SettingsError
-from activemq_fleet.render import render
+from activemq_fleet.render import render_broker
 from activemq_fleet.render.activemq_xml import activemq_xml
 from activemq_fleet.topology import Broker
 from tests.unit.fleets import fleet, rules
@@ -135,7 +135,7 @@ class TestAuthentication:
 
         assert not elements(broker, "plugins")
         assert all(link.get("userName") is None for link in elements(broker, "networkConnector"))
-        assert b"network.password" not in render(broker)["conf/credentials.properties"]
+        assert b"network.password" not in render_broker(broker)["conf/credentials.properties"]
         assert not broker.accounts
 
     def test_with_custom_bridges_log_in_and_no_plugin_is_added(self) -> None:
@@ -165,7 +165,7 @@ class TestManagement:
             {"name": "op", "password": "other", "access": "readwrite"},
         ]
         broker = first(jmx={"port": 1100, "rmi_port": 1101, "path": "/x", "users": users}, port_offset=10)
-        files = render(broker, reveal=True)
+        files = render_broker(broker, reveal=True)
 
         [context] = elements(broker, "managementContext")[1:]
         assert {str(name): str(value) for name, value in context.attrib.items()} == {
@@ -173,14 +173,14 @@ class TestManagement:
         }  # fmt: skip
         assert b"look a-secret\nop other\n" in files["conf/jmx.password"]
         assert b"look readonly\nop readwrite\n" in files["conf/jmx.access"]
-        assert b"a-secret" not in render(broker)["conf/jmx.password"]
+        assert b"a-secret" not in render_broker(broker)["conf/jmx.password"]
         assert broker.ports["jmx"] == 1110
         assert b"-Djava.rmi.server.hostname=o-mq1-a.example.com" in b"".join(files.values())
 
     def test_a_password_that_the_file_cannot_hold_is_refused(self) -> None:
         broker = first(jmx={"users": [{"name": "look", "password": "two words"}]})
         with pytest.raises(SettingsError, match=r"o-mq1-a\.example\.com: activemq_jmx\.users\[0\]\.password"):
-            render(broker)
+            render_broker(broker)
 
     def test_tls_takes_the_stores_of_activemq_tls(self) -> None:
         text = activemq_xml(first(jmx={"tls": True}, tls=TLS)).decode()

@@ -9,13 +9,13 @@ import pytest
 
 from activemq_fleet.deployment import CompiledFleet
 from activemq_fleet.errors import InputError
-from activemq_fleet.operations import OperationRequest, decide
+from activemq_fleet.operations import OperationRequest, decide_operation
 from activemq_fleet.operations.drill_steps import (
     DrillStep,
     is_drill_allowed,
     next_drill_step,
-    refuse_production,
-    schedule_faults,
+    refuse_groups_that_forbid_drills,
+    schedule_faulted_pairs,
 )
 from activemq_fleet.topology import Fleet
 from tests.support.facts_of_brokers import facts_of_broker
@@ -27,7 +27,7 @@ def fleet_of(*names: str, ha: str = "shared-file", nodes: str = "ab") -> Fleet:
 
 
 def schedule(found: Fleet, faults: int, seed: int, what: str = "kill") -> tuple[str, ...]:
-    return schedule_faults(found, list(found.pairs.values()), faults, seed, what)
+    return schedule_faulted_pairs(found, list(found.pairs.values()), faults, seed, what)
 
 
 NAMES = ("o-mq01", "o-mq02", "b-mq01")
@@ -58,7 +58,7 @@ def test_a_single_pair_gets_every_fault() -> None:
 def test_a_broker_on_its_own_is_left_out_and_refused_when_there_is_nobody_else() -> None:
     alone = fleet_of("o-mq09", nodes="a")
 
-    assert "o-mq09" not in schedule_faults(FLEET, [*FLEET.pairs.values(), *alone.pairs.values()], 20, 1)
+    assert "o-mq09" not in schedule_faulted_pairs(FLEET, [*FLEET.pairs.values(), *alone.pairs.values()], 20, 1)
     with pytest.raises(InputError, match="o-mq09 has no second node that could take over"):
         schedule(alone, 1, 1)
 
@@ -73,7 +73,7 @@ def test_a_pure_pair_gets_one_fault_and_one_of_its_group_none() -> None:
 
 def test_pure_pairs_that_are_resynced_get_fault_after_fault() -> None:
     pairs = list(fleet_of("o-mq01", "o-mq02", ha="pure").pairs.values())
-    order = schedule_faults(fleet_of("o-mq01", "o-mq02", ha="pure"), pairs, 6, 1, resync=True)
+    order = schedule_faulted_pairs(fleet_of("o-mq01", "o-mq02", ha="pure"), pairs, 6, 1, resync=True)
 
     assert Counter(order) == {"o-mq01": 3, "o-mq02": 3}
 
@@ -91,13 +91,13 @@ def test_the_only_pure_pair_of_a_group_is_refused() -> None:
 @pytest.mark.parametrize("value", [True, "true", "True", "yes", "1"])
 def test_a_group_is_drilled_where_the_variable_says_so(value: object) -> None:
     assert is_drill_allowed(value)
-    refuse_production({"orders": value})
+    refuse_groups_that_forbid_drills({"orders": value})
 
 
 @pytest.mark.parametrize("value", [None, False, "false", "no", "", 0, "production"])
 def test_every_other_group_is_refused_by_name_with_the_way_out(value: object) -> None:
     with pytest.raises(InputError, match=r"the drill is not allowed for group orders.*-e activemq_drill_allowed=true"):
-        refuse_production({"orders": value, "test": True})
+        refuse_groups_that_forbid_drills({"orders": value, "test": True})
 
 
 def seen(*states: str, pair: str = "o1") -> dict[str, dict[str, str]]:
@@ -167,6 +167,6 @@ def test_drill_stops_when_two_nodes_can_write_to_one_store(generation: int) -> N
             InputError,
             match=r"pair o1 has two masters, .*\(o1-a and o1-b can both write to the current files of their store\)",
         ):
-            decide("drill", request)
+            decide_operation("drill", request)
     else:
-        assert decide("drill", request)["step"]["act"] == "inject"
+        assert decide_operation("drill", request)["step"]["act"] == "inject"

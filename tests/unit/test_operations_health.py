@@ -8,13 +8,13 @@ from typing import Any
 import pytest
 
 from activemq_fleet.node.state.evidence import BrokerEvidence, TakenPort
-from activemq_fleet.operations.health import Node, PairProblem, node_of, problems_of
+from activemq_fleet.operations.health import ObservedNode, PairProblem, blocking_pair_problems, observed_node
 from tests.support.facts_of_brokers import facts_of_broker
 
 PAIR = "orders-mq01"
 A, B = f"{PAIR}-a", f"{PAIR}-b"
 RUNNING = {"ActiveState": "active", "LoadState": "loaded", "MainPID": "7", "Job": ""}
-ACTIVE = Node(
+ACTIVE = ObservedNode(
     host=A,
     pair=PAIR,
     ha="shared-file",
@@ -38,7 +38,7 @@ STANDBY = replace(ACTIVE, host=B, role="slave", state="standby", how="process 7 
 def problems(
     active: dict[str, Any] | None = None, standby: dict[str, Any] | None = None, **more: Any
 ) -> list[PairProblem]:
-    return problems_of([replace(ACTIVE, **(active or {})), replace(STANDBY, **(standby or {}))], **more)
+    return blocking_pair_problems([replace(ACTIVE, **(active or {})), replace(STANDBY, **(standby or {}))], **more)
 
 
 def only(found: list[PairProblem]) -> PairProblem:
@@ -189,12 +189,12 @@ def test_a_package_brings_another_release_which_a_restart_puts_in_force() -> Non
 
 
 def test_a_broker_on_its_own_needs_no_peer() -> None:
-    assert problems_of([replace(ACTIVE, ha="none")]) == []
-    assert "is stopped" in only(problems_of([replace(ACTIVE, ha="none", **GONE)])).text
+    assert blocking_pair_problems([replace(ACTIVE, ha="none")]) == []
+    assert "is stopped" in only(blocking_pair_problems([replace(ACTIVE, ha="none", **GONE)])).text
 
 
 def test_evidence_is_read_from_the_module_and_the_compiled_fleet() -> None:
     broker = facts_of_broker(B, pair=PAIR, role="slave", store="/srv/x")
     look = {"state": "stopped", "how": "no process", "restart_required": False, "store_marker": [PAIR], "unit": None}
-    node = node_of(broker, BrokerEvidence.of(look))
+    node = observed_node(broker, BrokerEvidence.of(look))
     assert (node.host, node.unit_name, node.store_marker, node.age) == (B, "activemq.service", (PAIR,), None)

@@ -15,8 +15,8 @@ from activemq_fleet.operations.migrate import (
     MigratedBrokerEvidence,
     MigrationStep,
     StoreBacklog,
-    draining_hosts,
-    plan_migration,
+    next_migration_step,
+    pair_by_draining_host,
 )
 from tests.support.facts_of_brokers import facts_of_broker
 
@@ -67,7 +67,7 @@ def holding(**values: Any) -> MigratedBrokerEvidence:
 
 
 def plan(*looks: MigratedBrokerEvidence, **options: Any) -> MigrationStep:
-    return plan_migration(looks, ["old-mq01"], **options)
+    return next_migration_step(looks, ["old-mq01"], **options)
 
 
 def test_full_queues_are_wanted_on_the_active_new_node() -> None:
@@ -191,7 +191,7 @@ def test_a_pair_that_was_ended_does_not_hold_up_the_others() -> None:
     ended = replace(MASTER, host="old-mq02-a", pair="old-mq02", state="stopped", counts=(0, 0))
     gone = replace(SLAVE, host="old-mq02-b", pair="old-mq02", state="stopped")
 
-    step = plan_migration(
+    step = next_migration_step(
         [MASTER, SLAVE, ended, gone, replace(NEW, links=(LINK, other)), PEER], ["old-mq01", "old-mq02"]
     )
 
@@ -206,4 +206,4 @@ def test_only_new_pairs_with_a_link_there_drain() -> None:
         "x": facts_of_broker("x", pair="else-mq01", ha="none"),
     }
 
-    assert draining_hosts(brokers, ["old-mq01"]) == {"n": "new-mq01"}
+    assert pair_by_draining_host(brokers, ["old-mq01"]) == {"n": "new-mq01"}

@@ -9,9 +9,9 @@ import pytest
 from activemq_fleet.operations.preflight import (
     ReleaseArchive,
     ReleaseDirectory,
-    line_changes,
-    unusable_archives,
-    wrong_releases,
+    release_line_change_messages,
+    unusable_archive_messages,
+    wrong_release_messages,
 )
 
 A, B = "orders-mq01-a", "orders-mq01-b"
@@ -36,8 +36,8 @@ def lines(
     *homes: ReleaseDirectory, archive: ReleaseArchive | None = None, sha512: str | None = None, upgrades: bool = False
 ) -> list[str]:
     archives = {PATH: archive or ReleaseArchive(found=("5.18.6",))}
-    unusable = unusable_archives(homes, archives, dict.fromkeys([A, B], sha512))
-    return unusable or wrong_releases(homes, archives, upgrades=upgrades)
+    unusable = unusable_archive_messages(homes, archives, dict.fromkeys([A, B], sha512))
+    return unusable or wrong_release_messages(homes, archives, upgrades=upgrades)
 
 
 def test_a_release_that_is_there_or_is_to_come_is_no_problem() -> None:
@@ -118,11 +118,11 @@ def test_what_the_user_installs_himself_must_be_the_release_as_soon_as_it_is_the
 
 def test_another_line_is_an_upgrade_and_another_patch_is_not() -> None:
     running = {"x-mq01-a": "5.17.6", "x-mq01-b": "5.18.2", "x-mq02-a": "5.18.3", "x-mq02-b": None}
-    (problem,) = line_changes(running, dict.fromkeys(running, "5.18.3"))
+    (problem,) = release_line_change_messages(running, dict.fromkeys(running, "5.18.3"))
     assert problem.startswith("x-mq01-a: the broker runs 5.17.6, but activemq_release is 5.18.3. ")
     assert "the playbook upgrade" in problem
 
 
 def test_a_release_that_nobody_knows_is_another_line() -> None:
-    assert line_changes({"x-mq01-a": "5.11.0.vendor-1"}, {"x-mq01-a": "5.11.4"})
-    assert not line_changes({"x-mq01-a": "5.11.0.vendor-1"}, {"x-mq01-a": "5.11.0.vendor-1"})
+    assert release_line_change_messages({"x-mq01-a": "5.11.0.vendor-1"}, {"x-mq01-a": "5.11.4"})
+    assert not release_line_change_messages({"x-mq01-a": "5.11.0.vendor-1"}, {"x-mq01-a": "5.11.0.vendor-1"})

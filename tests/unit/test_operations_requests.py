@@ -11,15 +11,15 @@ import pytest
 from activemq_fleet.deployment import CompiledFleet
 from activemq_fleet.errors import InputError
 from activemq_fleet.node.state.evidence import BrokerEvidence
-from activemq_fleet.operations import OperationRequest, decide
-from activemq_fleet.operations.requests import RunProgress, outcome_table
+from activemq_fleet.operations import OperationRequest, decide_operation
+from activemq_fleet.operations.requests import RunProgress, outcome_table_lines
 from tests.support.facts_of_brokers import facts_of_broker
 
 A, B = "orders-mq01-a", "orders-mq01-b"
 
 
 def test_a_line_for_each_host_says_what_it_was_what_it_is_and_what_was_done() -> None:
-    found = outcome_table(
+    found = outcome_table_lines(
         [A, B],
         {A: "5.17.6 active", B: "5.17.6 standby"},
         {A: BrokerEvidence("standby", release="5.18.3"), B: BrokerEvidence("active", release="5.18.3")},
@@ -34,13 +34,13 @@ def test_a_line_for_each_host_says_what_it_was_what_it_is_and_what_was_done() ->
 
 
 def test_a_host_that_was_left_alone_is_as_it_was() -> None:
-    head, line = outcome_table([A], {}, {A: BrokerEvidence("active")}, {A: []}, {A: None})
+    head, line = outcome_table_lines([A], {}, {A: BrokerEvidence("active")}, {A: []}, {A: None})
     assert line.split() == [A, "active", "active", "-", "no"]
     assert head.split() == ["host", "before", "after", "gap", "changed"]
 
 
 def test_a_host_that_nobody_looked_at_is_not_known() -> None:
-    assert "not known" in outcome_table([A], {}, {}, {}, {})[1]
+    assert "not known" in outcome_table_lines([A], {}, {}, {}, {})[1]
 
 
 def restart(progress: RunProgress, states: dict[str, dict[str, Any]], **options: Any) -> dict[str, Any]:
@@ -61,7 +61,7 @@ def restart(progress: RunProgress, states: dict[str, dict[str, Any]], **options:
         progress=progress,
         options={"looked_at": now, "settle": 60, **options},
     )
-    return decide("restart", request)
+    return decide_operation("restart", request)
 
 
 def test_progress_of_a_decision_is_the_input_of_the_next_until_the_table() -> None:
@@ -71,9 +71,13 @@ def test_progress_of_a_decision_is_the_input_of_the_next_until_the_table() -> No
         A: {"acted": ["restart"], "before": "5.18.3 active", "counts": []},
         B: {"acted": [], "before": "5.18.3 active", "counts": []},
     }
-    second = restart(RunProgress.of(json.loads(json.dumps(first["progress"]))), {A: {"pid": 8, "age": 0.0}, B: {}})
+    second = restart(
+        RunProgress.from_mapping(json.loads(json.dumps(first["progress"]))), {A: {"pid": 8, "age": 0.0}, B: {}}
+    )
     assert (second["step"]["hosts"], second["progress"]["done"]) == ([B], [A])
-    third = restart(RunProgress.of(second["progress"]), {A: {"pid": 8, "age": 0.0}, B: {"pid": 9, "age": 0.0}})
+    third = restart(
+        RunProgress.from_mapping(second["progress"]), {A: {"pid": 8, "age": 0.0}, B: {"pid": 9, "age": 0.0}}
+    )
     assert (third["step"]["act"], third["progress"]["done"]) == ("done", [A, B])
     assert [line.split()[-1] for line in third["table"]] == ["changed", "restart", "restart"]
 
@@ -82,7 +86,7 @@ def test_seconds_waited_add_up_until_the_next_act() -> None:
     waiting = restart(RunProgress(waited=4.0), {A: {"state": "starting"}, B: {}})
     assert waiting["step"]["act"] == "wait"
     assert waiting["progress"]["waited"] == 4.0 + waiting["step"]["seconds"]
-    assert restart(RunProgress.of(waiting["progress"]), {A: {}, B: {}})["progress"]["waited"] == 0.0
+    assert restart(RunProgress.from_mapping(waiting["progress"]), {A: {}, B: {}})["progress"]["waited"] == 0.0
 
 
 def test_evidence_of_another_type_is_refused_by_host_and_key() -> None:

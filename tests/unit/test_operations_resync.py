@@ -163,5 +163,5 @@ def test_an_empty_store_is_not_chosen_over_one_that_holds_messages() -> None:
 def test_master_listens_when_its_replication_connector_answers(answering: tuple[str, ...], listening: bool) -> None:
     broker = BrokerEvidence(state="starting", log={"phase": "waiting"}, answering_connectors=answering)
     contents = {"obstacle": "", "free": 1 << 40, "locked": False, "unfinished": False}
-    node = PureNode.of(NodeStore(host=MASTER, role="master"), broker, contents)
+    node = PureNode.from_store(NodeStore(host=MASTER, role="master"), broker, contents)
     assert node.listening is listening

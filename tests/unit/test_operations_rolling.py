@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 
 from activemq_fleet.node.judge import BrokerState
 from activemq_fleet.operations import RefusalError
-from activemq_fleet.operations.health import Node
+from activemq_fleet.operations.health import ObservedNode
 from activemq_fleet.operations.rolling import (
-    OperationRun,
+    RollingProgress,
     RollingStep,
     next_restart_step,
     next_switchover_step,
@@ -23,7 +23,7 @@ from activemq_fleet.operations.rolling import (
 SINCE = 1_000_000.0
 
 
-def node(name: str, state: BrokerState, **more: Any) -> Node:
+def node(name: str, state: BrokerState, **more: Any) -> ObservedNode:
     pair, _, letter = name.rpartition("-")
     values: dict[str, Any] = {
         "pid": 7,
@@ -33,19 +33,19 @@ def node(name: str, state: BrokerState, **more: Any) -> Node:
         "how": f"it is {state}",
     }
     role = "master" if letter == "a" else "slave"
-    return Node(host=name, pair=pair, ha="shared-file", role=role, state=state, **values | more)
+    return ObservedNode(host=name, pair=pair, ha="shared-file", role=role, state=state, **values | more)
 
 
 A, B = node("x-mq01-a", "active"), node("x-mq01-b", "standby")
 C, D = node("x-mq02-a", "standby"), node("x-mq02-b", "active")
 
 
-def run(*nodes: Node, **more: Any) -> OperationRun:
+def run(*nodes: ObservedNode, **more: Any) -> RollingProgress:
     values: dict[str, Any] = {"act": "restart", "chosen": {each.host for each in nodes}, "done": set()}
-    return OperationRun(**values | more)
+    return RollingProgress(**values | more)
 
 
-def order(*nodes: Node, chosen: set[str] | None = None) -> list[str]:
+def order(*nodes: ObservedNode, chosen: set[str] | None = None) -> list[str]:
     """The hosts in the order in which they are restarted; whoever was active is the standby afterwards."""
     now = {each.host: each for each in nodes}
     done: set[str] = set()
@@ -141,7 +141,7 @@ def test_a_process_counts_as_new_by_its_age_whatever_the_hosts_clock_says() -> N
     assert not was_started_since(replace(A, age=None), SINCE, looked_at)
 
 
-def switch(*nodes: Node, to: dict[str, str], **more: Any) -> RollingStep:
+def switch(*nodes: ObservedNode, to: dict[str, str], **more: Any) -> RollingStep:
     return next_switchover_step(nodes, to, run(*nodes, act="switch", **more))
 
 
@@ -181,7 +181,7 @@ class World:
     ages: dict[str, float]
     killed: bool = False
 
-    def nodes(self) -> list[Node]:
+    def nodes(self) -> list[ObservedNode]:
         return [
             node(
                 host, state, age=None if state == "stopped" else self.ages[host], pid=None if state == "stopped" else 7

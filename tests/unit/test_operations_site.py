@@ -12,39 +12,39 @@ from hypothesis import strategies as st
 
 from activemq_fleet.deployment import CompiledFleet
 from activemq_fleet.node.judge import BrokerState
-from activemq_fleet.operations import OperationRequest, RefusalError, decide
-from activemq_fleet.operations.health import Node
+from activemq_fleet.operations import OperationRequest, RefusalError, decide_operation
+from activemq_fleet.operations.health import ObservedNode
 from activemq_fleet.operations.requests import HostProgress, RunProgress
-from activemq_fleet.operations.rolling import OperationRun, RollingStep
+from activemq_fleet.operations.rolling import RollingProgress, RollingStep
 from activemq_fleet.operations.site import next_site_step, notes_on_skipped_nodes, pending_actions
 from tests.support.facts_of_brokers import facts_of_broker
 
 
-def node(name: str, state: BrokerState, **more: Any) -> Node:
+def node(name: str, state: BrokerState, **more: Any) -> ObservedNode:
     pair, _, letter = name.rpartition("-")
     role = "master" if letter == "a" else "slave"
     values: dict[str, Any] = {"ha": "shared-file", "role": role, "store_used": True, "how": "as found"} | more
-    return Node(host=name, pair=pair, state=state, **values)
+    return ObservedNode(host=name, pair=pair, state=state, **values)
 
 
-def pure(name: str, state: BrokerState, **more: Any) -> Node:
+def pure(name: str, state: BrokerState, **more: Any) -> ObservedNode:
     return node(name, state, ha="pure", **{"store_used": False, **more})
 
 
-def run(nodes: Iterable[Node], **more: Any) -> OperationRun:
+def run(nodes: Iterable[ObservedNode], **more: Any) -> RollingProgress:
     values: dict[str, Any] = {"act": "site", "chosen": {each.host for each in nodes}, "done": (), "settle": 60.0}
-    return OperationRun(**values | more)
+    return RollingProgress(**values | more)
 
 
-def acts(*nodes: Node, **more: Any) -> list[str]:
+def acts(*nodes: ObservedNode, **more: Any) -> list[str]:
     return [f"{act} {each.host}" for act, each in pending_actions(nodes, {each.host for each in nodes}, **more)]
 
 
-def notes(*nodes: Node) -> list[str]:
+def notes(*nodes: ObservedNode) -> list[str]:
     return notes_on_skipped_nodes(nodes, {each.host for each in nodes})
 
 
-def after(now: dict[str, Node], step: RollingStep) -> dict[str, Node]:
+def after(now: dict[str, ObservedNode], step: RollingStep) -> dict[str, ObservedNode]:
     """The nodes once a step has done what it should: who waits for a lock that comes free takes it."""
     (host,) = step.hosts
     mine, peers = now[host], [each for each in now.values() if each.pair == now[host].pair and each.host != host]
@@ -62,7 +62,7 @@ def after(now: dict[str, Node], step: RollingStep) -> dict[str, Node]:
     return now
 
 
-def follow(*nodes: Node, chosen: set[str] | None = None) -> tuple[list[RollingStep], dict[str, Node]]:
+def follow(*nodes: ObservedNode, chosen: set[str] | None = None) -> tuple[list[RollingStep], dict[str, ObservedNode]]:
     """The acts of a run, step after step, each decided on what the one before has left; and the nodes at its end."""
     now, steps, acted = {each.host: each for each in nodes}, list[RollingStep](), set[str]()
     while True:
@@ -74,7 +74,7 @@ def follow(*nodes: Node, chosen: set[str] | None = None) -> tuple[list[RollingSt
         now = after(now, step)
 
 
-def followed(*nodes: Node) -> list[str]:
+def followed(*nodes: ObservedNode) -> list[str]:
     steps, _ = follow(*nodes)
     return [f"{step.act} {step.hosts[0]}" for step in steps]
 
@@ -167,7 +167,7 @@ STOPPED_PURE = (
 
 
 @pytest.mark.parametrize("other", [pure("x-mq01-b", "active"), pure("x-mq01-b", "stopped", store_used=True)])
-def test_a_pure_node_with_a_store_somewhere_is_never_started(other: Node) -> None:
+def test_a_pure_node_with_a_store_somewhere_is_never_started(other: ObservedNode) -> None:
     pair = pure("x-mq01-a", "stopped"), other
     assert next_site_step(pair, run(pair)).act == "done"
     assert STOPPED_PURE in notes(*pair)
@@ -261,7 +261,7 @@ def test_every_act_makes_one_more_node_done_and_none_of_them_serves_alone(pairs:
         assert [host for host in owed(now) if now[host].ha != "pure"] == []
 
 
-def owed(nodes: dict[str, Node]) -> list[str]:
+def owed(nodes: dict[str, ObservedNode]) -> list[str]:
     return [host for host, each in nodes.items() if each.restart_required or each.state == "stopped"]
 
 
@@ -282,7 +282,7 @@ def test_fleet_is_split_into_batches_of_pairs_and_lost_host_stops_the_run() -> N
     options = {"all": [A, B], "remaining": [A, B]}
     fleet = CompiledFleet(brokers=BROKERS, expected=(A, B, "web01"))
     request = OperationRequest(fleet=fleet, evidence=evidence, configured=installed, options=options)
-    assert decide("roll", request) == {
+    assert decide_operation("roll", request) == {
         "acts": [f"restart {A}"],
         "hosts": [A, B],
         "batches": {A: [A, B], B: [A, B]},
@@ -295,7 +295,7 @@ def test_fleet_is_split_into_batches_of_pairs_and_lost_host_stops_the_run() -> N
         replace(request, configured={A: installed[A]}),
     ):
         with pytest.raises(RefusalError, match=f"^no broker is started or restarted, .* or were not reached: {B}"):
-            decide("roll", lost)
+            decide_operation("roll", lost)
 
 
 def test_a_peer_beyond_the_limit_counts_by_what_was_found_of_it() -> None:
@@ -303,9 +303,9 @@ def test_a_peer_beyond_the_limit_counts_by_what_was_found_of_it() -> None:
     request = OperationRequest(
         fleet=CompiledFleet(brokers=BROKERS), evidence={A: found("active", restart_required=True)}, options=options
     )
-    assert decide("site", request)["step"]["hosts"] == [A]
+    assert decide_operation("site", request)["step"]["hosts"] == [A]
     with pytest.raises(RefusalError, match=f"because the other node of the pair, {B}, was not reached"):
-        decide("site", replace(request, options=options | {"peers": {A: {"unreachable": True}}}))
+        decide_operation("site", replace(request, options=options | {"peers": {A: {"unreachable": True}}}))
 
 
 @pytest.mark.parametrize(
@@ -318,7 +318,7 @@ def test_release_is_compared_again_only_where_evidence_lacks_it(shown: dict[str,
         evidence={A: found("active", **shown)},
         options={"all": [A], "remaining": [A]},
     )
-    assert decide("roll", request)["verify"] == hosts
+    assert decide_operation("roll", request)["verify"] == hosts
 
 
 def test_final_table_shows_state_before_first_step_and_after_last() -> None:
@@ -329,7 +329,7 @@ def test_final_table_shows_state_before_first_step_and_after_last() -> None:
         configured={A: {"changed": True}, B: {"changed": False}},
         options={"decisions": {A: {"progress": started.as_dict()}}, "verified": {A: {"skipped": True}}},
     )
-    decision = decide("outcome", request)
+    decision = decide_operation("outcome", request)
     assert decision["say"] == "the playbook site is done on 2 brokers"
     assert [line.split() for line in decision["table"][1:]] == [
         [A, "stopped", "6.3.1", "active", "-", "files,", "start"],

@@ -10,11 +10,16 @@ import pytest
 
 from activemq_fleet.deployment import Persistence
 from activemq_fleet.operations import RefusalError
-from activemq_fleet.operations.health import Node
-from activemq_fleet.operations.jumps import Back, judge_release_change
-from activemq_fleet.operations.rolling import OperationRun
-from activemq_fleet.operations.upgrade import StoreChange, may_roll_back, next_upgrade_step, upgrade_readiness_step
-from activemq_fleet.releases import Release, known_lines
+from activemq_fleet.operations.health import ObservedNode
+from activemq_fleet.operations.jumps import Back, release_change_effects
+from activemq_fleet.operations.rolling import RollingProgress
+from activemq_fleet.operations.upgrade import (
+    StoreChange,
+    may_roll_back,
+    next_upgrade_step,
+    upgrade_readiness_step_and_changes,
+)
+from activemq_fleet.releases import Release, known_release_lines
 from activemq_fleet.releases._data import load_release_data
 
 SHARE = "/srv/activemq/orders-mq01"
@@ -26,10 +31,12 @@ def kaha(directory: str = SHARE, **more: Any) -> Persistence:
 
 
 def jump_of(found: str, wanted: str, now: Persistence | None = None, then: Persistence | None = None) -> Any:
-    return judge_release_change(Release.of(found), Release.of(wanted), now or kaha(), then or kaha())
+    return release_change_effects(Release.of(found), Release.of(wanted), now or kaha(), then or kaha())
 
 
-def pair(active: str = "5.17.6", standby: str = "5.17.6", wanted: str = "5.18.3", **more: Any) -> tuple[Node, Node]:
+def pair(
+    active: str = "5.17.6", standby: str = "5.17.6", wanted: str = "5.18.3", **more: Any
+) -> tuple[ObservedNode, ObservedNode]:
     """Node a serves, b waits for the lock; both are well."""
     common: dict[str, Any] = {
         "pair": "orders-mq01",
@@ -42,27 +49,27 @@ def pair(active: str = "5.17.6", standby: str = "5.17.6", wanted: str = "5.18.3"
         **more,
     }
     return (
-        Node(host=A, state="active", role="master", release=active, pid=10, **common),
-        Node(host=B, state="standby", role="slave", release=standby, pid=20, **common),
+        ObservedNode(host=A, state="active", role="master", release=active, pid=10, **common),
+        ObservedNode(host=B, state="standby", role="slave", release=standby, pid=20, **common),
     )
 
 
-def run_of(nodes: Sequence[Node], **more: Any) -> OperationRun:
-    return OperationRun(act="upgrade", done=(), **{"chosen": [node.host for node in nodes], **more})
+def run_of(nodes: Sequence[ObservedNode], **more: Any) -> RollingProgress:
+    return RollingProgress(act="upgrade", done=(), **{"chosen": [node.host for node in nodes], **more})
 
 
-def stores_of(nodes: Sequence[Node], **more: Any) -> dict[str, StoreChange]:
+def stores_of(nodes: Sequence[ObservedNode], **more: Any) -> dict[str, StoreChange]:
     return {node.host: StoreChange(**{"now": kaha(), "then": kaha(), **more}) for node in nodes}
 
 
-def step_of(nodes: Sequence[Node], switched: Mapping[str, int] | None = None, **more: Any) -> Any:
+def step_of(nodes: Sequence[ObservedNode], switched: Mapping[str, int] | None = None, **more: Any) -> Any:
     return next_upgrade_step(nodes, stores_of(nodes, **more), run_of(nodes), switched)
 
 
-def refusal_of(nodes: Sequence[Node], **more: Any) -> str:
+def refusal_of(nodes: Sequence[ObservedNode], **more: Any) -> str:
     chosen = more.pop("chosen", [node.host for node in nodes])
     with pytest.raises(RefusalError) as error:
-        upgrade_readiness_step(nodes, stores_of(nodes, **more), run_of(nodes, chosen=chosen))
+        upgrade_readiness_step_and_changes(nodes, stores_of(nodes, **more), run_of(nodes, chosen=chosen))
     return str(error.value)
 
 
@@ -88,7 +95,7 @@ def test_the_way_back_is_the_one_that_was_measured(found: str, wanted: str, back
 
 
 def test_every_newer_release_goes_on_with_every_older_kahadb_store() -> None:
-    releases = [load_release_data().newest(line) for line in known_lines()]
+    releases = [load_release_data().newest_release(line) for line in known_release_lines()]
     for number, found in enumerate(releases):
         for wanted in releases[number:]:
             assert not jump_of(found, wanted).refusal
@@ -254,7 +261,7 @@ def test_once_it_was_opened_there_is_no_way_back() -> None:
 
 def test_a_cut_run_that_goes_on_says_that_the_way_back_is_closed_by_now() -> None:
     nodes = pair("6.3.1", "5.11.4", wanted="6.3.1")
-    jump = upgrade_readiness_step(nodes, stores_of(nodes), run_of(nodes))[1]["orders-mq01"]
+    jump = upgrade_readiness_step_and_changes(nodes, stores_of(nodes), run_of(nodes))[1]["orders-mq01"]
     assert (jump.found, jump.back) == ("5.11.4", "closed")
     assert jump.way_back.startswith("rollback is not possible, because 6.3.1 has opened the store")
 

@@ -27,7 +27,7 @@ from activemq_fleet.node.probe import connector_probe as probe
 from activemq_fleet.node.probe.settling import ReadinessDetector, is_loading_in
 from activemq_fleet.node.process.proc import Process, find_broker, seconds_since_boot
 from activemq_fleet.node.state import broker_state as state
-from activemq_fleet.render import render
+from activemq_fleet.render import render_broker
 from tests.log_reading import logger_of
 from tests.unit.agent.certificates import Authority, serving
 from tests.unit.agent.certificates import server as tls_server
@@ -446,7 +446,7 @@ def unused_port() -> int:
 
 def lay(base: Path, **variables: object) -> broker_configuration.DeployedConfiguration:
     broker = fleet("orders-mq01", **variables).broker("orders-mq01-a.example.com")
-    for path, content in render(broker, reveal=True).items():
+    for path, content in render_broker(broker, reveal=True).items():
         target = base / "versions" / "v" / path
         target.parent.mkdir(parents=True, exist_ok=True)
         target.write_bytes(content)

@@ -12,7 +12,7 @@ from activemq_fleet.deployment import CompiledFleet
 from activemq_fleet.errors import FleetError
 from activemq_fleet.node.errors import NodeError
 from activemq_fleet.node.kahadb import messages, store_copy
-from activemq_fleet.operations import OperationRequest, decide
+from activemq_fleet.operations import OperationRequest, decide_operation
 from tests.support.facts_of_brokers import facts_of_broker
 from tests.unit.kahadb_journals import add, trace, write
 
@@ -62,7 +62,7 @@ def ask(
         options=options | {"stores": dict(zip((MASTER, SLAVE), stores, strict=True))} | more,
         warn=warned.append,
     )
-    found: dict[str, Any] = decide("resync", request)["step"]
+    found: dict[str, Any] = decide_operation("resync", request)["step"]
     return found
 
 

@@ -13,9 +13,9 @@ from activemq_fleet.node.config.broker_configuration import (
     read_deployed,
 )
 from activemq_fleet.node.config.versions import Layout
-from activemq_fleet.operations import OperationRequest, RefusalError, decide
+from activemq_fleet.operations import OperationRequest, RefusalError, decide_operation
 from activemq_fleet.operations.requests import HostProgress, RunProgress
-from activemq_fleet.render import render
+from activemq_fleet.render import render_broker
 from tests.unit.fleets import fleet
 
 A, B = "orders-mq01-a.example.com", "orders-mq01-b.example.com"
@@ -28,7 +28,7 @@ JDBC = {
 def brokers(**variables: Any) -> dict[str, BrokerFacts]:
     """As ``compile`` computes them."""
     found = fleet("orders-mq01", **variables).brokers
-    return {broker.host: broker_facts(broker, render(broker)["conf/activemq.xml"]) for broker in found}
+    return {broker.host: broker_facts(broker, render_broker(broker)["conf/activemq.xml"]) for broker in found}
 
 
 def look(state: str, release: str, **more: Any) -> dict[str, Any]:
@@ -67,7 +67,7 @@ def ask(
         options={"looked_at": time.time(), "settle": 10},
         warn=lambda _: None,
     )
-    return decide(operation, request)
+    return decide_operation(operation, request)
 
 
 def test_the_way_of_a_pair_is_told_before_anything_is_touched() -> None:
@@ -129,7 +129,7 @@ def test_the_inventory_and_the_host_name_one_directory(tmp_path: Any, variables:
     broker = fleet("orders-mq01", **variables).broker(A)
     facts = broker_facts(broker)
     (tmp_path / "conf").mkdir()
-    (tmp_path / "conf" / "activemq.xml").write_bytes(render(broker)["conf/activemq.xml"])
+    (tmp_path / "conf" / "activemq.xml").write_bytes(render_broker(broker)["conf/activemq.xml"])
     assert read_deployed(Layout(facts.base), str(tmp_path)).store == facts.directory
 
 

@@ -9,14 +9,15 @@ from pathlib import Path
 
 import pytest
 
-from activemq_fleet.releases import Release, supported_lines
+from activemq_fleet.releases import Release, supported_release_lines
 from scripts import release_data
 from scripts.release_data import Repository, data_facts, differences, enter_patch, main, source_facts
 
 SERVICES = "broker/src/main/resources/META-INF/services/org/apache/activemq/transport"
 QUEUE = "broker/src/main/java/org/apache/activemq/Queue.java"
 SECURITY = (
-    "".join(f"| {line}.x | :white_check_mark: | |\n" for line in reversed(supported_lines())) + "| 6.1.x | :x: |\n"
+    "".join(f"| {line}.x | :white_check_mark: | |\n" for line in reversed(supported_release_lines()))
+    + "| 6.1.x | :x: |\n"
 )
 CLASS = '/** @org.apache.xbean.XBean element="queue" */\nclass Queue {\n%s}\n'
 

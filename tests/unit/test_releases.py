@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from activemq_fleet.errors import ReleaseError
-from activemq_fleet.releases import Release, known_lines, releases_with
+from activemq_fleet.releases import Release, describe_releases_with, known_release_lines
 from activemq_fleet.releases._data import load_release_data, load_schema_spans
 from activemq_fleet.releases._spans import VersionSpan, parse_version
 
@@ -45,7 +45,11 @@ def test_newer_line_has_data_of_newest_known_line_with_warning(text: str, data_r
 
 
 def test_lines_with_security_fixes_are_those_of_the_project() -> None:
-    lines = [line for line in known_lines() if Release.of(load_release_data().newest(line)).gets_security_fixes]
+    lines = [
+        line
+        for line in known_release_lines()
+        if Release.of(load_release_data().newest_release(line)).gets_security_fixes
+    ]
     assert lines == ["5.19", "6.2", "6.3"]
 
 
@@ -95,7 +99,9 @@ def test_misplaced_digit_of_major_version_is_error_with_release_meant() -> None:
         Release.of("51.8.3")
 
 
-@pytest.mark.parametrize("text", ["5.20.0", "5.21.9", "6.4.0", "6.5.1", *(f"{line}.99" for line in known_lines())])
+@pytest.mark.parametrize(
+    "text", ["5.20.0", "5.21.9", "6.4.0", "6.5.1", *(f"{line}.99" for line in known_release_lines())]
+)
 def test_unknown_release_does_not_look_healthier_than_newest_known(text: str) -> None:
     release = Release.of(text)
     newest = Release.of(release.data_release)
@@ -128,7 +134,7 @@ def test_all_117_tags_are_known() -> None:
     ]
     assert len(tags) == 117
     assert all(Release.of(tag).known for tag in tags)
-    assert known_lines() == ("5.3", *(f"5.{minor}" for minor in range(4, 20)), "6.0", "6.1", "6.2", "6.3")
+    assert known_release_lines() == ("5.3", *(f"5.{minor}" for minor in range(4, 20)), "6.0", "6.1", "6.2", "6.3")
 
 
 @pytest.mark.parametrize(
@@ -224,14 +230,14 @@ def test_a_key_in_small_letters_is_the_attribute_that_the_release_has() -> None:
         ("5.8.0", "policyEntry", "max_destinations", None),
         ("6.3.1", "vmCursor", "anything", None),
     ):
-        assert Release.of(text).attribute_for(element, key) == attribute
+        assert Release.of(text).xml_attribute_for_key(element, key) == attribute
 
 
 def test_the_releases_that_have_something_are_told_in_words() -> None:
-    assert releases_with("redeliveryPlugin") == "5.7.0 and later"
-    assert releases_with("policyEntry", "advanced_network_statistics_enabled") == "5.18.6, 6.2.0 and later"
-    assert releases_with("kahaDB", "rewrite_on_redelivery") == "5.6.0 to before 5.10.0"
-    assert (releases_with("borker"), releases_with("kahaDB", "colour")) == ("", "")
+    assert describe_releases_with("redeliveryPlugin") == "5.7.0 and later"
+    assert describe_releases_with("policyEntry", "advanced_network_statistics_enabled") == "5.18.6, 6.2.0 and later"
+    assert describe_releases_with("kahaDB", "rewrite_on_redelivery") == "5.6.0 to before 5.10.0"
+    assert (describe_releases_with("borker"), describe_releases_with("kahaDB", "colour")) == ("", "")
 
 
 @pytest.mark.parametrize("asked", [("borker",), ("broker", "brokrName"), ("queue", "physicalName")])

@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 
 from activemq_fleet.deployment import balancer_facts, files_of
-from activemq_fleet.render import mode_of, render_balancer, render_fleet
-from activemq_fleet.render.engine import haproxy_word
+from activemq_fleet.render import file_mode_of, render_balancer, render_fleet
+from activemq_fleet.render.engine import escape_haproxy_word
 from activemq_fleet.topology import BALANCERS, Fleet, build_fleet
 from tests.golden_files import Golden
 from tests.unit.fleets import hosts
@@ -76,7 +76,7 @@ def test_the_password_stands_in_haproxy_cfg_only_and_only_root_and_its_group_rea
     files = files_of(fleet().balancers[0])
     packet = LOGIN["activemq_vip_password"].encode().hex()
     assert [path for path, file in files.items() if packet.encode() in file.content] == ["haproxy.cfg"]
-    assert files["haproxy.cfg"].mode == mode_of("haproxy.cfg") == 0o640
+    assert files["haproxy.cfg"].mode == file_mode_of("haproxy.cfg") == 0o640
     assert packet not in (files["haproxy.cfg"].masked or packet)
     assert "send-binary @activemq_vip_password@\n" in (files["haproxy.cfg"].masked or "")
 
@@ -155,7 +155,7 @@ def test_tls_goes_through_and_the_look_speaks_it() -> None:
     [("plain.name:1", "plain.name:1"), ("a b#c", "a\\ b\\#c"), ("back\\slash", "back\\\\slash"), ("'\"", "\\'\\\"")],
 )
 def test_a_word_of_haproxy_stays_one_word(word: str, escaped: str) -> None:
-    assert haproxy_word(word) == escaped
+    assert escape_haproxy_word(word) == escaped
 
 
 def test_a_playbook_knows_where_the_files_go_and_no_secret() -> None:

@@ -16,7 +16,7 @@ from activemq_agent.config import KEYS, Config
 from activemq_agent.config_parser import read_config
 from activemq_agent.config_values import Endpoint
 from activemq_fleet.errors import SettingsError
-from activemq_fleet.render import mode_of, render_agent, render_clients
+from activemq_fleet.render import file_mode_of, render_agent, render_clients
 from activemq_fleet.settings.agent import COMPUTED, VARIABLES
 from activemq_fleet.topology import Agent, build_fleet
 from tests.unit.fleets import fleet, hosts
@@ -54,7 +54,7 @@ def test_the_password_of_an_agent_stands_in_its_own_file_only() -> None:
 
     holding = [path for path, content in files.items() if b"hush, hush" in content]
     assert holding == ["mb.password"]
-    assert mode_of("mb.password") == 0o640
+    assert file_mode_of("mb.password") == 0o640
 
 
 def test_topics_of_an_agent_stay_one_line_of_its_configuration() -> None:
@@ -80,7 +80,7 @@ def as_the_agent_reads(tmp_path: Path, inventory: dict[str, dict[str, Any]] | No
     for path, content in render_agent(agent(inventory, config=str(tmp_path), **variables), reveal=True).items():
         (tmp_path / path).parent.mkdir(exist_ok=True)
         (tmp_path / path).write_bytes(content)
-        (tmp_path / path).chmod(mode_of(path))
+        (tmp_path / path).chmod(file_mode_of(path))
     return read_config(tmp_path / "agent.conf", {})
 
 

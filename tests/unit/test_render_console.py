@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from lxml import etree
 
 from activemq_fleet.errors import SettingsError
-from activemq_fleet.render import console, mode_of, render
-from activemq_fleet.render.secrets import Secrets
+from activemq_fleet.render import console, file_mode_of, render_broker
+from activemq_fleet.render.secrets import SecretSource
 from activemq_fleet.topology import Broker
 from tests.unit.fleets import fleet
 
@@ -29,7 +29,7 @@ def broker(release: str = "5.18.3", **variables: Any) -> Broker:
 
 
 def files(release: str = "5.18.3", *, reveal: bool = False, **variables: Any) -> dict[str, bytes]:
-    return console.console_files(broker(release, **variables), Secrets(HOST, reveal))
+    return console.console_files(broker(release, **variables), SecretSource(HOST, reveal))
 
 
 def beans(document: bytes, kind: str) -> list[etree._Element]:
@@ -173,7 +173,7 @@ def test_files_with_passwords_are_not_for_everyone(release: str) -> None:
     secret = [path for path, data in files(release, reveal=True).items() if b"sesame" in data]
 
     assert secret
-    assert [mode_of(path) for path in secret] == [0o640]
+    assert [file_mode_of(path) for path in secret] == [0o640]
 
 
 def test_a_password_with_a_comma_is_written_in_jettys_own_encoding() -> None:
@@ -228,13 +228,13 @@ def test_foreign_scripts_are_forbidden_where_the_console_has_none_of_its_own_inl
 
 @pytest.mark.parametrize("release", ["5.18.3", "5.5.1"])
 def test_the_console_has_an_account_of_its_own_for_the_broker(release: str) -> None:
-    data = render(broker(release), reveal=True)["conf/credentials.properties"]
+    data = render_broker(broker(release), reveal=True)["conf/credentials.properties"]
 
     assert {"activemq.username": "ops", "activemq.password": "sesame"}.items() <= entries(data, "=").items()
 
 
 def test_without_an_admin_the_console_has_an_empty_account_instead_of_none() -> None:
-    data = render(broker(users=[APP]))["conf/credentials.properties"]
+    data = render_broker(broker(users=[APP]))["conf/credentials.properties"]
 
     assert {"activemq.username": "", "activemq.password": ""}.items() <= entries(data, "=").items()
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from activemq_fleet.errors import SettingsError
-from activemq_fleet.render import render, render_balancer
+from activemq_fleet.render import render_balancer, render_broker
 from activemq_fleet.topology import BALANCERS, build_fleet
 
 HOST = "orders-mq01-a.example.com"
@@ -17,7 +17,7 @@ HOST = "orders-mq01-a.example.com"
 def limits(**variables: Any) -> dict[str, str]:
     """``MemoryMax`` by unit."""
     said = {"activemq_release": "6.3.1", "activemq_ha": "none"} | {f"activemq_{k}": x for k, x in variables.items()}
-    files = render(build_fleet({HOST: said}, {}).brokers[0])
+    files = render_broker(build_fleet({HOST: said}, {}).brokers[0])
     found = {path: re.findall(r"^MemoryMax=(.*)$", text.decode(), re.M) for path, text in files.items()}
     return {path.rpartition("/")[2]: one for path, (one, *_) in ((p, f) for p, f in found.items() if f)}
 

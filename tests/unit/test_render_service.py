@@ -19,8 +19,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from activemq_fleet.errors import SettingsError
-from activemq_fleet.render import SECRET_FILES, render, service
-from activemq_fleet.render.engine import systemd_word
+from activemq_fleet.render import SECRET_FILES, render_broker, service
+from activemq_fleet.render.engine import escape_systemd_word
 from activemq_fleet.topology import Broker, build_fleet
 from tests.unit.fleets import fleet, hosts
 
@@ -60,7 +60,9 @@ def words(line: str) -> list[str]:
 
 
 def test_an_instance_has_its_directories_below_the_base() -> None:
-    assert service.directory_paths(broker(base="/data/mq", instance="second", home="/opt/amq")) == service.Paths(
+    assert service.broker_directory_paths(
+        broker(base="/data/mq", instance="second", home="/opt/amq")
+    ) == service.BrokerPaths(
         home="/opt/amq-5.18.3",
         base="/data/mq/second",
         current="/data/mq/second/current",
@@ -199,7 +201,7 @@ def test_the_unit_runs_the_java_of_the_layout(release: str, install: str, librar
 
 @given(st.text(st.characters(exclude_categories=["C"])))
 def test_a_word_of_a_command_line_stays_one_word(text: str) -> None:
-    assert words(systemd_word(text)) == [text]
+    assert words(escape_systemd_word(text)) == [text]
 
 
 @pytest.mark.parametrize(
@@ -392,8 +394,8 @@ def test_the_same_broker_gives_the_same_bytes() -> None:
 
 
 def test_a_package_is_run_from_where_debian_puts_it() -> None:
-    assert service.directory_paths(broker("5.17.2", install="package")).home == "/usr/share/activemq"
-    assert service.directory_paths(broker("5.17.2", install="package", home="/opt/own")).home == "/opt/own"
+    assert service.broker_directory_paths(broker("5.17.2", install="package")).home == "/usr/share/activemq"
+    assert service.broker_directory_paths(broker("5.17.2", install="package", home="/opt/own")).home == "/opt/own"
 
 
 def test_a_package_is_given_the_jars_that_its_mqtt_lacks_and_only_then() -> None:
@@ -499,8 +501,8 @@ def test_guard_calls_fence_command_whose_secrets_are_in_a_separate_file() -> Non
     fenced = broker(fence="command", fence_command=FENCE_COMMAND)
     line = words(value(unit(fenced), "ExecStart"))
     called = line[line.index("--fence-command") + 1]
-    files = render(fenced, reveal=True)
-    current = service.directory_paths(fenced).current
+    files = render_broker(fenced, reveal=True)
+    current = service.broker_directory_paths(fenced).current
     call = json.loads(files[called.removeprefix(f"{current}/")])
     assert call == {
         "argv": ["/usr/local/sbin/end-node", "--now"],
@@ -513,7 +515,7 @@ def test_guard_calls_fence_command_whose_secrets_are_in_a_separate_file() -> Non
     }
     assert files["conf/fence-secrets.env"] == b"TOKEN='t0p secret'\n"
     assert "conf/fence-secrets.env" in SECRET_FILES
-    hidden = render(fenced)
+    hidden = render_broker(fenced)
     assert b"t0p" not in b"".join(hidden.values())
     assert hidden["conf/fence-secrets.env"] == b"TOKEN=@activemq_fence_command.secrets.TOKEN@\n"
 
@@ -521,7 +523,7 @@ def test_guard_calls_fence_command_whose_secrets_are_in_a_separate_file() -> Non
 def test_a_guard_with_generations_calls_no_command() -> None:
     fenced = broker(fence="guard", fence_command=FENCE_COMMAND)
     assert "--fence-command" not in value(unit(fenced), "ExecStart")
-    assert "conf/fence-command.json" not in render(fenced)
+    assert "conf/fence-command.json" not in render_broker(fenced)
 
 
 @pytest.mark.parametrize(
@@ -545,7 +547,7 @@ SHELL_SECRETS = ["$(touch evaluated)", "`id`", 'it\'s "quoted" $HOME', "a;b&c|d"
 @pytest.mark.parametrize("secret", SHELL_SECRETS)
 def test_a_fence_command_reads_its_secret_as_it_is(tmp_path: Path, secret: str) -> None:
     command = {**FENCE_COMMAND, "secrets": {"TOKEN": secret}}
-    rendered = render(broker(fence="command", fence_command=command), reveal=True)
+    rendered = render_broker(broker(fence="command", fence_command=command), reveal=True)
     (tmp_path / "secrets.env").write_bytes(rendered["conf/fence-secrets.env"])
 
     script = '. ./secrets.env && printf %s "$TOKEN"'

@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 from lxml import etree
 
 from activemq_fleet.errors import SettingsError
-from activemq_fleet.render import mode_of, render, render_hosts
-from activemq_fleet.render.activemq_xml import activemq_xml, memory_limit
-from activemq_fleet.render.engine import escape_properties_value, escape_xml, properties_key
+from activemq_fleet.render import file_mode_of, render_broker, render_hosts
+from activemq_fleet.render.activemq_xml import activemq_xml, default_memory_limit_text
+from activemq_fleet.render.engine import escape_properties_key, escape_properties_value, escape_xml
 from activemq_fleet.render.rendered_header import RenderedHeader, read_rendered_header
 from activemq_fleet.topology import build_fleet
 from tests.unit.fleets import fleet, hosts
@@ -219,7 +219,7 @@ def test_secrets_are_only_in_revealed_files_of_mode_0640() -> None:
     for tree in render_hosts(found).values():
         assert not [path for path, content in tree.items() if b"hush" in content]
     for tree in render_hosts(found, reveal=True).values():
-        assert {mode_of(path) for path, content in tree.items() if b"hush" in content} == {0o640}
+        assert {file_mode_of(path) for path, content in tree.items() if b"hush" in content} == {0o640}
 
 
 @pytest.mark.parametrize(
@@ -230,12 +230,12 @@ def test_a_file_of_the_user_takes_no_place_that_is_taken(paths: list[str]) -> No
     extra = [{"path": path, "content": "x"} for path in paths]
 
     with pytest.raises(SettingsError, match=rf"activemq_extra_files\[{len(paths) - 1}\]"):
-        render(fleet("o-mq1", extra_files=extra).broker("o-mq1-a"))
+        render_broker(fleet("o-mq1", extra_files=extra).broker("o-mq1-a"))
 
 
 @pytest.mark.parametrize(("heap", "limit"), [("512m", "204 mb"), ("4g", "1638 mb"), ("1m", "1 mb")])
 def test_the_memory_limit_is_seven_tenths_of_the_heap(heap: str, limit: str) -> None:
-    assert memory_limit(heap) == limit
+    assert default_memory_limit_text(heap) == limit
 
 
 XML_TEXT = st.text(st.characters(codec="utf-8", exclude_categories=("Cc", "Cs", "Cn"), include_characters="\t\n\r"))
@@ -272,7 +272,7 @@ def read_properties(text: str) -> dict[str, str]:
 
 @given(st.text(min_size=1), st.text())
 def test_a_property_reads_back(key: str, value: str) -> None:
-    line = f"{properties_key(key)}={escape_properties_value(value)}"
+    line = f"{escape_properties_key(key)}={escape_properties_value(value)}"
 
     assert line.isascii()
     assert "\n" not in line

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from activemq_fleet.errors import InputError, ReleaseError, SettingsError
-from activemq_fleet.render import render
+from activemq_fleet.render import render_broker
 from activemq_fleet.render.credentials import PATH as CREDENTIALS
 from activemq_fleet.topology import build_fleet, home_pair
 from tests.unit.fleets import NETWORK, fleet, hosts
@@ -216,10 +216,10 @@ def test_probe_password_is_derived_only_for_revealed_files(monkeypatch: pytest.M
 
     monkeypatch.setattr(hashlib, "pbkdf2_hmac", count_derivation)
     broker = fleet("o-mq1", network_password="made-up-for-this-test-alone").broker("o-mq1-a")
-    masked = render(broker)[CREDENTIALS].decode()
+    masked = render_broker(broker)[CREDENTIALS].decode()
     assert "activemq.probe.password=@activemq_probe_password@" in masked
     assert not derivations
-    revealed = render(broker, reveal=True)[CREDENTIALS].decode()
+    revealed = render_broker(broker, reveal=True)[CREDENTIALS].decode()
     assert re.search(r"^activemq\.probe\.password=[0-9a-f]{40}$", revealed, re.MULTILINE)
     assert len(derivations) == 1
 

@@ -68,7 +68,7 @@ _IS_DEFAULT = "the value is the default of this release"
 
 def _closed_jmx_reason(broker: Broker) -> str:
     """Return why a broker without a managementContext does not listen for JMX, or an empty text where it does."""
-    if broker.release.within("5.15.0"):
+    if broker.release.is_within_span("5.15.0"):
         return _IS_DEFAULT
     return 'the broker has useJmx="false"' if broker.settings.broker_attributes.get("useJmx") == "false" else ""
 

@@ -37,7 +37,7 @@ from activemq_fleet.lint import fleet_findings
 from activemq_fleet.naming import DEFAULT_PATTERN, Naming
 from activemq_fleet.render.activemq_xml import activemq_xml
 from activemq_fleet.render.credentials import credentials_file
-from activemq_fleet.render.secrets import Secrets as Shown
+from activemq_fleet.render.secrets import SecretSource as Shown
 from activemq_fleet.schema import XmlDocument
 from activemq_fleet.topology import Broker, Fleet
 from activemq_fleet.validation import SchemaSource, cached_schema, check_rendered_fleet

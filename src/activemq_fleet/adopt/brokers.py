@@ -15,7 +15,7 @@ from activemq_fleet.adopt.secrets import contains_password, holds_secret
 from activemq_fleet.adopt.sources import AdoptedDocument, imported_names
 from activemq_fleet.adopt.xml_diff import ComparedElement, is_console_import
 from activemq_fleet.node.config.probe_account import PROBE_GROUP, PROBE_USER
-from activemq_fleet.render.activemq_xml import memory_limit
+from activemq_fleet.render.activemq_xml import default_memory_limit_text
 from activemq_fleet.settings.broker import Settings
 from activemq_fleet.settings.network import default_connector_options
 from activemq_fleet.settings.sizes import size_of
@@ -190,7 +190,7 @@ def _propose_limits(proposal: Proposal, document: AdoptedDocument) -> None:
     for name, path in _LIMITS.items():
         usage = document.broker.find(f"systemUsage/systemUsage/{path}")
         default = (
-            memory_limit(proposal[document.host].get("heap", DEFAULT_HEAP))
+            default_memory_limit_text(proposal[document.host].get("heap", DEFAULT_HEAP))
             if name == "memory_limit"
             else Settings.model_fields[name].default
         )

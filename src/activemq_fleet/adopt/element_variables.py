@@ -18,7 +18,7 @@ from activemq_fleet.adopt.secrets import holds_secret
 from activemq_fleet.adopt.sources import AdoptedDocument
 from activemq_fleet.adopt.xml_diff import ComparedElement
 from activemq_fleet.releases import Release
-from activemq_fleet.render.elements import destination_policies
+from activemq_fleet.render.elements import destination_policy_elements
 from activemq_fleet.settings.destination_policies import DestinationPolicy
 from activemq_fleet.settings.kahadb import DestinationStore, StoreTuning, TransactionJournal
 from activemq_fleet.settings.plugins import PluginSettings, RedeliveryPolicy
@@ -180,7 +180,7 @@ def _policy_entries(broker: Broker, policies: list[Any]) -> set[Any]:
     """Return the policy entries that a broker has with these policies, in a form that can be compared."""
     models = tuple(DestinationPolicy.model_validate(policy) for policy in policies)
     settings = broker.settings.model_copy(update={"destination_policies": models})
-    return {_comparable(element) for element in destination_policies(replace(broker, settings=settings))}
+    return {_comparable(element) for element in destination_policy_elements(replace(broker, settings=settings))}
 
 
 def _comparable(element: Any) -> tuple[Any, ...]:
@@ -280,7 +280,7 @@ def _first_keys(node: ComparedElement, model: type[XmlBean]) -> dict[str, Any] |
 
 def _field_value(node: ComparedElement, field: str, annotation: Any, model: type[XmlBean], release: Release) -> Any:
     try:
-        written = model.PROPERTIES.get(field) or release.attribute_for(node.name, field)
+        written = model.PROPERTIES.get(field) or release.xml_attribute_for_key(node.name, field)
     except KeyError:
         return None
     if written is None:

@@ -100,7 +100,7 @@ def means_the_same(
 
 def opens_jmx(context: ComparedElement, release: Release) -> bool:
     """Return whether a managementContext opens a JMX port; up to 5.14 it does so by default."""
-    return boolean_of(context.get("createConnector", "false" if release.within("5.15.0") else "true")) is True
+    return boolean_of(context.get("createConnector", "false" if release.is_within_span("5.15.0") else "true")) is True
 
 
 def is_absence_harmless(

@@ -41,11 +41,11 @@ def graph_command(inventory: InventoryOptions, output: Path, status: Path | None
     print_inventory_warnings(fleet)
     states: dict[str, str] = {}
     if status is None:
-        from activemq_fleet.render import render_documents
+        from activemq_fleet.render import render_activemq_xml_by_host
         from activemq_fleet.validation import with_lint_findings
 
         with ACTIVITY.show_activity("Checking the fleet"):
-            shown = with_lint_findings(fleet, render_documents(fleet))
+            shown = with_lint_findings(fleet, render_activemq_xml_by_host(fleet))
     else:
         from activemq_fleet.status import read_states
 

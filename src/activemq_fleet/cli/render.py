@@ -34,7 +34,7 @@ def render_command(inventory: InventoryOptions, output: Path) -> int:
     from activemq_fleet import render_fleet
     from activemq_fleet.cli.fleet_checks import print_findings, print_inventory_warnings, schema_of
     from activemq_fleet.diagram import to_svg
-    from activemq_fleet.render import documents_of, render_hosts
+    from activemq_fleet.render import activemq_xml_by_host, render_hosts
     from activemq_fleet.validation import check_rendered_fleet
 
     check_directory(output)
@@ -44,7 +44,7 @@ def render_command(inventory: InventoryOptions, output: Path) -> int:
         return 1
     with ACTIVITY.show_activity(f"Rendering {counted(len(fleet.brokers), 'broker')}"):
         trees = render_hosts(fleet)
-        checked = check_rendered_fleet(fleet, documents_of(fleet, trees), schema_of)
+        checked = check_rendered_fleet(fleet, activemq_xml_by_host(fleet, trees), schema_of)
     if checked.blocking:
         print_findings(checked)
         return 1

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from activemq_fleet.render import SECRET_FILES, mode_of, render_agent, render_balancer, render_masked_and_revealed
+from activemq_fleet.render import SECRET_FILES, file_mode_of, render_agent, render_balancer, render_masked_and_revealed
 from activemq_fleet.topology import Agent, Balancer, Broker
 
 _OPEN = 0o007
@@ -44,7 +44,7 @@ def files_of(node: Broker | Agent | Balancer) -> dict[str, DeployedFile]:
 
 
 def _deployed(path: str, content: bytes, shown: bytes, hidden: bool) -> DeployedFile:
-    mode = mode_of(path)
+    mode = file_mode_of(path)
     if content != shown:
         # The file contains a secret although it is not in SECRET_FILES.
         mode &= ~_OPEN

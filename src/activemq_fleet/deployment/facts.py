@@ -17,14 +17,14 @@ from activemq_fleet.node.protocols import supports_round_trip
 from activemq_fleet.profiles import PROFILES, Profile
 from activemq_fleet.releases import Release
 from activemq_fleet.render.haproxy import DROP_INS
-from activemq_fleet.render.memory import heap_size
+from activemq_fleet.render.memory import largest_heap_bytes
 from activemq_fleet.render.service import (
     STORE_MARKER,
     apt_packages,
-    directory_paths,
+    broker_directory_paths,
     environment_path,
     java_path,
-    mend_store_command,
+    repair_store_command,
     unit_path,
     watchdog_path,
 )
@@ -190,7 +190,7 @@ class BrokerFacts:
 
 def broker_facts(broker: Broker, activemq_xml: bytes | None = None) -> BrokerFacts:
     """Return the facts about a broker; ``activemq_xml`` is its rendered configuration, from which its store is read."""
-    settings, where = broker.settings, directory_paths(broker)
+    settings, where = broker.settings, broker_directory_paths(broker)
     directory = None if broker.profile.has_database_lease else broker.store_directory
     persistence = None
     if activemq_xml is not None:
@@ -223,13 +223,13 @@ def broker_facts(broker: Broker, activemq_xml: bytes | None = None) -> BrokerFac
         unit=unit_path(broker),
         watchdog=watchdog_path(broker),
         fence=settings.fence,
-        guard=broker.shared_directory is not None or bool(mend_store_command(broker)),
+        guard=broker.shared_directory is not None or bool(repair_store_command(broker)),
         java=java_path(broker),
         java_options=tuple(settings.java_options),
         environment=f"{where.current}/{environment_path(broker)}",
         directory=directory,
         store_limit=size_of(settings.store_limit),
-        heap=heap_size(settings),
+        heap=largest_heap_bytes(settings),
         metrics=_metrics_facts(broker),
         multicast=any(link.kind == "multicast" for link in broker.links),
         multicast_interface=settings.multicast_interface,

@@ -17,7 +17,7 @@ from activemq_fleet.explain.release import release_section
 from activemq_fleet.explain.role import role_section
 from activemq_fleet.explain.store_section import store_section
 from activemq_fleet.explain.takeover import takeover_section
-from activemq_fleet.render import render_documents
+from activemq_fleet.render import render_activemq_xml_by_host
 from activemq_fleet.render.activemq_xml import activemq_xml
 from activemq_fleet.routes import Routes, routes_of
 from activemq_fleet.schema import XmlDocument
@@ -43,7 +43,7 @@ def explain_host(fleet: Fleet, host: str) -> Explanation:
     >>> [entry.text for entry in explanation.section("ports").entries if entry.label == "openwire"]
     ['61616 nio']
     """
-    documents = render_documents(fleet)
+    documents = render_activemq_xml_by_host(fleet)
     checked = with_lint_findings(fleet, documents)
     return explain_host_by_name(checked, host, routes_of(fleet, documents), documents)
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from activemq_fleet.explain.explanation import ExplanationEntry, ExplanationSection, variable_entry
 from activemq_fleet.node.protocols import PROTOCOLS, protocol_of
-from activemq_fleet.render import mode_of, render
-from activemq_fleet.render.service import directory_paths, environment_path, unit_path, watchdog_path
+from activemq_fleet.render import file_mode_of, render_broker
+from activemq_fleet.render.service import broker_directory_paths, environment_path, unit_path, watchdog_path
 from activemq_fleet.settings.broker import PREFIX, Settings
 from activemq_fleet.topology import Broker, Connector, Fleet
 
@@ -102,7 +102,7 @@ def _console_entry(broker: Broker) -> ExplanationEntry:
 
 def files_section(fleet: Fleet, broker: Broker) -> ExplanationSection:
     """Return the section that explains a broker's deployed files, with mode and use, and its directories."""
-    where, settings = directory_paths(broker), broker.settings
+    where, settings = broker_directory_paths(broker), broker.settings
     extra_files = {extra.path: position for position, extra in enumerate(settings.extra_files)}
     uses = _PURPOSES | {
         environment_path(broker): "heap and options of Java, directories",
@@ -120,7 +120,7 @@ def files_section(fleet: Fleet, broker: Broker) -> ExplanationSection:
         variable_entry(settings, "home", "the release", where.home, why=_INSTALLED[settings.install]),
         ExplanationEntry("logs", where.data),
     ]
-    for path in render(broker):
+    for path in render_broker(broker):
         variable = f"{PREFIX}extra_files[{extra_files[path]}]" if path in extra_files else ""
         entries.append(file_entry(path, where.current, uses.get(path, "your own file"), variable))
     return ExplanationSection("files", "Files", tuple(entries))
@@ -137,7 +137,7 @@ _INSTALLED = {
 
 def file_entry(path: str, below: str, use: str, variable: str = "") -> ExplanationEntry:
     """Return the statement on one deployed file: path, mode and use; ``below`` is the directory on the host."""
-    mode = f"{mode_of(path):04o}"
+    mode = f"{file_mode_of(path):04o}"
     data = {"path": path, "mode": mode, "on_host": f"{below}/{path}"}
     return ExplanationEntry(
         path, f"{mode} {use}", variable=variable, origin="inventory" if variable else None, data=data

@@ -19,7 +19,7 @@ from activemq_fleet.lab.lab import Lab
 from activemq_fleet.lab.polling import poll_until_true
 from activemq_fleet.lab.startup import Progress
 from activemq_fleet.node.timeouts import HUNG, SETTLE
-from activemq_fleet.operations.drill_steps import next_drill_step, refusal_reason, schedule_faults
+from activemq_fleet.operations.drill_steps import drill_refusal_reason, next_drill_step, schedule_faulted_pairs
 from activemq_fleet.operations.target import TargetHost, resolve_target
 
 _UNDER_WAY = 0.03  # seconds after which the first of a burst have gone out
@@ -84,7 +84,7 @@ def _plan(lab: Lab, options: DrillOptions, progress: Progress) -> DrillPlan:
         raise InputError(str(error).replace("activemq_target", "--target")) from None
     seed = options.seed if options.seed is not None else random.SystemRandom().randrange(1, 1_000_000)
     chosen = [pair for pair in fleet.pairs.values() if pair.name in target.pairs]
-    order = schedule_faults(fleet, chosen, options.faults, seed, options.what, resync=options.resync is not None)
+    order = schedule_faulted_pairs(fleet, chosen, options.faults, seed, options.what, resync=options.resync is not None)
     for pair in chosen:
         if pair.name not in order:
             why = (
@@ -92,7 +92,7 @@ def _plan(lab: Lab, options: DrillOptions, progress: Progress) -> DrillPlan:
                 if pair.profile.needs_resync
                 else f"pair {pair.name} gets no fault, because --kills is {options.faults}. Set a higher number"
             )
-            progress(refusal_reason(fleet, pair, options.what) or why)
+            progress(drill_refusal_reason(fleet, pair, options.what) or why)
     return DrillPlan(
         order=order,
         what=options.what,

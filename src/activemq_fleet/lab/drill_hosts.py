@@ -16,7 +16,7 @@ from activemq_fleet.errors import InputError, names_to_text
 from activemq_fleet.install_hint import install_hint
 from activemq_fleet.lab.drill_run import DrillPlan, DrillRun, is_lab
 from activemq_fleet.lab.load_spec import speaks_mqtt
-from activemq_fleet.operations.drill_steps import refuse_production, schedule_faults
+from activemq_fleet.operations.drill_steps import refuse_groups_that_forbid_drills, schedule_faulted_pairs
 from activemq_fleet.reports.drill_page import drill_report
 from activemq_fleet.topology import Fleet
 
@@ -47,7 +47,7 @@ def begin_drill(
     target, as the variables of the playbook have them. Returns ``order`` (the pair of each fault), ``seed``, and
     ``where``: lab or hosts. Raises FleetError.
     """
-    refuse_production({fleet.pairs[pair].group: allowed.get(fleet.pairs[pair].group) for pair in pairs})
+    refuse_groups_that_forbid_drills({fleet.pairs[pair].group: allowed.get(fleet.pairs[pair].group) for pair in pairs})
     check_packages()
     what, faults, rate, seed = _read(options)
     for broker in (broker for pair in pairs for broker in fleet.pairs[pair].brokers):
@@ -70,7 +70,7 @@ def begin_drill(
             f"the playbook drill does not support the pairs {' and '.join(reasons)}. Test them in the lab with "
             "`activemq-fleet lab drill`, or set activemq_target to other pairs"
         )
-    order = schedule_faults(fleet, fit, faults, seed, what)
+    order = schedule_faulted_pairs(fleet, fit, faults, seed, what)
     plan = DrillPlan(order=order, what=what, rate=rate, seed=seed, target=str(options.get("target") or ""))
     # A worker's parent is ansible-playbook itself: with it the load ends.
     DrillRun.begin(plan, fleet, directory, os.getppid())

@@ -22,7 +22,7 @@ from activemq_agent.tls import explain_failure, tls_context
 from activemq_fleet.addresses import Address, join_host_port, parse_url_and_tls
 from activemq_fleet.errors import InputError
 from activemq_fleet.lab.agent_load_generator import AgentLoadSpec
-from activemq_fleet.render.checks import mqtt_connect
+from activemq_fleet.render.checks import mqtt_connect_packet
 
 _PATIENCE = 5.0  # seconds for a name and a connection
 _AT_ONCE = 64
@@ -111,7 +111,7 @@ def _answer(dial: _Dial, timeout: float) -> _Answer:
 def _answer_once(dial: _Dial, timeout: float) -> _Answer:
     try:
         with _opened(dial, timeout) as connection, connection.makefile("rb") as stream:
-            connection.sendall(mqtt_connect(f"look-{secrets.token_hex(4)}", *(dial.login or (None, None))))
+            connection.sendall(mqtt_connect_packet(f"look-{secrets.token_hex(4)}", *(dial.login or (None, None))))
             answer = stream.read(len(_ACCEPTED))
             with suppress(OSError):
                 connection.sendall(_DISCONNECT)  # who refused the login is gone already

@@ -32,7 +32,7 @@ from activemq_fleet.lab.load_spec import LoadSpec, load_spec, speaks_mqtt
 from activemq_fleet.lab.log_tail import LOG
 from activemq_fleet.lab.loopback_overlay import MARK, fleet_for_clients
 from activemq_fleet.lab.polling import poll_until_true
-from activemq_fleet.render.service import directory_paths
+from activemq_fleet.render.service import broker_directory_paths
 from activemq_fleet.topology import Broker, Fleet
 
 METRICS = "metrics.json"
@@ -345,5 +345,5 @@ def _spans(
 
 
 def _logged(broker: Broker, began: float) -> list[tuple[float, ObservedState]]:
-    log = Path(directory_paths(broker).data, LOG)
+    log = Path(broker_directory_paths(broker).data, LOG)
     return state_changes(log.read_text(errors="replace"), began) if log.exists() else []

@@ -32,7 +32,9 @@ def lab_status(fleet: Fleet, hosts: Collection[str], chosen: Collection[str], ti
     A broker that does not answer within ``timeout`` seconds is unreachable. It delays no other broker.
     """
     began = time.monotonic()
-    bases = {broker.host: service.directory_paths(broker).base for broker in fleet.brokers if broker.host in hosts}
+    bases = {
+        broker.host: service.broker_directory_paths(broker).base for broker in fleet.brokers if broker.host in hosts
+    }
     deadline = began + timeout + _ONE * len(bases)
     evidence: dict[str, dict[str, Any]] = {}
     # Each in a process: reading a store may hang in the kernel, and what is read of one is not of the next.

@@ -70,7 +70,7 @@ class LabBrokers:
 
     def data_directory(self, broker: Broker) -> Path:
         """Return the data directory of a broker."""
-        return Path(service.directory_paths(broker).data)
+        return Path(service.broker_directory_paths(broker).data)
 
     def log_path(self, broker: Broker) -> Path:
         """Return the path of a broker's log."""
@@ -108,7 +108,7 @@ class LabBrokers:
         """Return the installed configuration of a version. Raises LabError when it cannot be read."""
         key = broker.host, version
         if key not in self._configurations:
-            installed = Layout(service.directory_paths(broker).base)
+            installed = Layout(service.broker_directory_paths(broker).base)
             try:
                 self._configurations[key] = read_deployed(installed, version)
             except (OSError, ParseError) as error:
@@ -163,7 +163,7 @@ class LabBrokers:
     def installed_version(self, broker: Broker) -> str | None:
         """Return the version of the files that are installed for the broker; None where nothing is installed."""
         try:
-            return os.path.basename(os.readlink(service.directory_paths(broker).current))
+            return os.path.basename(os.readlink(service.broker_directory_paths(broker).current))
         except OSError:
             return None
 
@@ -201,7 +201,7 @@ class LabBrokers:
         if not broker.profile.replicates:
             for before in service.commands_before_start(broker):
                 processes.run_command_before_start(broker.host, before)
-        _, *mend_store = service.mend_store_command(broker) or ("",)
+        _, *mend_store = service.repair_store_command(broker) or ("",)
         if mend_store:
             done = subprocess.run(
                 [*_GUARD, *mend_store], stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False
@@ -223,7 +223,7 @@ class LabBrokers:
             version,
             broker.release.text,
         )
-        _, *keep_index = service.keep_index_command(broker) or ("",)
+        _, *keep_index = service.copy_index_command(broker) or ("",)
         if keep_index:
             quiet = subprocess.DEVNULL
             subprocess.run([*_GUARD, *keep_index, str(run.pid)], stdin=quiet, stdout=quiet, stderr=quiet, check=False)

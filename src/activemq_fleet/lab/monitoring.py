@@ -24,7 +24,7 @@ from activemq_fleet.lab.loopback_overlay import PROGRAM_MARK, database_address
 from activemq_fleet.lab.polling import poll_until_true
 from activemq_fleet.lab.readiness import require_free_port
 from activemq_fleet.lab.state import LabState
-from activemq_fleet.render import render
+from activemq_fleet.render import render_broker
 from activemq_fleet.render.jmx_exporter import configuration_fingerprint
 from activemq_fleet.render.monitoring.prometheus import PrometheusSettings, prometheus_files
 
@@ -93,7 +93,7 @@ class Monitoring:
     def write_files(self, pace: float = PACE) -> None:
         """Write targets, rules and configurations for the fleet; alerts' durations are multiplied by ``pace``."""
         fleet = self._state.fleet()
-        fingerprints = {broker.host: configuration_fingerprint(render(broker)) for broker in fleet.brokers}
+        fingerprints = {broker.host: configuration_fingerprint(render_broker(broker)) for broker in fleet.brokers}
         interval = f"{math.ceil(len(fleet.brokers) / _SCRAPED)}s"
         surroundings = PrometheusSettings(
             interval,

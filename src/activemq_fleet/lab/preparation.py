@@ -26,7 +26,7 @@ from activemq_fleet.node.config.vendor_files import vendor_files
 from activemq_fleet.node.errors import NodeError
 from activemq_fleet.node.install import configuration_install
 from activemq_fleet.releases import Release
-from activemq_fleet.render import render_documents, service
+from activemq_fleet.render import render_activemq_xml_by_host, service
 from activemq_fleet.topology import Broker, Fleet
 from activemq_fleet.topology.inventory_rules import warnings_about_inventory
 
@@ -88,7 +88,7 @@ def _report_findings(fleet: Fleet, progress: Progress) -> None:
     # Imported here: commands that only inspect a lab need no rules, which load slowly.
     from activemq_fleet.validation import with_lint_findings
 
-    for line in lines_of_findings(with_lint_findings(fleet, render_documents(fleet)).blocking):
+    for line in lines_of_findings(with_lint_findings(fleet, render_activemq_xml_by_host(fleet)).blocking):
         progress(f"warning: {line}")
 
 
@@ -170,7 +170,7 @@ def install(broker: Broker, software: Software) -> str:
     tree: dict[str, File] = vendor_files(software.home) if software.whole else {}
     for path, file in files_of(broker).items():
         tree[path] = File(file.content, file.mode, file.masked, file.hidden)
-    base = service.directory_paths(broker).base
+    base = service.broker_directory_paths(broker).base
     try:
         return configuration_install.install_configuration(base, tree, configuration_install.Owners()).version
     except NodeError as error:

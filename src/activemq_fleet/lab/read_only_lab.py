@@ -186,7 +186,7 @@ class ReadOnlyLab:
 
     def configuration_directory(self, host: str) -> Path:
         """Return the directory with a broker's ``activemq.xml``."""
-        return Path(service.directory_paths(self.fleet.broker(host)).conf)
+        return Path(service.broker_directory_paths(self.fleet.broker(host)).conf)
 
     def credentials(self, name: str) -> Credentials | None:
         """Return credentials for the brokers of a host, pair or group; None if no account has a readable password."""

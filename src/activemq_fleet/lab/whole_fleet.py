@@ -90,7 +90,7 @@ def _describe_change(hosts: LabBrokers, broker: Broker, version: str) -> str:
         return f"the other node {broker.peer} is restarted, and both nodes of a pure pair restart together"
     if run.release not in ("", broker.release.text):
         return f"its release changes from {run.release} to {broker.release.text}"
-    layout = Layout(service.directory_paths(broker).base)
+    layout = Layout(service.broker_directory_paths(broker).base)
     before, after = (read_version(layout.directory(name)) for name in (run.version, version))
     if before is None or after is None:
         return "its configuration has changed"

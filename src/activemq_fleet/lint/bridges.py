@@ -210,7 +210,7 @@ def static_for_both_nodes_of_a_pair(link: Element) -> Iterator[Problem]:
             is_planned = link.document.is_from_inventory(link)
             if is_planned:
                 fix = "remove activemq_discovery from the variables, so that its default applies"
-            elif link.document.release.within("5.6.0"):
+            elif link.document.release.is_within_span("5.6.0"):
                 fix = "write masterslave: instead of static:"
             else:
                 fix = f"write {_FAILOVER_BEFORE_5_6}"

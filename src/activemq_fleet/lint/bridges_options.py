@@ -190,7 +190,7 @@ def _options_unless_accepted(uri: Uri, option: str, release: Release) -> frozens
     """Return the known options where a dialled URI has an unknown option that stops the connection, otherwise None."""
     transports = known.dialled_options_of_all_schemes(release)
     if uri.scheme == "failover":
-        prefix, names = "nested." if release.within("5.9.0") else "", known.failover_options(release)
+        prefix, names = "nested." if release.is_within_span("5.9.0") else "", known.failover_options(release)
     elif known.discovery_agent_options(uri.scheme, release) is not None:
         if not option.startswith("discovered."):
             return None
@@ -204,7 +204,7 @@ def _options_unless_accepted(uri: Uri, option: str, release: Release) -> frozens
     name = option.removeprefix(prefix) if nested else option
     names = transports if nested else names
     if nested or uri.scheme in known.DIALLED:
-        taken_out = name.startswith("socket.") or (name.startswith("auto.") and release.within("5.13.0"))
+        taken_out = name.startswith("socket.") or (name.startswith("auto.") and release.is_within_span("5.13.0"))
         if taken_out:
             return None
     return None if _is_known_or_placeholder(name, names) else names

@@ -85,7 +85,7 @@ def memory_limits_exceed_their_total(broker: Element) -> Iterator[Problem]:
 
 def _reason_above_heap(release: Release) -> str:
     """Return what a release does with a memoryUsage above the Java heap."""
-    if release.within("5.9.0"):
+    if release.is_within_span("5.9.0"):
         return "the broker reduces such a memoryUsage to 70 % of the heap at its start"
     return "messages fill the heap before the broker blocks producers, and the broker fails with OutOfMemoryError"
 
@@ -330,9 +330,9 @@ def memory_out_of_proportion(document: Document) -> Iterator[Problem]:
 
 def _shipped_heap(release: Release) -> int:
     gigabyte = 1 << 30
-    if release.within("6.3.0"):
+    if release.is_within_span("6.3.0"):
         return 2 * gigabyte
-    return gigabyte if release.within("5.6.0") else gigabyte // 2
+    return gigabyte if release.is_within_span("5.6.0") else gigabyte // 2
 
 
 def _mb(number: int) -> str:

@@ -97,7 +97,7 @@ class Rule:
 
     def applies_to(self, release: Release) -> bool:
         """Return whether the lint rule is meant for a release of ActiveMQ."""
-        return release.within(self.releases)
+        return release.is_within_span(self.releases)
 
     def concerns(self, names: frozenset[str]) -> bool:
         """Return whether a file with these names of elements and attributes has those that the lint rule is about."""

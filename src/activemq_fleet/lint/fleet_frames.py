@@ -151,7 +151,7 @@ def _limit_of(broker: Broker, connector: Connector, is_listed: bool) -> FrameLim
     protocol = protocol_of(connector.scheme)
     size = _size_in(connector.options.get(FRAME_SIZE))
     if protocol == "openwire":
-        default = 100 * _MIB if broker.release.within(_OPENWIRE_100_MIB) else _NO_LIMIT
+        default = 100 * _MIB if broker.release.is_within_span(_OPENWIRE_100_MIB) else _NO_LIMIT
         return FrameLimit(place, (size if broker.release.has_max_frame_size else None) or default, is_listed)
     if protocol not in _DEFAULT_FRAMES:
         return FrameLimit(place, 0, is_listed)

@@ -43,7 +43,7 @@ def two_releases_in_a_pair(view: FleetView) -> Iterator[Problem]:
         first, second = node.release, peer.release
         if first is second or first.line != second.line:
             continue
-        unreadable = first.within(_NEW_STORE_IN_LINE) != second.within(_NEW_STORE_IN_LINE)
+        unreadable = first.is_within_span(_NEW_STORE_IN_LINE) != second.is_within_span(_NEW_STORE_IN_LINE)
         message = (
             f"activemq_release is {second} on {peer.host} but {first} on {node.host}, the other node of pair "
             f"{peer.pair}: the older release may fail to read the store"
@@ -260,7 +260,7 @@ def shared_store_without_a_fence(view: FleetView) -> Iterator[Problem]:
                 "set activemq_fence to guard, run the playbook site, and restart the nodes one after the other. Or set "
                 "it to command, with a program that stops the other node"
             )
-            if node.release.within("5.14.0"):
+            if node.release.is_within_span("5.14.0"):
                 fix += (
                     ". If neither is possible, set activemq_kahadb to {enable_ack_compaction: false}, so that a broker "
                     "killed seconds after its takeover loses no messages"

@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator
 from itertools import islice
 
-from activemq_fleet.releases import every_scheme
+from activemq_fleet.releases import every_uri_scheme
 
 # Directories of jars whose files name the classes of a scheme, each file called as its scheme.
 TRANSPORT_SERVICES = "META-INF/services/org/apache/activemq/transport"
@@ -59,5 +59,5 @@ def service_file(scheme: str, directory: str) -> str:
 
 def service_files_for(text: str) -> set[str]:
     """Return the service files that may register the schemes of an activemq.xml's text that no release has."""
-    schemes = set(_SCHEME.findall(text)) - every_scheme()
+    schemes = set(_SCHEME.findall(text)) - every_uri_scheme()
     return {service_file(scheme, kind) for scheme in schemes for kind in (TRANSPORT_SERVICES, DISCOVERY_SERVICES)}

@@ -71,7 +71,7 @@ def name_that_is_rewritten(broker: Element) -> Iterator[Problem]:
     if PLACEHOLDER.search(name):
         return
     if not broker.get("brokerName", "localhost").strip():
-        hangs = broker.document.release.within("5.6.0")
+        hangs = broker.document.release.is_within_span("5.6.0")
         effect = "the broker hangs during its start" if hangs else "the broker does not start"
         fix = "write a name of letters, digits and . _ - :, or remove brokerName"
         why = "clients, bridges and JMX identify the broker by its name"
@@ -204,7 +204,7 @@ def prefetch_size_below_one(link: Element) -> Iterator[Problem]:
     """
     size = link.number("prefetchSize")
     if size is not None and size < 1:
-        refused = size < 0 or link.document.release.within("5.13.3")
+        refused = size < 0 or link.document.release.is_within_span("5.13.3")
         what = "the broker does not start" if refused else "the bridge forwards nothing"
         why = "the broker rejects the value" if refused else "a bridge receives only prefetched messages"
         yield link.problem(f"prefetchSize is {size}: {what}", "prefetchSize", why=why)

@@ -215,7 +215,7 @@ def excluded_destination_also_included(document: Document) -> Iterator[Problem]:
           <staticallyIncludedDestinations><queue physicalName="orders.>"/></staticallyIncludedDestinations>
         </networkConnector>
     """
-    later = document.release.within("5.14.0")
+    later = document.release.is_within_span("5.14.0")
     for link in document.links:
         listed = destinations_in_list(link, "staticallyIncludedDestinations")
         for excluded in destinations_in_list(link, "excludedDestinations"):

@@ -145,7 +145,7 @@ def connectors_as_shipped(broker: Element) -> Iterator[Problem]:
     if broker.document.broker is not None or has_authentication(broker):
         return  # the inventory defines the connectors
     connectors_by_name = {connector.get("name"): (connector, uri) for connector, uri in reachable_connectors(broker)}
-    wanted = [scheme for scheme, span in _SHIPPED.items() if broker.document.release.within(span)]
+    wanted = [scheme for scheme, span in _SHIPPED.items() if broker.document.release.is_within_span(span)]
     if not wanted or connectors_by_name.keys() != {"openwire", *wanted}:
         return
     if all(_as_shipped(name, connectors_by_name[name][1]) for name in wanted):
@@ -211,9 +211,13 @@ def frames_of_any_size(connector: Element) -> Iterator[Problem]:
 def _largest_frame(uri: Uri, release: Release) -> str:
     """Return the frames that a connector accepts without the option, as text; "" where the release limits them."""
     if is_openwire(uri.scheme):
-        unlimited = release.within(_OPENWIRE_UNLIMITED) or not release.has_max_frame_size
+        unlimited = release.is_within_span(_OPENWIRE_UNLIMITED) or not release.has_max_frame_size
         return "of any size" if unlimited else ""
     protocol = PROTOCOLS.get(protocol_of(uri.scheme))
-    if protocol is None or not protocol.max_frame_size_since or not release.within(protocol.max_frame_size_since):
+    if (
+        protocol is None
+        or not protocol.max_frame_size_since
+        or not release.is_within_span(protocol.max_frame_size_since)
+    ):
         return ""
     return protocol.default_frames

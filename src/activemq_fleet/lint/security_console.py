@@ -168,7 +168,7 @@ def console_without_login(document: Document) -> Iterator[Problem]:
 
 def _remedy_of_open_paths(page: Document) -> str:
     fix = "write a ConstraintMapping for all pages (pathSpec / or /*), whose constraint has authenticate true"
-    if page.release.within("6.0.0 !6.1.2"):
+    if page.release.is_within_span("6.0.0 !6.1.2"):
         fix += ". Upgrade to 6.1.2 or later, whose jetty.xml does so (CVE-2024-32114)"
     return fix
 

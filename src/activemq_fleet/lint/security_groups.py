@@ -234,18 +234,18 @@ def _uses_group_names(*nodes: Element) -> bool:
 
 
 def _is_held(group: str, known: Iterable[str], document: Document) -> bool:
-    return group in known or (group == _EVERYONE and document.release.within(_HAS_EVERYONE))
+    return group in known or (group == _EVERYONE and document.release.is_within_span(_HAS_EVERYONE))
 
 
 def _remedy_of_group(document: Document) -> str:
-    has_everyone = document.release.within(_HAS_EVERYONE)
+    has_everyone = document.release.is_within_span(_HAS_EVERYONE)
     everyone = "Write * for every account" if has_everyone else "For every account, list the groups of all accounts"
     return f"write a group that accounts have, or give the group to an account. {everyone}"
 
 
 def _remedy_of_advisories(document: Document) -> str:
     """Return the remedy for the advisory topics in the release."""
-    if document.release.within(_HAS_EVERYONE):
+    if document.release.is_within_span(_HAS_EVERYONE):
         return _ADVISORY_ENTRY
     return (
         'write an <authorizationEntry topic="ActiveMQ.Advisory.&gt;"> whose read, write and admin list the groups of '

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from activemq_fleet.lint.document import Problem
 from activemq_fleet.lint.engine import rule
 from activemq_fleet.lint.files import ReleaseView
-from activemq_fleet.releases import Advisory, Release, supported_lines
+from activemq_fleet.releases import Advisory, Release, supported_release_lines
 
 _SEVERITIES = ("critical", "important", "moderate", "low")
 _UNTIL_THEN = "until then restrict the ports to brokers and clients"
@@ -118,7 +118,7 @@ def release_line_without_security_fixes(view: ReleaseView) -> Iterator[Problem]:
     release = view.release
     if view.exposure == "no broker" or release.gets_security_fixes:
         return
-    lines = supported_lines()
+    lines = supported_release_lines()
     nearest = next((line for line in lines if line.startswith(f"{release.version[0]}.")), lines[-1])
     yield Problem(
         f"the release line {release.line} gets no security fixes: only the lines {', '.join(lines[:-1])} and "

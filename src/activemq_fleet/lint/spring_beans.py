@@ -138,7 +138,7 @@ def not_in_springs_schema(document: Document) -> Iterator[Problem]:
 
 def _version(document: Document) -> Version | None:
     address = next((address for namespace, address in document.root.schema_locations if namespace == BEANS), "")
-    return document.release.local_schemas.beans_version(address)
+    return document.release.local_schemas.beans_schema_version(address)
 
 
 def _problems(

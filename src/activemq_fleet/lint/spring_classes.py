@@ -91,14 +91,14 @@ def bean_class_of_another_release(bean: Element) -> Iterator[Problem]:
         return
     release = bean.document.release
     properties = list(_properties_of(bean))
-    if not release.within(known.releases):
+    if not release.is_within_span(known.releases):
         text = f"ActiveMQ {release.text} does not contain the class {name}: the broker does not start"
         yield bean.problem(text, "class", fix=_other_class(known, properties))
         return
     subject = f"the class {name} of ActiveMQ {release.text}" if known.has_known_properties else f"the class {name}"
     for setting in properties:
-        spans = known.spans_of(setting.name)
-        is_missing = known.has_known_properties and not any(map(release.within, spans))
+        spans = known.spans_of_property(setting.name)
+        is_missing = known.has_known_properties and not any(map(release.is_within_span, spans))
         is_wrong = not known.has_known_properties and setting.name in known.renamed
         if is_missing or is_wrong or (setting.is_text and setting.name in known.not_from_text):
             text = f"{subject} has no property {setting.name}: the broker stops during its start"

@@ -125,14 +125,14 @@ _AUTO_SERVER: _Since = {"5.13.0": "maxConnectionThreadPoolSize protocolDetection
 
 
 def _names(since: _Since, release: Release) -> frozenset[str]:
-    return frozenset(name for floor, names in since.items() if release.within(floor) for name in names.split())
+    return frozenset(name for floor, names in since.items() if release.is_within_span(floor) for name in names.split())
 
 
 @cache
 def dialled_options(scheme: str, release: Release) -> frozenset[str]:
     """Return the names of the options that the URI of a connection may have; any other option makes it fail."""
     names = _names(_CONNECTION, release) | _names(_TLS_DIALLED.get(scheme, {}), release)
-    if scheme != "ssl" or release.within(_SSL_HAS_FILTERS):
+    if scheme != "ssl" or release.is_within_span(_SSL_HAS_FILTERS):
         names |= _names(_FILTERS, release)
     return names | {f"wireFormat.{name}" for name in _names(_WIRE_FORMAT, release)}
 

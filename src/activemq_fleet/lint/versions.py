@@ -268,7 +268,7 @@ def _fix_of_lock(store: Element | None, name: str) -> str:
     """Return what to write before 5.7 in place of a setting of a store's lock; "" where the rule's remedy applies."""
     if store is not None and store.name == "jdbcPersistenceAdapter":
         return "write <databaseLocker> in place of <locker>, useDatabaseLock in place of useLock"
-    if store is not None and store.name == "kahaDB" and store.document.release.within("5.4.0"):
+    if store is not None and store.name == "kahaDB" and store.document.release.is_within_span("5.4.0"):
         if name == "useLock":
             return "remove useLock, or run 5.7.0 or later"
         return (

@@ -43,7 +43,7 @@ def deprecated_attribute(document: Document) -> Iterator[Problem]:
         <policyEntry queue=">" gcInactiveDestinations="true" inactiveTimeoutBeforeGC="600000"/>
     """
     for name, (new_name, since) in _NEW_NAMES.items():
-        if not document.release.within(since):
+        if not document.release.is_within_span(since):
             continue
         for node in document.with_attribute(name):
             if node.namespace == CORE and not node.has(new_name):

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from activemq_fleet.lint.document import SCHEMA_LOCATION, Document, Element, Problem
 from activemq_fleet.lint.engine import rule
 from activemq_fleet.lint.locations import DISCOVERY_SERVICES, TRANSPORT_SERVICES, service_file
-from activemq_fleet.releases import every_scheme
+from activemq_fleet.releases import every_uri_scheme
 from activemq_fleet.schema import BEANS, CORE
 
 _VERSIONED_SCHEMA = re.compile(r"\S*/activemq-core-(\d[\w.-]*)\.xsd")
@@ -78,7 +78,7 @@ def _fix_of_agent(scheme: str, document: Document) -> str:
 
 def _unless(scheme: str, directory: str) -> str:
     """Return a clause for a scheme of no release, whose code a jar of the user may contain; "" for any other scheme."""
-    if scheme in every_scheme():
+    if scheme in every_uri_scheme():
         return ""
     return f", unless an added jar contains {service_file(scheme, directory)}"
 
@@ -194,7 +194,7 @@ def versioned_schema_location(node: Element) -> Iterator[Problem]:
                 f"schemaLocation names the schema of ActiveMQ {match[1]}, but the release is "
                 f"{node.document.release.text}"
             )
-            address = node.document.release.local_schemas.address_of(CORE)
+            address = node.document.release.local_schemas.schema_address_of(CORE)
             edits = node.with_part_replaced(SCHEMA_LOCATION, match[0], address)
             yield node.problem(text, SCHEMA_LOCATION, match[0], edits=edits)
 

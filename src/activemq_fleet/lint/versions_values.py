@@ -169,7 +169,7 @@ def value_that_is_not_converted(document: Document) -> Iterator[Problem]:
     for node, attribute, _, message in _literal_sizes(document):
         if message:
             yield node.problem(message, attribute, fix=_size_fix(node, attribute))
-    if document.release.within(_BOOLEANS_SINCE):
+    if document.release.is_within_span(_BOOLEANS_SINCE):
         for node in document.elements_named(*_BOOLEANS):
             for attribute in _BOOLEANS[node.name] & node.attributes.keys():
                 booleans = ("true", "false")
@@ -332,7 +332,7 @@ def placeholder_that_stays_in_a_value(document: Document) -> Iterator[Problem]:
     for node in document.elements_named(*_SIZES):
         for attribute in _SIZES[node.name]:
             yield from _unconverted(node, attribute)
-    if document.release.within(_BOOLEANS_SINCE):
+    if document.release.is_within_span(_BOOLEANS_SINCE):
         for node in document.elements_named(*_BOOLEANS):
             for attribute in sorted(_BOOLEANS[node.name]):
                 yield from _unconverted(node, attribute)

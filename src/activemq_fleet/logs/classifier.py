@@ -109,7 +109,7 @@ def is_written_by_release(entry: LogMessageKind, release: Release) -> bool:
     ranges = [match for match in _RANGE.finditer(releases) if "." in match["first"]]
     if not ranges:
         return True
-    return any(release.within(span) for span in map(_span, ranges))
+    return any(release.is_within_span(span) for span in map(_span, ranges))
 
 
 def _span(range_match: re.Match[str]) -> str:

@@ -15,7 +15,7 @@ from activemq_fleet.errors import InputError
 from activemq_fleet.node.fence.store_access import StoreAccess, two_masters_message
 from activemq_fleet.node.printable import counted
 from activemq_fleet.node.timeouts import SETTLE
-from activemq_fleet.operations.requests import Decision, OperationRequest, OperationStep, operation
+from activemq_fleet.operations.requests import Decision, OperationRequest, OperationStep, register_operation
 from activemq_fleet.topology import Fleet, Pair
 
 ALLOWED = "activemq_drill_allowed"
@@ -38,7 +38,7 @@ def is_drill_allowed(value: Any) -> bool:
     return value is True or str(value).strip().lower() in ("true", "yes", "1", "on")
 
 
-def refuse_production(groups: Mapping[str, Any]) -> None:
+def refuse_groups_that_forbid_drills(groups: Mapping[str, Any]) -> None:
     """Raise InputError if a group must not be drilled; ``groups`` maps names to their ``activemq_drill_allowed``."""
     closed = sorted(name for name, value in groups.items() if not is_drill_allowed(value))
     if closed:
@@ -48,7 +48,7 @@ def refuse_production(groups: Mapping[str, Any]) -> None:
         )
 
 
-def schedule_faults(
+def schedule_faulted_pairs(
     fleet: Fleet, pairs: Sequence[Pair], faults: int, seed: int, what: str = "kill", *, resync: bool = False
 ) -> tuple[str, ...]:
     """Return the names of the pairs that get a fault, one name per fault: each pair once before any pair twice.
@@ -57,7 +57,7 @@ def schedule_faults(
     pair of each group gets none, because clients need a master.
     Raises InputError where no pair can be drilled, or fewer faults are possible than wanted.
     """
-    refused = {pair.name: refusal_reason(fleet, pair, what) for pair in pairs}
+    refused = {pair.name: drill_refusal_reason(fleet, pair, what) for pair in pairs}
     fit = [pair for pair in pairs if refused[pair.name] is None]
     if not fit:
         reasons = "; ".join(filter(None, refused.values())) or "the target contains no pair"
@@ -96,7 +96,7 @@ def _once_each(fit: Sequence[Pair], faults: int, chance: random.Random) -> tuple
     return tuple(order[:faults])
 
 
-def refusal_reason(fleet: Fleet, pair: Pair, what: str) -> str | None:
+def drill_refusal_reason(fleet: Fleet, pair: Pair, what: str) -> str | None:
     """Return a sentence with the reason why a pair cannot be drilled, or None if it can."""
     if len(pair.brokers) < 2 or not pair.profile.has_peer:
         return f"pair {pair.name} has no second node that could take over"
@@ -153,7 +153,7 @@ def _heal(pair: str, nodes: Mapping[str, str], faulted: Collection[str]) -> Dril
     return DrillStep("wait", text, pair=pair, seconds=_PAUSE)
 
 
-@operation("drill")
+@register_operation("drill")
 def decide_drill_step(request: OperationRequest) -> Decision:
     """Return the next step of a drill. ``options``: the pair whose fault is ``due``, and the ``faulted`` hosts."""
     options, states = request.options, dict[str, dict[str, str]]()
@@ -171,6 +171,6 @@ def decide_drill_step(request: OperationRequest) -> Decision:
                 "immediately, and keep a copy of the store"
             )
     waited, settle = request.progress.waited, float(options["settle"])
-    return request.decision_with_notes(
+    return request.decision_after_showing_notes(
         next_drill_step(states, options["due"], options["faulted"], waited=waited, settle=settle)
     )

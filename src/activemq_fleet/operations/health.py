@@ -25,7 +25,7 @@ _SKEW = 2.0  # seconds; the shortest lease that is not refused elsewhere is seve
 
 
 @dataclass(frozen=True, kw_only=True)
-class Node(BrokerEvidence):
+class ObservedNode(BrokerEvidence):
     """A broker with the data that operations decide on: the evidence of its host, and settings of the inventory.
 
     ``wanted`` is the release in the inventory. ``is_packaged`` is true if a system package installs the release.
@@ -54,12 +54,12 @@ class Node(BrokerEvidence):
         return PROFILES[self.ha]
 
     @property
-    def generation_access(self) -> StoreAccess:
+    def writable_and_newest_generation(self) -> StoreAccess:
         """The generation (numbered copy) of its store that the broker can write to, and the newest generation."""
         return StoreAccess(self.generation, self.generation_in_force)
 
     @property
-    def is_coming_up(self) -> bool:
+    def is_about_to_start(self) -> bool:
         """True for a stopped broker that systemd is about to start: by a job, after a crash or on request."""
         unit = self.unit or {}
         busy = unit.get("ActiveState") in ("activating", "deactivating", "reloading")
@@ -83,10 +83,10 @@ class PairProblem:
         return self.text
 
 
-def node_of(broker: BrokerFacts, evidence: BrokerEvidence) -> Node:
+def observed_node(broker: BrokerFacts, evidence: BrokerEvidence) -> ObservedNode:
     """Return the node of a broker from its facts and its evidence."""
     observed = {known.name: getattr(evidence, known.name) for known in fields(evidence)}
-    return Node(
+    return ObservedNode(
         **{
             **observed,
             "host": broker.host,
@@ -104,8 +104,8 @@ def node_of(broker: BrokerFacts, evidence: BrokerEvidence) -> Node:
     )
 
 
-def problems_of(
-    nodes: Sequence[Node], *, window: float = 0.0, settle: float = SETTLE, upgrade: bool = False
+def blocking_pair_problems(
+    nodes: Sequence[ObservedNode], *, window: float = 0.0, settle: float = SETTLE, upgrade: bool = False
 ) -> list[PairProblem]:
     """Return the reasons why no node of a pair (or a single broker) may be restarted or stopped now; empty if none.
 
@@ -120,8 +120,8 @@ def problems_of(
     return problems
 
 
-def _runs(node: Node, settle: float) -> Iterator[PairProblem]:
-    if node.is_coming_up:
+def _runs(node: ObservedNode, settle: float) -> Iterator[PairProblem]:
+    if node.is_about_to_start:
         yield PairProblem(
             f"{node.host}: systemd tries to start the broker, but it does not start ({node.how}). "
             f"Check journalctl -u {node.unit_name} for the reason",
@@ -147,7 +147,7 @@ def _runs(node: Node, settle: float) -> Iterator[PairProblem]:
         )
 
 
-def _is_ours(node: Node, _settle: float) -> Iterator[PairProblem]:
+def _is_ours(node: ObservedNode, _settle: float) -> Iterator[PairProblem]:
     if node.service != "systemd":
         yield PairProblem(
             f"{node.host}: activemq_service is {node.service}, but playbooks can restart only brokers that systemd "
@@ -169,7 +169,7 @@ def _is_ours(node: Node, _settle: float) -> Iterator[PairProblem]:
         )
 
 
-def _configuration(node: Node, _settle: float) -> Iterator[PairProblem]:
+def _configuration(node: ObservedNode, _settle: float) -> Iterator[PairProblem]:
     if node.version is None:
         yield PairProblem(
             f"{node.host}: activemq.fleet has installed no configuration below {node.base}. Run the playbook site first"
@@ -192,7 +192,7 @@ def _configuration(node: Node, _settle: float) -> Iterator[PairProblem]:
         )
 
 
-def _room(node: Node, _settle: float) -> Iterator[PairProblem]:
+def _room(node: ObservedNode, _settle: float) -> Iterator[PairProblem]:
     for directory, free in sorted((node.free or {}).items()):
         if free < MIN_FREE_BYTES:
             yield PairProblem(
@@ -201,7 +201,7 @@ def _room(node: Node, _settle: float) -> Iterator[PairProblem]:
             )
 
 
-def _ports(node: Node, _settle: float) -> Iterator[PairProblem]:
+def _ports(node: ObservedNode, _settle: float) -> Iterator[PairProblem]:
     for taken in node.taken_ports:
         yield PairProblem(
             f"{node.host}: port {taken.port} of the standby is in use by {taken.holder_text}, so the standby could not "
@@ -209,7 +209,7 @@ def _ports(node: Node, _settle: float) -> Iterator[PairProblem]:
         )
 
 
-def _store(node: Node, settle: float) -> Iterator[PairProblem]:
+def _store(node: ObservedNode, settle: float) -> Iterator[PairProblem]:
     if not node.profile.shares_store_directory or node.store is None or node.pid is None:
         return
     if node.store_access:
@@ -231,7 +231,7 @@ def _store(node: Node, settle: float) -> Iterator[PairProblem]:
         )
 
 
-def _release(node: Node) -> Iterator[PairProblem]:
+def _release(node: ObservedNode) -> Iterator[PairProblem]:
     # A package of the system brings its release itself, and a restart is what then puts it in force.
     if not node.is_packaged and node.release and node.wanted and node.release != node.wanted:
         yield PairProblem(
@@ -240,10 +240,10 @@ def _release(node: Node) -> Iterator[PairProblem]:
         )
 
 
-def _who_serves(nodes: Sequence[Node], settle: float) -> Iterator[PairProblem]:
+def _who_serves(nodes: Sequence[ObservedNode], settle: float) -> Iterator[PairProblem]:
     active = [node for node in nodes if node.is_serving]
     guarded = [node for node in nodes if node.guard]
-    if guarded and (both := two_masters_message({node.host: node.generation_access for node in nodes})):
+    if guarded and (both := two_masters_message({node.host: node.writable_and_newest_generation for node in nodes})):
         yield PairProblem(
             f"{guarded[0].host}: pair {guarded[0].pair} has two masters, which can damage its store ({both}). Stop the "
             f"broker without clients immediately, and keep a copy of {guarded[0].store}",
@@ -267,8 +267,8 @@ def _who_serves(nodes: Sequence[Node], settle: float) -> Iterator[PairProblem]:
         )
 
 
-def _serves_from_an_old_generation(active: Sequence[Node]) -> Iterator[PairProblem]:
-    writers = brokers_with_newest_generation({node.host: node.generation_access for node in active})
+def _serves_from_an_old_generation(active: Sequence[ObservedNode]) -> Iterator[PairProblem]:
+    writers = brokers_with_newest_generation({node.host: node.writable_and_newest_generation for node in active})
     newest = max((node.generation_in_force for node in active if node.generation_in_force is not None), default=None)
     for node in active:
         if node.host not in writers:
@@ -281,7 +281,7 @@ def _serves_from_an_old_generation(active: Sequence[Node]) -> Iterator[PairProbl
             )
 
 
-def _one_store(nodes: Sequence[Node]) -> Iterator[PairProblem]:
+def _one_store(nodes: Sequence[ObservedNode]) -> Iterator[PairProblem]:
     marked = [node for node in nodes if node.profile.shares_store_directory and node.pair in (node.store_marker or ())]
     if len({node.store_marker for node in marked}) > 1:
         yield PairProblem(
@@ -290,7 +290,7 @@ def _one_store(nodes: Sequence[Node]) -> Iterator[PairProblem]:
         )
 
 
-def _clocks(nodes: Sequence[Node], window: float) -> Iterator[PairProblem]:
+def _clocks(nodes: Sequence[ObservedNode], window: float) -> Iterator[PairProblem]:
     known = [(node.clock, node.host) for node in nodes if node.clock is not None]
     if len(known) < 2 or not nodes[0].profile.has_database_lease:
         return
@@ -302,7 +302,7 @@ def _clocks(nodes: Sequence[Node], window: float) -> Iterator[PairProblem]:
         )
 
 
-_OF_NODES: tuple[Callable[[Node, float], Iterator[PairProblem]], ...] = (
+_OF_NODES: tuple[Callable[[ObservedNode, float], Iterator[PairProblem]], ...] = (
     _runs,
     _is_ours,
     _configuration,

@@ -31,7 +31,7 @@ _REMOVED = (
 
 
 @dataclass(frozen=True, slots=True)
-class ReleaseChange:
+class ReleaseChangeEffects:
     """The consequences for a pair of a change from one release to another.
 
     ``found`` and ``wanted`` are the releases before and after the change. ``refusal`` is one line with the reason why
@@ -53,9 +53,9 @@ class ReleaseChange:
         return {"changes": list(self.changes), **{name: getattr(self, name) for name in names}}
 
 
-def judge_release_change(
+def release_change_effects(
     old_release: Release, wanted: Release, now: Persistence, then: Persistence, *, holder: Release | None = None
-) -> ReleaseChange:
+) -> ReleaseChangeEffects:
     """Return the consequences of changing a pair from ``old_release`` (store ``now``) to ``wanted`` (store ``then``).
 
     ``holder`` is the release that has the store open, which of the two nodes of a pair is the active
@@ -63,7 +63,7 @@ def judge_release_change(
     """
     holder = holder or old_release
     back = downgrade_possibility(old_release, wanted, now, then)
-    return ReleaseChange(
+    return ReleaseChangeEffects(
         old_release.text,
         wanted.text,
         next(_refusals(holder, wanted, now, then), ""),

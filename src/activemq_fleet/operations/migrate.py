@@ -17,7 +17,13 @@ from activemq_fleet.deployment import BrokerFacts, LinkFacts
 from activemq_fleet.errors import InputError
 from activemq_fleet.node.judge import SERVING
 from activemq_fleet.node.printable import counted
-from activemq_fleet.operations.requests import Decision, OperationRequest, OperationStep, from_mappings, operation
+from activemq_fleet.operations.requests import (
+    Decision,
+    OperationRequest,
+    OperationStep,
+    dataclass_from_mappings,
+    register_operation,
+)
 from activemq_fleet.profiles import PROFILES
 
 Phase = Literal["prepared", "linked", "draining", "drained", "retired"]
@@ -69,7 +75,7 @@ class MigratedBrokerEvidence:
     counts: tuple[int, ...] = ()
 
     @property
-    def backlog(self) -> StoreBacklog:
+    def counted_store_backlog(self) -> StoreBacklog:
         """The contents of the broker's store. Raises InputError if they were not counted."""
         if self.held is None:
             raise InputError(
@@ -92,7 +98,7 @@ class MigrationStep(OperationStep):
     notes: tuple[str, ...] = ()
 
 
-def draining_hosts(brokers: Mapping[str, BrokerFacts], old: Iterable[str]) -> dict[str, str]:
+def pair_by_draining_host(brokers: Mapping[str, BrokerFacts], old: Iterable[str]) -> dict[str, str]:
     """Return host -> pair for each broker with a link that empties one of the pairs ``old``."""
     wanted = set(old)
     return {
@@ -102,7 +108,7 @@ def draining_hosts(brokers: Mapping[str, BrokerFacts], old: Iterable[str]) -> di
     }
 
 
-def plan_migration(
+def next_migration_step(
     evidence: Sequence[MigratedBrokerEvidence], old: Sequence[str], *, retire: bool = False, waited: float = 0
 ) -> MigrationStep:
     """Return the next step of a migration that empties the pairs ``old`` into new ones.
@@ -195,7 +201,7 @@ def _drainers(
 
 
 def _links_missing(master: MigratedBrokerEvidence, evidence: Sequence[MigratedBrokerEvidence]) -> Iterator[str]:
-    bridges = master.backlog.bridges
+    bridges = master.counted_store_backlog.bridges
     for link, look in _drainers(master, evidence).values():
         if look.broker_name not in bridges:
             yield f"link {link.name} of {look.host} to {master.host}"
@@ -210,11 +216,11 @@ def _drain(
     masters: Sequence[MigratedBrokerEvidence], evidence: Sequence[MigratedBrokerEvidence]
 ) -> MigrationStep | None:
     """Return the step that creates demand on the new pairs for queues that hold messages; None where none does."""
-    full = [master for master in masters if master.backlog.queues]
+    full = [master for master in masters if master.counted_store_backlog.queues]
     if not full:
         _check_leftovers(masters, evidence)
         return None
-    queues = {master.host: master.backlog.queues for master in full}
+    queues = {master.host: master.counted_store_backlog.queues for master in full}
     for master in full:
         if _is_stalled(master):
             left = ", ".join(f"{queue} ({number})" for queue, number in sorted(queues[master.host].items()))
@@ -247,7 +253,7 @@ def _check_leftovers(masters: Iterable[MigratedBrokerEvidence], evidence: Sequen
     """Raise InputError for what no link can take: the backlog of durable subscriptions, and transactions in doubt."""
     links = {link.name for look in evidence for link in look.links}
     for master in masters:
-        held = master.backlog
+        held = master.counted_store_backlog
         if held.prepared:
             raise InputError(
                 f"{master.host}: the broker has {counted(held.prepared, 'prepared XA transaction')}, which no link can "
@@ -286,7 +292,7 @@ def _drained(
         if master.counts[-2:] != (0, 0):
             say = f"{master.host} holds no messages: count them a second time"
             return MigrationStep(act="wait", phase="draining", say=say, seconds=_PAUSE)
-        if not master.backlog.certain:
+        if not master.counted_store_backlog.certain:
             raise InputError(
                 f"{master.host}: the list of the broker's durable subscriptions may be incomplete, so its store may "
                 "still hold messages. Check data/activemq.log of the broker, and run the playbook migrate again"
@@ -318,13 +324,13 @@ def _drained(
 def _clients(master: MigratedBrokerEvidence, evidence: Sequence[MigratedBrokerEvidence]) -> Iterator[str]:
     """Yield a description of each connection that is neither a link's nor the slave's."""
     links = [link.name for look in evidence for link in look.links]
-    for client, address, connector in master.backlog.clients:
+    for client, address, connector in master.counted_store_backlog.clients:
         if connector != "replication" and not any(_is_of_link(client, link) for link in links):
             yield f"{client} from {address} to {master.host} ({connector})"
 
 
 def _check_empty(master: MigratedBrokerEvidence) -> None:
-    held = master.backlog
+    held = master.counted_store_backlog
     if held.messages or held.prepared:
         parts = [f"queue {queue}: {number}" for queue, number in sorted(held.queues.items())]
         parts += [f"{name} of client {client} on {topic}: {n}" for topic, client, name, n in held.subscriptions if n]
@@ -340,8 +346,8 @@ def _check_empty(master: MigratedBrokerEvidence) -> None:
 def _retired(masters: Sequence[MigratedBrokerEvidence]) -> MigrationStep:
     for master in masters:
         _check_empty(master)
-    stores = ", ".join(f"{master.host}:{master.backlog.store}" for master in masters)
-    doubt = [master.host for master in masters if not master.backlog.certain]
+    stores = ", ".join(f"{master.host}:{master.counted_store_backlog.store}" for master in masters)
+    doubt = [master.host for master in masters if not master.counted_store_backlog.certain]
     note = (
         f"{', '.join(doubt)}: the store of a stopped broker may not list every durable subscription, so this run does "
         "not prove that it is empty. The run that stopped the broker counted no messages in it"
@@ -350,7 +356,7 @@ def _retired(masters: Sequence[MigratedBrokerEvidence]) -> MigrationStep:
     return MigrationStep(act="done", phase="retired", say=say, notes=(note,) if doubt else ())
 
 
-@operation("migration")
+@register_operation("migration")
 def decide_migration_target(request: OperationRequest) -> Decision:
     """Return the target of a migration, its hosts completed with those of the new pairs that drain it.
 
@@ -363,7 +369,7 @@ def decide_migration_target(request: OperationRequest) -> Decision:
             "activemq_target is not set, but the playbook migrate empties only the pairs that this variable names. Set "
             "the old group or pair with -e activemq_target=OLD_GROUP"
         )
-    others = draining_hosts(brokers, target["pairs"])
+    others = pair_by_draining_host(brokers, target["pairs"])
     if lost := sorted(set(others) - set(request.options.get("reach") or others)):
         raise InputError(
             f"--limit excludes hosts that receive the messages of {target['name']}: {', '.join(lost)}. Run the "
@@ -372,7 +378,7 @@ def decide_migration_target(request: OperationRequest) -> Decision:
     return {"target": {**target, "hosts": [*target["hosts"], *sorted(set(others) - set(target["hosts"]))]}}
 
 
-@operation("migrate")
+@register_operation("migrate")
 def decide_migration_step(request: OperationRequest) -> Decision:
     """Return the next step of a migration.
 
@@ -383,7 +389,7 @@ def decide_migration_step(request: OperationRequest) -> Decision:
     brokers, options = request.brokers, request.options
     held = {host: _held(options["held"].get(host)) for host in request.evidence}
     counts = {
-        host: [*request.progress.record(host).counts, *([backlog.messages] if backlog else [])]
+        host: [*request.progress.progress_of_host(host).counts, *([backlog.messages] if backlog else [])]
         for host, backlog in held.items()
     }
     evidence = [
@@ -402,14 +408,14 @@ def decide_migration_step(request: OperationRequest) -> Decision:
         for host, observed in request.evidence.items()
     ]
     pairs = sorted(request.target["pairs"])
-    step = plan_migration(evidence, pairs, retire=options["retire"], waited=request.progress.waited)
-    return {"step": {**request.decision_with_notes(step)["step"], "counts": counts}}
+    step = next_migration_step(evidence, pairs, retire=options["retire"], waited=request.progress.waited)
+    return {"step": {**request.decision_after_showing_notes(step)["step"], "counts": counts}}
 
 
 def _held(backlog: Mapping[str, Any] | None) -> StoreBacklog | None:
     if not backlog or "messages" not in backlog:
         return None
-    return from_mappings(
+    return dataclass_from_mappings(
         StoreBacklog,
         backlog,
         subscriptions=[(row["topic"], row["client"], row["name"], row["messages"]) for row in backlog["subscriptions"]],

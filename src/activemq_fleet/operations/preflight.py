@@ -13,7 +13,7 @@ from activemq_fleet.deployment import BrokerFacts
 from activemq_fleet.errors import ReleaseError, names_to_text
 from activemq_fleet.findings import lines_of_findings
 from activemq_fleet.node.state.evidence import MachineFacts
-from activemq_fleet.operations.requests import Decision, OperationRequest, RefusalError, operation
+from activemq_fleet.operations.requests import Decision, OperationRequest, RefusalError, register_operation
 from activemq_fleet.releases import Release
 from activemq_fleet.validation import preflight_findings
 
@@ -21,8 +21,8 @@ _SHOWN_DIGITS = 12
 """The digits of a checksum that a message shows."""
 
 
-@operation("preflight", read=MachineFacts.of)
-def check_machines(request: OperationRequest) -> Decision:
+@register_operation("preflight", read=MachineFacts.of)
+def host_rule_findings(request: OperationRequest) -> Decision:
     """Return the findings of the host rules about the machines in ``evidence``.
 
     ``options``: ``upgrades``, whether the run may change release lines and replace directories from which brokers run.
@@ -30,8 +30,8 @@ def check_machines(request: OperationRequest) -> Decision:
     release, and for an error that is not waived.
     """
     if not request.options.get("upgrades"):
-        refuse_line_changes(request)
-    refuse_other_releases(request)
+        refuse_release_line_changes(request)
+    refuse_unexpected_releases(request)
     findings = preflight_findings(request.brokers, request.evidence, request.fleet.waivers)
     if blocking := lines_of_findings(finding for finding in findings if finding.blocks):
         raise RefusalError(
@@ -44,14 +44,14 @@ def check_machines(request: OperationRequest) -> Decision:
     return {"findings": [finding.to_dict() for finding in findings]}
 
 
-def refuse_line_changes(request: OperationRequest) -> None:
+def refuse_release_line_changes(request: OperationRequest) -> None:
     """Raise RefusalError for brokers that run a release of another line than ``activemq_release``."""
     brokers = request.brokers
     # The administrator of the system's packages decides the release of a package.
     running = {
         host: machine.release for host, machine in request.evidence.items() if brokers[host].install != "package"
     }
-    if changes := line_changes(running, {host: brokers[host].release.text for host in running}):
+    if changes := release_line_change_messages(running, {host: brokers[host].release.text for host in running}):
         raise RefusalError(
             "nothing was changed, because the playbook site does not change the release line (such as 5.18) of a "
             "running broker. Run the playbook upgrade for these hosts:",
@@ -59,7 +59,7 @@ def refuse_line_changes(request: OperationRequest) -> None:
         )
 
 
-def line_changes(running: Mapping[str, str | None], wanted: Mapping[str, str]) -> list[str]:
+def release_line_change_messages(running: Mapping[str, str | None], wanted: Mapping[str, str]) -> list[str]:
     """Return one line for each host whose running release and inventory release are of different release lines.
 
     Within a line (5.18.3 to 5.18.6) the formats of the store and of the files do not change, so a restart is enough.
@@ -125,7 +125,7 @@ class ReleaseArchive:
     problem: str = ""
 
 
-def home_of(broker: BrokerFacts, machine: MachineFacts) -> ReleaseDirectory:
+def observed_release_directory(broker: BrokerFacts, machine: MachineFacts) -> ReleaseDirectory:
     """Return the release directory of a host, from its broker's facts and those of its machine."""
     return ReleaseDirectory(
         host=broker.host,
@@ -142,7 +142,7 @@ def home_of(broker: BrokerFacts, machine: MachineFacts) -> ReleaseDirectory:
     )
 
 
-def wrong_releases(
+def wrong_release_messages(
     homes: Sequence[ReleaseDirectory], archives: Mapping[str, ReleaseArchive], *, upgrades: bool = False
 ) -> list[str]:
     """Return one line for each release directory and archive with another release than the inventory requires.
@@ -159,7 +159,7 @@ def wrong_releases(
     return _lines_by_problem(problems)
 
 
-def unusable_archives(
+def unusable_archive_messages(
     homes: Sequence[ReleaseDirectory], archives: Mapping[str, ReleaseArchive], sha512: Mapping[str, str | None]
 ) -> list[str]:
     """Return one line for each archive that cannot be read or has another checksum than its hosts require.
@@ -234,24 +234,24 @@ def _holds(releases: tuple[str, ...]) -> str:
     return f"contains ActiveMQ {' and '.join(releases)}" if releases else "contains no ActiveMQ jars"
 
 
-def refuse_other_releases(request: OperationRequest) -> None:
+def refuse_unexpected_releases(request: OperationRequest) -> None:
     """Raise RefusalError if a release directory or an archive does not hold the release that the inventory requires.
 
     ``options``: ``upgrades``, whether the run replaces directories from which brokers run.
     """
     brokers = request.brokers
-    homes = [home_of(brokers[host], machine) for host, machine in request.evidence.items()]
+    homes = [observed_release_directory(brokers[host], machine) for host, machine in request.evidence.items()]
     wanted = {(home.archive, home.install) for home in homes if home.needs_archive and home.archive}
     seen = {path: request.inspect_release_archive(path, install) for path, install in wanted}
     archives = {path: ReleaseArchive(**inspection) for path, inspection in seen.items() if inspection is not None}
     sums = {host: broker.archive_sha512 for host, broker in brokers.items()}
-    if unusable := unusable_archives(homes, archives, sums):
+    if unusable := unusable_archive_messages(homes, archives, sums):
         raise RefusalError(
             "nothing was changed, because these release archives cannot be installed. Correct these errors, and run "
             "the playbook again:",
             unusable,
         )
-    if problems := wrong_releases(homes, archives, upgrades=bool(request.options.get("upgrades"))):
+    if problems := wrong_release_messages(homes, archives, upgrades=bool(request.options.get("upgrades"))):
         raise RefusalError(
             "nothing was changed, because these hosts would install or start a release other than activemq_release. "
             "Correct these errors, and run the playbook again:",

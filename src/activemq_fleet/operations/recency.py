@@ -24,7 +24,7 @@ from activemq_fleet.errors import FleetError, InputError
 from activemq_fleet.node.foreign_data import inflate_text
 from activemq_fleet.node.kahadb.messages import LIMIT
 from activemq_fleet.node.printable import counted
-from activemq_fleet.operations.requests import from_mappings
+from activemq_fleet.operations.requests import dataclass_from_mappings
 
 _TRACE, _ADD, _REMOVE, _SUBSCRIPTION = 0, 1, 2, 7
 _LARGEST = 16 * LIMIT
@@ -83,10 +83,10 @@ class NodeStore:
     runs: tuple[LoggedBrokerRun, ...] = ()
 
     @classmethod
-    def of(cls, host: str, role: str, evidence: Mapping[str, Any]) -> NodeStore:
+    def from_evidence(cls, host: str, role: str, evidence: Mapping[str, Any]) -> NodeStore:
         """Return the store of a node from the result of ``activemq.fleet.store_info``."""
         numbers = [number for number, _ in evidence["files"]]
-        return from_mappings(
+        return dataclass_from_mappings(
             cls,
             evidence,
             host=host,
@@ -98,14 +98,14 @@ class NodeStore:
         )
 
     @cached_property
-    def known_keys(self) -> frozenset[int]:
+    def message_and_subscription_keys(self) -> frozenset[int]:
         """The keys of every message and subscription that the store journal mentions."""
         return frozenset(key for kind, key in self.order if kind != _TRACE)
 
     @property
     def was_never_used(self) -> bool:
         """True if no message and no subscription was ever stored, as far as the store journal reaches back."""
-        return not self.known_keys and not self.cleaned
+        return not self.message_and_subscription_keys and not self.cleaned
 
     @property
     def last_writer_run(self) -> LoggedBrokerRun | None:
@@ -115,7 +115,7 @@ class NodeStore:
         """
         if not self.loads:
             # The file that named the start is gone, and every later start would be named in a later file.
-            return self.runs[-1] if self.known_keys and self.runs and self.runs[-1].began else None
+            return self.runs[-1] if self.message_and_subscription_keys and self.runs and self.runs[-1].began else None
         moment = _loaded_at(self.loads[-1])
         before = [run for run in self.runs if moment and run.began and _time(run.began) <= moment + _SECOND]
         if moment is None or not before or moment - _time(before[-1].began) > _LONGEST_RECOVERY:
@@ -139,7 +139,7 @@ class NodeStore:
         service = self.last_serving_run
         return service is not None and service.served
 
-    def start_position(self, run: LoggedBrokerRun) -> int | None:
+    def run_start_index(self, run: LoggedBrokerRun) -> int | None:
         """Return the index of the journal record where a run begins; 0 if its file was deleted, None if unknown."""
         traces = [at for at, (kind, _) in enumerate(self.order) if kind == _TRACE]
         moments = [_loaded_at(text) for text in self.loads[len(self.loads) - len(traces) :]]
@@ -153,12 +153,12 @@ class NodeStore:
             return run_traces[0]
         return 0 if all(moment and moment >= end for moment in moments) else None
 
-    def count_starts_after(self, positions: Collection[int]) -> int:
+    def count_runs_started_after(self, positions: Collection[int]) -> int:
         """Return the number of broker runs that began after the oldest of some journal records, given by index."""
         first = min(positions)
         return sum(1 for kind, _ in self.order[first:] if kind == _TRACE)
 
-    def record_positions(self, brought: Iterable[int]) -> list[int]:
+    def record_indices(self, brought: Iterable[int]) -> list[int]:
         """Return the journal index of the record with each key in ``brought``; -1 for a record no longer there."""
         last = {key: at for at, (kind, key) in enumerate(self.order) if kind in (_ADD, _SUBSCRIPTION)}
         return [last.get(key, -1) for key in brought]
@@ -229,11 +229,16 @@ def store_difference_sentence(master: NodeStore, slave: NodeStore) -> str:
     only_master, _ = _unknown(master, slave)
     only_slave, _ = _unknown(slave, master)
     heard = max(
-        (at for at, (kind, key) in enumerate(master.order) if kind == _ADD and key in slave.known_keys), default=-1
+        (
+            at
+            for at, (kind, key) in enumerate(master.order)
+            if kind == _ADD and key in slave.message_and_subscription_keys
+        ),
+        default=-1,
     )
-    missed = sum(1 for at in master.record_positions(only_master) if 0 <= at < heard)
+    missed = sum(1 for at in master.record_indices(only_master) if 0 <= at < heard)
     starts = [at for at, (kind, _) in enumerate(slave.order) if kind == _TRACE]
-    alone = sum(1 for at in slave.record_positions(only_slave) if starts and 0 <= at < starts[-1])
+    alone = sum(1 for at in slave.record_indices(only_slave) if starts and 0 <= at < starts[-1])
     clauses = []
     if missed:
         clauses.append(f"{slave.host} never received {counted(missed, 'message')} that {master.host} holds")
@@ -321,12 +326,12 @@ def _unknown(store: NodeStore, other: NodeStore) -> tuple[list[int], int]:
     missing = [
         brought
         for key, brought in store.live.items()
-        if key not in other.known_keys and brought not in other.known_keys
+        if key not in other.message_and_subscription_keys and brought not in other.message_and_subscription_keys
     ]
     if not missing or not other.cleaned:
         return missing, 0
     first, last = _shared(store, other)
-    places = store.record_positions(missing)
+    places = store.record_indices(missing)
     left = [brought for brought, at in zip(missing, places, strict=True) if not first <= at < last]
     return left, len(missing) - len(left)
 
@@ -334,11 +339,16 @@ def _unknown(store: NodeStore, other: NodeStore) -> tuple[list[int], int]:
 def _shared(store: NodeStore, other: NodeStore) -> tuple[int, int]:
     """Return the first and last index of the records that were in the other store too, whatever it holds now."""
     service = store.last_serving_run
-    start = store.start_position(service) if service else None
+    start = store.run_start_index(service) if service else None
     if service is None or start is None or (store.role == "master" and service.attached != 1):
         return (0, 0)
     last = max(
-        (at for at, (kind, key) in enumerate(store.order) if kind == _ADD and key in other.known_keys), default=0
+        (
+            at
+            for at, (kind, key) in enumerate(store.order)
+            if kind == _ADD and key in other.message_and_subscription_keys
+        ),
+        default=0,
     )
     return (start, last)
 
@@ -348,7 +358,8 @@ def _done(store: NodeStore, other: NodeStore) -> int:
     return sum(
         1
         for key, brought in other.live.items()
-        if key not in store.live and (key in store.known_keys or brought in store.known_keys)
+        if key not in store.live
+        and (key in store.message_and_subscription_keys or brought in store.message_and_subscription_keys)
     )
 
 
@@ -357,5 +368,7 @@ def _is_in_flight(master: NodeStore, slave: NodeStore, only_slave: Collection[in
     service = master.last_serving_run
     if service is None or not service.attached:
         return False
-    places = slave.record_positions(only_slave)
-    return not places or (min(places) >= 0 and slave.count_starts_after(places) == 0 and len(places) <= _IN_FLIGHT)
+    places = slave.record_indices(only_slave)
+    return not places or (
+        min(places) >= 0 and slave.count_runs_started_after(places) == 0 and len(places) <= _IN_FLIGHT
+    )

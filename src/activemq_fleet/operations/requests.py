@@ -68,7 +68,7 @@ class RunProgress:
     hosts: Mapping[str, HostProgress] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, mapping: Mapping[str, Any]) -> RunProgress:
+    def from_mapping(cls, mapping: Mapping[str, Any]) -> RunProgress:
         """Return the progress that ``as_dict`` returned as ``mapping``; an empty mapping is the start of a run."""
         return cls(
             waited=float(mapping.get("waited", 0.0)),
@@ -90,7 +90,7 @@ class RunProgress:
             },
         }
 
-    def record(self, host: str) -> HostProgress:
+    def progress_of_host(self, host: str) -> HostProgress:
         """Return the record of a host, an empty one for a host that has none yet."""
         return self.hosts.get(host) or HostProgress()
 
@@ -103,10 +103,10 @@ class RunProgress:
         waits, counts = step["act"] == "wait", step.get("counts") or {}
         hosts = {}
         for host in {**self.hosts, **evidence}:
-            record = self.record(host)
+            record = self.progress_of_host(host)
             hosts[host] = HostProgress(
                 acted=(*record.acted, step["act"]) if host in step["hosts"] and not waits else record.acted,
-                before=release_and_state(evidence.get(host)) if record.before is None else record.before,
+                before=release_and_state_cells(evidence.get(host)) if record.before is None else record.before,
                 counts=tuple(counts.get(host, record.counts)),
             )
         return RunProgress(waited=self.waited + step["seconds"] if waits else 0.0, hosts=hosts)
@@ -138,7 +138,7 @@ class OperationRequest:
         """The facts of every broker, by inventory name."""
         return self.fleet.brokers
 
-    def decision_with_notes(self, step: OperationStep) -> Decision:
+    def decision_after_showing_notes(self, step: OperationStep) -> Decision:
         """Show a step's notes to the operator, and return the step as the operation's decision."""
         for note in getattr(step, "notes", ()):
             self.warn(note)
@@ -157,7 +157,7 @@ class _Operation:
 _OPERATIONS: dict[str, _Operation] = {}
 
 
-def operation(
+def register_operation(
     name: str, *, read: Callable[[Mapping[str, Any]], Any] = BrokerEvidence.of, has_table: bool = True
 ) -> Callable[[Callable[[OperationRequest], Decision]], Callable[[OperationRequest], Decision]]:
     """Return a decorator that registers the function which decides the operation ``name``.
@@ -173,7 +173,7 @@ def operation(
     return register
 
 
-def typed_evidence(
+def read_evidence_by_host(
     returned: Mapping[str, Mapping[str, Any]], read: Callable[[Mapping[str, Any]], _Evidence]
 ) -> dict[str, _Evidence]:
     """Return by host the object that ``read`` makes of the result that a module returned for the host.
@@ -192,7 +192,7 @@ def typed_evidence(
     return typed
 
 
-def decide(name: str, request: OperationRequest) -> Decision:
+def decide_operation(name: str, request: OperationRequest) -> Decision:
     """Return the decision of operation ``name``: its next ``step``, and with the last step a ``table`` of what was
     done.
 
@@ -211,7 +211,7 @@ def decide(name: str, request: OperationRequest) -> Decision:
             "inventory or the names of these hosts, and run the playbook again"
         )
     _refuse_lost_hosts(request)
-    request = replace(request, evidence=typed_evidence(request.evidence, known.read))
+    request = replace(request, evidence=read_evidence_by_host(request.evidence, known.read))
     decision = known.decide(request)
     if "step" not in decision:
         return decision
@@ -221,12 +221,12 @@ def decide(name: str, request: OperationRequest) -> Decision:
     if decision["step"]["act"] != "done" or "hosts" not in request.target or not known.has_table:
         return decision
     hosts = request.target["hosts"]
-    records = {host: request.progress.record(host) for host in hosts}
+    records = {host: request.progress.progress_of_host(host) for host in hosts}
     observed = request.options.get("switched") or {}
     gaps = {host: observed[host].get("longest") for host in observed if "switch" in records[host].acted}
     acted = {host: record.acted for host, record in records.items()}
     before = {host: record.before for host, record in records.items()}
-    return {**decision, "table": outcome_table(hosts, before, request.evidence, acted, gaps)}
+    return {**decision, "table": outcome_table_lines(hosts, before, request.evidence, acted, gaps)}
 
 
 def _refuse_lost_hosts(request: OperationRequest) -> None:
@@ -244,7 +244,7 @@ def _refuse_lost_hosts(request: OperationRequest) -> None:
         )
 
 
-def from_mappings(kind: type[_Evidence], *mappings: Mapping[str, Any], **values: Any) -> _Evidence:
+def dataclass_from_mappings(kind: type[_Evidence], *mappings: Mapping[str, Any], **values: Any) -> _Evidence:
     """Return a dataclass of type ``kind``, its fields taken from ``values`` and else from the mappings.
 
     A field takes the value of its name in the first mapping that has it, else its default. Lists become tuples.
@@ -254,7 +254,7 @@ def from_mappings(kind: type[_Evidence], *mappings: Mapping[str, Any], **values:
     return kind(**{name: tuple(value) if isinstance(value, list) else value for name, value in given.items()})
 
 
-def outcome_table(
+def outcome_table_lines(
     hosts: Iterable[str],
     before: Mapping[str, str | None],
     after: Mapping[str, BrokerEvidence | None],
@@ -271,13 +271,13 @@ def outcome_table(
     for host in hosts:
         now, gap = after.get(host), gaps.get(host)
         # The record of a host that was not changed has no release and state from before the run.
-        states = before.get(host) or release_and_state(now), release_and_state(now)
+        states = before.get(host) or release_and_state_cells(now), release_and_state_cells(now)
         acts = ", ".join(dict.fromkeys(acted.get(host, ()))) or "no"
         rows.append((host, *states, "-" if gap is None else f"{float(gap):.1f} s", acts))
     return aligned(rows)
 
 
-def release_and_state(evidence: BrokerEvidence | None) -> str:
+def release_and_state_cells(evidence: BrokerEvidence | None) -> str:
     """Return the release that a broker runs and its state, as a table shows them."""
     if evidence is None:
         return "not known"

@@ -24,7 +24,7 @@ from activemq_fleet.operations.recency import (
     choose_store,
     store_difference_sentence,
 )
-from activemq_fleet.operations.requests import Decision, OperationRequest, OperationStep, operation
+from activemq_fleet.operations.requests import Decision, OperationRequest, OperationStep, register_operation
 
 _INACTIVE = ("", "inactive", "failed")
 _WAIT = 2
@@ -56,7 +56,9 @@ class PureNode:
     obstacle: str = ""
 
     @classmethod
-    def of(cls, store: NodeStore, broker: BrokerEvidence, contents: Mapping[str, Any], needed: int = 0) -> PureNode:
+    def from_store(
+        cls, store: NodeStore, broker: BrokerEvidence, contents: Mapping[str, Any], needed: int = 0
+    ) -> PureNode:
         """Return the node from its evidence and the result of ``store_info``; ``needed``: bytes of the peer's store."""
         obstacle = contents["obstacle"]
         if not obstacle and contents["free"] < needed + _SPARE:
@@ -252,7 +254,7 @@ def _stop(master: PureNode, slave: PureNode, choice: StoreChoice) -> ResyncStep:
     return ResyncStep("stop", f"{host}: stop the broker, because {why}", (host,), winner=choice.winner)
 
 
-@operation("resync")
+@register_operation("resync")
 def decide_resync_step(request: OperationRequest) -> Decision:
     """Return the next step that makes the stores equal in each ``pure`` (replicating) pair of the target.
 
@@ -283,7 +285,7 @@ def decide_resync_step(request: OperationRequest) -> Decision:
     )
     if options["check"] and step.act != "done":
         return {"step": {"act": "done", "hosts": [], "say": f"nothing was changed; the next step would be: {step.say}"}}
-    return request.decision_with_notes(step)
+    return request.decision_after_showing_notes(step)
 
 
 def _node(request: OperationRequest, host: str, peer: str) -> PureNode:
@@ -293,5 +295,5 @@ def _node(request: OperationRequest, host: str, peer: str) -> PureNode:
             f"{host}: activemq_service is {broker.service}, but the playbook resync can stop and start only brokers "
             "that systemd runs. Set activemq_service to systemd, or set activemq_target to another pair"
         )
-    store = NodeStore.of(host, broker.role, stores[host])
-    return PureNode.of(store, request.evidence[host], stores[host], stores[peer]["allocated"])
+    store = NodeStore.from_evidence(host, broker.role, stores[host])
+    return PureNode.from_store(store, request.evidence[host], stores[host], stores[peer]["allocated"])

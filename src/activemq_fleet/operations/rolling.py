@@ -16,8 +16,14 @@ from typing import Any
 from activemq_fleet.errors import InputError
 from activemq_fleet.node.printable import counted
 from activemq_fleet.node.timeouts import SETTLE
-from activemq_fleet.operations.health import Node, node_of, problems_of
-from activemq_fleet.operations.requests import Decision, OperationRequest, OperationStep, RefusalError, operation
+from activemq_fleet.operations.health import ObservedNode, blocking_pair_problems, observed_node
+from activemq_fleet.operations.requests import (
+    Decision,
+    OperationRequest,
+    OperationStep,
+    RefusalError,
+    register_operation,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +41,7 @@ class RollingStep(OperationStep):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class OperationRun:
+class RollingProgress:
     """The progress of an operation: hosts to act on, hosts done, and seconds waited.
 
     ``chosen`` are the hosts that may be changed. ``done`` are the hosts that need no further change. ``acted`` are the
@@ -62,7 +68,7 @@ class OperationRun:
         return RollingStep("wait", f"wait {seconds} s and check again: {text}", seconds=seconds)
 
 
-def was_started_since(node: Node, since: float, observed_at: float) -> bool:
+def was_started_since(node: ObservedNode, since: float, observed_at: float) -> bool:
     """Return whether a node's process was started after ``since``, in epoch seconds by the controller's clock.
 
     The age of a process is measured by a monotonic clock, from the moment before the evidence was collected. So a wrong
@@ -72,10 +78,10 @@ def was_started_since(node: Node, since: float, observed_at: float) -> bool:
 
 
 def next_rolling_step(
-    nodes: Sequence[Node],
-    run: OperationRun,
-    step_of: Callable[[Sequence[Node]], RollingStep | None],
-    done: Callable[[Sequence[Sequence[Node]]], str],
+    nodes: Sequence[ObservedNode],
+    run: RollingProgress,
+    step_of: Callable[[Sequence[ObservedNode]], RollingStep | None],
+    done: Callable[[Sequence[Sequence[ObservedNode]]], str],
 ) -> RollingStep:
     """Return the next step of an operation on pairs that are not ``pure``; ``wait`` while a problem may still resolve.
 
@@ -95,7 +101,7 @@ def next_rolling_step(
     problems = [
         problem
         for pair in pairs
-        for problem in problems_of(pair, window=run.window, settle=run.settle, upgrade=upgrade)
+        for problem in blocking_pair_problems(pair, window=run.window, settle=run.settle, upgrade=upgrade)
     ]
     if any(problem.patience <= run.waited for problem in problems):
         waited = f". The playbook waited {run.waited:.0f} s for this to change"
@@ -108,7 +114,7 @@ def next_rolling_step(
     return replace(step, notes=notes)
 
 
-def next_restart_step(nodes: Sequence[Node], run: OperationRun) -> RollingStep:
+def next_restart_step(nodes: Sequence[ObservedNode], run: RollingProgress) -> RollingStep:
     """Return the next step of a rolling restart of pairs that are not ``pure`` (those are restarted by a resync).
 
     Raises RefusalError when a problem of any pair does not resolve without action.
@@ -119,7 +125,7 @@ def next_restart_step(nodes: Sequence[Node], run: OperationRun) -> RollingStep:
             "done", "no broker is restarted, because the target has only pure pairs, which the playbook resync restarts"
         )
 
-    def step_of(pair: Sequence[Node]) -> RollingStep | None:
+    def step_of(pair: Sequence[ObservedNode]) -> RollingStep | None:
         left = [node for node in pair if node.host in run.chosen and node.host not in run.done]
         if not left:
             return None
@@ -131,17 +137,17 @@ def next_restart_step(nodes: Sequence[Node], run: OperationRun) -> RollingStep:
             )
         return step_for_node(node, pair, run.act)
 
-    def done(pairs: Sequence[Sequence[Node]]) -> str:
+    def done(pairs: Sequence[Sequence[ObservedNode]]) -> str:
         chosen = [node.host for pair in pairs for node in pair if node.host in run.chosen]
-        return f"{run.act} is done on {counted(len(chosen), 'broker')}; active hosts: {active_hosts(pairs)}"
+        return f"{run.act} is done on {counted(len(chosen), 'broker')}; active hosts: {join_active_hosts(pairs)}"
 
     return next_rolling_step(nodes, run, step_of, done)
 
 
-def next_switchover_step(nodes: Sequence[Node], to: Mapping[str, str], run: OperationRun) -> RollingStep:
+def next_switchover_step(nodes: Sequence[ObservedNode], to: Mapping[str, str], run: RollingProgress) -> RollingStep:
     """Return the next step that makes the nodes ``to`` (by pair) active; ``done`` where they are active already."""
 
-    def step_of(pair: Sequence[Node]) -> RollingStep | None:
+    def step_of(pair: Sequence[ObservedNode]) -> RollingStep | None:
         wanted, active = to[pair[0].pair], next(node for node in pair if node.is_serving)
         if active.host == wanted or len(pair) == 1:
             return None
@@ -157,30 +163,30 @@ def next_switchover_step(nodes: Sequence[Node], to: Mapping[str, str], run: Oper
         [node for node in nodes if node.pair in to],
         run,
         step_of,
-        lambda pairs: f"the switchover is done; active hosts: {active_hosts(pairs)}",
+        lambda pairs: f"the switchover is done; active hosts: {join_active_hosts(pairs)}",
     )
 
 
-def nodes_by_pair(nodes: Sequence[Node]) -> dict[str, list[Node]]:
+def nodes_by_pair(nodes: Sequence[ObservedNode]) -> dict[str, list[ObservedNode]]:
     """Return lists of nodes by the name of their pair; a single broker is listed under its host."""
-    pairs: dict[str, list[Node]] = {}
+    pairs: dict[str, list[ObservedNode]] = {}
     for node in nodes:
         # Two brokers without a common store cannot replace each other, even if their names form a pair.
         pairs.setdefault(node.pair if node.profile.has_peer else node.host, []).append(node)
     return pairs
 
 
-def first_node_to_restart_or_upgrade(nodes: Sequence[Node]) -> Node:
+def first_node_to_restart_or_upgrade(nodes: Sequence[ObservedNode]) -> ObservedNode:
     """Return the node of a pair to restart or upgrade first: a standby before the active node, then the slave."""
     return min(nodes, key=lambda node: (node.is_serving, node.role != "slave", node.host))
 
 
-def active_hosts(pairs: Sequence[Sequence[Node]]) -> str:
+def join_active_hosts(pairs: Sequence[Sequence[ObservedNode]]) -> str:
     """Return the inventory names of all active nodes, separated by commas."""
     return ", ".join(node.host for pair in pairs for node in pair if node.is_serving)
 
 
-def step_for_node(node: Node, pair: Sequence[Node], act: str) -> RollingStep:
+def step_for_node(node: ObservedNode, pair: Sequence[ObservedNode], act: str) -> RollingStep:
     """Return the step that performs ``act`` on a node of a pair, with a note on which node serves meanwhile."""
     peer = next((other for other in pair if other.host != node.host), None)
     if peer is None:
@@ -194,13 +200,13 @@ def step_for_node(node: Node, pair: Sequence[Node], act: str) -> RollingStep:
     return RollingStep(act, say, (node.host,), peer.host if peer else None, node.state)
 
 
-@operation("restart")
+@register_operation("restart")
 def decide_restart_step(request: OperationRequest) -> Decision:
     """Decide the next step of a rolling restart."""
-    return request.decision_with_notes(next_restart_step(*nodes_and_run(request, "restart")))
+    return request.decision_after_showing_notes(next_restart_step(*nodes_and_rolling_progress(request, "restart")))
 
 
-@operation("switchover")
+@register_operation("switchover")
 def decide_switchover_step(request: OperationRequest) -> Decision:
     """Decide the next step of a switchover. Raises InputError if the target is a host, not a pair."""
     if request.target["kind"] == "host":
@@ -209,18 +215,20 @@ def decide_switchover_step(request: OperationRequest) -> Decision:
             f"activemq_target is the host {request.target['name']}, but a switchover applies to a pair. Set "
             "activemq_target to the pair, and set the host that must become active with -e activemq_to=HOST"
         )
-    nodes, run = nodes_and_run(request, "switch")
-    return request.decision_with_notes(next_switchover_step(nodes, request.target["to"], run))
+    nodes, run = nodes_and_rolling_progress(request, "switch")
+    return request.decision_after_showing_notes(next_switchover_step(nodes, request.target["to"], run))
 
 
-def nodes_and_run(request: OperationRequest, act: str, **more: Any) -> tuple[list[Node], OperationRun]:
+def nodes_and_rolling_progress(
+    request: OperationRequest, act: str, **more: Any
+) -> tuple[list[ObservedNode], RollingProgress]:
     """Return the nodes of the target as their evidence shows them, and the progress of the operation's run."""
     options, target = request.options, request.target
-    nodes = [node_of(request.brokers[host], evidence) for host, evidence in request.evidence.items()]
+    nodes = [observed_node(request.brokers[host], evidence) for host, evidence in request.evidence.items()]
     acted = request.progress.acted_hosts(act)
     since, looked_at = float(target["since_epoch"]), float(options["looked_at"])
     done = {node.host for node in nodes if not node.restart_required and was_started_since(node, since, looked_at)}
-    run = OperationRun(
+    run = RollingProgress(
         act=act,
         chosen=target["chosen"],
         acted=acted,

@@ -14,26 +14,26 @@ from typing import Any
 
 from activemq_fleet.node.printable import counted
 from activemq_fleet.node.state.evidence import BrokerEvidence
-from activemq_fleet.operations.health import Node, node_of
+from activemq_fleet.operations.health import ObservedNode, observed_node
 from activemq_fleet.operations.requests import (
     Decision,
     OperationRequest,
     RefusalError,
     RunProgress,
-    operation,
-    outcome_table,
-    release_and_state,
-    typed_evidence,
+    outcome_table_lines,
+    read_evidence_by_host,
+    register_operation,
+    release_and_state_cells,
 )
-from activemq_fleet.operations.rolling import OperationRun, RollingStep, nodes_by_pair, step_for_node
+from activemq_fleet.operations.rolling import RollingProgress, RollingStep, nodes_by_pair, step_for_node
 
 _READY = ("active", "standby")
 _RISING = ("standby", "starting")
 
 
 def pending_actions(
-    pair: Sequence[Node], chosen: Collection[str], acted: Collection[str] = ()
-) -> list[tuple[str, Node]]:
+    pair: Sequence[ObservedNode], chosen: Collection[str], acted: Collection[str] = ()
+) -> list[tuple[str, ObservedNode]]:
     """Return what the playbook site must do to the nodes of a pair, in order: ``start`` or ``restart``, and the node.
 
     ``chosen`` are the hosts that may be changed, ``acted`` those that were changed in the run.
@@ -50,7 +50,7 @@ def pending_actions(
     return starts + [("restart", node) for node in sorted(owing, key=lambda node: node.is_serving)]
 
 
-def notes_on_skipped_nodes(pair: Sequence[Node], chosen: Collection[str]) -> list[str]:
+def notes_on_skipped_nodes(pair: Sequence[ObservedNode], chosen: Collection[str]) -> list[str]:
     """Return one line for each node that the playbook site should start or restart and does not, with the reason."""
     if not pair[0].profile.needs_resync:
         return [
@@ -77,7 +77,9 @@ def notes_on_skipped_nodes(pair: Sequence[Node], chosen: Collection[str]) -> lis
     return lines
 
 
-def next_site_step(nodes: Sequence[Node], run: OperationRun, unseen: Mapping[str, str] | None = None) -> RollingStep:
+def next_site_step(
+    nodes: Sequence[ObservedNode], run: RollingProgress, unseen: Mapping[str, str] | None = None
+) -> RollingStep:
     """Return the next step of the playbook site; ``unseen`` maps hosts to a peer from which there is no evidence.
 
     Raises RefusalError for a broker that does not become ready, and for an active broker that no peer would replace.
@@ -103,7 +105,9 @@ def next_site_step(nodes: Sequence[Node], run: OperationRun, unseen: Mapping[str
     return RollingStep("done", f"{', '.join(sorted(run.chosen))}: no broker needs a start or restart")
 
 
-def _wait_for_acted(pair: Sequence[Node], acts: Sequence[tuple[str, Node]], run: OperationRun) -> RollingStep | None:
+def _wait_for_acted(
+    pair: Sequence[ObservedNode], acts: Sequence[tuple[str, ObservedNode]], run: RollingProgress
+) -> RollingStep | None:
     """Return a step that waits for a changed node to become ready; a pure master is once its slave is attached."""
     for node in pair:
         awaits_slave = node.profile.replicates and node.state == "starting" and acts
@@ -116,7 +120,7 @@ def _wait_for_acted(pair: Sequence[Node], acts: Sequence[tuple[str, Node]], run:
 
 
 def _wait_for_standby(
-    node: Node, pair: Sequence[Node], run: OperationRun, unseen: Mapping[str, str]
+    node: ObservedNode, pair: Sequence[ObservedNode], run: RollingProgress, unseen: Mapping[str, str]
 ) -> RollingStep | None:
     for peer in (other for other in pair if other is not node):
         if peer.state == "standby":
@@ -141,15 +145,15 @@ def _wait_for_standby(
     return None
 
 
-def _wait(problem: str, node: Node, run: OperationRun) -> RollingStep:
-    if run.waited >= run.settle or (node.state == "stopped" and not node.is_coming_up):
+def _wait(problem: str, node: ObservedNode, run: RollingProgress) -> RollingStep:
+    if run.waited >= run.settle or (node.state == "stopped" and not node.is_about_to_start):
         raise run.refusal_error(
             f"{problem}. Check {node.base}/data/activemq.log on {node.host}, and run the playbook site again"
         )
     return run.wait_step(problem)
 
 
-def _step(act: str, node: Node, pair: Sequence[Node]) -> RollingStep:
+def _step(act: str, node: ObservedNode, pair: Sequence[ObservedNode]) -> RollingStep:
     if act == "restart":
         return step_for_node(node, pair, act)
     peer = next((other.host for other in pair if other is not node), None)
@@ -159,7 +163,7 @@ def _step(act: str, node: Node, pair: Sequence[Node]) -> RollingStep:
     return step
 
 
-@operation("roll")
+@register_operation("roll")
 def decide_brokers_to_roll_out(request: OperationRequest) -> Decision:
     """Decide which brokers the playbook site has to start or restart in the fleet, and name their pairs.
 
@@ -179,7 +183,7 @@ def decide_brokers_to_roll_out(request: OperationRequest) -> Decision:
             "Correct the error above, and run the playbook site again",
             [],
         )
-    nodes = [node_of(brokers[host], observed) for host, observed in evidence.items()]
+    nodes = [observed_node(brokers[host], observed) for host, observed in evidence.items()]
     # In check mode the hosts cannot know what the files that were not installed would need.
     owing = {host for host, result in request.configured.items() if result["restart_required"]}
     nodes = [replace(node, restart_required=node.restart_required or node.host in owing) for node in nodes]
@@ -202,7 +206,7 @@ def decide_brokers_to_roll_out(request: OperationRequest) -> Decision:
     }
 
 
-@operation("site", has_table=False)
+@register_operation("site", has_table=False)
 def decide_site_step(request: OperationRequest) -> Decision:
     """Return the next step of the playbook site (refuse, wait, restart a broker or finish) for the hosts of a request.
 
@@ -210,40 +214,42 @@ def decide_site_step(request: OperationRequest) -> Decision:
     """
     options, brokers, evidence = request.options, request.brokers, request.evidence
     answered = {brokers[host].peer or "": peer for host, peer in options["peers"].items() if "state" in peer}
-    peers = typed_evidence(answered, BrokerEvidence.of)
-    nodes = [node_of(brokers[host], observed) for host, observed in {**peers, **evidence}.items()]
+    peers = read_evidence_by_host(answered, BrokerEvidence.of)
+    nodes = [observed_node(brokers[host], observed) for host, observed in {**peers, **evidence}.items()]
     known = {node.host for node in nodes}
     unseen = {host: peer for host in evidence if (peer := brokers[host].peer) and peer not in known}
-    run = OperationRun(
+    run = RollingProgress(
         act="site",
         chosen=set(evidence),
         acted=request.progress.acted_hosts(),
         waited=request.progress.waited,
         settle=float(options["settle"]),
     )
-    return request.decision_with_notes(next_site_step(nodes, run, unseen))
+    return request.decision_after_showing_notes(next_site_step(nodes, run, unseen))
 
 
 def _evidence_if_any(returned: Mapping[str, Any]) -> BrokerEvidence | None:
     return BrokerEvidence.of(returned) if returned.get("state") else None
 
 
-@operation("outcome", read=_evidence_if_any)
+@register_operation("outcome", read=_evidence_if_any)
 def summarize_site_run(request: OperationRequest) -> Decision:
     """Return the table of what the playbook site did; ``evidence`` is the latest of each broker, None where none is.
 
     ``options``: by host ``decisions``, the last decision of its batch, and ``verified``, the comparison of the release.
     """
     options, configured, evidence = request.options, request.configured, request.evidence
-    compared = typed_evidence(options["verified"], _evidence_if_any)
+    compared = read_evidence_by_host(options["verified"], _evidence_if_any)
     verified = {host: observed for host, observed in compared.items() if observed}
-    runs = {host: RunProgress.of(decision.get("progress", {})) for host, decision in options["decisions"].items()}
-    records = {host: run.record(host) for host, run in runs.items()}
-    before = {host: release_and_state(observed) for host, observed in evidence.items()}
+    runs = {
+        host: RunProgress.from_mapping(decision.get("progress", {})) for host, decision in options["decisions"].items()
+    }
+    records = {host: run.progress_of_host(host) for host, run in runs.items()}
+    before = {host: release_and_state_cells(observed) for host, observed in evidence.items()}
     before |= {host: record.before for host, record in records.items() if record.before}
     acts = {
         host: [*(["files"] if result.get("changed") else []), *(records[host].acted if host in records else ())]
         for host, result in configured.items()
     }
     say = f"the playbook site is done on {counted(len(configured), 'broker')}"
-    return {"say": say, "table": outcome_table(configured, before, {**evidence, **verified}, acts, {})}
+    return {"say": say, "table": outcome_table_lines(configured, before, {**evidence, **verified}, acts, {})}

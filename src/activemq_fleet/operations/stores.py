@@ -13,7 +13,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from activemq_fleet.node.state.evidence import StoreMarkerEvidence
-from activemq_fleet.operations.requests import Decision, OperationRequest, RefusalError, operation
+from activemq_fleet.operations.requests import Decision, OperationRequest, RefusalError, register_operation
 from activemq_fleet.render.service import STORE_MARKER
 
 
@@ -37,7 +37,7 @@ class ObservedSharedStore:
     fence: str = "none"
 
 
-def stores_to_mark(stores: Iterable[ObservedSharedStore], sizes: Mapping[str, int]) -> dict[str, tuple[str, ...]]:
+def marker_hosts_by_pair(stores: Iterable[ObservedSharedStore], sizes: Mapping[str, int]) -> dict[str, tuple[str, ...]]:
     """Return hosts by pair for each unmarked store: first the host that writes the marker, then those that check it.
 
     ``sizes`` is the number of nodes of each pair. Raises RefusalError with one line for each pair whose store may not
@@ -99,7 +99,7 @@ def _problem(pair: str, seen: Sequence[ObservedSharedStore], size: int) -> str |
     return None
 
 
-@operation("stores", read=StoreMarkerEvidence.of)
+@register_operation("stores", read=StoreMarkerEvidence.of)
 def decide_store_markers(request: OperationRequest) -> Decision:
     """Decide which shared stores get a marker, and which host writes it. Raises RefusalError for an unusable store."""
     brokers = request.brokers
@@ -113,6 +113,6 @@ def decide_store_markers(request: OperationRequest) -> Decision:
         )
         for host, observed in request.evidence.items()
     ]
-    claims = stores_to_mark(stores, Counter(broker.pair for broker in brokers.values())).values()
+    claims = marker_hosts_by_pair(stores, Counter(broker.pair for broker in brokers.values())).values()
     firsts = {hosts[0]: list(hosts[1:]) for hosts in claims}
     return {"claims": firsts, "hosts": [host for hosts in claims for host in hosts]}

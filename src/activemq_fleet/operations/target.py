@@ -13,7 +13,7 @@ from datetime import UTC, datetime
 from typing import Any, Literal
 
 from activemq_fleet.errors import InputError
-from activemq_fleet.operations.requests import Decision, OperationRequest, operation
+from activemq_fleet.operations.requests import Decision, OperationRequest, register_operation
 from activemq_fleet.similar_names import similar_name
 
 
@@ -144,7 +144,7 @@ def _near(name: str, known: Collection[str]) -> str:
     return f"Did you mean {near}?" if near else f"Set, for example, one of {', '.join(sorted(known)[:4])}"
 
 
-def read_run_start(text: object, now: float) -> dict[str, Any]:
+def run_start_seconds(text: object, now: float) -> dict[str, Any]:
     """Return the start of an operation's run in epoch seconds: ``activemq_since`` of an interrupted run, or ``now``.
 
     The result has ``since``, RFC 3339 in UTC with whole seconds, and ``since_epoch``, the same in seconds.
@@ -168,7 +168,7 @@ def read_run_start(text: object, now: float) -> dict[str, Any]:
     return {"since": moment.strftime("%Y-%m-%dT%H:%M:%SZ"), "since_epoch": moment.timestamp()}
 
 
-@operation("target")
+@register_operation("target")
 def decide_target(request: OperationRequest) -> Decision:
     """Decide the hosts and pairs that an operation acts on, and when its run began.
 
@@ -178,11 +178,11 @@ def decide_target(request: OperationRequest) -> Decision:
     places = [TargetHost(host, broker.pair, broker.group, broker.role) for host, broker in request.brokers.items()]
     target = resolve_target(places, options.get("name") or "", options.get("to") or "", options.get("reach"))
     needs_resync = [host for host in target.hosts if request.brokers[host].needs_resync]
-    since = read_run_start(options.get("since"), time.time())
+    since = run_start_seconds(options.get("since"), time.time())
     return {"target": {**target.to_dict(), **since, "needs_resync": needs_resync}}
 
 
-@operation("collect")
+@register_operation("collect")
 def decide_log_collection(request: OperationRequest) -> Decision:
     """Return the hosts of brokers and agents from which to collect logs, and the current time.
 

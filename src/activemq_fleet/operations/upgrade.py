@@ -14,16 +14,16 @@ from activemq_fleet.deployment import Persistence
 from activemq_fleet.errors import ReleaseError
 from activemq_fleet.node.printable import counted
 from activemq_fleet.node.state.evidence import BrokerEvidence
-from activemq_fleet.operations.health import Node
-from activemq_fleet.operations.jumps import ReleaseChange, downgrade_possibility, judge_release_change
-from activemq_fleet.operations.requests import Decision, OperationRequest, operation
+from activemq_fleet.operations.health import ObservedNode
+from activemq_fleet.operations.jumps import ReleaseChangeEffects, downgrade_possibility, release_change_effects
+from activemq_fleet.operations.requests import Decision, OperationRequest, register_operation
 from activemq_fleet.operations.rolling import (
-    OperationRun,
+    RollingProgress,
     RollingStep,
-    active_hosts,
     first_node_to_restart_or_upgrade,
+    join_active_hosts,
     next_rolling_step,
-    nodes_and_run,
+    nodes_and_rolling_progress,
 )
 from activemq_fleet.releases import Release
 
@@ -43,17 +43,17 @@ class StoreChange:
 
 
 def upgrade_changes_by_pair(
-    nodes: Sequence[Node], stores: Mapping[str, StoreChange], run: OperationRun
-) -> dict[str, ReleaseChange]:
+    nodes: Sequence[ObservedNode], stores: Mapping[str, StoreChange], run: RollingProgress
+) -> dict[str, ReleaseChangeEffects]:
     """Return the changes of release and store that an upgrade brings, by name of the pair.
 
     A pair without an active broker cannot be judged and is left out: it is waited for or refused
     elsewhere. Raises RefusalError with one line for each pair or host that cannot be upgraded.
     """
-    pairs: dict[str, list[Node]] = {}
+    pairs: dict[str, list[ObservedNode]] = {}
     for node in nodes:
         pairs.setdefault(node.pair, []).append(node)
-    jumps: dict[str, ReleaseChange] = {}
+    jumps: dict[str, ReleaseChangeEffects] = {}
     refused: list[str] = []
     for name, pair in sorted(pairs.items()):
         active = [node for node in pair if node.is_serving]
@@ -71,9 +71,9 @@ def upgrade_changes_by_pair(
     return jumps
 
 
-def upgrade_readiness_step(
-    nodes: Sequence[Node], stores: Mapping[str, StoreChange], run: OperationRun
-) -> tuple[RollingStep, dict[str, ReleaseChange]]:
+def upgrade_readiness_step_and_changes(
+    nodes: Sequence[ObservedNode], stores: Mapping[str, StoreChange], run: RollingProgress
+) -> tuple[RollingStep, dict[str, ReleaseChangeEffects]]:
     """Return a step (``done`` if every pair is healthy, else ``wait``), and the changes of the upgrade by pair.
 
     It is called before anything is installed.
@@ -86,9 +86,9 @@ def upgrade_readiness_step(
 
 
 def next_upgrade_step(
-    nodes: Sequence[Node],
+    nodes: Sequence[ObservedNode],
     stores: Mapping[str, StoreChange],
-    run: OperationRun,
+    run: RollingProgress,
     switched: Mapping[str, int] | None = None,
 ) -> RollingStep:
     """Return the next step of an upgrade; ``switched`` counts the switchovers of each host in the run.
@@ -103,11 +103,11 @@ def next_upgrade_step(
         nodes,
         run,
         lambda pair: _step(pair, jumps.get(pair[0].pair), run, switched or {}),
-        lambda pairs: f"{brokers} checked: all run activemq_release; active hosts: {active_hosts(pairs)}",
+        lambda pairs: f"{brokers} checked: all run activemq_release; active hosts: {join_active_hosts(pairs)}",
     )
 
 
-def may_roll_back(host: str, nodes: Sequence[Node], stores: Mapping[str, StoreChange]) -> bool:
+def may_roll_back(host: str, nodes: Sequence[ObservedNode], stores: Mapping[str, StoreChange]) -> bool:
     """Return whether ``host`` may return to its old release if the new release does not start.
 
     It may not when its peer has the store open as a release whose store the old one cannot read: it would be
@@ -125,7 +125,7 @@ def may_roll_back(host: str, nodes: Sequence[Node], stores: Mapping[str, StoreCh
 
 
 def _step(
-    pair: Sequence[Node], jump: ReleaseChange | None, run: OperationRun, switched: Mapping[str, int]
+    pair: Sequence[ObservedNode], jump: ReleaseChangeEffects | None, run: RollingProgress, switched: Mapping[str, int]
 ) -> RollingStep | None:
     left = [node for node in pair if node.release != node.wanted]
     if not left:
@@ -155,7 +155,7 @@ def _step(
     return RollingStep("upgrade", say, (node.host,), peer.host if peer else None, node.state)
 
 
-def _unfit(pair: Sequence[Node], stores: Mapping[str, StoreChange], run: OperationRun) -> Iterator[str]:
+def _unfit(pair: Sequence[ObservedNode], stores: Mapping[str, StoreChange], run: RollingProgress) -> Iterator[str]:
     """Yield the reasons that prevent any upgrade of a pair, whatever its releases are."""
     running = [node for node in pair if node.pid is not None]
     left_out = [node.host for node in pair if node.host not in run.chosen]
@@ -195,21 +195,24 @@ def _unfit(pair: Sequence[Node], stores: Mapping[str, StoreChange], run: Operati
         )
 
 
-def _jump(pair: Sequence[Node], active: Node, stores: StoreChange) -> ReleaseChange:
+def _jump(pair: Sequence[ObservedNode], active: ObservedNode, stores: StoreChange) -> ReleaseChangeEffects:
     """Return the release change of a pair for which ``_unfit`` yields nothing: at most one release differs."""
     other = next(node.release for node in pair if node.release not in (None, node.wanted))
     old_release, wanted, holder = (Release.of(text or "") for text in (other, active.wanted, active.release))
-    return judge_release_change(old_release, wanted, stores.now, stores.then, holder=holder)
+    return release_change_effects(old_release, wanted, stores.now, stores.then, holder=holder)
 
 
-@operation("jumps", has_table=False)
+@register_operation("jumps", has_table=False)
 def decide_upgrade_changes(request: OperationRequest) -> Decision:
     """Return the changes that the upgrade brings to each pair, with a step that waits while a pair has a problem."""
-    step, jumps = upgrade_readiness_step(*_upgrade_of(request))
-    return {**request.decision_with_notes(step), "jumps": {pair: jump.to_dict() for pair, jump in jumps.items()}}
+    step, jumps = upgrade_readiness_step_and_changes(*_upgrade_of(request))
+    return {
+        **request.decision_after_showing_notes(step),
+        "jumps": {pair: jump.to_dict() for pair, jump in jumps.items()},
+    }
 
 
-@operation("upgrade")
+@register_operation("upgrade")
 def decide_upgrade_step(request: OperationRequest) -> Decision:
     """Decide the next step of an upgrade.
 
@@ -219,7 +222,7 @@ def decide_upgrade_step(request: OperationRequest) -> Decision:
     switched = {host: record.acted.count("switch") for host, record in request.progress.hosts.items()}
     step = next_upgrade_step(nodes, stores, run, switched)
     may = step.act != "upgrade" or may_roll_back(step.hosts[0], nodes, stores)
-    return {"step": {**request.decision_with_notes(step)["step"], "put_back": may}}
+    return {"step": {**request.decision_after_showing_notes(step)["step"], "put_back": may}}
 
 
 def _running_store(evidence: BrokerEvidence) -> Persistence:
@@ -228,8 +231,8 @@ def _running_store(evidence: BrokerEvidence) -> Persistence:
     return Persistence(**{"kind": None, **stated, "directory": evidence.store})
 
 
-def _upgrade_of(request: OperationRequest) -> tuple[list[Node], dict[str, StoreChange], OperationRun]:
-    nodes, run = nodes_and_run(request, "upgrade", done=set())
+def _upgrade_of(request: OperationRequest) -> tuple[list[ObservedNode], dict[str, StoreChange], RollingProgress]:
+    nodes, run = nodes_and_rolling_progress(request, "upgrade", done=set())
     stores = {
         host: StoreChange(
             now=_running_store(evidence),

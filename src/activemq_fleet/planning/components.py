@@ -16,7 +16,7 @@ from itertools import chain, pairwise, product
 
 from activemq_fleet.errors import InputError, ReleaseError, SettingsError, names_to_text
 from activemq_fleet.findings import Finding, lines_of_findings
-from activemq_fleet.planning.host_facts import HostFacts, ProblemKind
+from activemq_fleet.planning.host_facts import HostFacts, InventoryProblemKind
 from activemq_fleet.releases import Release
 from activemq_fleet.settings.broker import WaiverSettings
 from activemq_fleet.settings.network import LinkSettings
@@ -30,7 +30,7 @@ LinkEntry = tuple[LinkSettings, str, int]
 
 
 @dataclass
-class RestOfFleet:
+class RestOfFleetFacts:
     """The facts about the rest of a fleet that the hosts of one component (planned together) depend on.
 
     ``stores`` maps each store to the first pair or single broker that uses it. ``findings`` are those about unknown
@@ -59,7 +59,7 @@ class FleetDivision:
     waivers: tuple[WaiverSettings, ...]
     warnings: tuple[str, ...]
     component_of: Mapping[str, str]
-    rest_by_component: Mapping[str, RestOfFleet]
+    rest_by_component: Mapping[str, RestOfFleetFacts]
 
 
 def fleet_component_key(facts: HostFacts) -> str | None:
@@ -87,7 +87,7 @@ def divide_into_components(
     warnings.
     Raises FleetError for wrong variables of any host, and for a fleet without brokers.
     """
-    refuse_problems(facts)
+    refuse_inventory_problems(facts)
     pattern = _common_pattern_of(facts)
     if not any(host.broker or host.by_hand for host in facts):
         raise fleet_without_brokers_error(len(facts), pattern)
@@ -112,7 +112,7 @@ def divide_into_components(
     others = []
     for finding in about_inventory:
         if key := keys.get(finding.host):
-            rest.setdefault(component_of[key], RestOfFleet()).findings.append(finding)
+            rest.setdefault(component_of[key], RestOfFleetFacts()).findings.append(finding)
         else:
             others.append(finding)
     lines = lines_of_findings(finding for finding in apply_waivers(others, waivers) if finding.waived is None)
@@ -129,7 +129,7 @@ def divide_into_components(
     )
 
 
-def refuse_problems(facts: Iterable[HostFacts]) -> None:
+def refuse_inventory_problems(facts: Iterable[HostFacts]) -> None:
     """Raise FleetError for the problems in ``facts``; a problem of many hosts becomes one line."""
     hosts_of: dict[tuple[int, str], list[str]] = defaultdict(list)
     for host in facts:
@@ -141,10 +141,10 @@ def refuse_problems(facts: Iterable[HostFacts]) -> None:
     grouped_problems = sorted(
         (sorted(set(hosts)), len(hosts), text) for (of, text), hosts in hosts_of.items() if of == kind
     )
-    if kind == ProblemKind.INPUT:
+    if kind == InventoryProblemKind.INPUT:
         more = f" (and {len(grouped_problems) - 1} more such errors)" if len(grouped_problems) > 1 else ""
         raise InputError(f"{grouped_problems[0][2]}{more}")
-    if kind == ProblemKind.RELEASE:
+    if kind == InventoryProblemKind.RELEASE:
         raise ReleaseError(
             "; ".join(
                 f"{names_to_text(hosts, many)}: activemq_release: {text}" for hosts, many, text in grouped_problems
@@ -253,8 +253,8 @@ def _outside_facts_by_component(
     links: Iterable[LinkEntry],
     ends: Mapping[str, Sequence[str]],
     joined: Mapping[str, str],
-) -> dict[str, RestOfFleet]:
-    rest: dict[str, RestOfFleet] = defaultdict(RestOfFleet)
+) -> dict[str, RestOfFleetFacts]:
+    rest: dict[str, RestOfFleetFacts] = defaultdict(RestOfFleetFacts)
     unknown = []
     for link, host, position in links:
         if link.source in ends and (link.to in ends or link.addresses):

@@ -15,11 +15,11 @@ from activemq_fleet import __version__
 from activemq_fleet.errors import FleetError, InputError
 from activemq_fleet.findings import Finding, error_finding
 from activemq_fleet.naming import Naming
-from activemq_fleet.planning.components import FleetDivision, RestOfFleet
-from activemq_fleet.planning.host_facts import parsed_variables
+from activemq_fleet.planning.components import FleetDivision, RestOfFleetFacts
+from activemq_fleet.planning.host_facts import parsed_settings_and_problems
 from activemq_fleet.planning.records import variables_from_json
 from activemq_fleet.releases import Release
-from activemq_fleet.render import documents_of, render_clients, render_hosts
+from activemq_fleet.render import activemq_xml_by_host, render_clients, render_hosts
 from activemq_fleet.schema import Schema
 from activemq_fleet.topology import AGENTS, BALANCERS, BROKERS, Broker, Fleet, WholeInventory, build_fleet
 from activemq_fleet.topology.brokers import BrokerHost, build_broker
@@ -28,7 +28,7 @@ from activemq_fleet.validation import check_rendered_fleet
 
 DATASETS = ("brokers", "links", "findings", "files", "components")
 _MOST_NAMED = 4
-_NO_REST = RestOfFleet()
+_NO_REST = RestOfFleetFacts()
 
 Row = dict[str, Any]
 
@@ -84,20 +84,20 @@ class FleetComponentRows:
     withheld: int = 0
     error: str | None = None
 
-    def add_findings(self, findings: Iterable[Finding]) -> None:
+    def add_finding_rows(self, findings: Iterable[Finding]) -> None:
         """Add rows of findings in the given order, and count blocking ones (errors without a waiver)."""
         for finding in findings:
             self.rows["findings"].append(finding.to_dict())
             self.blocking += finding.blocks
 
-    def add_brokers(self, brokers: Iterable[Broker]) -> None:
+    def add_broker_rows(self, brokers: Iterable[Broker]) -> None:
         """Add a row for each broker and each of its links, with the columns that fleet.json has."""
         for broker in brokers:
             row = broker.to_dict()
             self.rows["links"] += [{"host": broker.host, **link} for link in row.pop("links")]
             self.rows["brokers"].append(row)
 
-    def add_files(self, host: str | None, tree: Mapping[str, bytes], *, content: bool) -> None:
+    def add_file_rows(self, host: str | None, tree: Mapping[str, bytes], *, content: bool) -> None:
         """Add a row for each file of ``tree``; ``host`` is None for the files of a group's clients."""
         self.rows["files"] += [
             {
@@ -146,7 +146,7 @@ def component_fingerprint(component: str, hosts: Iterable[FleetComponentHost], c
         # The position decides the order of agents and of balancers, nothing else.
         hashed.update(json.dumps(host if host.agent or host.balancer else host._replace(position=0)).encode())
         asks_for_groups |= host.agent or host.balancer
-        if host.broker and host.text is not None and (release := parsed_variables(host.text).release):
+        if host.broker and host.text is not None and (release := parsed_settings_and_problems(host.text).release):
             releases.add(release.text)
     rest = division.rest_by_component.get(component, _NO_REST)
     schemas = [hashlib.sha256(context.schemas[release]).hexdigest() for release in sorted(releases)]
@@ -165,15 +165,15 @@ def _compute_rows(
 ) -> None:
     fleet = _build_component_fleet(component, hosts, context.division)
     trees = render_hosts(fleet)
-    fleet = check_rendered_fleet(fleet, documents_of(fleet, trees), context.schema_of)
-    computed.add_brokers(fleet.brokers)
-    computed.add_findings(fleet.findings)
+    fleet = check_rendered_fleet(fleet, activemq_xml_by_host(fleet, trees), context.schema_of)
+    computed.add_broker_rows(fleet.brokers)
+    computed.add_finding_rows(fleet.findings)
     if computed.blocking:
         computed.withheld = len(fleet.brokers)
         return
-    computed.add_files(None, render_clients(fleet), content=context.content)
+    computed.add_file_rows(None, render_clients(fleet), content=context.content)
     for host, tree in sorted(trees.items()):
-        computed.add_files(host, tree, content=context.content)
+        computed.add_file_rows(host, tree, content=context.content)
 
 
 def _build_component_fleet(component: str, hosts: Sequence[FleetComponentHost], division: FleetDivision) -> Fleet:
@@ -209,7 +209,7 @@ def _list_brokers_only(
     for host in hosts:
         if not host.broker or host.text is None:
             continue
-        variables = parsed_variables(host.text)
+        variables = parsed_settings_and_problems(host.text)
         if variables.settings is None or variables.release is None:
             continue
         naming = Naming.of_host(host.host, variables_from_json(host.text), context.division.pattern)
@@ -217,10 +217,10 @@ def _list_brokers_only(
         if identity is not None:
             groups.setdefault(identity.group)
             broker, findings = build_broker(BrokerHost(identity, variables.settings, variables.release))
-            computed.add_brokers([broker])
-            computed.add_findings(apply_waivers(findings, context.division.waivers))
+            computed.add_broker_rows([broker])
+            computed.add_finding_rows(apply_waivers(findings, context.division.waivers))
     finding = _too_large_finding(hosts[0].host, list(groups), brokers, context.largest)
-    computed.add_findings(apply_waivers([finding], context.division.waivers))
+    computed.add_finding_rows(apply_waivers([finding], context.division.waivers))
     computed.withheld = brokers
 
 

@@ -27,7 +27,7 @@ _MULTICAST_GROUP = re.compile(r"\bgroup=([^&;\"'\s)]+)")
 _MULTICAST = "group:"  # prefix of a multicast group among the names of hosts
 
 
-class ProblemKind(IntEnum):
+class InventoryProblemKind(IntEnum):
     """The kinds of mistakes in an inventory, in reporting order: only the first kind that a fleet has is reported."""
 
     INPUT = 1
@@ -84,7 +84,7 @@ class _Variables:
 
     settings: Settings | None
     release: Release | None = None
-    problem_kind: ProblemKind | None = None
+    problem_kind: InventoryProblemKind | None = None
     problems: tuple[str, ...] = ()
     links: str | None = None
     waivers: str | None = None
@@ -107,7 +107,7 @@ def host_facts(record: HostRecord, position: int, pattern: str | None) -> tuple[
         is_unclear = True
     except SettingsError as error:
         problems = tuple(problem.removeprefix(f"{record.host}: ") for problem in error.problems)
-        return HostFacts(record.host, position, problem_kind=ProblemKind.SETTINGS, problems=problems), None
+        return HostFacts(record.host, position, problem_kind=InventoryProblemKind.SETTINGS, problems=problems), None
     roles: dict[str, Any] = {
         "host": record.host,
         "position": position,
@@ -124,17 +124,17 @@ def host_facts(record: HostRecord, position: int, pattern: str | None) -> tuple[
             f"the name {record.host[:80]!r} is not valid for a host: rename the host, and use only letters, digits and "
             ". - _ :"
         )
-        return HostFacts(**roles, problem_kind=ProblemKind.INPUT, problems=(problem,)), None
+        return HostFacts(**roles, problem_kind=InventoryProblemKind.INPUT, problems=(problem,)), None
     if not has_settings and not is_unclear:
         return HostFacts(**roles), None
     try:
         variables = {name: value for name, value in record.variables.items() if name != PATTERN_VARIABLE}
         text = variables_to_json(record.host, variables)
     except InputError as error:
-        return HostFacts(**roles, problem_kind=ProblemKind.INPUT, problems=(str(error),)), None
+        return HostFacts(**roles, problem_kind=InventoryProblemKind.INPUT, problems=(str(error),)), None
     if not has_settings:
         return HostFacts(**roles), text
-    return HostFacts(**roles, **_facts_of_variables(identity, parsed_variables(text))), text
+    return HostFacts(**roles, **_facts_of_variables(identity, parsed_settings_and_problems(text))), text
 
 
 def _facts_of_variables(identity: Identity | None, variables: _Variables) -> dict[str, Any]:
@@ -149,7 +149,7 @@ def _facts_of_variables(identity: Identity | None, variables: _Variables) -> dic
     if identity is None:
         return facts
     if release is None:
-        kind = variables.problem_kind or ProblemKind.NO_RELEASE
+        kind = variables.problem_kind or InventoryProblemKind.NO_RELEASE
         return facts | {"problem_kind": kind, "problems": variables.problems or (RELEASE_NOT_SET,)}
     lower, short = identity.name.lower(), identity.host.lower()
     address = settings.address.lower() if settings.address else None
@@ -168,7 +168,7 @@ def _facts_of_variables(identity: Identity | None, variables: _Variables) -> dic
 
 
 @lru_cache(maxsize=1024)
-def parsed_variables(text: str) -> _Variables:
+def parsed_settings_and_problems(text: str) -> _Variables:
     """Return settings, release and problems of variables given as JSON text; cached, so hosts with
     equal text share a result.
     """
@@ -176,13 +176,13 @@ def parsed_variables(text: str) -> _Variables:
         settings = read_settings(_ANY_HOST, variables_from_json(text))
     except SettingsError as error:
         problems = tuple(problem.removeprefix(f"{_ANY_HOST}: ") for problem in error.problems)
-        return _Variables(None, None, ProblemKind.SETTINGS, problems)
+        return _Variables(None, None, InventoryProblemKind.SETTINGS, problems)
     release, kind, wrong = None, None, tuple[str, ...]()
     if settings.release is not None:
         try:
             release = Release.of(settings.release)
         except ReleaseError as error:
-            kind, wrong = ProblemKind.RELEASE, (str(error),)
+            kind, wrong = InventoryProblemKind.RELEASE, (str(error),)
     return _Variables(
         settings,
         release,

@@ -11,10 +11,10 @@ from functools import reduce
 from pathlib import Path
 
 from activemq_fleet.errors import InputError
-from activemq_fleet.planning.records import ERRORS_WITHOUT_HOST, read_record
+from activemq_fleet.planning.records import ERRORS_WITHOUT_HOST, read_host_record
 
 
-def with_line_number(lines: Path | None, error: InputError) -> InputError:
+def error_with_line_number(lines: Path | None, error: InputError) -> InputError:
     """Return an error without a host's name as one that names file and line of the first wrong record; others
     unchanged.
 
@@ -49,7 +49,7 @@ def _first_wrong_line(file: Path) -> tuple[int, str] | None:
             if not line.strip():
                 continue
             try:
-                read_record(line.rstrip("\r\n"))
+                read_host_record(line.rstrip("\r\n"))
             except InputError as error:
                 if str(error).startswith(ERRORS_WITHOUT_HOST):
                     return number, reduce(str.removeprefix, ERRORS_WITHOUT_HOST, str(error))

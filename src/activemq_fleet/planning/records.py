@@ -40,7 +40,7 @@ class HostRecord:
     groups: tuple[str, ...] = ()
 
 
-def read_record(text: str, *, cells: bool = False) -> HostRecord:
+def read_host_record(text: str, *, cells: bool = False) -> HostRecord:
     """Return the host in one line of JSON lines, or (with ``cells``) in one row of a table given as JSON.
 
     A list or mapping in a cell is JSON itself. Raises InputError that names the host, if it has one.
@@ -114,7 +114,7 @@ def listed_hosts(text: str) -> list[tuple[str, str, list[str], int]]:
                 of_host[role] = min(position, of_host.get(role, position))
     return [
         (
-            printable_text(host),
+            escape_lone_surrogates(host),
             json.dumps(variables.get(host, {})),
             [*roles.get(host, {})],
             min(roles.get(host, {"": 0}).values()),
@@ -135,7 +135,7 @@ def _descendants(role: str, listing: Mapping[str, Any]) -> list[str]:
     return list(descendants)
 
 
-def printable_text(text: str) -> str:
+def escape_lone_surrogates(text: str) -> str:
     """Return the text with lone surrogates, which neither Arrow nor a terminal takes, as ``\\udXXX``."""
     return text.encode(errors="backslashreplace").decode()
 

@@ -9,13 +9,13 @@ from activemq_fleet.releases._data import Advisory, BeanClass, bean_class
 from activemq_fleet.releases._release import (
     MISSPELT_ATTRIBUTES,
     Release,
-    every_scheme,
-    known_lines,
+    describe_releases_with,
+    every_uri_scheme,
+    is_element_of_any_release,
+    known_release_lines,
     releases_to_download,
-    releases_with,
     releases_with_schema,
-    supported_lines,
-    was_element,
+    supported_release_lines,
 )
 from activemq_fleet.releases._schemas import BEANS, CORE, XBEAN
 
@@ -28,11 +28,11 @@ __all__ = [
     "BeanClass",
     "Release",
     "bean_class",
-    "every_scheme",
-    "known_lines",
+    "describe_releases_with",
+    "every_uri_scheme",
+    "is_element_of_any_release",
+    "known_release_lines",
     "releases_to_download",
-    "releases_with",
     "releases_with_schema",
-    "supported_lines",
-    "was_element",
+    "supported_release_lines",
 ]

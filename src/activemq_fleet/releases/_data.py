@@ -59,7 +59,7 @@ class ReleaseData:
     dead: Mapping[str, VersionSpan]
     advisories: tuple[tuple[Advisory, VersionSpan, VersionSpan], ...]
 
-    def newest(self, line: str) -> str:
+    def newest_release(self, line: str) -> str:
         """Return the newest known release of a release line such as 5.18."""
         return f"{line}.{self.lines[line].last_patch}"
 
@@ -174,7 +174,7 @@ class BeanClass:
         """Whether the properties are known; without them only the names in ``renamed`` are known to be wrong."""
         return bool(self.properties or self.since)
 
-    def spans_of(self, name: str) -> tuple[str, ...]:
+    def spans_of_property(self, name: str) -> tuple[str, ...]:
         """Return the spans of releases in which the class has a property; () where no release has it."""
         if name in self.properties:
             return (self.releases,)

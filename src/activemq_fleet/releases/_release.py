@@ -205,7 +205,7 @@ class Release:
         """
         return _has_in_schema(element, attribute, self.data_release)
 
-    def attribute_for(self, element: str, key: str) -> str | None:
+    def xml_attribute_for_key(self, element: str, key: str) -> str | None:
         """Return the XML attribute of an element for a key in snake case: ``queuePrefetch`` for ``queue_prefetch``;
         None without one.
 
@@ -219,7 +219,7 @@ class Release:
         """The XML schemas in the release's own jars, which a broker finds without the Internet."""
         return local_schemas(parse_version(self.data_release))
 
-    def within(self, span: str) -> bool:
+    def is_within_span(self, span: str) -> bool:
         """Return whether the release is in a span such as ``"5.6.0"`` (from 5.6) or ``"5.3.0 !5.8.0"`` (before 5.8)."""
         return _within(span, self.data_release)
 
@@ -237,27 +237,27 @@ class Release:
         return "ssl" if scheme == "nio" else None
 
 
-def was_element(name: str) -> bool:
+def is_element_of_any_release(name: str) -> bool:
     """Return whether any release has an element of a name in its XSD."""
     return name in load_schema_spans().elements
 
 
-def releases_with(element: str, key: str | None = None) -> str:
+def describe_releases_with(element: str, key: str | None = None) -> str:
     """Return as text which releases have an element or attribute: ``5.6.0 and later``; empty where none has."""
     since = load_schema_spans()
     if key is None:
-        return since.elements[element].in_words() if element in since.elements else ""
+        return since.elements[element].versions_in_words() if element in since.elements else ""
     name = next(iter(_spellings(element).get(key.replace("_", ""), ())), None)
-    return since.attributes[element][name].in_words() if name else ""
+    return since.attributes[element][name].versions_in_words() if name else ""
 
 
-def known_lines() -> tuple[str, ...]:
+def known_release_lines() -> tuple[str, ...]:
     """Return the names of ActiveMQ's release lines in order of age, ``5.3`` to the newest."""
     return tuple(load_release_data().lines)
 
 
 @cache
-def supported_lines() -> tuple[str, ...]:
+def supported_release_lines() -> tuple[str, ...]:
     """Return the names of the release lines that get security fixes, oldest first, such as ``("5.19", "6.3")``."""
     data = load_release_data()
     return tuple(line for line in data.lines if line in data.supported_lines)
@@ -276,7 +276,7 @@ def releases_with_schema(line: str) -> tuple[Release, ...]:
 
 
 @cache
-def every_scheme() -> frozenset[str]:
+def every_uri_scheme() -> frozenset[str]:
     """Return all URI schemes that any release listens on, discovers with or dials."""
     sets = load_release_data().sets
     return frozenset({*sets["schemes"], *sets["discovery_schemes"], "failover", "fanout", "discovery", "mock", "peer"})
@@ -320,7 +320,7 @@ def _release_of(text: str) -> Release:
     data_line = _data_line(line, data)
     if data_line is None or text != f"{line}.{version[2]}":
         raise ReleaseError(_refusal(text, data))
-    newest = parse_version(data.newest(data_line))
+    newest = parse_version(data.newest_release(data_line))
     known = version <= newest
     data_version = version if known else newest
     data_release = ".".join(map(str, data_version))
@@ -359,7 +359,7 @@ def _refusal(text: str, data: ReleaseData) -> str:
     shown = text if len(text) <= 30 else f"{text[:30]}…"
     match = _LINE.match(text.strip())
     if match is None:
-        newest = data.newest(list(data.lines)[-1])
+        newest = data.newest_release(list(data.lines)[-1])
         return f"{shown!r} is not a release of ActiveMQ: set a release such as {newest}"
     requested = int(match[1]), int(match[2] or 0)
 
@@ -372,7 +372,7 @@ def _refusal(text: str, data: ReleaseData) -> str:
     nearest = min(data.lines, key=distance)
     line = f"{requested[0]}.{requested[1]}"
     if match[2] and _data_line(line, data):
-        example = data.newest(line) if line in data.lines else f"{line}.0"
+        example = data.newest_release(line) if line in data.lines else f"{line}.0"
         if re.search("[A-Za-z]", text):
             return (
                 f"{shown!r} is not a release number of Apache ActiveMQ: for a vendor's build, set the Apache release "
@@ -382,12 +382,12 @@ def _refusal(text: str, data: ReleaseData) -> str:
     newest_line = _newest_line(requested[0], data)
     similar = _similar_release(text, data)
     if newest_line is not None and requested[1] > int(newest_line.partition(".")[2]):
-        newest = data.newest(newest_line)
+        newest = data.newest_release(newest_line)
         hint = f"did you mean {similar}? The newest" if similar else f"set {newest} or an earlier release; the newest"
         return f"ActiveMQ has no release line {line}: {hint} known release of {requested[0]}.x is {newest}"
     if similar and sorted(similar) == sorted(text):
         return f"release {shown!r} is not known: did you mean {similar}?"
-    return f"release {shown!r} is not known: set a known release; the nearest one is {data.newest(nearest)}"
+    return f"release {shown!r} is not known: set a known release; the nearest one is {data.newest_release(nearest)}"
 
 
 def _similar_release(text: str, data: ReleaseData) -> str | None:

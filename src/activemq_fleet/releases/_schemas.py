@@ -56,7 +56,7 @@ class LocalSchemas:
             return self._spring_version(name, address) is not None
         return namespace == CORE and self._has_core(address)
 
-    def address_of(self, namespace: str) -> str:
+    def schema_address_of(self, namespace: str) -> str:
         """Return the schema address that every release finds for a namespace; empty for an unknown namespace."""
         if namespace == XBEAN:
             return "classpath:/org/apache/xbean/spring/spring-beans.xsd"
@@ -66,7 +66,7 @@ class LocalSchemas:
             return f"{CORE}/activemq-core.xsd"
         return f"{namespace}/spring-{namespace.removeprefix(_SPRING_NAMESPACE)}.xsd"
 
-    def beans_version(self, address: str) -> SpringVersion | None:
+    def beans_schema_version(self, address: str) -> SpringVersion | None:
         """Return the version of Spring's beans schema that the release finds at an address, or None."""
         return self._spring_version("beans", address)
 

@@ -41,7 +41,7 @@ class VersionSpan(NamedTuple):
         """Return whether a version is in the span, so that a release of this version has the feature."""
         return any(_is_at_floor(floors, version) and (end is None or version < end) for floors, end in self.periods)
 
-    def in_words(self) -> str:
+    def versions_in_words(self) -> str:
         """Return the span in words: ``5.18.5, 6.2.0 and later``, ``5.6.0 to before 5.10.0``."""
         floors, end = self.periods[-1]
         first = ", ".join(".".join(map(str, floor)) for floor in floors)

@@ -15,21 +15,21 @@ from activemq_fleet.render.credentials import PATH as CREDENTIALS
 from activemq_fleet.render.credentials import credentials_file
 from activemq_fleet.render.haproxy import HAPROXY, balancer_files
 from activemq_fleet.render.index import fleet_json
-from activemq_fleet.render.secrets import Secrets
+from activemq_fleet.render.secrets import SecretSource
 from activemq_fleet.schema import XmlDocument
 from activemq_fleet.topology import Agent, Balancer, Broker, Fleet
 
 __all__ = [
     "ACTIVEMQ_XML",
     "SECRET_FILES",
-    "documents_of",
-    "mode_of",
-    "render",
+    "activemq_xml_by_host",
+    "file_mode_of",
+    "render_activemq_xml",
+    "render_activemq_xml_by_host",
     "render_agent",
     "render_balancer",
+    "render_broker",
     "render_clients",
-    "render_document",
-    "render_documents",
     "render_fleet",
     "render_hosts",
     "render_masked_and_revealed",
@@ -52,24 +52,24 @@ SECRET_FILES = frozenset(
 _PUBLIC = ("systemd/", "jndi.properties")
 
 
-def render_document(broker: Broker) -> XmlDocument:
+def render_activemq_xml(broker: Broker) -> XmlDocument:
     """Return a broker's activemq.xml. Raises SettingsError for fragments or extra files that cannot be used."""
     if broker.settings.extra_files:
-        return XmlDocument(render(broker)[ACTIVEMQ_XML])
+        return XmlDocument(render_broker(broker)[ACTIVEMQ_XML])
     return XmlDocument(activemq_xml(broker))
 
 
-def render_documents(fleet: Fleet) -> dict[str, XmlDocument]:
+def render_activemq_xml_by_host(fleet: Fleet) -> dict[str, XmlDocument]:
     """Return the activemq.xml of each broker by host. Raises SettingsError for fragments that cannot be used."""
     return {broker.host: XmlDocument(activemq_xml(broker)) for broker in fleet.brokers}
 
 
-def documents_of(fleet: Fleet, trees: Mapping[str, Mapping[str, bytes]]) -> dict[str, XmlDocument]:
+def activemq_xml_by_host(fleet: Fleet, trees: Mapping[str, Mapping[str, bytes]]) -> dict[str, XmlDocument]:
     """Return the activemq.xml of each broker by host, from the files of all hosts."""
     return {broker.host: XmlDocument(trees[broker.host][ACTIVEMQ_XML]) for broker in fleet.brokers}
 
 
-def render(broker: Broker, *, reveal: bool = False) -> dict[str, bytes]:
+def render_broker(broker: Broker, *, reveal: bool = False) -> dict[str, bytes]:
     """Return every file of a broker's host as bytes, by relative path, sorted.
 
     Secrets are ``@variable@`` unless ``reveal``. Raises SettingsError for fragments or extra files
@@ -90,18 +90,18 @@ def _render_broker(broker: Broker, *, reveal: bool) -> tuple[dict[str, bytes], d
     Files without secrets are rendered once.
     """
     plain = {ACTIVEMQ_XML: activemq_xml(broker), **service.unit_and_environment_files(broker)}
-    hidden = Secrets(broker.host)
+    hidden = SecretSource(broker.host)
     masked = _with_extra_files(broker, {**_files_with_secrets(broker, hidden), **plain})
     revealed: dict[str, bytes] = {}
     if reveal:
-        shown = Secrets(broker.host, reveal=True)
+        shown = SecretSource(broker.host, reveal=True)
         # The fingerprint among the metrics is that of the files with secrets hidden.
         revealed = masked | _files_with_secrets(broker, shown) | jmx_exporter.metrics_files(broker, shown, masked)
     masked |= jmx_exporter.metrics_files(broker, hidden, masked)
     return dict(sorted(masked.items())), dict(sorted(revealed.items()))
 
 
-def _files_with_secrets(broker: Broker, secrets: Secrets) -> dict[str, bytes]:
+def _files_with_secrets(broker: Broker, secrets: SecretSource) -> dict[str, bytes]:
     return {
         CREDENTIALS: credentials_file(broker, secrets),
         **console.console_files(broker, secrets),
@@ -131,12 +131,12 @@ def _with_extra_files(broker: Broker, files: dict[str, bytes]) -> dict[str, byte
 
 def render_agent(agent: Agent, *, reveal: bool = False) -> dict[str, bytes]:
     """Return every file of an agent's host as bytes, by relative path, sorted; secrets are hidden unless ``reveal``."""
-    return dict(sorted(agent_files(agent, Secrets(agent.host, reveal)).items()))
+    return dict(sorted(agent_files(agent, SecretSource(agent.host, reveal)).items()))
 
 
 def render_balancer(balancer: Balancer, *, reveal: bool = False) -> dict[str, bytes]:
     """Return every file of a load balancer's host, by relative path, sorted; secrets are hidden unless ``reveal``."""
-    return dict(sorted(balancer_files(balancer, Secrets(balancer.host, reveal)).items()))
+    return dict(sorted(balancer_files(balancer, SecretSource(balancer.host, reveal)).items()))
 
 
 def render_clients(fleet: Fleet) -> dict[str, bytes]:
@@ -157,7 +157,7 @@ def render_hosts(fleet: Fleet, *, reveal: bool = False) -> dict[str, dict[str, b
     def once(tree: dict[str, bytes]) -> dict[str, bytes]:
         return {path: shared.setdefault(content, content) for path, content in tree.items()}
 
-    trees = {broker.host: once(render(broker, reveal=reveal)) for broker in fleet.brokers}
+    trees = {broker.host: once(render_broker(broker, reveal=reveal)) for broker in fleet.brokers}
     for agent in fleet.agents:
         trees[agent.host] = trees.get(agent.host, {}) | once(render_agent(agent, reveal=reveal))
     for balancer in fleet.balancers:
@@ -202,14 +202,14 @@ def _render_monitoring(fleet: Fleet, trees: Mapping[str, Mapping[str, bytes]]) -
         fleet,
         {
             broker.host: jmx_exporter.configuration_fingerprint(
-                render(broker) if broker.host in shared else trees[broker.host]
+                render_broker(broker) if broker.host in shared else trees[broker.host]
             )
             for broker in measured
         },
     )
 
 
-def mode_of(path: str) -> int:
+def file_mode_of(path: str) -> int:
     """Return the file mode of a deployed file: 0644 for units and files that local clients read, else 0640.
 
     A password can come into any other file by a variable: an option of Java, a fragment, an attribute, a URL.

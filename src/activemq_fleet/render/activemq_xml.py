@@ -14,7 +14,7 @@ from activemq_fleet import uris
 from activemq_fleet.render import elements, service
 from activemq_fleet.render.engine import render_template
 from activemq_fleet.render.fragments import merge_fragments
-from activemq_fleet.render.jmx_access import management_context
+from activemq_fleet.render.jmx_access import management_context_values
 from activemq_fleet.settings.xml_beans import XmlElement
 from activemq_fleet.topology import Broker, Link
 
@@ -60,14 +60,14 @@ def activemq_xml(broker: Broker) -> bytes:
 def _template_variables(broker: Broker) -> dict[str, Any]:
     settings, release, plugins = broker.settings, broker.release, elements.plugin_elements(broker)
     return {
-        "tree": elements.to_text,
+        "tree": elements.elements_to_text,
         "title": _title(broker),
         "attributes": _attributes(broker, plugins),
         "jdbc": settings.jdbc if broker.profile.has_database_lease else None,
         "data_source_class": release.data_source_class,
-        "virtual_destinations": elements.virtual_destinations(broker),
-        "policies": elements.destination_policies(broker),
-        "destinations": elements.startup_destinations(broker),
+        "virtual_destinations": elements.virtual_destination_elements(broker),
+        "policies": elements.destination_policy_elements(broker),
+        "destinations": elements.startup_destination_elements(broker),
         "exception_handler": _exception_handler(broker),
         "links": [(link, _link_attributes(broker, link), _link_destinations(link)) for link in broker.links],
         "store": _store_elements(broker),
@@ -77,15 +77,15 @@ def _template_variables(broker: Broker) -> dict[str, Any]:
         "permissions": broker.permissions,
         "runtime_configuration": reloads_configuration(broker),
         "master_connector": _master_connector(broker),
-        "management": management_context(broker),
+        "management": management_context_values(broker),
         "shutdown_hooks": _shutdown_hooks(broker),
         "log_query_class": release.log_query_class if settings.log_query else None,
         "imports": settings.imports,
         "tls": settings.tls,
-        "system_usage": elements.system_usage(
+        "system_usage": elements.system_usage_element(
             broker,
-            memory=memory_limit(settings.heap),
-            raises_store_limit_again=raises_store_limit_again(broker),
+            memory=default_memory_limit_text(settings.heap),
+            raises_store_limit_again=raises_lowered_store_limit(broker),
         ),
         "connectors": [
             (
@@ -98,7 +98,7 @@ def _template_variables(broker: Broker) -> dict[str, Any]:
     }
 
 
-def memory_limit(heap: str) -> str:
+def default_memory_limit_text(heap: str) -> str:
     """Return the default memoryLimit as text; it is a fraction of the heap."""
     return f"{max(1, int(int(heap[:-1]) * _UNITS[heap[-1].lower()] * _HEAP_SHARE))} mb"
 
@@ -108,7 +108,7 @@ def reloads_configuration(broker: Broker) -> bool:
     return broker.settings.runtime_configuration and broker.release.has_runtime_configuration
 
 
-def raises_store_limit_again(broker: Broker) -> bool:
+def raises_lowered_store_limit(broker: Broker) -> bool:
     """Return whether the broker raises its store limit again after it had to lower the limit at its start.
 
     A broker lowers any limit to the room that the disk has, which may be none, and raises only a limit in percent again
@@ -134,7 +134,7 @@ def _attributes(broker: Broker, plugins: tuple[XmlElement, ...]) -> Attributes:
     }
     if release.has_network_start_async:
         attributes["networkConnectorStartAsync"] = "true"
-    if raises_store_limit_again(broker):
+    if raises_lowered_store_limit(broker):
         attributes["schedulePeriodForDiskUsageCheck"] = _DISK_CHECK
         attributes["diskUsageCheckRegrowThreshold"] = _REGROW_THRESHOLD
     if reloads_configuration(broker):
@@ -142,7 +142,7 @@ def _attributes(broker: Broker, plugins: tuple[XmlElement, ...]) -> Attributes:
         attributes["start"] = "false"
     if broker.profile.replicates and broker.role == "master":
         attributes |= {"waitForSlave": "true", "waitForSlaveTimeout": _KEEP_WAITING, "shutdownOnSlaveFailure": "false"}
-    if elements.removes_destinations(broker):
+    if elements.removes_inactive_destinations(broker):
         attributes["schedulePeriodForDestinationPurge"] = elements.PURGE_PERIOD
     attributes |= elements.scheduler_attributes(broker)
     if any(plugin.name == "redeliveryPlugin" for plugin in plugins):
@@ -239,7 +239,7 @@ def _store_elements(broker: Broker) -> _Store:
             XmlElement("lease-database-locker", lease),
             _ADAPTERS.get(url.split(":")[1]) if url else None,
         )
-    stores = elements.stores_by_destination(broker)
+    stores = elements.multi_kahadb_element(broker)
     name, parts = (stores.name, stores.children) if stores else ("kahaDB", ())
     store_attributes = stores.attributes if stores else elements.kahadb_attributes(broker)
     directory: Attributes = (("directory", service.kahadb_directory(broker)), *store_attributes)

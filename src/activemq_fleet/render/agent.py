@@ -5,8 +5,8 @@ from __future__ import annotations
 from activemq_fleet import uris
 from activemq_fleet.addresses import format_mb_urls
 from activemq_fleet.render.engine import render_template
-from activemq_fleet.render.secrets import Secrets
-from activemq_fleet.render.service import protect_home
+from activemq_fleet.render.secrets import SecretSource
+from activemq_fleet.render.service import protect_home_value
 from activemq_fleet.settings.agent import VARIABLES
 from activemq_fleet.topology import Agent, Group
 
@@ -19,7 +19,7 @@ LARGEST_PACKET = MIB = 1 << 20
 _STATES = "/var/lib/"
 
 
-def agent_files(agent: Agent, secrets: Secrets) -> dict[str, bytes]:
+def agent_files(agent: Agent, secrets: SecretSource) -> dict[str, bytes]:
     """Return the files of an agent's host by path; ``mb.urls`` lists the brokers of its home
     pair, preferred master first.
     """
@@ -47,7 +47,7 @@ def _unit_file(agent: Agent) -> bytes:
         state=settings.agent_state,
         memory_max=f"{MEMORY + COPIES * -(-(settings.agent_packet_bytes or LARGEST_PACKET) // MIB)}M",
         stop_timeout=settings.agent_drain_seconds + STOP_SECONDS,
-        protect_home=protect_home(used_paths),
+        protect_home=protect_home_value(used_paths),
     )
 
 

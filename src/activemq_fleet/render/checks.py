@@ -13,7 +13,7 @@ import struct
 from typing import NamedTuple
 
 from activemq_fleet.node.protocols import mqtt_packet, mqtt_text
-from activemq_fleet.render.secrets import Secrets
+from activemq_fleet.render.secrets import SecretSource
 from activemq_fleet.topology import Balancer, VirtualPort
 
 _CLEAN_SESSION, _WITH_LOGIN = 0x02, 0xC0
@@ -26,7 +26,7 @@ _GREETING = "01" + b"ActiveMQ".hex()  # a WireFormatInfo, after its length
 _OUR_GREETING = "0000000e" + _GREETING + "0000000100"
 
 
-class CheckStep(NamedTuple):
+class HealthCheckStep(NamedTuple):
     """One line of a HAProxy health check: a ``tcp-check`` keyword (``what``) and the bytes to send or pattern to expect
     (``value``).
     """
@@ -35,38 +35,38 @@ class CheckStep(NamedTuple):
     value: str
 
 
-def health_check_steps(balancer: Balancer, front: VirtualPort, secrets: Secrets) -> tuple[CheckStep, ...]:
+def health_check_steps(balancer: Balancer, front: VirtualPort, secrets: SecretSource) -> tuple[HealthCheckStep, ...]:
     """Return the exchange of a HAProxy health check with a broker, in order: bytes to send and patterns to expect.
 
     Bytes that hold a password are ``@activemq_vip_password@`` unless revealed.
     """
     if front.protocol == "openwire":
-        greeting = () if front.greets else (CheckStep("send-binary", _OUR_GREETING),)
-        return (*greeting, CheckStep("expect binary", _GREETING))
+        greeting = () if front.greets else (HealthCheckStep("send-binary", _OUR_GREETING),)
+        return (*greeting, HealthCheckStep("expect binary", _GREETING))
     if front.protocol == "mqtt":
         return (
-            CheckStep("send-binary", _login_packet(balancer, front, secrets)),
-            CheckStep("expect rbinary", _CONNACK),
-            CheckStep("send-binary", _DISCONNECT),
+            HealthCheckStep("send-binary", _login_packet(balancer, front, secrets)),
+            HealthCheckStep("expect rbinary", _CONNACK),
+            HealthCheckStep("send-binary", _DISCONNECT),
         )
     return (
-        CheckStep("send-binary", _login_packet(balancer, front, secrets)),
-        CheckStep("expect rstring", "^(CONNECTED|ERROR)"),
-        CheckStep("send-binary", b"DISCONNECT\n\n\0".hex()),
+        HealthCheckStep("send-binary", _login_packet(balancer, front, secrets)),
+        HealthCheckStep("expect rstring", "^(CONNECTED|ERROR)"),
+        HealthCheckStep("send-binary", b"DISCONNECT\n\n\0".hex()),
     )
 
 
-def sends_password(balancer: Balancer, front: VirtualPort) -> bool:
+def may_health_check_send_password(balancer: Balancer, front: VirtualPort) -> bool:
     """Return whether a HAProxy health check may log in with its password: without TLS, or to a broker whose certificate
     is verified.
     """
     return not front.tls or balancer.settings.vip_broker_ca is not None
 
 
-def _login_packet(balancer: Balancer, front: VirtualPort, secrets: Secrets) -> str:
+def _login_packet(balancer: Balancer, front: VirtualPort, secrets: SecretSource) -> str:
     settings = balancer.settings
-    packet = mqtt_connect if front.protocol == "mqtt" else _stomp_connect
-    if settings.vip_username is None or not sends_password(balancer, front):
+    packet = mqtt_connect_packet if front.protocol == "mqtt" else _stomp_connect
+    if settings.vip_username is None or not may_health_check_send_password(balancer, front):
         return packet(_client_id(balancer, front), None, None).hex()
     password = secrets.secret_text("activemq_vip_password", settings.vip_password)
     if not secrets.reveal:
@@ -79,7 +79,7 @@ def _client_id(balancer: Balancer, front: VirtualPort) -> str:
     return "check-" + hashlib.sha256(f"{balancer.host}\0{front.connector}".encode()).hexdigest()[:12]
 
 
-def mqtt_connect(client_id: str, username: str | None, password: str | None) -> bytes:
+def mqtt_connect_packet(client_id: str, username: str | None, password: str | None) -> bytes:
     """Return a CONNECT packet of MQTT 3.1, which every release accepts; ``client_id`` may
     have 23 characters at most.
     """

@@ -19,8 +19,8 @@ from pydantic import SecretStr
 from activemq_fleet.errors import SettingsError
 from activemq_fleet.releases import Release
 from activemq_fleet.render.engine import render_template
-from activemq_fleet.render.secrets import Secrets
-from activemq_fleet.render.service import directory_paths
+from activemq_fleet.render.secrets import SecretSource
+from activemq_fleet.render.service import broker_directory_paths
 from activemq_fleet.topology import Account, Broker
 
 ADMINS = "admins"
@@ -75,7 +75,7 @@ class _Login(NamedTuple):
     role: str
 
 
-def console_files(broker: Broker, secrets: Secrets) -> dict[str, bytes]:
+def console_files(broker: Broker, secrets: SecretSource) -> dict[str, bytes]:
     """Return the configuration files of the web console by path; empty with ``activemq_console: false``.
 
     ``conf/jetty.xml`` to 6.2, ``conf/jetty-spring.xml``, ``conf/jetty-spring.properties`` and
@@ -100,7 +100,7 @@ def console_files(broker: Broker, secrets: Secrets) -> dict[str, bytes]:
         }
     else:
         server = {"conf/jetty.xml": _TEMPLATES[broker.release.console_family] + ".xml"}
-    bind, port, temporary = broker.settings.console_bind, broker.ports["console"], directory_paths(broker).data
+    bind, port, temporary = broker.settings.console_bind, broker.ports["console"], broker_directory_paths(broker).data
     who = _WHO if broker_account_of_console(broker) else _NOBODY
     out = {path: _server_file(name, broker.release, bind, port, who, temporary) for path, name in server.items()}
     return out | _account_files(broker, secrets)
@@ -159,7 +159,7 @@ def _headers(csp: bool) -> tuple[_Header, ...]:
     return tuple(headers)
 
 
-def _account_files(broker: Broker, secrets: Secrets) -> dict[str, bytes]:
+def _account_files(broker: Broker, secrets: SecretSource) -> dict[str, bytes]:
     realm = broker.release.console_accounts == "realm"
     logins = tuple(_logins(broker, secrets, realm=realm))
     if realm:
@@ -176,7 +176,7 @@ def _account_files(broker: Broker, secrets: Secrets) -> dict[str, bytes]:
     }
 
 
-def _logins(broker: Broker, secrets: Secrets, *, realm: bool) -> Iterator[_Login]:
+def _logins(broker: Broker, secrets: SecretSource, *, realm: bool) -> Iterator[_Login]:
     """Yield the console logins of ``activemq_users``, without the network user and agents."""
     people = {user.name for user in broker.settings.users}
     for account in broker.accounts:

@@ -5,15 +5,15 @@ from __future__ import annotations
 from pydantic import SecretStr
 
 from activemq_fleet.render import console
-from activemq_fleet.render.engine import escape_properties_value, properties_key
-from activemq_fleet.render.secrets import Secrets
+from activemq_fleet.render.engine import escape_properties_key, escape_properties_value
+from activemq_fleet.render.secrets import SecretSource
 from activemq_fleet.settings.encrypted import EncryptedValue
 from activemq_fleet.topology import Broker
 
 PATH = "conf/credentials.properties"
 
 
-def credentials_file(broker: Broker, secrets: Secrets) -> bytes:
+def credentials_file(broker: Broker, secrets: SecretSource) -> bytes:
     """Return the file credentials.properties of a broker: the passwords that activemq.xml refers to,
     and the console's login.
     """
@@ -32,7 +32,7 @@ def credentials_file(broker: Broker, secrets: Secrets) -> bytes:
         )
     lines = ["# Passwords of activemq.xml. Made by activemq.fleet: change them in the inventory."]
     lines += [
-        f"{properties_key(key)}={escape_properties_value(secrets.secret_text(variable, value))}"
+        f"{escape_properties_key(key)}={escape_properties_value(secrets.secret_text(variable, value))}"
         for key, (variable, value) in entries.items()
     ]
     if settings.console:

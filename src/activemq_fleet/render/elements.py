@@ -33,7 +33,7 @@ the temporary store. The default of releases is 32766. Measured on 5.5.1, 5.18.3
 _WHY_PREFETCH = "at most this many messages for a slow subscriber stay in memory"
 
 
-def to_text(elements: Iterable[XmlElement], indent: str) -> str:
+def elements_to_text(elements: Iterable[XmlElement], indent: str) -> str:
     """Return XML elements and all inside as text, each start tag, end tag and comment on a line."""
     return "".join(line for element in elements for line in _lines_of(element, indent))
 
@@ -57,7 +57,7 @@ def _xml_element_of(broker: Broker, bean: XmlBean) -> XmlElement | None:
     return to_xml(bean, broker.release)
 
 
-def destination_policies(broker: Broker) -> tuple[XmlElement, ...]:
+def destination_policy_elements(broker: Broker) -> tuple[XmlElement, ...]:
     """Return the policyEntry elements of a broker: those of ``activemq_destination_policies``, and the default one for
     ``>``.
 
@@ -97,7 +97,7 @@ def _sorted(children: Iterable[XmlElement]) -> tuple[XmlElement, ...]:
     return tuple(sorted(children, key=lambda child: child.name))
 
 
-def removes_destinations(broker: Broker) -> bool:
+def removes_inactive_destinations(broker: Broker) -> bool:
     """Return whether a destination policy lets a broker remove inactive destinations."""
     return any(policy.gc_inactive_destinations for policy in broker.settings.destination_policies)
 
@@ -117,7 +117,7 @@ def may_have_durable_subscribers(broker: Broker) -> bool:
     return broker.release.supports_agents and broker.connector("mqtt") is not None
 
 
-def system_usage(broker: Broker, *, memory: str, raises_store_limit_again: bool) -> XmlElement:
+def system_usage_element(broker: Broker, *, memory: str, raises_store_limit_again: bool) -> XmlElement:
     """Return the systemUsage element of a broker; ``memory`` is the memory limit if no variable sets one.
 
     With ``raises_store_limit_again`` a store limit in bytes is written as 100 percent of that many bytes.
@@ -139,7 +139,7 @@ def system_usage(broker: Broker, *, memory: str, raises_store_limit_again: bool)
     return replace(usage, children=_sorted(children.values()))
 
 
-def virtual_destinations(broker: Broker) -> tuple[XmlElement, ...]:
+def virtual_destination_elements(broker: Broker) -> tuple[XmlElement, ...]:
     """Return the elements of a broker's virtual destinations, empty where no variable sets any.
 
     A broker whose file lists virtual destinations loses the default one, ``VirtualTopic.>``, so that is listed too. It
@@ -159,7 +159,7 @@ def virtual_destinations(broker: Broker) -> tuple[XmlElement, ...]:
     return (XmlElement("virtualTopic", (("name", default.name),), comment=reason), *destination_elements)
 
 
-def startup_destinations(broker: Broker) -> tuple[XmlElement, ...]:
+def startup_destination_elements(broker: Broker) -> tuple[XmlElement, ...]:
     """Return the elements of the destinations that a broker creates at its start (``activemq_destinations``)."""
     beans = (NamedDestination(name=name) for name in broker.settings.destinations)
     return tuple(element for bean in beans if (element := _xml_element_of(broker, bean)))
@@ -171,7 +171,7 @@ def kahadb_attributes(broker: Broker) -> tuple[tuple[str, str], ...]:
     return element.attributes if element else ()
 
 
-def stores_by_destination(broker: Broker) -> XmlElement | None:
+def multi_kahadb_element(broker: Broker) -> XmlElement | None:
     """Return the mKahaDB element of a broker without its directory and lock; None for a single store."""
     settings = broker.settings.kahadb
     stores = settings and settings.stores()

@@ -60,7 +60,7 @@ def escape_properties_value(value: object) -> str:
     return text if _PLAIN_PROPERTY.fullmatch(text) else _escape_properties(text, always="", first="#!=: ")
 
 
-def properties_key(value: object) -> str:
+def escape_properties_key(value: object) -> str:
     """Return a key escaped for a java.util.Properties file."""
     text = str(value)
     return text if _PLAIN_KEY.fullmatch(text) else _escape_properties(text, always="=: ", first="#!")
@@ -84,12 +84,12 @@ def _escape_properties(text: str, *, always: str, first: str) -> str:
     return "".join(out)
 
 
-def quoted(value: object) -> str:
+def double_quoted(value: object) -> str:
     """Return a text as a double-quoted string, valid in YAML and in JSON."""
     return json.dumps(str(value), ensure_ascii=False)
 
 
-def shell_word(value: object) -> str:
+def quote_shell_word(value: object) -> str:
     """Return a text quoted as one word for sh."""
     return shlex.quote(str(value))
 
@@ -99,18 +99,18 @@ def escape_systemd_value(value: object) -> str:
     return str(value).replace("\\", "\\\\").replace("%", "%%")
 
 
-def haproxy_word(value: object) -> str:
+def escape_haproxy_word(value: object) -> str:
     """Return a text as one word of haproxy.cfg, with spaces and special characters escaped by backslashes."""
     text = str(value)
     return text if _PLAIN_WORD.fullmatch(text) else _HAPROXY_SPECIAL.sub(r"\\\g<0>", text)
 
 
-def environment_value(text: str) -> str:
+def quote_environment_value(text: str) -> str:
     """Return a value between double quotes, as sh and systemd's EnvironmentFile both read it."""
     return '"' + _QUOTED_SPECIAL.sub(r"\\\g<0>", text) + '"'
 
 
-def systemd_word(text: str) -> str:
+def escape_systemd_word(text: str) -> str:
     """Return a text escaped as one word of a unit's command line, without specifiers, variables or word breaks."""
     if _PLAIN_ARGUMENT.fullmatch(text):
         return text
@@ -123,11 +123,11 @@ def systemd_word(text: str) -> str:
 _ESCAPERS: dict[str, Callable[[object], str]] = {
     "attribute": escape_xml_attribute,
     "comment": escape_xml_comment,
-    "haproxy": haproxy_word,
+    "haproxy": escape_haproxy_word,
     "properties": escape_properties_value,
-    "properties_key": properties_key,
-    "quoted": quoted,
-    "shell": shell_word,
+    "properties_key": escape_properties_key,
+    "quoted": double_quoted,
+    "shell": quote_shell_word,
     "systemd": escape_systemd_value,
     "xml": escape_xml,
 }

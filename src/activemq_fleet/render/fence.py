@@ -6,13 +6,13 @@ import json
 import shlex
 
 from activemq_fleet.render import service
-from activemq_fleet.render.secrets import Secrets
+from activemq_fleet.render.secrets import SecretSource
 from activemq_fleet.topology import Broker
 
 SECRETS = "conf/fence-secrets.env"
 
 
-def fence_command_files(broker: Broker, secrets: Secrets) -> dict[str, bytes]:
+def fence_command_files(broker: Broker, secrets: SecretSource) -> dict[str, bytes]:
     """Return the files of ``activemq_fence_command`` by path: its call as JSON, and its secrets; empty for another
     fence.
 
@@ -22,7 +22,7 @@ def fence_command_files(broker: Broker, secrets: Secrets) -> dict[str, bytes]:
     command = broker.settings.fence_command
     if command is None or not broker.calls_fence_command:
         return {}
-    current = service.directory_paths(broker).current
+    current = service.broker_directory_paths(broker).current
     call = {
         "argv": list(command.argv),
         "timeout": command.timeout,

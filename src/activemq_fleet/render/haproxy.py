@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from activemq_fleet.addresses import join_host_port
-from activemq_fleet.render.checks import CheckStep, health_check_steps
+from activemq_fleet.render.checks import HealthCheckStep, health_check_steps
 from activemq_fleet.render.engine import render_template
-from activemq_fleet.render.memory import KEEPALIVED_MEMORY, haproxy_memory
-from activemq_fleet.render.secrets import Secrets
+from activemq_fleet.render.memory import KEEPALIVED_MEMORY, haproxy_memory_max
+from activemq_fleet.render.secrets import SecretSource
 from activemq_fleet.topology import Backend, Balancer, VirtualAddress, VirtualPort
 from activemq_fleet.topology.balancers import haproxy_name
 
@@ -29,14 +29,14 @@ class _Front(NamedTuple):
     bind: str
     connections: int
     by_client: bool
-    steps: tuple[CheckStep, ...]
+    steps: tuple[HealthCheckStep, ...]
     backends: tuple[Backend, ...]
     tls: bool
     ca: str | None
     certificate: str | None
 
 
-def balancer_files(balancer: Balancer, secrets: Secrets) -> dict[str, bytes]:
+def balancer_files(balancer: Balancer, secrets: SecretSource) -> dict[str, bytes]:
     """Return the files of a balancer's host by path; only haproxy.cfg has the password of the health checks."""
     config = balancer.settings.vip_config
     files = {
@@ -46,7 +46,7 @@ def balancer_files(balancer: Balancer, secrets: Secrets) -> dict[str, bytes]:
             "loadbalancer/environment.j2", haproxy=f"{config}/{HAPROXY}", keepalived=f"{config}/{KEEPALIVED}"
         ),
     }
-    memory = {"haproxy": haproxy_memory(_all_connections(balancer)), "keepalived": KEEPALIVED_MEMORY}
+    memory = {"haproxy": haproxy_memory_max(_all_connections(balancer)), "keepalived": KEEPALIVED_MEMORY}
     return files | {path: _drop_in(unit, config, memory[unit]) for unit, path in DROP_INS.items()}
 
 
@@ -65,7 +65,7 @@ def _all_connections(balancer: Balancer) -> int:
     return _SPARE + sum(_most_connections(address, front) for address in balancer.addresses for front in address.fronts)
 
 
-def _haproxy_config(balancer: Balancer, secrets: Secrets) -> bytes:
+def _haproxy_config(balancer: Balancer, secrets: SecretSource) -> bytes:
     return render_template(
         "loadbalancer/haproxy.cfg.j2",
         host=balancer.host,
@@ -78,7 +78,7 @@ def _haproxy_config(balancer: Balancer, secrets: Secrets) -> bytes:
     )
 
 
-def _frontend(balancer: Balancer, address: VirtualAddress, front: VirtualPort, secrets: Secrets) -> _Front:
+def _frontend(balancer: Balancer, address: VirtualAddress, front: VirtualPort, secrets: SecretSource) -> _Front:
     return _Front(
         name=haproxy_name(f"{address.group}.{front.connector}"),
         bind=join_host_port(address.address, front.port),

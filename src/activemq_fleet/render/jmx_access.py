@@ -13,8 +13,8 @@ from typing import Any
 from pydantic import SecretStr
 
 from activemq_fleet.errors import SettingsError
-from activemq_fleet.render.engine import properties_key
-from activemq_fleet.render.secrets import Secrets
+from activemq_fleet.render.engine import escape_properties_key
+from activemq_fleet.render.secrets import SecretSource
 from activemq_fleet.topology import Broker
 
 PASSWORDS, ACCESS = "conf/jmx.password", "conf/jmx.access"
@@ -23,7 +23,7 @@ _PASSWORD = re.compile(r"(?![#!=:])[!-\[\]-~]+")
 _NOTE = "# Made by activemq.fleet from activemq_jmx: change it in the inventory.\n"
 
 
-def management_context(broker: Broker) -> dict[str, Any]:
+def management_context_values(broker: Broker) -> dict[str, Any]:
     """Return the values of a broker's managementContext element: its attributes, and whether it requires a login or
     TLS.
     """
@@ -38,7 +38,7 @@ def management_context(broker: Broker) -> dict[str, Any]:
     return {"attributes": tuple(attributes.items()), "asks": bool(jmx.users), "tls": jmx.tls}
 
 
-def jmx_files(broker: Broker, secrets: Secrets) -> dict[str, bytes]:
+def jmx_files(broker: Broker, secrets: SecretSource) -> dict[str, bytes]:
     """Return the files jmx.password and jmx.access by path; empty where ``activemq_jmx`` has no users.
 
     Raises SettingsError for a password that the file cannot hold.
@@ -58,6 +58,6 @@ def jmx_files(broker: Broker, secrets: Secrets) -> dict[str, bytes]:
         (user, secrets.secret_text(f"activemq_jmx.users[{position}].password", user.password))
         for position, user in enumerate(users)
     ]
-    passwords = "".join(f"{properties_key(user.name)} {text}\n" for user, text in shown)
-    access = "".join(f"{properties_key(user.name)} {user.access}\n" for user in users)
+    passwords = "".join(f"{escape_properties_key(user.name)} {text}\n" for user, text in shown)
+    access = "".join(f"{escape_properties_key(user.name)} {user.access}\n" for user in users)
     return {PASSWORDS: (_NOTE + passwords).encode(), ACCESS: (_NOTE + access).encode()}

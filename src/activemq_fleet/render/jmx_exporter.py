@@ -15,7 +15,7 @@ from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
 from activemq_fleet.render.engine import render_template
-from activemq_fleet.render.secrets import Secrets
+from activemq_fleet.render.secrets import SecretSource
 from activemq_fleet.render.service import METRICS
 from activemq_fleet.topology import Broker
 
@@ -26,7 +26,7 @@ _RUNTIME = "java.lang:type=Runtime"
 _FINGERPRINT = 12
 
 
-class Series(NamedTuple):
+class ExporterMetric(NamedTuple):
     """A metric of the exporter: the MBean attribute that it shows, its name, type and meaning, and the factor to its
     unit; ``releases`` is the span of releases whose MBeans have the attribute.
     """
@@ -44,44 +44,60 @@ _EXCEPTION_COUNTERS = "5.19.9 6.2.8 6.3.0"
 _MESSAGE_TIMES = "5.19.0 6.2.0"
 
 
-def _exceptions(attribute: str, name: str, where: str) -> Series:
+def _exceptions(attribute: str, name: str, where: str) -> ExporterMetric:
     """Return the counter of exceptions that an attribute of a link's or bridge's MBean shows."""
-    return Series(attribute, name, "COUNTER", f"exceptions {where}", releases=_EXCEPTION_COUNTERS)
+    return ExporterMetric(attribute, name, "COUNTER", f"exceptions {where}", releases=_EXCEPTION_COUNTERS)
 
 
-def _message_time(attribute: str, name: str, meaning: str) -> Series:
+def _message_time(attribute: str, name: str, meaning: str) -> ExporterMetric:
     """Return the gauge of a time, in seconds since 1970, that an attribute of a destination's MBean shows."""
     name = f"activemq_destination_last_{name}_timestamp_seconds"
-    return Series(attribute, name, "GAUGE", f"{meaning}; 0 for none", 0.001, _MESSAGE_TIMES)
+    return ExporterMetric(attribute, name, "GAUGE", f"{meaning}; 0 for none", 0.001, _MESSAGE_TIMES)
 
 
 BROKER = (
-    Series("Slave", "activemq_broker_standby", "GAUGE", "1 for a pure slave or a node that waits for the store"),
-    Series("UptimeMillis", "activemq_broker_uptime_seconds", "GAUGE", "since the broker started", 0.001),
-    Series("StorePercentUsage", "activemq_broker_store_used_ratio", "GAUGE", "of the store's limit, 0 to 1", 0.01),
-    Series("StoreLimit", "activemq_broker_store_limit_bytes", "GAUGE", "size that the store may have"),
-    Series("MemoryPercentUsage", "activemq_broker_memory_used_ratio", "GAUGE", "of the memory for messages", 0.01),
-    Series("MemoryLimit", "activemq_broker_memory_limit_bytes", "GAUGE", "memory for messages"),
-    Series("TempPercentUsage", "activemq_broker_temp_used_ratio", "GAUGE", "of the limit of temporary files", 0.01),
-    Series("TempLimit", "activemq_broker_temp_limit_bytes", "GAUGE", "size that temporary files may have"),
+    ExporterMetric(
+        "Slave", "activemq_broker_standby", "GAUGE", "1 for a pure slave or a node that waits for the store"
+    ),
+    ExporterMetric("UptimeMillis", "activemq_broker_uptime_seconds", "GAUGE", "since the broker started", 0.001),
+    ExporterMetric(
+        "StorePercentUsage", "activemq_broker_store_used_ratio", "GAUGE", "of the store's limit, 0 to 1", 0.01
+    ),
+    ExporterMetric("StoreLimit", "activemq_broker_store_limit_bytes", "GAUGE", "size that the store may have"),
+    ExporterMetric(
+        "MemoryPercentUsage", "activemq_broker_memory_used_ratio", "GAUGE", "of the memory for messages", 0.01
+    ),
+    ExporterMetric("MemoryLimit", "activemq_broker_memory_limit_bytes", "GAUGE", "memory for messages"),
+    ExporterMetric(
+        "TempPercentUsage", "activemq_broker_temp_used_ratio", "GAUGE", "of the limit of temporary files", 0.01
+    ),
+    ExporterMetric("TempLimit", "activemq_broker_temp_limit_bytes", "GAUGE", "size that temporary files may have"),
     # No release has it at a node that waits for the store; a pure slave has it, and activemq_broker_standby 1.
-    Series("TotalMessageCount", "activemq_broker_messages", "GAUGE", "messages that wait in all destinations"),
-    Series("TotalConsumerCount", "activemq_broker_consumers", "GAUGE", "consumers of all destinations"),
-    Series("TotalProducerCount", "activemq_broker_producers", "GAUGE", "producers of all destinations"),
-    Series("TotalEnqueueCount", "activemq_broker_enqueued_messages_total", "COUNTER", "messages accepted"),
-    Series("TotalDequeueCount", "activemq_broker_dequeued_messages_total", "COUNTER", "messages acknowledged"),
-    Series("CurrentConnectionsCount", "activemq_broker_connections", "GAUGE", "connections of clients and bridges"),
-    Series("TotalConnectionsCount", "activemq_broker_accepted_connections_total", "COUNTER", "connections accepted"),
+    ExporterMetric("TotalMessageCount", "activemq_broker_messages", "GAUGE", "messages that wait in all destinations"),
+    ExporterMetric("TotalConsumerCount", "activemq_broker_consumers", "GAUGE", "consumers of all destinations"),
+    ExporterMetric("TotalProducerCount", "activemq_broker_producers", "GAUGE", "producers of all destinations"),
+    ExporterMetric("TotalEnqueueCount", "activemq_broker_enqueued_messages_total", "COUNTER", "messages accepted"),
+    ExporterMetric("TotalDequeueCount", "activemq_broker_dequeued_messages_total", "COUNTER", "messages acknowledged"),
+    ExporterMetric(
+        "CurrentConnectionsCount", "activemq_broker_connections", "GAUGE", "connections of clients and bridges"
+    ),
+    ExporterMetric(
+        "TotalConnectionsCount", "activemq_broker_accepted_connections_total", "COUNTER", "connections accepted"
+    ),
 )
 DESTINATION = (
-    Series("QueueSize", "activemq_destination_messages", "GAUGE", "messages that wait or are not acknowledged"),
-    Series("ConsumerCount", "activemq_destination_consumers", "GAUGE", "consumers of the destination"),
-    Series("ProducerCount", "activemq_destination_producers", "GAUGE", "producers of the destination"),
-    Series("InFlightCount", "activemq_destination_in_flight_messages", "GAUGE", "delivered and not acknowledged"),
-    Series("EnqueueCount", "activemq_destination_enqueued_messages_total", "COUNTER", "messages accepted"),
-    Series("DequeueCount", "activemq_destination_dequeued_messages_total", "COUNTER", "messages acknowledged"),
-    Series("ExpiredCount", "activemq_destination_expired_messages_total", "COUNTER", "messages that expired"),
-    Series("MemoryPercentUsage", "activemq_destination_memory_used_ratio", "GAUGE", "of its memory limit", 0.01),
+    ExporterMetric("QueueSize", "activemq_destination_messages", "GAUGE", "messages that wait or are not acknowledged"),
+    ExporterMetric("ConsumerCount", "activemq_destination_consumers", "GAUGE", "consumers of the destination"),
+    ExporterMetric("ProducerCount", "activemq_destination_producers", "GAUGE", "producers of the destination"),
+    ExporterMetric(
+        "InFlightCount", "activemq_destination_in_flight_messages", "GAUGE", "delivered and not acknowledged"
+    ),
+    ExporterMetric("EnqueueCount", "activemq_destination_enqueued_messages_total", "COUNTER", "messages accepted"),
+    ExporterMetric("DequeueCount", "activemq_destination_dequeued_messages_total", "COUNTER", "messages acknowledged"),
+    ExporterMetric("ExpiredCount", "activemq_destination_expired_messages_total", "COUNTER", "messages that expired"),
+    ExporterMetric(
+        "MemoryPercentUsage", "activemq_destination_memory_used_ratio", "GAUGE", "of its memory limit", 0.01
+    ),
 )
 # Zero, and therefore not shown, without a policy that has advanced_message_statistics_enabled.
 MESSAGE_TIMES = (
@@ -92,7 +108,7 @@ MESSAGE_TIMES = (
     _message_time("DequeuedMessageTimestamp", "dequeued_sent", "sending time of the last acknowledged message"),
 )
 LINK = (
-    Series("Duplex", "activemq_link_duplex", "GAUGE", "1 for a link that carries messages both ways, else 0"),
+    ExporterMetric("Duplex", "activemq_link_duplex", "GAUGE", "1 for a link that carries messages both ways, else 0"),
     _exceptions("BridgeExceptionCount", "activemq_link_start_exceptions_total", "at starts of its bridges"),
     _exceptions("LocalExceptionCount", "activemq_link_local_exceptions_total", "of its bridges from the local broker"),
     _exceptions(
@@ -100,9 +116,11 @@ LINK = (
     ),
 )
 BRIDGE = (
-    Series("CreatedByDuplex", "activemq_bridge_responder", "GAUGE", "a bridge that is up; 1 at the dialled end"),
-    Series("EnqueueCounter", "activemq_bridge_enqueued_messages_total", "COUNTER", "messages to be forwarded"),
-    Series("DequeueCounter", "activemq_bridge_dequeued_messages_total", "COUNTER", "messages forwarded"),
+    ExporterMetric(
+        "CreatedByDuplex", "activemq_bridge_responder", "GAUGE", "a bridge that is up; 1 at the dialled end"
+    ),
+    ExporterMetric("EnqueueCounter", "activemq_bridge_enqueued_messages_total", "COUNTER", "messages to be forwarded"),
+    ExporterMetric("DequeueCounter", "activemq_bridge_dequeued_messages_total", "COUNTER", "messages forwarded"),
     _exceptions("LocalExceptionCount", "activemq_bridge_local_exceptions_total", "from the local broker"),
     _exceptions("RemoteExceptionCount", "activemq_bridge_remote_exceptions_total", "from the remote broker"),
 )
@@ -149,7 +167,7 @@ _BEANS = {
 }
 
 
-def metrics_files(broker: Broker, secrets: Secrets, others: Mapping[str, bytes]) -> dict[str, bytes]:
+def metrics_files(broker: Broker, secrets: SecretSource, others: Mapping[str, bytes]) -> dict[str, bytes]:
     """Return the configuration files of the Prometheus JMX exporter by path; empty with ``activemq_metrics: false``.
 
     ``others`` are the broker's other files with secrets hidden: their fingerprint is a label of
@@ -238,7 +256,7 @@ def _series_rules(broker: Broker) -> Iterator[_Rule]:
     beans = _BEANS[broker.release.jmx_names]
     policies = broker.settings.destination_policies
     message_times = MESSAGE_TIMES if any(policy.advanced_message_statistics_enabled for policy in policies) else ()
-    tables: tuple[tuple[str, tuple[Series, ...], dict[str, str]], ...] = (
+    tables: tuple[tuple[str, tuple[ExporterMetric, ...], dict[str, str]], ...] = (
         (beans.broker_pattern, BROKER, {}),
         (beans.destination_pattern, DESTINATION, {"kind": "$1", "destination": "$2"}),
         (beans.destination_pattern, message_times, {"kind": "$1", "destination": "$2"}),
@@ -247,7 +265,7 @@ def _series_rules(broker: Broker) -> Iterator[_Rule]:
     )
     for pattern, table, labels in tables:
         for series in table:
-            if not broker.release.within(series.releases):
+            if not broker.release.is_within_span(series.releases):
                 continue
             whole = rf"org\.apache\.activemq<{pattern}(?:, type=Broker)?><>{series.attribute}: "
             yield _Rule(whole, series.name, series.kind, series.help, labels, series.factor)

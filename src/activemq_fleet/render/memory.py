@@ -26,12 +26,12 @@ KEEPALIVED_MEMORY = "256M"
 _HAPROXY_BASE, _HAPROXY_SESSION = 512 * _MEBIBYTE, 128 << 10
 
 
-def heap_size(settings: Settings) -> int | None:
+def largest_heap_bytes(settings: Settings) -> int | None:
     """Return the largest Java heap of a broker in bytes, by ``activemq_heap`` and by ``activemq_java_options``."""
     return _last_size(_HEAP, (f"-Xmx{settings.heap}", *settings.java_options))
 
 
-def broker_memory(settings: Settings) -> str:
+def broker_memory_max(settings: Settings) -> str:
     """Return ``MemoryMax`` for a broker's systemd unit: ``activemq_unit_memory_max``, else computed from the heap.
 
     It is the sum of the heap, the direct buffers (the size of the heap unless an option sets it, as in HotSpot), a
@@ -39,12 +39,12 @@ def broker_memory(settings: Settings) -> str:
     """
     if settings.unit_memory_max:
         return settings.unit_memory_max
-    heap = heap_size(settings) or 0
+    heap = largest_heap_bytes(settings) or 0
     direct = _last_size(_DIRECT, settings.java_options) or heap
     return _size_text(heap + heap // 4 + direct + _BESIDE_HEAP)
 
 
-def haproxy_memory(connections: int) -> str:
+def haproxy_memory_max(connections: int) -> str:
     """Return ``MemoryMax`` for HAProxy's systemd unit with a number of simultaneous client connections."""
     return _size_text(_HAPROXY_BASE + connections * _HAPROXY_SESSION)
 

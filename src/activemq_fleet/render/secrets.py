@@ -15,7 +15,7 @@ from activemq_fleet.settings.encrypted import EncryptedValue
 
 
 @dataclass(frozen=True, slots=True)
-class Secrets:
+class SecretSource:
     """A source of one host's secrets for its rendered files: their values with ``reveal``, else ``@variable@``.
 
     Errors name ``host``.

@@ -14,8 +14,13 @@ from typing import Any
 from activemq_fleet.addresses import join_host_port
 from activemq_fleet.node.process.systemd import watchdog_service
 from activemq_fleet.node.protocols import protocol_of
-from activemq_fleet.render.engine import environment_value, escape_systemd_value, render_template, systemd_word
-from activemq_fleet.render.memory import WATCHDOG_MEMORY, broker_memory
+from activemq_fleet.render.engine import (
+    escape_systemd_value,
+    escape_systemd_word,
+    quote_environment_value,
+    render_template,
+)
+from activemq_fleet.render.memory import WATCHDOG_MEMORY, broker_memory_max
 from activemq_fleet.topology import Broker
 
 STORE_MARKER = ".activemq-fleet-pair"
@@ -68,7 +73,7 @@ _HOMES = ("/home/", "/root/", "/run/user/")
 
 
 @dataclass(frozen=True, slots=True)
-class Paths:
+class BrokerPaths:
     """The absolute paths of a broker's directories on its host.
 
     ``home`` is the directory of the release and not the link to it: after a rollback, the earlier configuration
@@ -84,7 +89,7 @@ class Paths:
     data: str
 
 
-def directory_paths(broker: Broker) -> Paths:
+def broker_directory_paths(broker: Broker) -> BrokerPaths:
     """Return the paths of a broker's directories; two brokers on one machine share only ``home``."""
     settings = broker.settings
     base = f"{settings.base.rstrip('/')}/{settings.instance}"
@@ -94,7 +99,7 @@ def directory_paths(broker: Broker) -> Paths:
         home = f"{home}-{broker.release.text}"
     elif settings.install == "package" and "home" not in settings.model_fields_set:
         home = _PACKAGE_HOME
-    return Paths(home, base, current, f"{current}/conf", f"{base}/data")
+    return BrokerPaths(home, base, current, f"{current}/conf", f"{base}/data")
 
 
 def environment_path(broker: Broker) -> str:
@@ -146,7 +151,7 @@ def apt_packages(broker: Broker) -> tuple[str, ...]:
 
 def fence_directory(broker: Broker) -> str:
     """Return the path of the directory on the host's own disk in which the broker's guard keeps its files."""
-    return f"{directory_paths(broker).data}/fence"
+    return f"{broker_directory_paths(broker).data}/fence"
 
 
 def kahadb_directory(broker: Broker) -> str:
@@ -162,7 +167,9 @@ def guard_command(broker: Broker) -> tuple[str, ...]:
         return ()
     program = f"{_PROGRAMS}/{broker.settings.instance}-guard"
     command = (
-        ("--fence-command", f"{directory_paths(broker).current}/{FENCE_COMMAND}") if broker.calls_fence_command else ()
+        ("--fence-command", f"{broker_directory_paths(broker).current}/{FENCE_COMMAND}")
+        if broker.calls_fence_command
+        else ()
     )
     keep = ("--keep-index-copies",) if broker.release.loses_subscriptions_on_rebuild else ()
     refuse = ("--refuse-loss",) if broker.settings.index_rebuild == "refuse" else ()
@@ -170,7 +177,7 @@ def guard_command(broker: Broker) -> tuple[str, ...]:
     return (program, "--store", broker.store_directory, *options, "--")
 
 
-def mend_store_command(broker: Broker) -> tuple[str, ...]:
+def repair_store_command(broker: Broker) -> tuple[str, ...]:
     """Return the words of the command that repairs the store of a killed broker before java starts.
 
     The result is empty without a kahaDB store, and with a guard, which repairs each generation (copy of the store).
@@ -182,7 +189,7 @@ def mend_store_command(broker: Broker) -> tuple[str, ...]:
     return (f"{_PROGRAMS}/{broker.settings.instance}-guard", "--store", broker.store_directory, "--mend", *accept)
 
 
-def keep_index_command(broker: Broker) -> tuple[str, ...]:
+def copy_index_command(broker: Broker) -> tuple[str, ...]:
     """Return the words of the command that copies the store's index once java runs; the caller appends java's PID.
 
     The result is empty with a guard, which does the same, without a kahaDB store, and for a release that builds its
@@ -221,7 +228,7 @@ def _metrics_option(broker: Broker) -> Iterator[str]:
     if settings.metrics:
         where = join_host_port(settings.metrics_bind, broker.ports["metrics"])
         yield from _METRICS_TIMEOUTS
-        yield f"-javaagent:{settings.metrics_jar}={where}:{directory_paths(broker).current}/{METRICS}"
+        yield f"-javaagent:{settings.metrics_jar}={where}:{broker_directory_paths(broker).current}/{METRICS}"
 
 
 def arguments_after_java_options(broker: Broker) -> tuple[str, ...]:
@@ -230,7 +237,7 @@ def arguments_after_java_options(broker: Broker) -> tuple[str, ...]:
     Measured under systemd 252 with the whole unit: 5.18.3 (distribution: take-over, a lost lock, a
     full store) and a pure pair of 5.5.1 (jars); without a unit also 6.3.1 (jars).
     """
-    where = directory_paths(broker)
+    where = broker_directory_paths(broker)
     jars = broker.settings.install == "jars"
     return (
         f"-Dactivemq.home={where.home}",
@@ -262,7 +269,7 @@ def _has_mqtt(broker: Broker) -> bool:
 
 
 def _class_path(broker: Broker) -> Iterator[str]:
-    settings, home = broker.settings, directory_paths(broker).home
+    settings, home = broker.settings, broker_directory_paths(broker).home
     yield f"{home}/lib/*" if settings.install == "jars" else f"{home}/{broker.release.start_jar}"
     if settings.install == "package" and _has_mqtt(broker):
         yield from _MQTT_OF_DEBIAN
@@ -271,7 +278,7 @@ def _class_path(broker: Broker) -> Iterator[str]:
 
 
 def _release_options(broker: Broker) -> Iterator[str]:
-    release, where = broker.release, directory_paths(broker)
+    release, where = broker.release, broker_directory_paths(broker)
     if release.java_minimum >= 8:
         # A JVM without memory keeps its lock and serves no client; its standby takes over once it ends.
         yield "-XX:+ExitOnOutOfMemoryError"
@@ -290,13 +297,13 @@ def _release_options(broker: Broker) -> Iterator[str]:
 
 
 def _environment_file(broker: Broker) -> bytes:
-    variables = [(name, environment_value(value)) for name, value in environment_variables(broker).items()]
+    variables = [(name, quote_environment_value(value)) for name, value in environment_variables(broker).items()]
     return render_template("broker/environment.j2", variables=variables)
 
 
 def environment_variables(broker: Broker) -> dict[str, str]:
     """Return the environment variables of the broker's process, as in the environment file."""
-    where, home = directory_paths(broker), broker.settings.java_home
+    where, home = broker_directory_paths(broker), broker.settings.java_home
     return ({"JAVA_HOME": home, "JAVACMD": java_path(broker)} if home else {}) | {
         "ACTIVEMQ_HOME": where.home,
         "ACTIVEMQ_BASE": where.base,
@@ -312,7 +319,7 @@ def _unit_file(broker: Broker) -> bytes:
 
 
 def _unit_variables(broker: Broker) -> dict[str, Any]:
-    settings, where = broker.settings, directory_paths(broker)
+    settings, where = broker.settings, broker_directory_paths(broker)
     outside = not broker.profile.has_database_lease and not broker.store_directory.startswith(f"{where.data}/")
     store = (broker.store_directory,) if outside else ()
     low_port = any(port < _FIRST_FREE_PORT for port in broker.ports.values())
@@ -323,13 +330,13 @@ def _unit_variables(broker: Broker) -> dict[str, Any]:
         "user": settings.user,
         "directory": where.data,
         "environment_file": f"{where.current}/{environment_path(broker)}",
-        "before": [" ".join(map(systemd_word, command)) for command in commands_before_start(broker)],
-        "mend_store": " ".join(map(systemd_word, mend_store_command(broker))),
+        "before": [" ".join(map(escape_systemd_word, command)) for command in commands_before_start(broker)],
+        "mend_store": " ".join(map(escape_systemd_word, repair_store_command(broker))),
         # With "refuse" a start that would lose messages fails with the reason.
         "mend_may_fail": broker.settings.index_rebuild == "serve",
-        "keep_index": " ".join(map(systemd_word, keep_index_command(broker))),
+        "keep_index": " ".join(map(escape_systemd_word, copy_index_command(broker))),
         # systemd reads k, m and g as upper case only.
-        "memory": _systemd_size(broker_memory(settings)),
+        "memory": _systemd_size(broker_memory_max(settings)),
         "command": _command(broker),
         "start_timeout": _SLAVE_START_TIMEOUT if broker.is_replication_slave else _START_TIMEOUT,
         "stop_timeout": str(STOP_TIMEOUT),
@@ -337,7 +344,7 @@ def _unit_variables(broker: Broker) -> dict[str, Any]:
         "restart": not broker.profile.needs_resync,
         # A share that is away must fail in ExecStartPre, which reports it, not while mounting.
         "writable": " ".join((where.data, *(f"-{directory}" for directory in store))),
-        "protect_home": protect_home(used),
+        "protect_home": protect_home_value(used),
         # Capabilities of a user namespace do not open the host's ports.
         "private_users": "no" if low_port else "yes",
         "capabilities": "CAP_NET_BIND_SERVICE" if low_port else "",
@@ -349,7 +356,10 @@ def _systemd_size(text: str) -> str:
 
 
 def _command(broker: Broker) -> str:
-    guard, arguments = map(systemd_word, guard_command(broker)), map(systemd_word, arguments_after_java_options(broker))
+    guard, arguments = (
+        map(escape_systemd_word, guard_command(broker)),
+        map(escape_systemd_word, arguments_after_java_options(broker)),
+    )
     return " ".join((*guard, java_path(broker), "$ACTIVEMQ_OPTS", *arguments))
 
 
@@ -358,13 +368,13 @@ def _description(what: str, broker: Broker) -> str:
     return escape_systemd_value(" ".join(text.split()))
 
 
-def protect_home(used: tuple[str, ...]) -> str:
+def protect_home_value(used: tuple[str, ...]) -> str:
     """Return ``ProtectHome`` of a unit whose program uses these paths: read-only if a path is in a home directory."""
     return "read-only" if any(f"{path}/".startswith(_HOMES) for path in used) else "yes"
 
 
 def _watchdog_file(broker: Broker) -> bytes:
-    settings, where = broker.settings, directory_paths(broker)
+    settings, where = broker.settings, broker_directory_paths(broker)
     unit = f"{settings.instance}.service"
     name = watchdog_service(settings.instance)
     command = [f"{_PROGRAMS}/{name}", "--base", where.base, "--unit", unit, "--ha", settings.ha]
@@ -376,11 +386,11 @@ def _watchdog_file(broker: Broker) -> bytes:
         description=_description("Watchdog of ActiveMQ", broker),
         unit=unit,
         user=settings.user,
-        command=" ".join(map(systemd_word, (*command, settings.watchdog))),
+        command=" ".join(map(escape_systemd_word, (*command, settings.watchdog))),
         runtime=name,
         runtime_mode="0755" if settings.metrics else "0700",
         memory=WATCHDOG_MEMORY,
-        protect_home=protect_home((where.base,)),
+        protect_home=protect_home_value((where.base,)),
     )
 
 

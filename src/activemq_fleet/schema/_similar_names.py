@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Set
 
-from activemq_fleet.releases import MISSPELT_ATTRIBUTES, was_element
+from activemq_fleet.releases import MISSPELT_ATTRIBUTES, is_element_of_any_release
 
 # Names that releases corrected, or misspelt later; both names set the same property (the setters of the release tags).
 _RENAMED = {
@@ -42,7 +42,12 @@ def sole_similar_name(name: str, known: Iterable[str], words: Set[str]) -> str:
         return equal[0] if len(equal) == 1 else ""
     most = 0 if len(name) < _SHORTEST else 1 if len(name) < _SHORT else 2
     close = [other for other in names if edit_distance(_letters(name), _letters(other), most) <= most]
-    if len(close) != 1 or name in _OTHER_MEANING or was_element(name) or _has_other_word(name, close[0], words):
+    if (
+        len(close) != 1
+        or name in _OTHER_MEANING
+        or is_element_of_any_release(name)
+        or _has_other_word(name, close[0], words)
+    ):
         return ""
     return close[0]
 

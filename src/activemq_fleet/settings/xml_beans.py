@@ -12,7 +12,7 @@ from typing import Annotated, Any, ClassVar, Literal, NamedTuple, Self
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
-from activemq_fleet.releases import Release, releases_with
+from activemq_fleet.releases import Release, describe_releases_with
 from activemq_fleet.settings import fields
 
 Count = Annotated[int, Field(ge=0, le=(1 << 31) - 1)]
@@ -113,7 +113,7 @@ class TypedBean(XmlBean):
         for key in type(self).model_fields:
             if key in {*self.NOT_WRITTEN, *self.PROPERTIES} or getattr(self, key) is None:
                 continue
-            if not releases_with(self.element_name(), key):
+            if not describe_releases_with(self.element_name(), key):
                 raise ValueError(f"`type: {kind}` does not support the key {key}: remove {key}, or set another type")
         return self
 
@@ -201,7 +201,7 @@ def to_xml(bean: XmlBean, release: Release) -> XmlElement | None:
         return None
     attributes, children = list(bean.first_attributes()), []
     for field, value in _set_fields(bean):
-        xml_name = bean.PROPERTIES.get(field) or release.attribute_for(name, field)
+        xml_name = bean.PROPERTIES.get(field) or release.xml_attribute_for_key(name, field)
         if xml_name is None:
             continue
         if isinstance(value, XmlBean | tuple):
@@ -221,13 +221,15 @@ def find_missing_features(bean: XmlBean, release: Release, key: str) -> Iterator
     """
     name = bean.element_name()
     if not release.supports(name):
-        yield MissingFeature(key, f"<{name}>", releases_with(name))
+        yield MissingFeature(key, f"<{name}>", describe_releases_with(name))
         return
     for field, value in _set_fields(bean):
         place = key if field in bean.IMPLIED else f"{key}.{field}"
-        if not (bean.PROPERTIES.get(field) or release.attribute_for(name, field)):
+        if not (bean.PROPERTIES.get(field) or release.xml_attribute_for_key(name, field)):
             words = field.replace("_", " ").title().replace(" ", "")
-            yield MissingFeature(place, f"{words[0].lower()}{words[1:]} of <{name}>", releases_with(name, field))
+            yield MissingFeature(
+                place, f"{words[0].lower()}{words[1:]} of <{name}>", describe_releases_with(name, field)
+            )
         elif isinstance(value, XmlBean):
             yield from find_missing_features(value, release, place)
         elif isinstance(value, tuple):

@@ -28,14 +28,14 @@ from activemq_fleet.planning.compute import (
     PlanContext,
     plan_fleet_component,
 )
-from activemq_fleet.planning.host_facts import HostFacts, ProblemKind, host_facts
-from activemq_fleet.planning.line_numbers import with_line_number
+from activemq_fleet.planning.host_facts import HostFacts, InventoryProblemKind, host_facts
+from activemq_fleet.planning.line_numbers import error_with_line_number
 from activemq_fleet.planning.records import (
     HostRecord,
     activemq_variables,
-    printable_text,
+    escape_lone_surrogates,
+    read_host_record,
     read_listed_host,
-    read_record,
     variables_from_json,
 )
 from activemq_fleet.spark.datasets import Output
@@ -133,7 +133,7 @@ def _read_hosts(output: Output, source: HostRecords, today: date) -> tuple[DataF
             facts, hosts = _collect_facts(output, source, pattern)
         return hosts, divide_into_components(facts, today, source.findings)
     except InputError as error:
-        raise with_line_number(source.lines, error) from None
+        raise error_with_line_number(source.lines, error) from None
 
 
 def _collect_facts(output: Output, source: HostRecords, pattern: str | None) -> tuple[list[HostFacts], DataFrame]:
@@ -152,8 +152,8 @@ def _facts_and_hosts(batches: Batches, *, form: str, pattern: str | None) -> Ite
             facts, variables = host_facts(record, row.get("position") or 0, pattern)
         except InputError as error:
             host, variables = row.get("host") or "", None
-            facts = HostFacts(host, problem_kind=ProblemKind.INPUT, problems=(str(error),))
-        facts = replace(facts, host=printable_text(facts.host))
+            facts = HostFacts(host, problem_kind=InventoryProblemKind.INPUT, problems=(str(error),))
+        facts = replace(facts, host=escape_lone_surrogates(facts.host))
         yield facts
         if key := fleet_component_key(facts):
             roles = facts.broker, facts.agent, facts.balancer, facts.by_hand
@@ -166,7 +166,7 @@ def _read_host_record(form: str, text: str, host: str, groups: Iterable[str]) ->
         return read_listed_host(host, text, groups)
     if form == "given":
         return HostRecord(host, activemq_variables(variables_from_json(text)), tuple(groups))
-    return read_record(text, cells=form == "table")
+    return read_host_record(text, cells=form == "table")
 
 
 def _replace_keys_by_components(batches: Batches, *, division: FleetDivision) -> Batches:

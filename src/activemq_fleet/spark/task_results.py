@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pyarrow as pa
 
-from activemq_fleet.planning.records import printable_text
+from activemq_fleet.planning.records import escape_lone_surrogates
 
 if TYPE_CHECKING:
     from pyarrow.parquet import ParquetWriter
@@ -193,7 +193,7 @@ def _encodable(value: Any) -> Any:
         return {name: _encodable(inside) for name, inside in value.items()}
     if isinstance(value, list | tuple):
         return [_encodable(inside) for inside in value]
-    return printable_text(value) if isinstance(value, str) else value
+    return escape_lone_surrogates(value) if isinstance(value, str) else value
 
 
 class _Part:

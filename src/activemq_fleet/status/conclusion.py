@@ -10,7 +10,7 @@ from typing import Any, Literal, cast
 
 from activemq_fleet.findings import SEVERITIES, Finding
 from activemq_fleet.node.judge import SERVING
-from activemq_fleet.render import render, render_agent
+from activemq_fleet.render import render_agent, render_broker
 from activemq_fleet.status.findings import BY_IMPORTANCE, findings_of
 from activemq_fleet.status.host_evidence import typed_evidence
 from activemq_fleet.status.link_states import links_of, planned_network
@@ -131,7 +131,9 @@ def _broker(broker: Broker, evidence: Evidence, links: tuple[LinkStatus, ...], n
         release=broker_evidence.get("release"),
         release_planned=broker.release.text,
         version=broker_evidence.get("version"),
-        not_deployed=tuple(_not_deployed(broker_evidence.get("deployed") or {}, lambda: render(broker, reveal=False))),
+        not_deployed=tuple(
+            _not_deployed(broker_evidence.get("deployed") or {}, lambda: render_broker(broker, reveal=False))
+        ),
         by_hand=tuple(broker_evidence.get("drift") or ()),
         restart=tuple(broker_evidence.get("restart_reasons") or ()),
         usage=broker_evidence.get("usage") or {},

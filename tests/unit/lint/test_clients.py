@@ -7,7 +7,7 @@ import pytest
 from activemq_fleet.findings import Finding
 from activemq_fleet.lint import Selection, file_findings
 from activemq_fleet.releases import Release
-from activemq_fleet.render import render
+from activemq_fleet.render import render_broker
 from activemq_fleet.schema import XmlDocument
 from tests.rule_examples import complete
 from tests.unit.fleets import fleet
@@ -104,7 +104,7 @@ def test_a_memory_above_the_heap_of_the_host_is_told_of_a_fleet() -> None:
     (broker, _) = fleet("orders-mq01", heap="256m", memory_limit="512 mb").brokers
     from activemq_fleet.lint.fleets import document_findings_of
 
-    data = XmlDocument(render(broker)["conf/activemq.xml"])
+    data = XmlDocument(render_broker(broker)["conf/activemq.xml"])
     found = document_findings_of(broker, data, Selection(select=("C006",)))
     assert [finding.message for finding in found] == ["memoryUsage is 512 MB, more than the Java heap of 256 MB"]
 

@@ -8,7 +8,7 @@ import pytest
 
 from activemq_fleet.findings import Finding
 from activemq_fleet.lint import Selection, fleet_findings
-from activemq_fleet.render import render
+from activemq_fleet.render import render_broker
 from activemq_fleet.schema import XmlDocument
 from activemq_fleet.topology import build_fleet
 from tests.unit.fleets import hosts
@@ -23,7 +23,7 @@ def told(rule: str, *, pairs: tuple[str, ...] = ("orders-mq01",), **own: Any) ->
     inventory = hosts(*pairs, **more)
     inventory[A] |= {f"activemq_{name}": value for name, value in own.items()}
     fleet = build_fleet(inventory | agents, {"activemq_agents": list(agents)} if agents else {})
-    documents = {broker.host: XmlDocument(render(broker)["conf/activemq.xml"]) for broker in fleet.brokers}
+    documents = {broker.host: XmlDocument(render_broker(broker)["conf/activemq.xml"]) for broker in fleet.brokers}
     return list(fleet_findings(fleet, documents, Selection(select=(rule,))))
 
 

@@ -10,7 +10,7 @@ from activemq_fleet.dialling import BrokerListener, Dialler, Listeners, refusal_
 from activemq_fleet.explain.route import explain_route
 from activemq_fleet.findings import Finding
 from activemq_fleet.lint import fleet_findings
-from activemq_fleet.render import render, render_agent
+from activemq_fleet.render import render_agent, render_broker
 from activemq_fleet.routes import routes_of
 from activemq_fleet.schema import XmlDocument
 from activemq_fleet.topology import Fleet, build_fleet
@@ -31,7 +31,7 @@ def two_groups(south: dict[str, Any], north: dict[str, Any] | None = None, **var
 
 
 def documents(fleet: Fleet) -> dict[str, XmlDocument]:
-    return {broker.host: XmlDocument(render(broker)["conf/activemq.xml"]) for broker in fleet.brokers}
+    return {broker.host: XmlDocument(render_broker(broker)["conf/activemq.xml"]) for broker in fleet.brokers}
 
 
 def told(fleet: Fleet, *rules: str) -> list[Finding]:

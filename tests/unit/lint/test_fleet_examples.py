@@ -7,7 +7,7 @@ import yaml
 
 from activemq_fleet.lint import Rule, fleet_findings, rules
 from activemq_fleet.lint.engine import Example
-from activemq_fleet.render import render
+from activemq_fleet.render import render_broker
 from activemq_fleet.schema import XmlDocument
 from activemq_fleet.topology import Fleet, build_fleet
 
@@ -37,7 +37,7 @@ def fleet_of(example: Example) -> Fleet:
 
 def found(example: Example) -> set[str]:
     fleet = fleet_of(example)
-    documents = {broker.host: XmlDocument(render(broker)["conf/activemq.xml"]) for broker in fleet.brokers}
+    documents = {broker.host: XmlDocument(render_broker(broker)["conf/activemq.xml"]) for broker in fleet.brokers}
     return {finding.rule for finding in fleet_findings(fleet, documents)}
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from activemq_fleet.lint.fleet_frames import frames_larger_than_a_link_carries
 from activemq_fleet.lint.fleets import FleetView
-from activemq_fleet.render import render_documents
+from activemq_fleet.render import render_activemq_xml_by_host
 from tests.support.network_findings import findings_of_rule, link_fragment
 from tests.unit.fleets import fleet
 from tests.work import count_lines
@@ -115,7 +115,7 @@ def test_work_for_a_full_mesh_grows_as_its_number_of_links() -> None:
     lines = []
     for pairs in (20, 40):
         mesh = fleet(*(f"north-mq{number:02}" for number in range(pairs)))
-        view = FleetView(mesh, render_documents(mesh))
+        view = FleetView(mesh, render_activemq_xml_by_host(mesh))
         assert view.bridges.planned
         lines.append(count_lines(lambda: list(frames_larger_than_a_link_carries(view))))  # noqa: B023 -- called here
     assert lines[1] < 4.2 * lines[0]

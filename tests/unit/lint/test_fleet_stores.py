@@ -6,7 +6,7 @@ from typing import Any
 
 from activemq_fleet.findings import Finding
 from activemq_fleet.lint import fleet_findings
-from activemq_fleet.render import render
+from activemq_fleet.render import render_broker
 from activemq_fleet.schema import XmlDocument
 from activemq_fleet.topology import Fleet, build_fleet
 from tests.unit.fleets import fleet, hosts
@@ -16,7 +16,7 @@ NODES = ("orders-mq01-a.example.com", "orders-mq01-b.example.com")
 
 
 def told(rule: str, some: Fleet) -> list[Finding]:
-    documents = {broker.host: XmlDocument(render(broker)["conf/activemq.xml"]) for broker in some.brokers}
+    documents = {broker.host: XmlDocument(render_broker(broker)["conf/activemq.xml"]) for broker in some.brokers}
     return [finding for finding in fleet_findings(some, documents) if finding.rule == rule]
 
 

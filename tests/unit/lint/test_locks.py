@@ -7,7 +7,7 @@ import pytest
 from activemq_fleet.findings import Finding
 from activemq_fleet.lint import file_findings, fleet_findings
 from activemq_fleet.releases import Release
-from activemq_fleet.render import render
+from activemq_fleet.render import render_broker
 from activemq_fleet.schema import XmlDocument
 from activemq_fleet.topology import Fleet
 from tests.rule_examples import complete
@@ -32,7 +32,7 @@ def severities(rule: str, snippet: str, release: str = "5.18.3") -> list[str]:
 
 
 def of_fleet(rule: str, some: Fleet) -> list[Finding]:
-    documents = {broker.host: XmlDocument(render(broker)["conf/activemq.xml"]) for broker in some.brokers}
+    documents = {broker.host: XmlDocument(render_broker(broker)["conf/activemq.xml"]) for broker in some.brokers}
     return [finding for finding in fleet_findings(some, documents) if finding.rule == rule]
 
 
@@ -236,7 +236,7 @@ def test_missing_journal_files_alone_may_be_ignored_with_a_warning() -> None:
 @pytest.mark.parametrize("ha", ["shared-file", "none"])
 def test_what_we_render_has_no_mistake_of_its_lock(release: str, ha: str) -> None:
     some = fleet("orders-mq01", "orders-mq02", release=release, ha=ha)
-    documents = {broker.host: XmlDocument(render(broker)["conf/activemq.xml"]) for broker in some.brokers}
+    documents = {broker.host: XmlDocument(render_broker(broker)["conf/activemq.xml"]) for broker in some.brokers}
     told = [finding for finding in fleet_findings(some, documents) if finding.rule[0] in "LVP"]
     without_remedy = ("L004", "L027")
     mistakes = [finding for finding in told if finding.severity != "info" and finding.rule not in without_remedy]

@@ -10,7 +10,7 @@ import pytest
 from activemq_fleet.lint import fleet_findings
 from activemq_fleet.lint.fleets import document_findings_of
 from activemq_fleet.releases import Release
-from activemq_fleet.render import render
+from activemq_fleet.render import render_broker
 from activemq_fleet.schema import XmlDocument
 from tests.support.rule_findings import rule_findings
 from tests.unit.fleets import fleet
@@ -118,7 +118,7 @@ def test_a_default_in_a_text_counts() -> None:
 def of_fleet(**variables: Any) -> set[str]:
     fragment = {"parent": "broker/networkConnectors", "xml": LINK.format("${far.host}")}
     built = fleet("orders-mq01", xml_fragments=[fragment], **variables)
-    documents = {broker.host: XmlDocument(render(broker)["conf/activemq.xml"]) for broker in built.brokers}
+    documents = {broker.host: XmlDocument(render_broker(broker)["conf/activemq.xml"]) for broker in built.brokers}
     alone = [f for broker in built.brokers for f in document_findings_of(broker, documents[broker.host])]
     found = [finding for finding in (*alone, *fleet_findings(built, documents)) if finding.rule == "V024"]
     return {finding.message for finding in found}

@@ -9,7 +9,7 @@ import pytest
 from activemq_fleet.findings import Finding
 from activemq_fleet.lint import file_findings, fleet_findings
 from activemq_fleet.releases import Release
-from activemq_fleet.render import render
+from activemq_fleet.render import render_broker
 from activemq_fleet.schema import XmlDocument
 from activemq_fleet.topology import Fleet, build_fleet
 from tests.rule_examples import complete
@@ -25,7 +25,7 @@ def found(rule: str, snippet: str, release: str = "5.5.1") -> list[Finding]:
 
 
 def of_fleet(rule: str, some: Fleet) -> list[Finding]:
-    documents = {broker.host: XmlDocument(render(broker)["conf/activemq.xml"]) for broker in some.brokers}
+    documents = {broker.host: XmlDocument(render_broker(broker)["conf/activemq.xml"]) for broker in some.brokers}
     return [finding for finding in fleet_findings(some, documents) if finding.rule == rule]
 
 
@@ -91,7 +91,7 @@ def test_a_master_that_lets_anyone_in_needs_no_login() -> None:
 @pytest.mark.parametrize("release", ["5.5.1", "5.6.0", "5.7.0"])
 def test_the_profile_makes_no_mistake_of_its_own(release: str) -> None:
     some = fleet("orders-mq01", "orders-mq02", release=release, ha="pure")
-    documents = {broker.host: XmlDocument(render(broker)["conf/activemq.xml"]) for broker in some.brokers}
+    documents = {broker.host: XmlDocument(render_broker(broker)["conf/activemq.xml"]) for broker in some.brokers}
     told = {(finding.rule, finding.severity) for finding in fleet_findings(some, documents) if finding.rule[0] in "LPV"}
     assert told == {("P009", "info")}
 

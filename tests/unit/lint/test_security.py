@@ -9,7 +9,7 @@ from activemq_fleet.lint import Selection, file_findings
 from activemq_fleet.lint.document import Document
 from activemq_fleet.lint.files import document_findings
 from activemq_fleet.releases import Release
-from activemq_fleet.render import render
+from activemq_fleet.render import render_broker
 from activemq_fleet.schema import XmlDocument
 from tests.rule_examples import complete
 from tests.unit.fleets import fleet
@@ -164,7 +164,7 @@ def test_what_a_fleet_renders_is_safe(release: str, ha: str) -> None:
     users = [{"name": "app", "password": "a good one"}]
     ours = fleet("orders-mq01", "orders-mq02", release=release, ha=ha, users=users, connectors=connectors)
     for broker in ours.brokers:
-        files = render(broker)
+        files = render_broker(broker)
         other_files = {path.removeprefix("conf/"): data for path, data in files.items() if path.startswith("conf/")}
         found = file_findings(
             files["conf/activemq.xml"],
@@ -178,7 +178,7 @@ def test_what_a_fleet_renders_is_safe(release: str, ha: str) -> None:
 def test_unbounded_frames_of_replication_port_are_only_reported() -> None:
     broker = fleet("o-mq1", release="5.7.0", ha="pure").broker("o-mq1-a")
     release = Release.of("5.7.0")
-    document = Document(XmlDocument(render(broker)["conf/activemq.xml"]), release, broker)
+    document = Document(XmlDocument(render_broker(broker)["conf/activemq.xml"]), release, broker)
 
     found = document_findings(document, "conf/activemq.xml", Selection(select=("S009",)))
     assert [finding.severity for finding in found] == ["info"]

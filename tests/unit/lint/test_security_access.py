@@ -9,7 +9,7 @@ import pytest
 from activemq_fleet.findings import Finding
 from activemq_fleet.lint import Selection, file_findings, fleet_findings
 from activemq_fleet.releases import Release
-from activemq_fleet.render import render
+from activemq_fleet.render import render_broker
 from activemq_fleet.schema import XmlDocument
 from activemq_fleet.topology import build_fleet
 from tests.rule_examples import complete
@@ -24,7 +24,7 @@ def told(rule: str, snippet: str) -> list[Finding]:
 
 def of_fleet(rule: str, **variables: Any) -> list[Finding]:
     fleet = build_fleet(hosts("orders-mq01", **variables), {})
-    documents = {broker.host: XmlDocument(render(broker)["conf/activemq.xml"]) for broker in fleet.brokers}
+    documents = {broker.host: XmlDocument(render_broker(broker)["conf/activemq.xml"]) for broker in fleet.brokers}
     return list(fleet_findings(fleet, documents, Selection(select=(rule,))))
 
 

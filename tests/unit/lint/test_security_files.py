@@ -7,7 +7,7 @@ import pytest
 from activemq_fleet.findings import Finding
 from activemq_fleet.lint import Selection, file_findings, fleet_findings
 from activemq_fleet.releases import Release
-from activemq_fleet.render import render
+from activemq_fleet.render import render_broker
 from activemq_fleet.schema import XmlDocument
 from tests.rule_examples import complete
 from tests.support.security_findings import security_findings
@@ -176,7 +176,7 @@ def test_a_fleet_says_with_its_own_variable_where_the_console_listens() -> None:
     """Documents that are the same are looked at once, so what is not in them must be told apart."""
     for bind, expected in (("127.0.0.1", 0), ("0.0.0.0", 2)):
         ours = fleet("orders-mq01", console_bind=bind)
-        documents = {broker.host: XmlDocument(render(broker)["conf/activemq.xml"]) for broker in ours.brokers}
+        documents = {broker.host: XmlDocument(render_broker(broker)["conf/activemq.xml"]) for broker in ours.brokers}
         assert len(fleet_findings(ours, documents, Selection(select=("S006",)))) == expected
 
 
@@ -184,7 +184,7 @@ def test_files_of_the_users_own_are_looked_at_in_a_fleet() -> None:
     """The document is the same with and without them."""
     for content, expected in (("<restrict><commands/></restrict>", 0), ("<restrict/>", 2)):
         ours = fleet("orders-mq01", extra_files=[{"path": "conf/jolokia-access.xml", "content": content}])
-        documents = {broker.host: XmlDocument(render(broker)["conf/activemq.xml"]) for broker in ours.brokers}
+        documents = {broker.host: XmlDocument(render_broker(broker)["conf/activemq.xml"]) for broker in ours.brokers}
         found = fleet_findings(ours, documents, Selection(select=("S007",)))
         assert [finding.file for finding in found] == ["conf/jolokia-access.xml"] * expected
 

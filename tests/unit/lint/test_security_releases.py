@@ -11,7 +11,7 @@ from activemq_fleet.findings import Finding
 from activemq_fleet.lint import ReleaseView, Rule, Selection, fleet_findings, release_findings, rules
 from activemq_fleet.releases import Release
 from activemq_fleet.releases._data import load_release_data
-from activemq_fleet.render import render
+from activemq_fleet.render import render_broker
 from activemq_fleet.schema import XmlDocument
 from activemq_fleet.topology import build_fleet
 from tests.unit.fleets import hosts
@@ -23,7 +23,7 @@ def found(release: str, rule: str, *, from_package: bool = False) -> tuple[Findi
 
 def of_fleet(rule: str, **variables: Any) -> list[Finding]:
     fleet = build_fleet(hosts("orders-mq01", **variables), {})
-    documents = {broker.host: XmlDocument(render(broker)["conf/activemq.xml"]) for broker in fleet.brokers}
+    documents = {broker.host: XmlDocument(render_broker(broker)["conf/activemq.xml"]) for broker in fleet.brokers}
     return list(fleet_findings(fleet, documents, Selection(select=(rule,))))
 
 

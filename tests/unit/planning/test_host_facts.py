@@ -9,7 +9,7 @@ import pytest
 
 from activemq_fleet.errors import InputError
 from activemq_fleet.naming import DEFAULT_PATTERN
-from activemq_fleet.planning.host_facts import HostFacts, ProblemKind, host_facts
+from activemq_fleet.planning.host_facts import HostFacts, InventoryProblemKind, host_facts
 from activemq_fleet.planning.records import HostRecord
 from tests.unit.planning.planned import BASE, pairs
 
@@ -36,18 +36,18 @@ def test_a_host_is_known_by_its_name_and_by_what_its_variables_reach() -> None:
 @pytest.mark.parametrize(
     ("variables", "kind", "problem"),
     [
-        ({}, ProblemKind.NO_RELEASE, "activemq_release is not set"),
-        ({"activemq_release": "5.2"}, ProblemKind.RELEASE, ""),
-        ({"activemq_heap": 3}, ProblemKind.SETTINGS, "activemq_heap: the value '3'"),
+        ({}, InventoryProblemKind.NO_RELEASE, "activemq_release is not set"),
+        ({"activemq_release": "5.2"}, InventoryProblemKind.RELEASE, ""),
+        ({"activemq_heap": 3}, InventoryProblemKind.SETTINGS, "activemq_heap: the value '3'"),
         (
             {"activemq_hepa": "1g"},
-            ProblemKind.SETTINGS,
+            InventoryProblemKind.SETTINGS,
             "activemq_hepa is not a variable of activemq.fleet: did you mean activemq_heap?",
         ),
     ],
 )
 def test_a_problem_does_not_name_the_host_so_that_many_hosts_share_its_line(
-    variables: dict[str, Any], kind: ProblemKind, problem: str
+    variables: dict[str, Any], kind: InventoryProblemKind, problem: str
 ) -> None:
     found = facts(variables)
 
@@ -63,8 +63,8 @@ def test_hosts_of_no_role_may_have_any_variables() -> None:
 
 
 def test_a_name_that_no_file_could_have_is_a_problem_of_a_host_with_a_role() -> None:
-    assert facts({}, host="/x-mq01-a").problem_kind == ProblemKind.INPUT
-    assert facts({}, host="../x", groups=("activemq_agents",)).problem_kind == ProblemKind.INPUT
+    assert facts({}, host="/x-mq01-a").problem_kind == InventoryProblemKind.INPUT
+    assert facts({}, host="../x", groups=("activemq_agents",)).problem_kind == InventoryProblemKind.INPUT
     assert facts({}, host="../x").problems == ()
 
 

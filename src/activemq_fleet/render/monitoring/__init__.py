@@ -3,6 +3,6 @@
 from __future__ import annotations
 
 from activemq_fleet.render.monitoring.alerts import ALERTS
-from activemq_fleet.render.monitoring.prometheus import prometheus_files, rules_file
+from activemq_fleet.render.monitoring.prometheus import alert_rules_file, prometheus_files
 
-__all__ = ["ALERTS", "prometheus_files", "rules_file"]
+__all__ = ["ALERTS", "alert_rules_file", "prometheus_files"]

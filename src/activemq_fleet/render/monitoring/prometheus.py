@@ -62,8 +62,8 @@ def prometheus_files(
         f"targets/{HOSTS}.json": _targets_file(
             [(surroundings.node, {})] if surroundings.node else map(_host_target, brokers)
         ),
-        "rules/activemq.yml": rules_file(brokers[0].settings.metrics_runbook, surroundings.pace),
-        "rules/activemq-planned.yml": planned_configuration_rules(brokers, fingerprints, surroundings),
+        "rules/activemq.yml": alert_rules_file(brokers[0].settings.metrics_runbook, surroundings.pace),
+        "rules/activemq-planned.yml": planned_configuration_rules_file(brokers, fingerprints, surroundings),
         **{f"dashboards/{name}.json": content for name, content in dashboard_files().items()},
     }
     for name, access in jobs.items():
@@ -72,7 +72,7 @@ def prometheus_files(
     return {f"prometheus/{path}": content for path, content in files.items()}
 
 
-def rules_file(runbook: str | None, pace: float = 1) -> bytes:
+def alert_rules_file(runbook: str | None, pace: float = 1) -> bytes:
     """Return the file of Prometheus recording and alert rules; a ``pace`` below 1 shortens every duration in it.
 
     ``runbook`` is the address of the page of alerts, to which each alert links; with None each alert names what
@@ -102,7 +102,7 @@ def _runbook_annotation(alert: Alert, runbook: str | None) -> tuple[str, str]:
     return ("runbook_url" if "://" in reference else "runbook"), reference
 
 
-def planned_configuration_rules(
+def planned_configuration_rules_file(
     brokers: Iterable[Broker], fingerprints: Mapping[str, str], surroundings: PrometheusSettings
 ) -> bytes:
     """Return the file of Prometheus rules that record each broker's planned configuration, for the alert on drift."""
