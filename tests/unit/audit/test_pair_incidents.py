@@ -319,7 +319,7 @@ def test_three_unplanned_takeovers_beside_planned_one_are_flapping() -> None:
     assert only(flapping).cause.startswith("3 takeovers")
 
 
-def test_takeover_after_watchdog_killed_hung_node_names_reason_and_whole_interruption() -> None:
+def test_takeover_after_kill_by_watchdog_names_reason_and_whole_interruption() -> None:
     incident = only(audit_pair(log(A, *MASTER), log(B, *STANDS_BY, *TAKES_OVER), more=[killed(A, "0:20", "1:09")]))
     assert (incident.began_from, incident.began, incident.seconds) == ("watchdog", NOON + timedelta(seconds=20), 52.0)
     assert incident.cause == (
