@@ -95,12 +95,12 @@ CHAPTERS: dict[str, tuple[Word, ...]] = {
         Word(
             "fence",
             "the protection of a shared store against a node that was replaced: a value of `activemq_fence`",
-            "node.fence.decision:CopyFence",
+            "node.fence.decision:CopyFenceState",
         ),
         Word(
             "claim",
             "the record in a shared store that names the node that took over as its only writer",
-            "node.fence.decision:Claim",
+            "node.fence.decision:StoreClaim",
         ),
         Word(
             "generation",

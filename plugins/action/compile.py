@@ -22,7 +22,7 @@ from ansible_collections.activemq.fleet.plugins.plugin_utils.documented_options 
 from ansible_collections.activemq.fleet.plugins.plugin_utils.fleet_action import FleetAction
 from ansible_collections.activemq.fleet.plugins.plugin_utils.library import api, import_host_module, library
 
-File = import_host_module("config.configuration_archive").File
+File = import_host_module("config.configuration_archive").ConfigurationFile
 pack = import_host_module("config.configuration_archive").pack_configuration
 
 # As in ``decide``, which needs the same: imported once, in the process from which workers are forked.

@@ -110,14 +110,17 @@ notes:
   returned: for V(collected)
 """
 
-from ansible_collections.activemq.fleet.plugins.module_utils.node.collect.host_collection import ARGUMENTS, collect
+from ansible_collections.activemq.fleet.plugins.module_utils.node.collect.host_collection import (
+    ARGUMENTS,
+    write_evidence_archive,
+)
 from ansible_collections.activemq.fleet.plugins.module_utils.node.run_module import run_module
 
 
 def main() -> None:
     run_module(
         ARGUMENTS,
-        lambda parameters, _check: collect(parameters),
+        lambda parameters, _check: write_evidence_archive(parameters),
         supports_check_mode=False,
         required_if=[("state", "collected", ("archive",))],
     )

@@ -243,22 +243,24 @@ def _replay(lab: Lab, active: str) -> Counter[str]:
     Guards name those messages, or remove the generation, some seconds after they know that its broker is dead.
     """
     store = SharedStore(lab.fleet.broker(active).store_directory)
-    wait_until(lambda: _old_generations(store) <= set(store.kept_generations()), "old generations are gone or named")
+    wait_until(
+        lambda: _old_generations(store) <= set(store.kept_generation_numbers()), "old generations are gone or named"
+    )
     login = lab.credentials(PAIR)
     named: Counter[str] = Counter()
-    for number in store.kept_generations():
+    for number in store.kept_generation_numbers():
         with ReplayConnection(
             lab.addresses(active, "openwire")[0], Login(*astuple(login) if login else ("", ""))
         ) as connection:
-            sent = connection.send(uncopied_messages(store, number))
+            sent = connection.send_messages(uncopied_messages(store, number))
         named.update(message.destination for message in uncopied_messages(store, number))
-        store.note_replay(number, sent)
+        store.record_replay(number, sent)
     return named
 
 
 def _old_generations(store: SharedStore) -> set[int]:
     highest = store.highest_claim()
-    return {number for number in store.generations_by_number() if highest and number < highest.number}
+    return {number for number in store.generation_names_by_number() if highest and number < highest.number}
 
 
 def _inventory(directory: Path, attack: Attack) -> Path:

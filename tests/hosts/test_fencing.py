@@ -59,7 +59,7 @@ def test_a_machine_that_was_paused_loses_nothing_unnamed_when_it_goes_on(control
     # client sends its next message 0.02 s after each receipt.
     with pytest.MonkeyPatch.context() as patch:
         # The account of the broker, which has no other process here, cannot enter pytest's own directories.
-        patch.setattr(shared_store, "refuse_root", lambda _directory: None)
+        patch.setattr(shared_store, "refuse_root_in_untrusted_directory", lambda _directory: None)
         store = SharedStore(str(controller.rack.shared(SHARE) / "orders-mq01"))
     wait_until(lambda: set(found["missing"]) <= bodies_in_old_generations(store), "what is missing is named", active)
     assert len(found["missing"]) <= 10, look(active)
@@ -74,8 +74,8 @@ def test_a_machine_that_was_paused_loses_nothing_unnamed_when_it_goes_on(control
 
 def bodies_in_old_generations(store: SharedStore) -> set[str]:
     """The bodies of the messages that old generations hold and name."""
-    messages = (message for number in store.kept_generations() for message in uncopied_messages(store, number))
-    frames = [message.frame() for message in messages]
+    messages = (message for number in store.kept_generation_numbers() for message in uncopied_messages(store, number))
+    frames = [message.read_openwire_frame() for message in messages]
     return {frame[slice(*read_message(frame).content)].decode() for frame in frames}
 
 

@@ -21,7 +21,7 @@ from activemq_fleet.addresses import Address
 from activemq_fleet.errors import LabError
 from activemq_fleet.lab import loopback_overlay
 from activemq_fleet.lab.lab import Lab
-from activemq_fleet.node.config.versions import Layout
+from activemq_fleet.node.config.versions import ConfigurationPaths
 from activemq_fleet.node.process.proc import find_broker
 from tests.integration.labs import write_inventory
 from tests.integration.setting_clients import ANN, HOST, USERS, destinations
@@ -338,7 +338,7 @@ def run_flood(directory: Path, release: str, flood: str, **variables: object) ->
 def _measured(lab: Lab, release: str, flood: str) -> FloodResult:
     stomp = lab.addresses(HOST, "stomp")[0]
     mqtt = lab.addresses(HOST, "mqtt")[0] if lab.fleet.broker(HOST).connector("mqtt") else None
-    base = Layout(str(lab.directory / "hosts" / HOST / "activemq")).base
+    base = ConfigurationPaths(str(lab.directory / "hosts" / HOST / "activemq")).base
     clients, result = FloodClients(stomp, mqtt), FloodResult(flood, release)
     try:
         result.stopped_by = FLOODS[flood](clients)

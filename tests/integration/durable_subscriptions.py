@@ -14,7 +14,7 @@ from typing import Any
 from activemq_fleet.lab.lab import Lab
 from activemq_fleet.lab.polling import poll_until_true
 from activemq_fleet.lab.stomp import StompConnection
-from activemq_fleet.node.fence.store_access import directory_in_force
+from activemq_fleet.node.fence.store_access import current_store_directory
 from activemq_fleet.node.kahadb import journal
 from activemq_fleet.node.kahadb.index import INDEX, recovery_file_numbers
 from activemq_fleet.node.kahadb.kept_index import KeptIndex
@@ -39,7 +39,7 @@ class AgedSubscription:
         self.active = lab.wait_active("orders-mq01") if len(lab.fleet.brokers) > 1 else lab.fleet.brokers[0].host
         self.credentials = lab.credentials(self.active)
         self.sent = [f"price-{number}" for number in range(waiting)]
-        self.store = Path(directory_in_force(kahadb_directory(lab.fleet.broker(self.active))))
+        self.store = Path(current_store_directory(kahadb_directory(lab.fleet.broker(self.active))))
         with self.connect(CLIENT) as subscriber:
             subscriber.subscribe(f"/topic/{TOPIC}", headers=_DURABLE)
         if lab.fleet.brokers[0].release.loses_subscriptions_on_rebuild:

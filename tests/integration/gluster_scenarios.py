@@ -267,11 +267,11 @@ def _count(scenario: Scenario, senders: Any, is_taken_over: bool) -> dict[str, A
     named = 0
     if scenario.is_fenced:
         store = SharedStore(lab.fleet.broker(sound).store_directory)
-        poll_until_true(lambda: _old_generations(store) <= set(store.kept_generations()), _NAMED, 0.5)
-        for number in store.kept_generations():
+        poll_until_true(lambda: _old_generations(store) <= set(store.kept_generation_numbers()), _NAMED, 0.5)
+        for number in store.kept_generation_numbers():
             login = Login(*astuple(credentials) if credentials else ("", ""))
             with ReplayConnection(lab.addresses(sound, "openwire")[0], login) as connection:
-                named += connection.send(uncopied_messages(store, number))
+                named += connection.send_messages(uncopied_messages(store, number))
     stomp = lab.addresses(sound, "stomp")[0]
     lost = {one.queue: len(consume(stomp, one.queue, credentials, one.accepted)) for one in senders}
     return {"accepted": sum(one.accepted for one in senders), "lost": sum(lost.values()), "by": lost, "named": named}
@@ -279,7 +279,7 @@ def _count(scenario: Scenario, senders: Any, is_taken_over: bool) -> dict[str, A
 
 def _old_generations(store: SharedStore) -> set[int]:
     highest = store.highest_claim()
-    return {number for number in store.generations_by_number() if highest and number < highest.number}
+    return {number for number in store.generation_names_by_number() if highest and number < highest.number}
 
 
 if __name__ == "__main__":

@@ -12,7 +12,7 @@ import pytest
 
 from activemq_fleet.lab.lab import Lab
 from activemq_fleet.lab.stomp import Credentials, StompConnection, StompError
-from activemq_fleet.node.config.versions import Layout
+from activemq_fleet.node.config.versions import ConfigurationPaths
 from activemq_fleet.node.probe.management import query_mbeans
 from activemq_fleet.node.probe.stomp_client import Frame
 from activemq_fleet.node.process.proc import Process, find_broker
@@ -98,7 +98,7 @@ def advisories(lab: Lab, *names: str) -> dict[str, int]:
 
 def running(lab: Lab, host: str) -> Process:
     """The broker's process."""
-    process = find_broker(Layout(str(lab.directory / "hosts" / host / "activemq")).base)
+    process = find_broker(ConfigurationPaths(str(lab.directory / "hosts" / host / "activemq")).base)
     assert process is not None
     return process
 

@@ -18,7 +18,7 @@ from activemq_fleet.lab.preparation import install
 from activemq_fleet.lab.state import Software
 from activemq_fleet.lab.stomp import Credentials, StompError
 from activemq_fleet.node.config import pending_restart
-from activemq_fleet.node.config.versions import Layout
+from activemq_fleet.node.config.versions import ConfigurationPaths
 from activemq_fleet.releases import Release
 from tests.integration.conftest import LabOf
 from tests.stomp_clients import stomp_round_trip
@@ -59,8 +59,8 @@ class Running:
     def processes(self) -> list[int | None]:
         return [status.pid for status in self.lab.status()]
 
-    def layout(self) -> Layout:
-        return Layout(str(self.lab.directory / "hosts" / WEST / "activemq"))
+    def layout(self) -> ConfigurationPaths:
+        return ConfigurationPaths(str(self.lab.directory / "hosts" / WEST / "activemq"))
 
     def configure(self, **variables: Any) -> tuple[str, ...]:
         """Change the inventory and install the west broker's files; returns why it must be restarted."""

@@ -15,7 +15,7 @@ import pytest
 
 from activemq_fleet.errors import LabError
 from activemq_fleet.lab.lab import Lab
-from activemq_fleet.node.fence.store_access import directory_in_force
+from activemq_fleet.node.fence.store_access import current_store_directory
 from activemq_fleet.node.fence.store_inspection import StoreInspection, inspect_store
 from activemq_fleet.node.kahadb.index import recovery_file_numbers
 from activemq_fleet.node.kahadb.journal import data_file_number
@@ -108,7 +108,7 @@ STORE_PER_DESTINATION: dict[str, Any] = {"by_destination": [{"per_destination": 
 
 def store_of_queue_one(lab: Lab, host: str) -> Path:
     """The directory of the kahaDB store with the queue, which may be one of several stores."""
-    root = Path(directory_in_force(kahadb_directory(lab.fleet.broker(host))))
+    root = Path(current_store_directory(kahadb_directory(lab.fleet.broker(host))))
     return next(root.glob("queue#*one"), root)
 
 

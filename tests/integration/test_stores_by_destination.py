@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from activemq_fleet.node.errors import NodeError
-from activemq_fleet.node.fence.store_inspection import inspect_directory
+from activemq_fleet.node.fence.store_inspection import inspect_store_as_dict
 from tests.integration.conftest import LabOf
 from tests.integration.labs import pair, write_inventory
 from tests.situations import further
@@ -59,13 +59,13 @@ def test_messages_lie_in_the_stores_of_their_destinations_and_outlive_their_brok
     found = []
     for journal in store.glob("*/db-1.log"):
         if journal.parent.name != "txStore":
-            rows = inspect_directory(str(journal.parent))["queues"]
+            rows = inspect_store_as_dict(str(journal.parent))["queues"]
             found += [sorted((row["name"], row["messages"]) for row in rows)] if rows else []
     others = [("news", 1), ("trades", 1)]
     orders = [("orders.eu", 1), ("orders.us", 1)]
     assert sorted(found) == sorted([orders, *([[one] for one in others] if per_destination else [others])])
     with pytest.raises(NodeError, match="name one of its subdirectories"):
-        inspect_directory(str(store))
+        inspect_store_as_dict(str(store))
 
     lab.start(A)
     for queue in QUEUES:

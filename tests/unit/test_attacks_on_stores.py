@@ -136,7 +136,7 @@ def test_root_writes_no_record_through_a_link_of_the_account(place: Path) -> Non
     code = """if True:
         import sys
         from activemq_fleet.node.fence.shared_store import SharedStore
-        SharedStore(sys.argv[1]).note_replay(5, 0)
+        SharedStore(sys.argv[1]).record_replay(5, 0)
     """
 
     printed = run_as_root(code, store)
@@ -171,7 +171,7 @@ def test_store_inspect_of_root_reads_a_sound_store_as_its_account(place: Path) -
 
 def make_unfenced_broker(place: Path) -> Path:
     """The directory of an installed broker of 5.5.1 whose account planted a fenced store next to its own."""
-    from activemq_fleet.node.config.configuration_archive import File
+    from activemq_fleet.node.config.configuration_archive import ConfigurationFile
     from activemq_fleet.node.install.configuration_install import (
         Owners,
         install_configuration,
@@ -189,7 +189,10 @@ def make_unfenced_broker(place: Path) -> Path:
     broker = build_fleet({host: variables}, {}).broker(host)
     base = Path(broker_directory_paths(broker).base)
     base.parent.mkdir(parents=True, exist_ok=True)
-    files = {path: File(f.content, f.mode, f.masked, f.hidden) for path, f in deployment.files_of(broker).items()}
+    files = {
+        path: ConfigurationFile(f.content, f.mode, f.masked, f.hidden)
+        for path, f in deployment.files_of(broker).items()
+    }
     install_configuration(str(base), files, Owners(user=BROKER, root=0, group=BROKER))
     data = base / "data"
     do_as(

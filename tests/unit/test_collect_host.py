@@ -21,9 +21,9 @@ import pytest
 from activemq_fleet.deployment import files_of
 from activemq_fleet.node import masking
 from activemq_fleet.node.collect import bundle, host_collection, thread_dumps
-from activemq_fleet.node.collect.bundle import Bundle, open_matching_files
-from activemq_fleet.node.config.configuration_archive import File
-from activemq_fleet.node.config.versions import Layout
+from activemq_fleet.node.collect.bundle import EvidenceArchive, open_matching_files
+from activemq_fleet.node.config.configuration_archive import ConfigurationFile
+from activemq_fleet.node.config.versions import ConfigurationPaths
 from activemq_fleet.node.install.configuration_install import Owners, install_configuration
 from activemq_fleet.node.process.proc import Process, read_process
 from tests.unit.fleets import fleet
@@ -41,15 +41,15 @@ class Host:
         self.data, self.state = self.base / "data", root / "state"
         broker = fleet("o-mq01", users=[{"name": "till", "password": KNOWN, "groups": ["admins"]}]).brokers[0]
         self.tree = {
-            path: File(file.content, file.mode, file.masked)
+            path: ConfigurationFile(file.content, file.mode, file.masked)
             for path, file in {**files_of(broker)}.items()
         }  # fmt: skip
         install_configuration(str(self.base), self.tree, Owners())
         agent = {
-            "agent.conf": File(b"mb.urls = a:1883\n", 0o640, "mb.urls = a:1883\n"),
-            "mb.password": File(f"{KNOWN}-agent\n".encode(), 0o640, "@activemq_agent_password@\n"),
+            "agent.conf": ConfigurationFile(b"mb.urls = a:1883\n", 0o640, "mb.urls = a:1883\n"),
+            "mb.password": ConfigurationFile(f"{KNOWN}-agent\n".encode(), 0o640, "@activemq_agent_password@\n"),
         }
-        install_configuration(Layout(f"{root}/etc.d", f"{root}/etc", ""), agent, Owners())
+        install_configuration(ConfigurationPaths(f"{root}/etc.d", f"{root}/etc", ""), agent, Owners())
         (self.state / "agent").mkdir(parents=True)
         self.data.mkdir(exist_ok=True)
 
@@ -66,7 +66,7 @@ class Host:
             "agent": {"config": f"{self.root}/etc", "state": str(self.state), "unit": None},
             "megabytes": 4, "days": 1, "dumps": "hung",
         }  # fmt: skip
-        result: dict[str, Any] = host_collection.collect(parameters | changed)
+        result: dict[str, Any] = host_collection.write_evidence_archive(parameters | changed)
         with tarfile.open(archive) as members:
             files = {member.name: members.extractfile(member).read() for member in members}  # type: ignore[union-attr]
         return files, result
@@ -176,7 +176,7 @@ def test_another_line_in_a_file_of_secrets_changes_no_secret(host: Host) -> None
 
 
 def test_file_of_the_release_is_shipped_until_it_is_changed(host: Host) -> None:
-    tree = {**host.tree, "conf/login.config": File(b"activemq {};\n", 0o644, shipped=True)}
+    tree = {**host.tree, "conf/login.config": ConfigurationFile(b"activemq {};\n", 0o644, shipped=True)}
     install_configuration(str(host.base), tree, Owners())
     path = "conf/login.config"
 
@@ -204,7 +204,7 @@ def test_a_configuration_that_nobody_installed_is_brought_by_rule(tmp_path: Path
 
     archive = tmp_path / "x.tar.gz"
     broker = {"base": str(base), "unit": None, "store": None}
-    host_collection.collect(
+    host_collection.write_evidence_archive(
         {"archive": str(archive), "broker": broker, "agent": None, "megabytes": 1, "days": 1, "dumps": "hung"}
     )
 
@@ -217,7 +217,7 @@ def test_a_configuration_that_nobody_installed_is_brought_by_rule(tmp_path: Path
 def test_the_login_that_owns_the_directory_may_fetch_the_archive(tmp_path: Path) -> None:
     os.chown(tmp_path, 65534, 65534)
     archive = tmp_path / "x.tar.gz"
-    host_collection.collect(
+    host_collection.write_evidence_archive(
         {"archive": str(archive), "broker": None, "agent": None, "megabytes": 1, "days": 1, "dumps": "hung"}
     )
     assert (archive.stat().st_uid, oct(archive.stat().st_mode & 0o777)) == (65534, "0o600")
@@ -335,7 +335,7 @@ def test_a_log_that_rolls_meanwhile_is_neither_lost_nor_doubled(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "activemq.log").write_text("first\n")
-    bundle = Bundle(str(tmp_path / "out"), 1 << 20)
+    bundle = EvidenceArchive(str(tmp_path / "out"), 1 << 20)
     real = os.open
     rolled: list[Any] = []
 
@@ -398,7 +398,7 @@ def test_a_stopped_process_is_not_asked_and_that_is_said(answering: subprocess.P
 
     assert dumps.texts == []
     assert "SIGCONT" in dumps.notes[0]
-    assert str(answering.pid) in thread_dumps.thread_states(answering.pid)
+    assert str(answering.pid) in thread_dumps.thread_states_text(answering.pid)
 
 
 def test_a_process_that_the_signal_would_end_is_not_asked() -> None:

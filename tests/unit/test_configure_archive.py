@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from activemq_fleet.node.config.configuration_archive import File, pack_configuration, unpack_configuration
+from activemq_fleet.node.config.configuration_archive import ConfigurationFile, pack_configuration, unpack_configuration
 from activemq_fleet.node.config.vendor_files import vendor_files
 from activemq_fleet.node.errors import NodeError
 from activemq_fleet.node.install.configure import configure
@@ -19,7 +19,7 @@ ROOT = Path(__file__).resolve().parents[2]
 ON_HOST = sorted(
     path for path in [*(ROOT / "plugins/modules").glob("*.py"), *(ROOT / "plugins/module_utils").rglob("*.py")]
 )
-TREE = {"conf/a": File(b"\x00\xff", 0o600, "@a@"), "bin/env": File(b"", 0o755)}
+TREE = {"conf/a": ConfigurationFile(b"\x00\xff", 0o600, "@a@"), "bin/env": ConfigurationFile(b"", 0o755)}
 
 
 def test_an_archive_brings_back_what_was_packed() -> None:
@@ -33,7 +33,7 @@ def test_the_same_files_give_the_same_archive() -> None:
 @pytest.mark.parametrize("path", ["/etc/passwd", "../up", "conf/../../up", "a//b", "", "./a", ".fleet-manifest.json"])
 def test_a_path_that_leaves_the_tree_is_refused(path: str) -> None:
     with pytest.raises(NodeError, match="the configuration archive contains"):
-        pack_configuration({path: File(b"", 0o644)})
+        pack_configuration({path: ConfigurationFile(b"", 0o644)})
 
 
 @pytest.mark.parametrize("kind", [tarfile.SYMTYPE, tarfile.LNKTYPE, tarfile.FIFOTYPE, tarfile.DIRTYPE])
@@ -83,7 +83,7 @@ def vendor(home: Path, *names: str) -> None:
 def test_vendor_files_are_added_and_the_fleet_s_own_win(tmp_path: Path) -> None:
     vendor(tmp_path / "home", "logging.properties", "login.config", "jetty/jetty-http.xml", "java.security")
     archive = tmp_path / "a.tar"
-    archive.write_bytes(pack_configuration({"conf/login.config": File(b"ours\n", 0o644)}))
+    archive.write_bytes(pack_configuration({"conf/login.config": ConfigurationFile(b"ours\n", 0o644)}))
     configure({"archive": str(archive), "base": str(tmp_path / "base"), "home": str(tmp_path / "home")}, check=False)
     conf = tmp_path / "base" / "current" / "conf"
     assert (conf / "login.config").read_text() == "ours\n"

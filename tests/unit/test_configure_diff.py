@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from activemq_fleet.node.config.configuration_archive import File
+from activemq_fleet.node.config.configuration_archive import ConfigurationFile
 from activemq_fleet.node.config.difference import hide_passwords
 from activemq_fleet.node.install.configuration_install import (
     Outcome,
@@ -19,18 +19,18 @@ CREDENTIALS = "conf/credentials.properties"
 MASKED = "activemq.network.password=@activemq_network_password@\n"
 
 
-def secret(value: str, masked: str = MASKED) -> File:
-    return File(masked.replace("@activemq_network_password@", value).encode(), 0o640, masked)
+def secret(value: str, masked: str = MASKED) -> ConfigurationFile:
+    return ConfigurationFile(masked.replace("@activemq_network_password@", value).encode(), 0o640, masked)
 
 
-def put(base: Path, **files: File) -> Outcome:
+def put(base: Path, **files: ConfigurationFile) -> Outcome:
     names = {"xml": "conf/activemq.xml", "credentials": CREDENTIALS, "env": "bin/env", "key": "conf/key.bin"}
     outcome: Outcome = install_configuration(str(base), {names[name]: file for name, file in files.items()}, Owners())
     return outcome
 
 
-def text(content: str) -> File:
-    return File(content.encode(), 0o644)
+def text(content: str) -> ConfigurationFile:
+    return ConfigurationFile(content.encode(), 0o644)
 
 
 def test_a_changed_file_is_shown_before_and_after(tmp_path: Path) -> None:
@@ -105,8 +105,10 @@ def test_a_password_in_an_option_of_java_is_blotted_out(tmp_path: Path) -> None:
 
 
 def test_bytes_that_are_no_text_are_named_and_not_shown(tmp_path: Path) -> None:
-    put(tmp_path, key=File(b"\xff\x00", 0o644))
-    assert put(tmp_path, key=File(b"\xff\x01", 0o644)).diff == ({"prepared": "conf/key.bin: binary file changed\n"},)
+    put(tmp_path, key=ConfigurationFile(b"\xff\x00", 0o644))
+    assert put(tmp_path, key=ConfigurationFile(b"\xff\x01", 0o644)).diff == (
+        {"prepared": "conf/key.bin: binary file changed\n"},
+    )
 
 
 def test_nothing_that_an_installation_tells_holds_a_secret(tmp_path: Path) -> None:

@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 
-from activemq_fleet.node.config.configuration_archive import File
-from activemq_fleet.node.config.versions import Layout
+from activemq_fleet.node.config.configuration_archive import ConfigurationFile
+from activemq_fleet.node.config.versions import ConfigurationPaths
 from activemq_fleet.node.errors import NodeError
 from activemq_fleet.node.files import disk, new_files
 from activemq_fleet.node.install.configuration_install import (
@@ -24,16 +24,18 @@ from activemq_fleet.node.install.configuration_install import (
 )
 from activemq_fleet.node.process import proc as process
 
-Tree = Mapping[str, File]
+Tree = Mapping[str, ConfigurationFile]
 OLD: Tree = {
-    "conf/activemq.xml": File(b"<beans>old</beans>\n", 0o644),
-    "conf/credentials.properties": File(b"password=old\n", 0o640, "password=@activemq_network_password@\n"),
-    "bin/env": File(b"HEAP=1\n", 0o644),
+    "conf/activemq.xml": ConfigurationFile(b"<beans>old</beans>\n", 0o644),
+    "conf/credentials.properties": ConfigurationFile(
+        b"password=old\n", 0o640, "password=@activemq_network_password@\n"
+    ),
+    "bin/env": ConfigurationFile(b"HEAP=1\n", 0o644),
 }
 NEW: Tree = {
     **OLD,
-    "conf/activemq.xml": File(b"<beans>new</beans>\n", 0o644),
-    "systemd/activemq.service": File(b"[Unit]\n", 0o644),
+    "conf/activemq.xml": ConfigurationFile(b"<beans>new</beans>\n", 0o644),
+    "systemd/activemq.service": ConfigurationFile(b"[Unit]\n", 0o644),
 }
 
 
@@ -161,7 +163,7 @@ def test_a_removal_of_old_versions_cut_at_any_change_never_leaves_half_a_version
 ) -> None:
     template = tmp_path / "template"
     for number in range(4):
-        put(template, {"conf/a": File(b"%d" % number, 0o644), "conf/b": File(b"b", 0o644)})
+        put(template, {"conf/a": ConfigurationFile(b"%d" % number, 0o644), "conf/b": ConfigurationFile(b"b", 0o644)})
     total = len(changes_of(cut, lambda: put(shutil.copytree(template, tmp_path / "w", symlinks=True), NEW, keep=1)))
     monkeypatch.undo()
     for step in range(total):
@@ -171,7 +173,7 @@ def test_a_removal_of_old_versions_cut_at_any_change_never_leaves_half_a_version
         with pytest.raises(PowerCut):
             put(base, NEW, keep=1)
         monkeypatch.undo()
-        for name in Layout(str(base)).names():
+        for name in ConfigurationPaths(str(base)).version_names():
             manifest = json.loads((base / "versions" / name / ".fleet-manifest.json").read_text())
             assert all((base / "versions" / name / path).is_file() for path in manifest), f"after {step} changes"
 
@@ -230,7 +232,7 @@ def test_the_version_is_named_after_its_tree(tmp_path: Path) -> None:
 
 def test_a_tree_that_differs_only_in_a_mode_is_another_version(tmp_path: Path) -> None:
     first = put(tmp_path, OLD)
-    second = put(tmp_path, {**OLD, "bin/env": File(b"HEAP=1\n", 0o640)})
+    second = put(tmp_path, {**OLD, "bin/env": ConfigurationFile(b"HEAP=1\n", 0o640)})
     assert second.version != first.version
     assert second.diff == ({"prepared": "bin/env: mode 0644 -> 0640\n"},)
 
@@ -263,19 +265,19 @@ def test_check_mode_writes_nothing_and_tells_the_same(tmp_path: Path) -> None:
 
 
 def test_old_versions_are_kept_up_to_the_number_asked_for(tmp_path: Path) -> None:
-    names = [put(tmp_path, {"conf/a": File(b"%d" % n, 0o644)}, keep=2).version for n in range(6)]
+    names = [put(tmp_path, {"conf/a": ConfigurationFile(b"%d" % n, 0o644)}, keep=2).version for n in range(6)]
     last_that_ran = names[0]
-    assert set(Layout(str(tmp_path)).names()) == {last_that_ran, *names[-2:]}
+    assert set(ConfigurationPaths(str(tmp_path)).version_names()) == {last_that_ran, *names[-2:]}
 
 
 def test_the_version_before_this_one_is_kept_however_old(tmp_path: Path) -> None:
     oldest = put(tmp_path, OLD).version
     for number in range(3):
-        put(tmp_path, {"conf/a": File(b"%d" % number, 0o644)})
+        put(tmp_path, {"conf/a": ConfigurationFile(b"%d" % number, 0o644)})
     restore_version(str(tmp_path), oldest)
     outcome = put(tmp_path, NEW, keep=1)
     assert outcome.previous == oldest
-    assert {outcome.version, oldest} <= set(Layout(str(tmp_path)).names())
+    assert {outcome.version, oldest} <= set(ConfigurationPaths(str(tmp_path)).version_names())
 
 
 @pytest.mark.parametrize("change", ["changed", "removed", "added", "mode"])
@@ -339,7 +341,7 @@ def test_a_version_can_be_put_back(tmp_path: Path) -> None:
 def test_restored_version_needs_restart_when_broker_has_read_later_version(tmp_path: Path) -> None:
     old = put(tmp_path, OLD).version
     put(tmp_path, NEW)
-    os.unlink(Layout(str(tmp_path)).pending)  # as after a restart
+    os.unlink(ConfigurationPaths(str(tmp_path)).pending)  # as after a restart
     assert restore_version(str(tmp_path), old).reasons == (f"version {old} was restored",)
 
 
@@ -366,9 +368,9 @@ def test_a_full_disk_leaves_the_old_version_in_force(tmp_path: Path, monkeypatch
 
 
 def test_log4j2_that_watches_its_own_file_needs_no_restart(tmp_path: Path) -> None:
-    watching: Tree = {**OLD, "conf/log4j2.properties": File(b"monitorInterval = 5\nlevel = INFO\n", 0o644)}
-    louder: Tree = {**OLD, "conf/log4j2.properties": File(b"monitorInterval = 5\nlevel = DEBUG\n", 0o644)}
-    deaf: Tree = {**OLD, "conf/log4j2.properties": File(b"level = INFO\n", 0o644)}
+    watching: Tree = {**OLD, "conf/log4j2.properties": ConfigurationFile(b"monitorInterval = 5\nlevel = INFO\n", 0o644)}
+    louder: Tree = {**OLD, "conf/log4j2.properties": ConfigurationFile(b"monitorInterval = 5\nlevel = DEBUG\n", 0o644)}
+    deaf: Tree = {**OLD, "conf/log4j2.properties": ConfigurationFile(b"level = INFO\n", 0o644)}
     put(tmp_path, watching)
     assert put(tmp_path, louder).reasons == ()
     assert put(tmp_path, deaf).reasons == ("conf/log4j2.properties changed",)
@@ -383,13 +385,13 @@ def test_a_restart_is_owed_until_a_broker_was_started_after_the_change(tmp_path:
 
     first = put(tmp_path, OLD)
     put(tmp_path, NEW)
-    owed = pending_restart.read_pending_restart(Layout(str(tmp_path)))
+    owed = pending_restart.read_pending_restart(ConfigurationPaths(str(tmp_path)))
     assert owed is not None
     assert owed.previous == first.version
     now = process.seconds_since_boot()
-    assert not owed.is_settled_by(process.Process(1, now - 60, "S", ()))
-    assert owed.is_settled_by(process.Process(1, now + 60, "S", ()))
-    assert owed.is_settled_by(None)
+    assert not owed.is_no_longer_needed(process.Process(1, now - 60, "S", ()))
+    assert owed.is_no_longer_needed(process.Process(1, now + 60, "S", ()))
+    assert owed.is_no_longer_needed(None)
 
 
 def test_record_of_a_restart_is_readable_and_removed_after_the_restart(
@@ -398,7 +400,7 @@ def test_record_of_a_restart_is_readable_and_removed_after_the_restart(
     """The watchdog, which runs as the broker's account, reads the record."""
     from activemq_fleet.node.config import pending_restart
 
-    record = Path(Layout(str(tmp_path)).pending)
+    record = Path(ConfigurationPaths(str(tmp_path)).pending)
     put(tmp_path, OLD)
     put(tmp_path, NEW)
     assert record.stat().st_mode & 0o777 == 0o644
@@ -418,13 +420,13 @@ def test_going_back_to_what_the_broker_runs_with_owes_no_restart(tmp_path: Path)
     put(tmp_path, NEW)
     assert put(tmp_path, OLD, check=True).reasons == ()
     assert put(tmp_path, OLD).reasons == ()
-    assert not os.path.exists(Layout(str(tmp_path)).pending)
+    assert not os.path.exists(ConfigurationPaths(str(tmp_path)).pending)
 
 
 def test_two_changes_before_a_restart_keep_the_version_that_a_broker_last_ran_with(tmp_path: Path) -> None:
     first = put(tmp_path, OLD)
     put(tmp_path, NEW)
-    put(tmp_path, {**NEW, "bin/env": File(b"HEAP=2\n", 0o644)})
-    again = put(tmp_path, {**NEW, "bin/env": File(b"HEAP=2\n", 0o644)})
+    put(tmp_path, {**NEW, "bin/env": ConfigurationFile(b"HEAP=2\n", 0o644)})
+    again = put(tmp_path, {**NEW, "bin/env": ConfigurationFile(b"HEAP=2\n", 0o644)})
     assert again.previous == first.version
     assert again.reasons == ("conf/activemq.xml changed", "systemd/activemq.service changed", "bin/env changed")

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from activemq_fleet.node.config.configuration_archive import File, pack_configuration
+from activemq_fleet.node.config.configuration_archive import ConfigurationFile, pack_configuration
 from activemq_fleet.node.errors import NodeError
 from activemq_fleet.node.install.configure import configure
 
@@ -19,7 +19,7 @@ LOOK = (
 
 def put(base: Path, text: str, *commands: str, check: bool = False) -> dict[str, Any]:
     archive = base.parent / "archive.tar"
-    archive.write_bytes(pack_configuration({"a.cfg": File(text.encode(), 0o640, None)}))
+    archive.write_bytes(pack_configuration({"a.cfg": ConfigurationFile(text.encode(), 0o640, None)}))
     found: dict[str, Any] = configure(
         {"archive": str(archive), "base": str(base), "data": "", "validate": list(commands)}, check
     )

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from activemq_fleet.deployment import files_of
-from activemq_fleet.node.config.configuration_archive import File, pack_configuration, unpack_configuration
+from activemq_fleet.node.config.configuration_archive import ConfigurationFile, pack_configuration, unpack_configuration
 from activemq_fleet.node.install.configuration_install import Owners, install_configuration
 from activemq_fleet.topology import build_fleet
 
@@ -34,15 +34,15 @@ PLACES: dict[str, dict[str, Any]] = {
 }
 
 
-def tree(release: str = "5.18.3", **variables: Any) -> dict[str, File]:
+def tree(release: str = "5.18.3", **variables: Any) -> dict[str, ConfigurationFile]:
     """The files of a broker as they arrive at its host, out of the archive."""
     known = {"activemq_release": release, "activemq_ha": "none", **variables}
     (broker,) = build_fleet({HOST: known}, {}).brokers
     files = files_of(broker).items()
     archive = pack_configuration(
-        {path: File(file.content, file.mode, file.masked, file.hidden) for path, file in files}
+        {path: ConfigurationFile(file.content, file.mode, file.masked, file.hidden) for path, file in files}
     )
-    unpacked: dict[str, File] = unpack_configuration(archive)
+    unpacked: dict[str, ConfigurationFile] = unpack_configuration(archive)
     return unpacked
 
 
@@ -108,9 +108,11 @@ def test_a_diff_shows_nothing_of_files_that_the_user_wrote(tmp_path: Path) -> No
 
 
 def test_a_file_that_was_shown_before_is_hidden_as_soon_as_the_user_writes_it(tmp_path: Path) -> None:
-    install_configuration(str(tmp_path), {"conf/mine.txt": File(f"{CANARY}-1\n".encode(), 0o644)}, Owners())
+    install_configuration(
+        str(tmp_path), {"conf/mine.txt": ConfigurationFile(f"{CANARY}-1\n".encode(), 0o644)}, Owners()
+    )
     outcome = install_configuration(
-        str(tmp_path), {"conf/mine.txt": File(f"{CANARY}-2\n".encode(), 0o640, None, True)}, Owners()
+        str(tmp_path), {"conf/mine.txt": ConfigurationFile(f"{CANARY}-2\n".encode(), 0o640, None, True)}, Owners()
     )
     assert CANARY not in json.dumps(outcome.diff)
 
@@ -118,7 +120,9 @@ def test_a_file_that_was_shown_before_is_hidden_as_soon_as_the_user_writes_it(tm
 def test_a_mode_alone_restarts_no_broker(tmp_path: Path) -> None:
     files = tree()
     install_configuration(
-        str(tmp_path), {path: File(file.content, 0o644, file.masked) for path, file in files.items()}, Owners()
+        str(tmp_path),
+        {path: ConfigurationFile(file.content, 0o644, file.masked) for path, file in files.items()},
+        Owners(),
     )
     outcome = install_configuration(str(tmp_path), files, Owners())
     assert (outcome.changed, outcome.reasons) == (True, ())

@@ -1,7 +1,7 @@
 """Two guards of a store without generations, in every order of their steps, with crashes, freezes and a stolen lock.
 
-The real ``CommandFence`` decides; store, locks, brokers and the operator's command are a model of a few lines. A freeze
-needs no step of its own: a guard or a broker is frozen while only others take steps.
+The real ``CommandFenceState`` decides; store, locks, brokers and the operator's command are a model of a few lines. A
+freeze needs no step of its own: a guard or a broker is frozen while only others take steps.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 
 import pytest
 
-from activemq_fleet.node.fence.decision import Action, CommandFence, FenceEvidence, GuardStep, claim_in_place
+from activemq_fleet.node.fence.decision import CommandFenceState, FenceEvidence, GuardAction, GuardStep, in_place_claim
 
 MOST_CLAIMS, MOST_THEFTS, MOST_CRASHES = 4, 3, 3
 
@@ -21,7 +21,7 @@ MOST_CLAIMS, MOST_THEFTS, MOST_CRASHES = 4, 3, 3
 class Host:
     """A host: its guard (None while none runs), what that decided and has not done yet, whether its broker writes."""
 
-    fence: CommandFence | None = None
+    fence: CommandFenceState | None = None
     step: GuardStep | None = None
     writes: bool = False
 
@@ -45,7 +45,7 @@ class World:
         if not self.claims:
             return FenceEvidence(self.lock == index, None)
         host, ended = self.claims[-1]
-        return FenceEvidence(self.lock == index, claim_in_place(len(self.claims), str(host)), ended)
+        return FenceEvidence(self.lock == index, in_place_claim(len(self.claims), str(host)), ended)
 
     def with_ends(self, index: int, numbers: range) -> World:
         """The claims of a host among ``numbers`` are noted as ended."""
@@ -56,7 +56,7 @@ class World:
         return replace(self, claims=tuple(claims))
 
 
-def following(world: World, decide: type[CommandFence], *, fences: bool) -> Iterator[World]:
+def following(world: World, decide: type[CommandFenceState], *, fences: bool) -> Iterator[World]:
     """Every world that one step of one process, or one fault, makes of this one."""
     if world.lock is not None and world.thefts < MOST_THEFTS:
         yield replace(world, lock=None, thefts=world.thefts + 1)
@@ -79,30 +79,30 @@ def following(world: World, decide: type[CommandFence], *, fences: bool) -> Iter
 
 
 def carried_out(
-    world: World, freed: World, index: int, host: Host, fence: CommandFence, step: GuardStep, *, fences: bool
+    world: World, freed: World, index: int, host: Host, fence: CommandFenceState, step: GuardStep, *, fences: bool
 ) -> Iterator[World]:
     done, everything = replace(host, step=None), range(1, len(world.claims) + 1)
-    if step.action is Action.WAIT:
+    if step.action is GuardAction.WAIT:
         yield replace(world.at(index, done), lock=index if world.lock is None else world.lock)
-    elif step.action is Action.FENCE:
+    elif step.action is GuardAction.FENCE:
         yield world.at(index, done)  # the command fails
         dead = world.at(1 - index, Host()) if fences else world
         yield dead.at(index, done).with_ends(1 - index, range(step.number, step.number + 1))
-    elif step.action is Action.CLAIM and len(world.claims) == step.number - 1:
+    elif step.action is GuardAction.CLAIM and len(world.claims) == step.number - 1:
         if len(world.claims) < MOST_CLAIMS:
-            claimed = replace(done, fence=fence.after_claim(step.number))
+            claimed = replace(done, fence=fence.state_after_claim(step.number))
             yield replace(world.at(index, claimed), claims=(*world.claims, (index, False)))
-    elif step.action is Action.CLAIM:
-        yield freed.at(index, replace(done, fence=fence.after_claim()))
-    elif step.action is Action.ADMIT:
-        yield world.at(index, replace(done, fence=fence.after_admission(step.number), writes=True))
-    elif step.action is Action.END:
+    elif step.action is GuardAction.CLAIM:
+        yield freed.at(index, replace(done, fence=fence.state_after_claim()))
+    elif step.action is GuardAction.ADMIT:
+        yield world.at(index, replace(done, fence=fence.state_after_admission(step.number), writes=True))
+    elif step.action is GuardAction.END:
         yield freed.at(index, Host()).with_ends(index, everything)
     else:
         yield world.at(index, done)
 
 
-def two_writers(decide: type[CommandFence] = CommandFence, *, fences: bool = True) -> tuple[bool, int]:
+def two_writers(decide: type[CommandFenceState] = CommandFenceState, *, fences: bool = True) -> tuple[bool, int]:
     """Whether a world can come about in which both brokers write, and how many worlds were seen."""
     seen, waiting = {World()}, deque([World()])
     while waiting:
@@ -126,23 +126,23 @@ def test_a_command_that_says_it_fenced_a_host_and_did_not_is_found_out() -> None
     assert two_writers(fences=False)[0]
 
 
-class TrustsItsLock(CommandFence):
+class TrustsItsLock(CommandFenceState):
     """Claims once it has the lock, whoever wrote before."""
 
     def next_step(self, evidence: FenceEvidence) -> GuardStep:
         step = super().next_step(evidence)
-        return GuardStep(Action.CLAIM, step.number + 1) if step.action is Action.FENCE else step
+        return GuardStep(GuardAction.CLAIM, step.number + 1) if step.action is GuardAction.FENCE else step
 
 
-class GoesOnWithItsClaim(CommandFence):
+class GoesOnWithItsClaim(CommandFenceState):
     """Serves by an earlier claim of its node, as a guard with generations does."""
 
     def next_step(self, evidence: FenceEvidence) -> GuardStep:
         if self.serves is None and evidence.holds_lock and evidence.highest and evidence.highest.node == self.node:
-            return GuardStep(Action.ADMIT, evidence.claim_number)
+            return GuardStep(GuardAction.ADMIT, evidence.claim_number)
         return super().next_step(evidence)
 
 
 @pytest.mark.parametrize("wrong", [TrustsItsLock, GoesOnWithItsClaim])
-def test_a_guard_that_does_not_make_sure_is_found_out(wrong: type[CommandFence]) -> None:
+def test_a_guard_that_does_not_make_sure_is_found_out(wrong: type[CommandFenceState]) -> None:
     assert two_writers(wrong)[0]

@@ -1,6 +1,6 @@
 """Two guards of one store, in every order of their steps, with crashes, freezes and a lock that is given away.
 
-The real ``CopyFence`` decides; the store, the locks and the brokers around it are a model of a few lines. A freeze
+The real ``CopyFenceState`` decides; the store, the locks and the brokers around it are a model of a few lines. A freeze
 needs no step of its own: a guard or a broker is frozen while only others take steps, as often and as long as it may be.
 """
 
@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 
 import pytest
 
-from activemq_fleet.node.fence.decision import Action, Claim, CopyFence, FenceEvidence, GuardStep
+from activemq_fleet.node.fence.decision import CopyFenceState, FenceEvidence, GuardAction, GuardStep, StoreClaim
 
 MOST_CLAIMS, MOST_THEFTS, MOST_CRASHES = 3, 3, 2
 NODES = ("a", "b")
@@ -26,7 +26,7 @@ class Host:
     the number of brokers that had got leave to write into the newest generation when this guard copied it.
     """
 
-    fence: CopyFence | None = None
+    fence: CopyFenceState | None = None
     step: GuardStep | None = None
     broker: int | None = None
     copied: int = 0
@@ -57,8 +57,8 @@ class World:
         return replace(self, hosts=(hosts[0], hosts[1]))
 
     @property
-    def highest(self) -> Claim | None:
-        return Claim(len(self.claims), NODES[self.claims[-1]], "") if self.claims else None
+    def highest(self) -> StoreClaim | None:
+        return StoreClaim(len(self.claims), NODES[self.claims[-1]], "") if self.claims else None
 
     def noted(self, index: int) -> World:
         """The world after the guard of a host has recorded that the brokers of the host's claims are dead."""
@@ -66,7 +66,7 @@ class World:
         return replace(self, ended=self.ended | own)
 
 
-def following(world: World, decide: type[CopyFence], most_claims: int = MOST_CLAIMS) -> Iterator[World]:
+def following(world: World, decide: type[CopyFenceState], most_claims: int = MOST_CLAIMS) -> Iterator[World]:
     """Every world that one step of one process, or one fault, makes of this one."""
     if world.lock is not None and world.thefts < MOST_THEFTS:
         yield replace(world, lock=None, thefts=world.thefts + 1)
@@ -87,9 +87,9 @@ def following(world: World, decide: type[CopyFence], most_claims: int = MOST_CLA
                 FenceEvidence(world.lock == index, world.highest, len(world.claims) in world.ended)
             )
             decided = world.at(index, replace(host, step=step))
-            if step.action is Action.ADMIT:
+            if step.action is GuardAction.ADMIT:
                 decided = replace(decided, leaves=world.leaves + 1)
-            elif step.action is Action.CLAIM and host.copied < world.leaves:
+            elif step.action is GuardAction.CLAIM and host.copied < world.leaves:
                 decided = replace(decided, mistake=f"host {index} claims with a copy from before another got leave")
             yield decided
         else:
@@ -98,29 +98,29 @@ def following(world: World, decide: type[CopyFence], most_claims: int = MOST_CLA
 
 
 def carried_out(
-    world: World, freed: World, index: int, host: Host, fence: CopyFence, step: GuardStep
+    world: World, freed: World, index: int, host: Host, fence: CopyFenceState, step: GuardStep
 ) -> Iterator[World]:
     """The decision may be old: the guard may have been frozen since its look."""
     done = replace(host, step=None)
     match step.action:
-        case Action.WAIT:
-            dropped = world.at(index, replace(done, fence=fence.after_claim())).noted(index)
+        case GuardAction.WAIT:
+            dropped = world.at(index, replace(done, fence=fence.state_after_claim())).noted(index)
             yield replace(dropped, lock=index if world.lock is None else world.lock)
-        case Action.BUILD:
-            copied = replace(done, fence=fence.after_build(step.number), copied=world.leaves)
+        case GuardAction.BUILD:
+            copied = replace(done, fence=fence.state_after_build(step.number), copied=world.leaves)
             by_links = world.ended & {step.number}
             yield replace(world.at(index, copied), linked=world.linked | by_links)
-        case Action.CLAIM:
+        case GuardAction.CLAIM:
             if len(world.claims) != step.number - 1:
-                yield freed.at(index, replace(done, fence=fence.after_claim()))
+                yield freed.at(index, replace(done, fence=fence.state_after_claim()))
             else:
-                claimed = replace(world.at(index, replace(done, fence=fence.after_claim())), leaves=0)
+                claimed = replace(world.at(index, replace(done, fence=fence.state_after_claim())), leaves=0)
                 yield replace(claimed, claims=(*world.claims, index))
-        case Action.ADMIT:
-            yield world.at(index, replace(done, fence=fence.after_admission(step.number), broker=step.number))
-        case Action.END:
+        case GuardAction.ADMIT:
+            yield world.at(index, replace(done, fence=fence.state_after_admission(step.number), broker=step.number))
+        case GuardAction.END:
             yield freed.at(index, replace(done, fence=None, broker=None)).noted(index)
-        case Action.STAY:
+        case GuardAction.STAY:
             yield world.at(index, done)
 
 
@@ -137,7 +137,7 @@ def broken(world: World) -> str:
     return world.mistake
 
 
-def explored(decide: type[CopyFence], wanted: str = "") -> tuple[str, set[World]]:
+def explored(decide: type[CopyFenceState], wanted: str = "") -> tuple[str, set[World]]:
     """The first broken promise of which the text holds ``wanted``, and all worlds that came about until then."""
     start = World()
     seen, waiting = {start}, deque([start])
@@ -155,7 +155,7 @@ def explored(decide: type[CopyFence], wanted: str = "") -> tuple[str, set[World]
 
 @pytest.fixture(scope="module")
 def worlds() -> set[World]:
-    promise, worlds = explored(CopyFence)
+    promise, worlds = explored(CopyFenceState)
     assert not promise
     return worlds
 
@@ -166,16 +166,16 @@ def test_generation_in_force_never_has_two_writers_in_any_interleaving(worlds: s
     assert any(all(host.broker for host in world.hosts) for world in worlds)
 
 
-class TrustsItsLock(CopyFence):
+class TrustsItsLock(CopyFenceState):
     """Goes on with the generation in force, whoever claimed it, once it has the lock: as a broker without a guard."""
 
     def next_step(self, evidence: FenceEvidence) -> GuardStep:
         if self.serves is None and evidence.holds_lock and evidence.highest:
-            return GuardStep(Action.ADMIT, evidence.claim_number)
+            return GuardStep(GuardAction.ADMIT, evidence.claim_number)
         return super().next_step(evidence)
 
 
-class TrustsItsNode(CopyFence):
+class TrustsItsNode(CopyFenceState):
     """Goes on with the generation that its node claimed, though its end is recorded."""
 
     def next_step(self, evidence: FenceEvidence) -> GuardStep:
@@ -185,7 +185,7 @@ class TrustsItsNode(CopyFence):
 class TrustsItsCopy(TrustsItsNode):
     """Claims with what it built before it lost the lock, and has it again."""
 
-    def after_claim(self, number: int | None = None) -> CopyFence:
+    def state_after_claim(self, number: int | None = None) -> CopyFenceState:
         return self
 
 
@@ -197,7 +197,7 @@ class TrustsItsCopy(TrustsItsNode):
         (TrustsItsCopy, "claims with a copy from before another got leave"),
     ],
 )
-def test_a_guard_with_a_mistake_in_it_is_found_out(guard: type[CopyFence], promise: str) -> None:
+def test_a_guard_with_a_mistake_in_it_is_found_out(guard: type[CopyFenceState], promise: str) -> None:
     assert explored(guard, promise)[0]
 
 
@@ -216,5 +216,7 @@ def serves_in_the_end(world: World, index: int) -> bool:
         if host.fence and host.broker and host.broker == host.fence.serves == len(world.claims):
             return True
         calm = replace(world, thefts=MOST_THEFTS, crashes=MOST_CRASHES)
-        world = next(after for after in following(calm, CopyFence, 2 * MOST_CLAIMS) if after.hosts[1 - index] == Host())
+        world = next(
+            after for after in following(calm, CopyFenceState, 2 * MOST_CLAIMS) if after.hosts[1 - index] == Host()
+        )
     return False

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from activemq_fleet.node.fence.decision import Claim
+from activemq_fleet.node.fence.decision import StoreClaim
 from activemq_fleet.node.fence.old_generations import remove_old_generations
 from activemq_fleet.node.fence.shared_store import FenceError, SharedStore
 
@@ -27,14 +27,14 @@ def store(tmp_path: Path) -> SharedStore:
     return store
 
 
-def claim_of(number: int, node: str = NODES[0]) -> Claim:
-    return Claim(number, node, f"{number}-{node}")
+def claim_of(number: int, node: str = NODES[0]) -> StoreClaim:
+    return StoreClaim(number, node, f"{number}-{node}")
 
 
-def claimed(store: SharedStore, claim: Claim, told: dict[str, Any]) -> bool:
+def claimed(store: SharedStore, claim: StoreClaim, told: dict[str, Any]) -> bool:
     """Make an empty generation, and try to claim its number."""
-    os.mkdir(store.building_path(claim.node))
-    return store.claim(claim, told)
+    os.mkdir(store.unclaimed_copy_path(claim.node))
+    return store.create_claim(claim, told)
 
 
 def test_a_number_is_claimed_once_and_the_claim_says_who(store: SharedStore) -> None:
@@ -80,12 +80,12 @@ def test_a_lock_that_was_given_away_is_not_held(
     store: SharedStore, tmp_path: Path, lose: Callable[[Path], None]
 ) -> None:
     assert store.try_lock(TOKENS[0])
-    assert store.gather_evidence().holds_lock
+    assert store.gather_fence_evidence().holds_lock
     lose(tmp_path / "fence/lock")
-    assert not store.gather_evidence().holds_lock
+    assert not store.gather_fence_evidence().holds_lock
     # It is free, as far as the file system knows: whose turn it is, the claims decide.
     assert store.try_lock(TOKENS[0])
-    assert store.gather_evidence().holds_lock
+    assert store.gather_fence_evidence().holds_lock
 
 
 def test_the_lock_has_one_holder_who_keeps_it_though_others_look_at_its_file(
@@ -103,7 +103,7 @@ def test_the_lock_has_one_holder_who_keeps_it_though_others_look_at_its_file(
 
 
 def test_a_broker_without_a_guard_cannot_lock_the_store(store: SharedStore, tmp_path: Path) -> None:
-    assert store.bar_unguarded_brokers()
+    assert store.block_unguarded_brokers()
     with pytest.raises(IsADirectoryError):
         (tmp_path / "lock").open("r+")
 
@@ -134,7 +134,7 @@ def test_records_of_long_replaced_claims_go_with_their_generations(store: Shared
             store.record_broker_dead(number)
     for _ in range(2):
         list(remove_old_generations(store))
-    assert store.claims() == [5, 6, *range(20, 121)]
+    assert store.claim_numbers() == [5, 6, *range(20, 121)]
     assert sorted(int(path.name) for path in (tmp_path / "fence/ended").iterdir()) == [6, *range(20, 121)]
     # A guard that was frozen all the while makes a claim whose number was forgotten: nobody was let in by it.
     assert claimed(store, claim_of(7), {})
@@ -146,10 +146,10 @@ def test_a_lock_that_a_broker_without_a_guard_has_is_left_alone(store: SharedSto
     (tmp_path / "lock").touch()
     with (tmp_path / "lock").open("r+") as broker:
         fcntl.lockf(broker, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        assert not store.bar_unguarded_brokers()
+        assert not store.block_unguarded_brokers()
         assert (tmp_path / "lock").is_file()
-    assert store.bar_unguarded_brokers()
-    assert store.bar_unguarded_brokers()
+    assert store.block_unguarded_brokers()
+    assert store.block_unguarded_brokers()
 
 
 def test_a_claim_whose_answer_was_lost_counts_as_made(store: SharedStore, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -7,15 +7,15 @@ from pathlib import Path
 
 import pytest
 
-from activemq_fleet.node.fence.decision import Claim, claim_in_place
+from activemq_fleet.node.fence.decision import StoreClaim, in_place_claim
 from activemq_fleet.node.fence.shared_store import SharedStore
 from activemq_fleet.node.fence.store_access import (
     StoreAccess,
     brokers_with_newest_generation,
-    directory_in_force,
-    generation_in_force,
-    generation_written,
+    current_store_directory,
+    newest_claimed_generation_number,
     two_masters_message,
+    writable_generation_number,
 )
 from activemq_fleet.node.process.proc import open_files
 
@@ -29,8 +29,8 @@ def store(tmp_path: Path) -> SharedStore:
     os.mkdir(store.directory)
     store.make_directories()
     for number, directory in enumerate((OLD, NEW), 1):
-        os.mkdir(store.building_path("node"))
-        assert store.claim(Claim(number, "node", directory), {})
+        os.mkdir(store.unclaimed_copy_path("node"))
+        assert store.create_claim(StoreClaim(number, "node", directory), {})
     return store
 
 
@@ -54,18 +54,18 @@ def test_only_who_has_the_newest_generation_open_can_write_to_the_store_in_force
 
 
 def test_a_process_writes_into_the_generation_whose_files_it_has_open(store: SharedStore) -> None:
-    assert generation_in_force(store.directory) == 2
+    assert newest_claimed_generation_number(store.directory) == 2
     with open(f"{store.generation_path(OLD)}/db.data", "w"):
         paths = [path for _, path in open_files(os.getpid())]
-        assert generation_written(paths, store.directory) == 1
-    assert generation_written([f"{store.directory}/fence/lock"], store.directory) is None
+        assert writable_generation_number(paths, store.directory) == 1
+    assert writable_generation_number([f"{store.directory}/fence/lock"], store.directory) is None
 
 
 def test_the_store_itself_counts_as_number_0(store: SharedStore, tmp_path: Path) -> None:
-    assert generation_written([f"{store.directory}/db-1.log"], store.directory) == 0
-    assert generation_in_force(str(tmp_path / "unfenced")) == 0
-    store.claim(claim_in_place(3, "node"), {})
-    assert generation_in_force(store.directory) == 0
+    assert writable_generation_number([f"{store.directory}/db-1.log"], store.directory) == 0
+    assert newest_claimed_generation_number(str(tmp_path / "unfenced")) == 0
+    store.create_claim(in_place_claim(3, "node"), {})
+    assert newest_claimed_generation_number(store.directory) == 0
 
 
 def test_files_that_were_moved_aside_are_those_of_their_claim(store: SharedStore) -> None:
@@ -73,7 +73,7 @@ def test_files_that_were_moved_aside_are_those_of_their_claim(store: SharedStore
         aside = f"{store.generations}/1-00000000"
         os.mkdir(aside)
         os.rename(f"{store.directory}/db-1.log", f"{aside}/db-1.log")
-        assert generation_written([path for _, path in open_files(os.getpid())], store.directory) == 1
+        assert writable_generation_number([path for _, path in open_files(os.getpid())], store.directory) == 1
 
 
 def test_messages_are_read_from_generation_in_force_whatever_link_of_guard(store: SharedStore, tmp_path: Path) -> None:
@@ -82,10 +82,10 @@ def test_messages_are_read_from_generation_in_force_whatever_link_of_guard(store
     (local / "gate").mkdir(parents=True)
     (local / "store").symlink_to(local / "gate")
     (local / "shared").symlink_to(store.directory)
-    assert directory_in_force(str(local / "store")) == store.generation_path(NEW)
-    assert directory_in_force("/srv/activemq/orders") == "/srv/activemq/orders"
+    assert current_store_directory(str(local / "store")) == store.generation_path(NEW)
+    assert current_store_directory("/srv/activemq/orders") == "/srv/activemq/orders"
 
 
 def test_a_claim_that_cannot_be_read_leaves_it_open_what_is_in_force(store: SharedStore) -> None:
     Path(store.directory, "fence/claims/3").write_text("{")
-    assert generation_in_force(store.directory) is None
+    assert newest_claimed_generation_number(store.directory) is None

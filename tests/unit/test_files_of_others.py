@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from activemq_fleet.node.collect.bundle import Bundle, open_matching_files
-from activemq_fleet.node.collect.host_collection import collect
+from activemq_fleet.node.collect.bundle import EvidenceArchive, open_matching_files
+from activemq_fleet.node.collect.host_collection import write_evidence_archive
 from activemq_fleet.node.config import vendor_files
 from activemq_fleet.node.errors import NodeError
 from activemq_fleet.node.files.untrusted_paths import (
@@ -126,7 +126,7 @@ def collected(base: Path) -> tuple[dict[str, bytes], dict[str, Any]]:
         "days": 1,
         "dumps": "never",
     }
-    result = within(PATIENCE, lambda: collect(parameters))
+    result = within(PATIENCE, lambda: write_evidence_archive(parameters))
     with tarfile.open(archive) as tar:
         files = {one.name: tar.extractfile(one).read() for one in tar if one.isfile()}  # type: ignore[union-attr]
     return files, result
@@ -161,7 +161,7 @@ def test_a_log_that_is_exchanged_for_a_link_all_the_time_is_never_followed(base:
             os.link(data / one, data / "new", follow_symlinks=False)
             os.rename(data / "new", data / "activemq.log.3")
 
-    bundle = Bundle(str(tmp_path / "out"), 1 << 20)
+    bundle = EvidenceArchive(str(tmp_path / "out"), 1 << 20)
     with doing_as(BROKER, exchange):
         for _ in range(300):
             for opened in open_matching_files(str(data), lambda name: name == "activemq.log.3", "", bundle):

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from activemq_fleet.node.config.configuration_archive import File
-from activemq_fleet.node.config.versions import Layout
+from activemq_fleet.node.config.configuration_archive import ConfigurationFile
+from activemq_fleet.node.config.versions import ConfigurationPaths
 from activemq_fleet.node.errors import NodeError
 from activemq_fleet.node.files.untrusted_paths import UntrustedPathError
 from activemq_fleet.node.install.configuration_install import Owners, install_configuration
@@ -18,7 +18,10 @@ from tests.unit.attackers import BROKER, common_directory, do_as, needs_root, ow
 
 pytestmark = needs_root
 OWNERS = Owners(user=BROKER, root=0, group=BROKER)
-TREE = {"conf/activemq.xml": File(b"<beans/>", 0o640), "systemd/activemq.service": File(b"[Service]", 0o644)}
+TREE = {
+    "conf/activemq.xml": ConfigurationFile(b"<beans/>", 0o640),
+    "systemd/activemq.service": ConfigurationFile(b"[Service]", 0o644),
+}
 
 
 @pytest.fixture
@@ -68,4 +71,4 @@ def test_a_link_of_root_to_a_larger_disk_is_followed_for_the_data(common: Path) 
 def test_a_log_that_is_a_fifo_keeps_nobody_waiting(common: Path) -> None:
     install_configuration(str(common / "activemq"), TREE, OWNERS)
     do_as(BROKER, lambda: os.mkfifo(common / "activemq" / "data" / "activemq.log"))
-    assert end_of_log(Layout(str(common / "activemq"))).inode == 0
+    assert end_of_log(ConfigurationPaths(str(common / "activemq"))).inode == 0

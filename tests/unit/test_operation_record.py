@@ -87,7 +87,7 @@ def test_no_link_is_followed(tmp_path: Path, kind: str) -> None:
 
 def test_collect_brings_it(tmp_path: Path) -> None:
     record("begin", tmp_path)
-    archive = bundle.Bundle(str(tmp_path / "archive"), 1 << 20)
+    archive = bundle.EvidenceArchive(str(tmp_path / "archive"), 1 << 20)
     host_collection._Work(archive, 7, "never")._logs("", "", str(tmp_path / "activemq-fleet"))
     archive.close()
     import tarfile

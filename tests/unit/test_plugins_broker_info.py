@@ -20,7 +20,7 @@ import pytest
 
 from activemq_fleet.node.config import broker_configuration
 from activemq_fleet.node.config.probe_account import Login
-from activemq_fleet.node.config.versions import Layout
+from activemq_fleet.node.config.versions import ConfigurationPaths
 from activemq_fleet.node.log import broker_log
 from activemq_fleet.node.log.broker_run import UNKNOWN
 from activemq_fleet.node.probe import connector_probe as probe
@@ -450,7 +450,7 @@ def lay(base: Path, **variables: object) -> broker_configuration.DeployedConfigu
         target = base / "versions" / "v" / path
         target.parent.mkdir(parents=True, exist_ok=True)
         target.write_bytes(content)
-    return broker_configuration.read_deployed(Layout(str(base)), "v")
+    return broker_configuration.read_deployed(ConfigurationPaths(str(base)), "v")
 
 
 def test_a_connector_that_refuses_clients_without_a_certificate_is_known(tmp_path: Path) -> None:
@@ -489,15 +489,15 @@ def test_a_store_below_the_data_directory_is_found_by_its_property(tmp_path: Pat
     (tmp_path / "conf").mkdir()
     xml = '<beans><broker><kahaDB directory="${activemq.data}/kahadb"/></broker></beans>'
     (tmp_path / "conf" / "activemq.xml").write_text(xml)
-    assert broker_configuration.read_deployed(Layout("/base"), str(tmp_path)).store == "/base/data/kahadb"
+    assert broker_configuration.read_deployed(ConfigurationPaths("/base"), str(tmp_path)).store == "/base/data/kahadb"
 
 
 def test_a_store_is_used_once_it_has_a_journal(tmp_path: Path) -> None:
     (tmp_path / "lock").touch()
-    assert not broker_configuration.is_store_used(str(tmp_path))
-    assert not broker_configuration.is_store_used(str(tmp_path / "none"))
+    assert not broker_configuration.was_store_ever_used(str(tmp_path))
+    assert not broker_configuration.was_store_ever_used(str(tmp_path / "none"))
     (tmp_path / "db-1.log").touch()
-    assert broker_configuration.is_store_used(str(tmp_path))
+    assert broker_configuration.was_store_ever_used(str(tmp_path))
 
 
 @contextmanager

@@ -13,9 +13,9 @@ from pathlib import Path
 
 import pytest
 
-from activemq_fleet.node.config.configuration_archive import File
+from activemq_fleet.node.config.configuration_archive import ConfigurationFile
 from activemq_fleet.node.config.pending_restart import PendingRestart
-from activemq_fleet.node.config.versions import Layout
+from activemq_fleet.node.config.versions import ConfigurationPaths
 from activemq_fleet.node.install.configuration_install import Owners, install_configuration
 from activemq_fleet.node.kahadb.store_marker import MARKER
 from activemq_fleet.node.process.proc import Process, read_process
@@ -49,14 +49,14 @@ def process(*opened: Path, user: int | None = None) -> Iterator[Process]:
 
 
 @pytest.fixture
-def base(tmp_path: Path) -> Layout:
-    layout = Layout(str(tmp_path / "base"))
-    install_configuration(layout, {"conf/x": File(b"1", 0o640)}, Owners())
+def base(tmp_path: Path) -> ConfigurationPaths:
+    layout = ConfigurationPaths(str(tmp_path / "base"))
+    install_configuration(layout, {"conf/x": ConfigurationFile(b"1", 0o640)}, Owners())
     return layout
 
 
 def gather(
-    layout: Layout, running: Process | None = None, owed: PendingRestart | None = None, store: str = ""
+    layout: ConfigurationPaths, running: Process | None = None, owed: PendingRestart | None = None, store: str = ""
 ) -> dict[str, object]:
     found: dict[str, object] = health.gather_health(layout, running, owed, store)
     return found
@@ -116,7 +116,7 @@ def test_jars_that_were_removed_since_still_tell_the_release(tmp_path: Path) -> 
         assert health.running_release(running) == "5.18.3"
 
 
-def test_the_age_of_a_process_is_that_of_this_boot(base: Layout) -> None:
+def test_the_age_of_a_process_is_that_of_this_boot(base: ConfigurationPaths) -> None:
     with process() as running:
         young = gather(base, running)["age"]
         time.sleep(0.2)
@@ -126,26 +126,26 @@ def test_the_age_of_a_process_is_that_of_this_boot(base: Layout) -> None:
     assert old - young >= 0.1
 
 
-def test_a_configuration_as_it_was_installed_shows_nothing(base: Layout) -> None:
+def test_a_configuration_as_it_was_installed_shows_nothing(base: ConfigurationPaths) -> None:
     found = gather(base)
     assert (found["complete"], found["drift"], found["release"], found["age"]) == (True, [], None, None)
     assert found["store_access"] is None
 
 
-def test_files_changed_by_hand_are_named(base: Layout) -> None:
+def test_files_changed_by_hand_are_named(base: ConfigurationPaths) -> None:
     conf = Path(base.current) / "conf"
     (conf / "x").write_text("2")
     (conf / "y").touch()
     assert gather(base)["drift"] == ["conf/x was changed by hand", "conf/y was added by hand"]
 
 
-def test_half_a_version_is_not_complete(base: Layout) -> None:
+def test_half_a_version_is_not_complete(base: ConfigurationPaths) -> None:
     (Path(base.current) / ".fleet-manifest.json").unlink()
     assert gather(base)["complete"] is False
 
 
-def test_the_way_back_is_there_or_not(base: Layout) -> None:
-    name = base.current_name()
+def test_the_way_back_is_there_or_not(base: ConfigurationPaths) -> None:
+    name = base.current_version_name()
     assert name is not None
     assert gather(base, owed=PendingRestart(name, (), "boot"))["previous_intact"] is True
     (Path(base.current) / "conf/x").write_text("2")
@@ -163,14 +163,16 @@ def store(tmp_path: Path) -> Path:
     return store
 
 
-def test_a_store_shows_its_marker_and_its_room(base: Layout, store: Path) -> None:
+def test_a_store_shows_its_marker_and_its_room(base: ConfigurationPaths, store: Path) -> None:
     with process() as running:
         found = gather(base, running, store=str(store))
     assert (found["store_access"], found["store_marker"], found["store_used"]) == ("", ["x-mq01", "word"], False)
     assert sorted(found["free"]) == sorted([base.base, str(store)])  # type: ignore[call-overload]
 
 
-def test_fenced_store_shows_generation_in_force_and_open_generation_of_broker(base: Layout, store: Path) -> None:
+def test_fenced_store_shows_generation_in_force_and_open_generation_of_broker(
+    base: ConfigurationPaths, store: Path
+) -> None:
     fence = store.parent / "fence"
     generation = store / "generations/1-0123456789abcdef"
     for directory in (generation, store / "fence/claims", fence):
@@ -188,7 +190,7 @@ def test_fenced_store_shows_generation_in_force_and_open_generation_of_broker(ba
 
 
 @needs_root
-def test_a_lock_that_the_brokers_account_cannot_open_is_said(base: Layout, store: Path) -> None:
+def test_a_lock_that_the_brokers_account_cannot_open_is_said(base: ConfigurationPaths, store: Path) -> None:
     for directory in (store, *store.parents):
         if directory != Path("/") and directory.stat().st_uid == 0 and not directory.stat().st_mode & 0o001:
             directory.chmod(directory.stat().st_mode | 0o011)
@@ -206,7 +208,7 @@ def test_a_lock_that_the_brokers_account_cannot_open_is_said(base: Layout, store
 
 
 def test_a_store_that_does_not_answer_is_not_waited_for(
-    base: Layout, store: Path, monkeypatch: pytest.MonkeyPatch
+    base: ConfigurationPaths, store: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(health, "_PATIENCE", 0.3)
     monkeypatch.setattr(health, "_read_store_evidence", lambda _store: time.sleep(600))

@@ -9,10 +9,10 @@ import pytest
 
 from activemq_fleet.deployment import BrokerFacts, CompiledFleet, Persistence, broker_facts
 from activemq_fleet.node.config.broker_configuration import (
-    persistence_of,
+    persistence_adapter_of,
     read_deployed,
 )
-from activemq_fleet.node.config.versions import Layout
+from activemq_fleet.node.config.versions import ConfigurationPaths
 from activemq_fleet.operations import OperationRequest, RefusalError, decide_operation
 from activemq_fleet.operations.requests import HostProgress, RunProgress
 from activemq_fleet.render import render_broker
@@ -130,15 +130,15 @@ def test_the_inventory_and_the_host_name_one_directory(tmp_path: Any, variables:
     facts = broker_facts(broker)
     (tmp_path / "conf").mkdir()
     (tmp_path / "conf" / "activemq.xml").write_bytes(render_broker(broker)["conf/activemq.xml"])
-    assert read_deployed(Layout(facts.base), str(tmp_path)).store == facts.directory
+    assert read_deployed(ConfigurationPaths(facts.base), str(tmp_path)).store == facts.directory
 
 
 @pytest.mark.parametrize("kind", ["levelDB", "amqPersistenceAdapter", "mKahaDB"])
 def test_another_store_is_known_by_its_element(kind: str) -> None:
     store = f"<persistenceAdapter><{kind}/></persistenceAdapter>"
     document = f'<beans><broker xmlns="x" storeOpenWireVersion="6">{store}</broker></beans>'
-    assert persistence_of(document.encode()) == {"kind": kind, "openwire": 6, "pure": False}
+    assert persistence_adapter_of(document.encode()) == {"kind": kind, "openwire": 6, "pure": False}
 
 
 def test_a_configuration_without_a_store_has_none() -> None:
-    assert persistence_of(b'<beans><broker persistent="false"/></beans>')["kind"] is None
+    assert persistence_adapter_of(b'<beans><broker persistent="false"/></beans>')["kind"] is None

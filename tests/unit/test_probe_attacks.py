@@ -16,7 +16,7 @@ import pytest
 
 from activemq_fleet.node.config.broker_configuration import read_deployed
 from activemq_fleet.node.config.probe_account import Login
-from activemq_fleet.node.config.versions import Layout
+from activemq_fleet.node.config.versions import ConfigurationPaths
 from activemq_fleet.node.probe.connector_probe import ProbeAnswer, probe_connector
 from activemq_fleet.node.probe.round_trips import watch_addresses
 from activemq_fleet.node.state.broker_state import gather_broker_state
@@ -314,7 +314,7 @@ def test_probe_ends_whatever_a_listener_sends(scheme: str, act: Callable[[socket
 @needs_root
 def test_deployed_configuration_names_both_accounts_and_the_release(standby: Standby) -> None:
     standby.deploy("mqtt")
-    deployed = read_deployed(Layout(str(standby.base)), "v")
+    deployed = read_deployed(ConfigurationPaths(str(standby.base)), "v")
     assert deployed.login == Login("network", NETWORK_PASSWORD)
     assert deployed.probe_login == Login("activemq-probe", PROBE_PASSWORD)
     assert deployed.release == (5, 18, 3)

@@ -10,8 +10,8 @@ import pytest
 from lxml import etree
 
 from activemq_fleet.node.config import pending_restart
-from activemq_fleet.node.config.configuration_archive import File
-from activemq_fleet.node.config.versions import Layout
+from activemq_fleet.node.config.configuration_archive import ConfigurationFile
+from activemq_fleet.node.config.versions import ConfigurationPaths
 from activemq_fleet.node.install import (
     configuration_install,
     runtime_configuration,
@@ -146,15 +146,15 @@ class Host:
     """A directory with a broker that runs, and a log that somebody writes."""
 
     def __init__(self, base: Path) -> None:
-        self.layout = Layout(str(base))
+        self.layout = ConfigurationPaths(str(base))
         self.log = base / "data" / "activemq.log"
 
     def install(
         self, credentials: str = "activemq.network.password=n\n", **variables: Any
     ) -> configuration_install.Outcome:
         tree = {
-            runtime_configuration.DOCUMENT: File(document(**variables), 0o640, None),
-            "conf/credentials.properties": File(credentials.encode(), 0o600, None),
+            runtime_configuration.DOCUMENT: ConfigurationFile(document(**variables), 0o640, None),
+            "conf/credentials.properties": ConfigurationFile(credentials.encode(), 0o600, None),
         }
         return configuration_install.install_configuration(self.layout, tree, configuration_install.Owners())
 
@@ -180,7 +180,7 @@ def answers(host: Host, monkeypatch: pytest.MonkeyPatch, *messages: str) -> None
     """The plugin's answer to whatever is installed next."""
     found = runtime_configuration.end_of_log
 
-    def mark(layout: Layout) -> runtime_configuration.EndOfLog:
+    def mark(layout: ConfigurationPaths) -> runtime_configuration.EndOfLog:
         end = found(layout)
         with host.log.open("a") as file:
             file.writelines(f"{line}\n" for line in lines(*messages))
@@ -259,8 +259,8 @@ def test_nothing_is_left_to_the_plugin_while_a_restart_is_owed(host: Host, monke
 
 def test_check_mode_foretells_that_no_restart_is_owed(host: Host) -> None:
     tree = {
-        runtime_configuration.DOCUMENT: File(document(users=USERS), 0o640, None),
-        "conf/credentials.properties": File(b"activemq.network.password=n\n", 0o600, None),
+        runtime_configuration.DOCUMENT: ConfigurationFile(document(users=USERS), 0o640, None),
+        "conf/credentials.properties": ConfigurationFile(b"activemq.network.password=n\n", 0o600, None),
     }
 
     assert (

@@ -12,7 +12,7 @@ from click.testing import CliRunner
 
 from activemq_fleet.cli.store import store_command
 from activemq_fleet.errors import InputError
-from activemq_fleet.node.fence.decision import Claim
+from activemq_fleet.node.fence.decision import StoreClaim
 from activemq_fleet.node.fence.shared_store import SharedStore
 from activemq_fleet.node.fence.store_inspection import JournalDamage, StoreInspection, inspect_store
 from tests.unit.kahadb_journals import add, audit, index, remove, subscribe, trace, update, write
@@ -151,11 +151,11 @@ def test_of_a_fenced_store_the_generation_in_force_is_read(tmp_path: Path) -> No
     shared = SharedStore(str(tmp_path))
     shared.make_directories()
     for number, message in ((1, "old"), (2, "new")):
-        claim = Claim(number, "0a", f"{number}-0000000a")
-        write(Path(shared.building_path("0a")), add(message, f"of-{message}"))
-        assert shared.claim(claim, {})
+        claim = StoreClaim(number, "0a", f"{number}-0000000a")
+        write(Path(shared.unclaimed_copy_path("0a")), add(message, f"of-{message}"))
+        assert shared.create_claim(claim, {})
     shared.record_broker_dead(1)
-    shared.note_uncopied_messages(1, [{"message": "m"}])
+    shared.write_uncopied_messages(1, [{"message": "m"}])
     _, text = shown(tmp_path)
     assert "generation 1: its broker has ended, and only it holds some messages" in text
     assert "generation 2: in use, and shown below" in text

@@ -133,7 +133,7 @@ def test_guard_names_owner_and_mode_of_a_store_that_it_cannot_use(
 ) -> None:
     store, local = owned_directory(common / "store", 0, 0o700), owned_directory(common / "local")
     monkeypatch.setattr(sys, "argv", ["guard", f"--store={store}", "--mend"])
-    monkeypatch.setattr(guard, "log_line", (local / "said").write_text)
+    monkeypatch.setattr(guard, "print_to_unit_log", (local / "said").write_text)
     with pytest.raises(AssertionError, match="wait status 256"):  # the exit code 1 of the guard
         do_as(BROKER, guard.main)
     text = (local / "said").read_text()

@@ -55,10 +55,10 @@ def inspect_command(directory: Path, form: str) -> int:
     Exit codes: 0 no damage; 1 damage.
     """
     from activemq_fleet.cli.store_report import report_lines
-    from activemq_fleet.node.fence.store_inspection import inspect_directory
+    from activemq_fleet.node.fence.store_inspection import inspect_store_as_dict
 
     with ACTIVITY.show_activity("Reading the store"):
-        report = _run_as_owner(directory, lambda: inspect_directory(str(directory)))
+        report = _run_as_owner(directory, lambda: inspect_store_as_dict(str(directory)))
     echo(json.dumps(report, indent=2) if form == "json" else "\n".join(report_lines(report)))
     return 1 if report["damaged_places"] or report["index_lacks_files"] else 0
 
@@ -77,7 +77,7 @@ def behind_command(directory: Path, form: str) -> None:
         store = _open_fenced(directory)
         return [
             {"generation": number, **row}
-            for number in store.kept_generations()
+            for number in store.kept_generation_numbers()
             for row in store.read_uncopied_messages(number)
         ]
 
@@ -125,7 +125,7 @@ def replay_command(
     """
     from activemq_fleet.node.config.probe_account import Login
 
-    numbers = _run_as_owner(directory, lambda: _open_fenced(directory).kept_generations())
+    numbers = _run_as_owner(directory, lambda: _open_fenced(directory).kept_generation_numbers())
     if not numbers:
         echo(_nothing_behind(directory))
         return
@@ -193,10 +193,10 @@ def _replay_generation(
 
     store = _open_fenced(directory)
     with _connect(addresses, login, context) as connection:
-        sent = connection.send(message for message in uncopied_messages(store, number) if not message.in_doubt)
+        sent = connection.send_messages(message for message in uncopied_messages(store, number) if not message.in_doubt)
     in_doubt = sum(message.in_doubt for message in uncopied_messages(store, number))
     if not in_doubt:
-        store.note_replay(number, sent)
+        store.record_replay(number, sent)
     return sent, in_doubt
 
 

@@ -11,7 +11,7 @@ _SHOWN = 20
 
 
 def report_lines(report: dict[str, Any]) -> Iterator[str]:
-    """Yield the lines of a report on a store's contents and damage; ``report`` is from ``inspect_directory``."""
+    """Yield the lines of a report on a store's contents and damage; ``report`` is from ``inspect_store_as_dict``."""
     yield printable(report["directory"])
     for generation in report["generations"]:
         yield f"  generation {generation['number']}: {_state(generation)}"

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from activemq_fleet import uris
-from activemq_fleet.node.config.broker_configuration import persistence_of
+from activemq_fleet.node.config.broker_configuration import persistence_adapter_of
 from activemq_fleet.node.protocols import supports_round_trip
 from activemq_fleet.profiles import PROFILES, Profile
 from activemq_fleet.releases import Release
@@ -194,7 +194,7 @@ def broker_facts(broker: Broker, activemq_xml: bytes | None = None) -> BrokerFac
     directory = None if broker.profile.has_database_lease else broker.store_directory
     persistence = None
     if activemq_xml is not None:
-        persistence = Persistence(**persistence_of(activemq_xml), directory=directory)
+        persistence = Persistence(**persistence_adapter_of(activemq_xml), directory=directory)
     return BrokerFacts(
         host=broker.host,
         release=broker.release,

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from activemq_fleet.errors import LabError
 from activemq_fleet.lab.lab import Lab
 from activemq_fleet.lab.polling import poll_until_true
-from activemq_fleet.node.fence.shared_store import lock_file
+from activemq_fleet.node.fence.shared_store import pair_lock_path
 from activemq_fleet.topology import Broker
 
 _SETTLED = 0.5  # seconds for what was on its way to the disk before the lock is given away
@@ -113,7 +113,7 @@ def freeze_active_broker(
 def lock_path(broker: Broker) -> str:
     """Return the path of the lock file that decides which node of a shared-store pair is active."""
     store = str(broker.shared_directory)
-    return lock_file(store) if broker.has_guard else os.path.join(store, "lock")
+    return pair_lock_path(store) if broker.has_guard else os.path.join(store, "lock")
 
 
 def replace_file(path: str) -> None:

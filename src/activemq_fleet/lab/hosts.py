@@ -24,8 +24,12 @@ from activemq_fleet.lab.processes import ProcessRun
 from activemq_fleet.lab.readiness import is_port_taken, probe_of_broker
 from activemq_fleet.lab.state import LabState, Software, make_store
 from activemq_fleet.node.config.broker_configuration import DeployedConfiguration, read_deployed
-from activemq_fleet.node.config.versions import Layout
-from activemq_fleet.node.fence.store_access import StoreAccess, generation_in_force, generation_written
+from activemq_fleet.node.config.versions import ConfigurationPaths
+from activemq_fleet.node.fence.store_access import (
+    StoreAccess,
+    newest_claimed_generation_number,
+    writable_generation_number,
+)
 from activemq_fleet.node.judge import BrokerState, conclude_state
 from activemq_fleet.node.log.broker_run import BrokerRun
 from activemq_fleet.node.observer import observe_broker
@@ -108,7 +112,7 @@ class LabBrokers:
         """Return the installed configuration of a version. Raises LabError when it cannot be read."""
         key = broker.host, version
         if key not in self._configurations:
-            installed = Layout(service.broker_directory_paths(broker).base)
+            installed = ConfigurationPaths(service.broker_directory_paths(broker).base)
             try:
                 self._configurations[key] = read_deployed(installed, version)
             except (OSError, ParseError) as error:
@@ -128,7 +132,7 @@ class LabBrokers:
             paths = [path for _, path in open_files(process.pid)] if process else []
         except OSError:
             paths = []  # It has just ended.
-        return StoreAccess(generation_written(paths, shared), generation_in_force(shared))
+        return StoreAccess(writable_generation_number(paths, shared), newest_claimed_generation_number(shared))
 
     def state_from_log(self, broker: Broker) -> BrokerRun:
         """Return the state that the log of a broker's current or last run shows."""

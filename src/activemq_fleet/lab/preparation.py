@@ -21,7 +21,7 @@ from activemq_fleet.lab.layout import LabLayout, write_file
 from activemq_fleet.lab.loopback_overlay import Substitution
 from activemq_fleet.lab.port_reservation import PortReservations
 from activemq_fleet.lab.state import LabState, Software, load_lab_state, make_store
-from activemq_fleet.node.config.configuration_archive import File
+from activemq_fleet.node.config.configuration_archive import ConfigurationFile
 from activemq_fleet.node.config.vendor_files import vendor_files
 from activemq_fleet.node.errors import NodeError
 from activemq_fleet.node.install import configuration_install
@@ -167,9 +167,9 @@ def install(broker: Broker, software: Software) -> str:
 
     Raises LabError when the files cannot be written.
     """
-    tree: dict[str, File] = vendor_files(software.home) if software.whole else {}
+    tree: dict[str, ConfigurationFile] = vendor_files(software.home) if software.whole else {}
     for path, file in files_of(broker).items():
-        tree[path] = File(file.content, file.mode, file.masked, file.hidden)
+        tree[path] = ConfigurationFile(file.content, file.mode, file.masked, file.hidden)
     base = service.broker_directory_paths(broker).base
     try:
         return configuration_install.install_configuration(base, tree, configuration_install.Owners()).version

@@ -12,7 +12,7 @@ from activemq_fleet.lab.hosts import LabBrokers
 from activemq_fleet.lab.layout import LabLayout, write_file
 from activemq_fleet.lab.links import Links
 from activemq_fleet.lab.startup import Progress, Startup, check_pair
-from activemq_fleet.node.config.versions import Layout, read_version
+from activemq_fleet.node.config.versions import ConfigurationPaths, read_version
 from activemq_fleet.node.fence.in_place import unfence_store
 from activemq_fleet.render import render_agent, render_clients, service
 from activemq_fleet.topology import Broker, Fleet, Pair
@@ -90,7 +90,7 @@ def _describe_change(hosts: LabBrokers, broker: Broker, version: str) -> str:
         return f"the other node {broker.peer} is restarted, and both nodes of a pure pair restart together"
     if run.release not in ("", broker.release.text):
         return f"its release changes from {run.release} to {broker.release.text}"
-    layout = Layout(service.broker_directory_paths(broker).base)
+    layout = ConfigurationPaths(service.broker_directory_paths(broker).base)
     before, after = (read_version(layout.directory(name)) for name in (run.version, version))
     if before is None or after is None:
         return "its configuration has changed"

@@ -47,7 +47,7 @@ class OpenFile:
 
 
 @dataclass
-class Bundle:
+class EvidenceArchive:
     """The gzipped tar archive of a host's evidence while it is written; limited in size, with a list of omitted files.
 
     ``limit`` is in bytes before compression.
@@ -73,7 +73,7 @@ class Bundle:
         self._tar.close()
         self._out.close()
 
-    def is_late(self) -> bool:
+    def is_time_over(self) -> bool:
         """Return whether the time allowed for collecting evidence is over."""
         return time.monotonic() > self._until
 
@@ -82,7 +82,7 @@ class Bundle:
         """The seconds left for collecting evidence; negative when the time is over."""
         return self._until - time.monotonic()
 
-    def make_fetchable(self) -> None:
+    def make_readable_by_login_account(self) -> None:
         """Allow Ansible's login account, the owner of the directory, to read the archive, whose secrets are masked."""
         owner = os.stat(os.path.dirname(self.path))
         if os.geteuid() == 0:
@@ -114,7 +114,7 @@ class Bundle:
                     self.leave_out(log.name, log.size, f"the file cannot be read: {error}")
 
     def _add_log(self, log: OpenFile, mask: Mask) -> None:
-        if not self.rest or self.is_late():
+        if not self.rest or self.is_time_over():
             self.leave_out(log.name, log.size, TIME_IS_OVER if self.rest else _TOO_LARGE)
             return
         skipped = max(0, log.size - self.rest)
@@ -124,20 +124,22 @@ class Bundle:
             self.leave_out(log.name, skipped, NEWEST_ONLY)
         size = log.size - skipped
         with tempfile.TemporaryFile(dir=os.path.dirname(self.path)) as masked:
-            read, dropped = _mask(log.file, masked, size, mask, self.is_late, whole_lines=log.name.endswith(".jsonl"))
+            read, dropped = _mask(
+                log.file, masked, size, mask, self.is_time_over, whole_lines=log.name.endswith(".jsonl")
+            )
             self._say_what_lacks(log, size - read, dropped)
             self._write(log.name, masked, masked.tell(), log.mtime)
         self.rest -= size
 
     def _add_packed(self, log: OpenFile, mask: Mask) -> None:
-        if self.is_late():
+        if self.is_time_over():
             self.leave_out(log.name, log.size, TIME_IS_OVER)
             return
         with tempfile.TemporaryFile(dir=os.path.dirname(self.path)) as masked:
             target = gzip.GzipFile(fileobj=masked, mode="wb", compresslevel=6, mtime=0, filename="")
             with target, gzip.GzipFile(fileobj=log.file) as source:
-                size, dropped = _mask(source, target, self.rest, mask, self.is_late)
-                if self.is_late():
+                size, dropped = _mask(source, target, self.rest, mask, self.is_time_over)
+                if self.is_time_over():
                     self.leave_out(log.name, log.size, TIME_IS_OVER)
                     return
                 if source.read(1):
@@ -148,7 +150,7 @@ class Bundle:
         self.rest -= size
 
     def _say_what_lacks(self, log: OpenFile, unread: int, dropped: int) -> None:
-        if unread > 0 and self.is_late():
+        if unread > 0 and self.is_time_over():
             self.leave_out(log.name, unread, TIME_IS_OVER)
         if dropped:
             self.leave_out(log.name, dropped, "lines of this log that are too long were shortened")
@@ -207,7 +209,9 @@ def open_evidence_file(directory: Directory, name: str, shown: str) -> OpenFile:
     return OpenFile(shown, os.fdopen(descriptor, "rb"), status.st_size, status.st_mtime)
 
 
-def open_matching_files(path: str, wanted: Callable[[str], bool], prefix: str, bundle: Bundle) -> list[OpenFile]:
+def open_matching_files(
+    path: str, wanted: Callable[[str], bool], prefix: str, bundle: EvidenceArchive
+) -> list[OpenFile]:
     """Open all files of a directory whose names satisfy a predicate, at one moment, and return them.
 
     If a file is renamed in the meantime, such as a rotated log, all are opened again. Files that cannot be opened are
@@ -223,7 +227,9 @@ def open_matching_files(path: str, wanted: Callable[[str], bool], prefix: str, b
         return []
 
 
-def _open_all(directory: Directory, wanted: Callable[[str], bool], prefix: str, bundle: Bundle) -> list[OpenFile]:
+def _open_all(
+    directory: Directory, wanted: Callable[[str], bool], prefix: str, bundle: EvidenceArchive
+) -> list[OpenFile]:
     for attempt in range(_TRIES):
         before = _inodes(directory, wanted)
         opened: dict[int, OpenFile] = {}

@@ -13,10 +13,10 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from .. import masking
-from ..config.versions import PRIVATE, Version, read_version
+from ..config.versions import PRIVATE, InstalledVersion, read_version
 from ..files.untrusted_paths import Directory, UntrustedPathError, open_directory
 from ..masking import KnownSecret, KnownSecrets
-from .bundle import TIME_IS_OVER, Bundle, open_evidence_file
+from .bundle import TIME_IS_OVER, EvidenceArchive, open_evidence_file
 
 _LARGEST = 1 << 20
 
@@ -33,7 +33,7 @@ class MaskedTree:
     found: dict[str, dict[str, Any]] = field(default_factory=dict)
 
 
-def known_secrets(versions: list[Version]) -> list[KnownSecret]:
+def known_secrets(versions: list[InstalledVersion]) -> list[KnownSecret]:
     """Return the secrets in installed configurations, found where planned files have ``@VARIABLE@``.
 
     The secrets of a file that was changed by hand count only if the planned text with these secrets is identical to
@@ -43,7 +43,7 @@ def known_secrets(versions: list[Version]) -> list[KnownSecret]:
     changed = []
     for version in versions:
         for path, masked in version.masked.items():
-            content = _text(version.read(path))
+            content = _text(version.read_installed_file(path))
             if content is None:
                 continue
             file_secrets = masking.secrets_of_file(masked, content)
@@ -66,7 +66,7 @@ def _filled(masked: str, secrets: list[KnownSecret]) -> str:
     return text
 
 
-def read_masked_tree(path: str, known: KnownSecrets, bundle: Bundle, prefix: str) -> MaskedTree:
+def read_masked_tree(path: str, known: KnownSecrets, bundle: EvidenceArchive, prefix: str) -> MaskedTree:
     """Read every file below a directory, mask its secrets, and return the texts with each file's status.
 
     The files of an installed version are compared with its manifest.
@@ -88,7 +88,7 @@ def read_masked_tree(path: str, known: KnownSecrets, bundle: Bundle, prefix: str
     return tree
 
 
-def _planned_hash(version: Version, path: str) -> str:
+def _planned_hash(version: InstalledVersion, path: str) -> str:
     """Return the hash that the plan has for a deployed file. Raises KeyError where the file was not deployed."""
     if path in version.masked:
         # The hash of a secret would allow to try passwords; the hash of the masked text is sufficient.
@@ -100,14 +100,14 @@ def _read_file(
     directory: Directory,
     name: str,
     path: str,
-    version: Version | None,
+    version: InstalledVersion | None,
     known: KnownSecrets,
-    bundle: Bundle,
+    bundle: EvidenceArchive,
     prefix: str,
     tree: MaskedTree,
 ) -> None:
     deployed = version.manifest.get(path) if version else None
-    if bundle.is_late():
+    if bundle.is_time_over():
         bundle.leave_out(prefix + path, 0, TIME_IS_OVER)
         tree.found[path] = {"status": "unreadable"}
         return
@@ -140,12 +140,12 @@ def _read_file(
     tree.found[path] = {"status": status, "sha256": _sha256(text)}
 
 
-def add_tree(tree: MaskedTree, bundle: Bundle, prefix: str) -> None:
+def add_tree(tree: MaskedTree, bundle: EvidenceArchive, prefix: str) -> None:
     for path, text in sorted(tree.files.items()):
         bundle.add(prefix + path, text.encode())
 
 
-def add_records(trees: list[MaskedTree], bundle: Bundle, prefix: str) -> None:
+def add_deployed_file_status(trees: list[MaskedTree], bundle: EvidenceArchive, prefix: str) -> None:
     """Add two JSON files to the archive: the planned hash and the found status of each deployed file."""
     manifest: dict[str, str] = {}
     file_statuses: dict[str, Any] = {}

@@ -21,7 +21,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from .. import masking
-from ..config.versions import Layout, Version, read_version
+from ..config.versions import ConfigurationPaths, InstalledVersion, read_version
 from ..errors import NodeError
 from ..masking import KnownSecrets
 from ..printable import counted
@@ -38,7 +38,7 @@ from ..process.proc import (
 from ..state import machine, operation_record
 from ..state.broker_state import gather_broker_state
 from . import deployed_files, thread_dumps
-from .bundle import NEWEST_ONLY, TIME_IS_OVER, Bundle, open_matching_files
+from .bundle import NEWEST_ONLY, TIME_IS_OVER, EvidenceArchive, open_matching_files
 
 ARGUMENTS: dict[str, dict[str, Any]] = {
     "archive": {"type": "path"},
@@ -64,7 +64,7 @@ _ENTRIES = 50_000
 _PATIENCE = 60
 
 
-def collect(parameters: Mapping[str, Any]) -> dict[str, Any]:
+def write_evidence_archive(parameters: Mapping[str, Any]) -> dict[str, Any]:
     """Write the archive of a broker's evidence (logs, files, facts), and return the result of the module collect.
 
     Raises NodeError with one line when there can be no archive.
@@ -73,11 +73,11 @@ def collect(parameters: Mapping[str, Any]) -> dict[str, Any]:
         raise NodeError(f"the option megabytes of the module collect must be at least 1, not {parameters['megabytes']}")
     if parameters.get("seconds", 600) < 1:
         raise NodeError(f"the option seconds of the module collect must be at least 1, not {parameters['seconds']}")
-    bundle = Bundle(parameters["archive"], parameters["megabytes"] << 20, parameters.get("seconds", 600))
+    bundle = EvidenceArchive(parameters["archive"], parameters["megabytes"] << 20, parameters.get("seconds", 600))
     work = _Work(bundle, parameters["days"], parameters["dumps"])
     try:
         facts = work.run(parameters.get("broker"), parameters.get("agent"))
-        bundle.make_fetchable()
+        bundle.make_readable_by_login_account()
     except OSError as error:
         path = error.filename or parameters["archive"]
         raise NodeError(
@@ -95,7 +95,7 @@ def collect(parameters: Mapping[str, Any]) -> dict[str, Any]:
 class _Work:
     """One collection of a host. ``known`` are the secrets that the host's own files hold."""
 
-    def __init__(self, bundle: Bundle, days: int, dumps: str) -> None:
+    def __init__(self, bundle: EvidenceArchive, days: int, dumps: str) -> None:
         self.bundle, self.days, self.dumps = bundle, days, dumps
         self.notes: list[str] = []
         self.known = masking.NO_SECRETS
@@ -103,9 +103,9 @@ class _Work:
     def run(self, broker: Mapping[str, Any] | None, agent: Mapping[str, Any] | None) -> dict[str, Any]:
         homes = []
         if broker:
-            homes.append(Layout(os.path.abspath(broker["base"])))
+            homes.append(ConfigurationPaths(os.path.abspath(broker["base"])))
         if agent:
-            homes.append(Layout(f"{agent['config']}.d", agent["config"], ""))
+            homes.append(ConfigurationPaths(f"{agent['config']}.d", agent["config"], ""))
         self.known = KnownSecrets(
             deployed_files.known_secrets([version for home in homes for version in _versions(home)])
         )
@@ -123,7 +123,7 @@ class _Work:
             facts["agent"] = {"version": _current(homes[-1])}
         facts["timezone"] = broker_timezone(process)
         trees = [self._tree(home, CONFIGURATION) for home in homes]
-        deployed_files.add_records([tree for tree in trees if tree], self.bundle, CONFIGURATION)
+        deployed_files.add_deployed_file_status([tree for tree in trees if tree], self.bundle, CONFIGURATION)
         for part, tree in zip([part for part in (broker, agent) if part], trees):
             if part.get("unit"):
                 # The unit of a watchdog is next to the broker's unit.
@@ -136,7 +136,7 @@ class _Work:
         self._logs(homes[0].data if broker else "", agent["state"] if agent else "", records)
         return facts
 
-    def _tree(self, home: Layout, prefix: str) -> deployed_files.MaskedTree | None:
+    def _tree(self, home: ConfigurationPaths, prefix: str) -> deployed_files.MaskedTree | None:
         directory_and_prefix = _directory(home)
         if directory_and_prefix is None:
             self.notes.append(
@@ -149,7 +149,7 @@ class _Work:
         deployed_files.add_tree(tree, self.bundle, prefix)
         return tree
 
-    def _broker(self, broker: Mapping[str, Any], home: Layout, process: Process | None) -> dict[str, Any]:
+    def _broker(self, broker: Mapping[str, Any], home: ConfigurationPaths, process: Process | None) -> dict[str, Any]:
         try:
             broker_state: dict[str, Any] = gather_broker_state(home.base, broker.get("unit"))
         except (NodeError, OSError) as error:
@@ -180,7 +180,7 @@ class _Work:
         self._text("process.txt", "\n".join([*command, "", status]))
         if self.dumps == "never" or (self.dumps == "hung" and state != "hung"):
             return
-        self._text("threads/kernel.txt", thread_dumps.thread_states(process.pid))
+        self._text("threads/kernel.txt", thread_dumps.thread_states_text(process.pid))
         dumps = thread_dumps.take_thread_dumps(read_process(process.pid) or process)
         self.notes += dumps.notes
         for number, text in enumerate(dumps.texts, 1):
@@ -231,7 +231,7 @@ class _Work:
         self.bundle.add_logs(opened, lambda text: masking.mask_text(text, self.known))
 
     def _text(self, name: str, text: str) -> None:
-        if text.strip() and self.bundle.is_late():
+        if text.strip() and self.bundle.is_time_over():
             self.bundle.leave_out(name, len(text), TIME_IS_OVER)
         elif text.strip():
             self.bundle.add(name, masking.mask_text(text, self.known).encode(errors="replace"))
@@ -265,25 +265,25 @@ def _machine() -> dict[str, Any]:
     }
 
 
-def _versions(home: Layout) -> list[Version]:
+def _versions(home: ConfigurationPaths) -> list[InstalledVersion]:
     """Return the installed versions, the version in force first: it names the variable if two have the same value."""
     try:
         current = home.current_version()
     except NodeError:
         current = None
-    others = [read_version(home.directory(name)) for name in home.names()]
+    others = [read_version(home.directory(name)) for name in home.version_names()]
     return [version for version in (current, *others) if version]
 
 
-def _current(home: Layout) -> str | None:
+def _current(home: ConfigurationPaths) -> str | None:
     try:
-        name: str | None = home.current_name()
+        name: str | None = home.current_version_name()
         return name
     except NodeError:
         return None
 
 
-def _directory(home: Layout) -> tuple[str, str] | None:
+def _directory(home: ConfigurationPaths) -> tuple[str, str] | None:
     """Return the directory of the configuration in use, and its path prefix in the bundle; None if there is none."""
     name = _current(home)
     places = [(home.directory(name), "")] if name else [(home.current, ""), (os.path.join(home.base, "conf"), "conf/")]

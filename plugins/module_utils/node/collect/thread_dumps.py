@@ -97,7 +97,7 @@ def _add_dumps(dumps: ThreadDumps, process: Process, read: Callable[[], str], co
             time.sleep(max(0.0, pause - (time.monotonic() - began)))
 
 
-def thread_states(pid: int) -> str:
+def thread_states_text(pid: int) -> str:
     """Return a text with one line per thread of a process, from /proc: id, state, CPU seconds, wait channel, name.
 
     This also works if the process hangs.

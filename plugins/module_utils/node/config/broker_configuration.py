@@ -13,7 +13,7 @@ from xml.etree import ElementTree
 from ..files.untrusted_paths import open_directory
 from ..text_lines import split_lines
 from .probe_account import PROBE_PASSWORD_KEY, PROBE_USER, Login
-from .versions import Layout
+from .versions import ConfigurationPaths
 
 _URI = re.compile(r"(?P<scheme>[a-z0-9+]+)://(?P<host>\[[0-9A-Fa-f:]+\]|[^:/?]*):(?P<port>\d+)(?=[/?#\s]|\Z)")
 _CLIENT_AUTH = re.compile(r"[?&](transport\.)?needClientAuth=true(?![^&])")
@@ -65,7 +65,7 @@ class DeployedConfiguration:
     persistence: dict[str, Any] = field(default_factory=dict)
 
 
-def read_deployed(layout: Layout, name: str | None) -> DeployedConfiguration:
+def read_deployed(layout: ConfigurationPaths, name: str | None) -> DeployedConfiguration:
     """Return connectors, account and store from a version's activemq.xml; an empty configuration for the name None.
 
     Raises OSError or ElementTree.ParseError when it cannot be read.
@@ -91,17 +91,17 @@ def read_deployed(layout: Layout, name: str | None) -> DeployedConfiguration:
     )
 
 
-def deployed_pair(layout: Layout) -> str | None:
+def deployed_pair_name(layout: ConfigurationPaths) -> str | None:
     """Return the pair's name from the comment in the deployed activemq.xml; None without the comment.
 
     Raises NodeError if ``current`` is not a link to a version.
     """
     version = layout.current_version()
-    pair_comment = _PAIR.search((version.read("conf/activemq.xml") or b"")[:_TITLE]) if version else None
+    pair_comment = _PAIR.search((version.read_installed_file("conf/activemq.xml") or b"")[:_TITLE]) if version else None
     return pair_comment[1].decode(errors="replace") if pair_comment else None
 
 
-def persistence_of(document: bytes) -> dict[str, Any]:
+def persistence_adapter_of(document: bytes) -> dict[str, Any]:
     """Return the persistence adapter of an activemq.xml and where it keeps messages, as a dict.
 
     ``kind`` is the element of the store, None without a store or without persistence. ``openwire`` is the value of
@@ -126,7 +126,7 @@ def _is_pure(root: ElementTree.Element) -> bool:
     return waits or bool(elements_named(root, "masterConnector"))
 
 
-def is_store_used(store: str, root_fd: int | None = None) -> bool:
+def was_store_ever_used(store: str, root_fd: int | None = None) -> bool:
     """Return whether a kahaDB store was ever used, by the files in its directory.
 
     ``root_fd``: the descriptor of a directory from which the path starts, in place of ``/``. Raises UntrustedPathError
@@ -149,7 +149,7 @@ def _listeners(root: ElementTree.Element) -> list[Listener]:
     listeners = []
     for element in elements_named(root, "transportConnector"):
         uri = element.get("uri", "")
-        parts = read_address(uri)
+        parts = scheme_host_and_port(uri)
         if parts:
             scheme, host, port = parts
             probed = "127.0.0.1" if host in _WILDCARDS else host
@@ -163,7 +163,7 @@ def requires_client_certificate(uri: str) -> bool:
     return _CLIENT_AUTH.search(uri) is not None
 
 
-def read_address(uri: str) -> tuple[str, str, int] | None:
+def scheme_host_and_port(uri: str) -> tuple[str, str, int] | None:
     """Return the scheme, host and port with which a URI begins, or None. The host may be empty."""
     match = _URI.match(uri)
     return (match["scheme"], match["host"].strip("[]"), int(match["port"])) if match else None

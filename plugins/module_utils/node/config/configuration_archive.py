@@ -22,7 +22,7 @@ _FORMAT = 1
 
 
 @dataclass(frozen=True)
-class File:
+class ConfigurationFile:
     """The content and mode of one file of a host's configuration.
 
     ``masked`` is the text with a placeholder for each secret; None for a file without secrets, whose content may be
@@ -56,7 +56,7 @@ def check_path(path: str) -> str:
     return path
 
 
-def pack_configuration(files: Mapping[str, File]) -> bytes:
+def pack_configuration(files: Mapping[str, ConfigurationFile]) -> bytes:
     """Return a tar archive of configuration files (path -> file) as bytes."""
     buffer = io.BytesIO()
     index = {
@@ -78,7 +78,7 @@ def _add(archive: tarfile.TarFile, name: str, content: bytes, mode: int) -> None
     archive.addfile(member, io.BytesIO(content))
 
 
-def unpack_configuration(data: bytes) -> dict[str, File]:
+def unpack_configuration(data: bytes) -> dict[str, ConfigurationFile]:
     """Return the configuration files of an archive by path. Raises NodeError for any other archive."""
     try:
         with tarfile.open(fileobj=io.BytesIO(data), mode="r:") as archive:
@@ -104,7 +104,7 @@ def unpack_configuration(data: bytes) -> dict[str, File]:
         )
     masked, hidden = index["masked"], frozenset(index.get("hidden", ()))
     return {
-        check_path(member.name): File(
+        check_path(member.name): ConfigurationFile(
             contents[member.name], member.mode & 0o777, masked.get(member.name), member.name in hidden
         )
         for member in members[1:]

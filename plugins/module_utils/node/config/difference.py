@@ -12,8 +12,8 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
-from .configuration_archive import File
-from .versions import Version
+from .configuration_archive import ConfigurationFile
+from .versions import InstalledVersion
 
 _SECRET_VALUE = re.compile(
     r"""((?:passw(?:or)?d|secret|passphrase)[\w.-]*["']?\s*(?:value\s*)?(?:[=:]|,(?!\s+(?:and|or|but|so|which|because)\s))\s*["']?)"""
@@ -29,7 +29,9 @@ def hide_passwords(text: str) -> str:
     return _SECRET_VALUE.sub(lambda match: match.group(1) + _HIDDEN, text)
 
 
-def changed_files(old: Version | None, tree: Mapping[str, File], drift: Mapping[str, str]) -> list[str]:
+def changed_file_paths(
+    old: InstalledVersion | None, tree: Mapping[str, ConfigurationFile], drift: Mapping[str, str]
+) -> list[str]:
     """Return the paths of files that a new configuration adds, removes or changes, sorted."""
     was = old.manifest if old else {}
     differs = {path for path, file in tree.items() if was.get(path) != file.sha256}
@@ -38,24 +40,28 @@ def changed_files(old: Version | None, tree: Mapping[str, File], drift: Mapping[
     return sorted(differs | (was.keys() - tree.keys()) | drift.keys())
 
 
-def changed_contents(old: Version | None, tree: Mapping[str, File], drift: Mapping[str, str]) -> list[str]:
+def paths_with_changed_content(
+    old: InstalledVersion | None, tree: Mapping[str, ConfigurationFile], drift: Mapping[str, str]
+) -> list[str]:
     """Return the paths of files whose content a new configuration changes; a change of mode alone does not count."""
     was = old.manifest if old else {}
     return [
         path
-        for path in changed_files(old, tree, drift)
+        for path in changed_file_paths(old, tree, drift)
         if path in drift or path not in tree or was.get(path) != tree[path].sha256
     ]
 
 
 def configuration_differences(
-    old: Version | None, tree: Mapping[str, File], drift: Mapping[str, str]
+    old: InstalledVersion | None, tree: Mapping[str, ConfigurationFile], drift: Mapping[str, str]
 ) -> list[dict[str, str]]:
     """Return one dict per file that a new configuration changes, in the form that Ansible shows as a diff."""
-    return [_difference(path, old, tree.get(path), drift.get(path)) for path in changed_files(old, tree, drift)]
+    return [_difference(path, old, tree.get(path), drift.get(path)) for path in changed_file_paths(old, tree, drift)]
 
 
-def _difference(path: str, old: Version | None, new: File | None, drift: str | None) -> dict[str, str]:
+def _difference(
+    path: str, old: InstalledVersion | None, new: ConfigurationFile | None, drift: str | None
+) -> dict[str, str]:
     deployed = old is not None and path in old.manifest
     was_secret = old is not None and path in old.masked
     is_secret = was_secret or (new is not None and new.masked is not None)
@@ -63,7 +69,7 @@ def _difference(path: str, old: Version | None, new: File | None, drift: str | N
         return {"prepared": f"{path}: {drift}; its content is not shown\n"}
     if (new is not None and new.hidden) or (old is not None and path in old.hidden):
         return {"prepared": f"{path}: {_hidden_change(path, old, new, drift)}\n"}
-    content = old.read(path) if old and (deployed or drift) else None
+    content = old.read_installed_file(path) if old and (deployed or drift) else None
     before = old.masked[path] if old and was_secret else _text(content)
     after = "" if new is None else new.masked if new.masked is not None else _text(new.content)
     if before is None or after is None:
@@ -80,7 +86,7 @@ def _difference(path: str, old: Version | None, new: File | None, drift: str | N
     return {"prepared": f"{path}: {_invisible(path, old, new, is_secret, drift)}\n"}
 
 
-def _hidden_change(path: str, old: Version | None, new: File | None, drift: str | None) -> str:
+def _hidden_change(path: str, old: InstalledVersion | None, new: ConfigurationFile | None, drift: str | None) -> str:
     """Return a description of the change of a file whose text is never shown."""
     if new is None:
         return "removed; its content is not shown"
@@ -91,7 +97,9 @@ def _hidden_change(path: str, old: Version | None, new: File | None, drift: str 
     return "changed; its content is not shown"
 
 
-def _invisible(path: str, old: Version | None, new: File | None, is_secret: bool, drift: str | None) -> str:
+def _invisible(
+    path: str, old: InstalledVersion | None, new: ConfigurationFile | None, is_secret: bool, drift: str | None
+) -> str:
     """Return a description of a difference that the texts do not show: mode, secret or owner."""
     if old and new and old.manifest.get(path) == new.sha256:
         return drift or f"mode {old.modes[path]:04o} -> {new.mode:04o}"

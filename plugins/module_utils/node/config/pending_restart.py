@@ -19,8 +19,8 @@ from ..files.untrusted_paths import UntrustedPathError, read_file
 from ..foreign_data import parse_json
 from ..process.proc import Process, boot_id, find_broker, seconds_since_boot
 from ..process.systemd import WATCHDOG_SUFFIX
-from .configuration_archive import File
-from .versions import Layout, Version
+from .configuration_archive import ConfigurationFile
+from .versions import ConfigurationPaths, InstalledVersion
 
 # log4j 2 reads its file again every monitorInterval seconds; no other file is read twice.
 _LOG4J2 = "conf/log4j2.properties"
@@ -43,37 +43,39 @@ class PendingRestart:
     boot: str
     uptime: float | None = None
 
-    def is_settled_by(self, process: Process | None) -> bool:
+    def is_no_longer_needed(self, process: Process | None) -> bool:
         """Return whether the restart is no longer needed, because no broker runs or it was started after the change."""
         if process is None or self.boot != boot_id():
             return True
         return self.uptime is not None and process.started > self.uptime
 
 
-def restart_reasons(changed: Iterable[str], old: Version | None, tree: Mapping[str, File]) -> list[str]:
+def restart_reasons(
+    changed: Iterable[str], old: InstalledVersion | None, tree: Mapping[str, ConfigurationFile]
+) -> list[str]:
     """Return why changed files need a restart of the broker: one line for each file that it reads only at its start."""
     return [f"{path} changed" for path in changed if not _read_at_runtime(path, old, tree)]
 
 
-def _read_at_runtime(path: str, old: Version | None, tree: Mapping[str, File]) -> bool:
+def _read_at_runtime(path: str, old: InstalledVersion | None, tree: Mapping[str, ConfigurationFile]) -> bool:
     if path.endswith(f"{WATCHDOG_SUFFIX}.service"):
         return True
     if path != _LOG4J2 or old is None or path not in tree:
         return False
-    return bool(_MONITORED.search(old.read(path) or b"")) and bool(_MONITORED.search(tree[path].content))
+    return bool(_MONITORED.search(old.read_installed_file(path) or b"")) and bool(_MONITORED.search(tree[path].content))
 
 
-def read_pending_restart(layout: Layout) -> PendingRestart | None:
+def read_pending_restart(layout: ConfigurationPaths) -> PendingRestart | None:
     """Return the recorded pending restart of a broker, or None if none is recorded or the broker was started since."""
     pending = _load(layout.pending)
     process = find_broker(layout.base) if pending else None
-    return None if pending and process and pending.is_settled_by(process) else pending
+    return None if pending and process and pending.is_no_longer_needed(process) else pending
 
 
-def pending_restart_of(layout: Layout, process: Process | None) -> PendingRestart | None:
+def pending_restart_of(layout: ConfigurationPaths, process: Process | None) -> PendingRestart | None:
     """Return the pending restart of a broker's process; None if it has read its configuration or does not run."""
     pending = read_pending_restart(layout)
-    return pending if pending and not pending.is_settled_by(process) else None
+    return pending if pending and not pending.is_no_longer_needed(process) else None
 
 
 def _load(path: str) -> PendingRestart | None:
@@ -87,13 +89,13 @@ def _load(path: str) -> PendingRestart | None:
         return PendingRestart("", (f"{os.path.basename(path)} was changed by hand",), boot_id())
 
 
-def is_known_to_broker(layout: Layout, version: str) -> bool:
+def is_known_to_broker(layout: ConfigurationPaths, version: str) -> bool:
     """Return whether a broker was last started with a configuration version, so that reverting needs no restart."""
     pending = read_pending_restart(layout)
     return pending is not None and pending.previous == version
 
 
-def record_restart(layout: Layout, previous: str, more: Iterable[str]) -> PendingRestart:
+def record_restart(layout: ConfigurationPaths, previous: str, more: Iterable[str]) -> PendingRestart:
     """Record that a broker must be restarted, adding to reasons that are recorded already; return the record."""
     before = read_pending_restart(layout)
     known = before.reasons if before else ()
@@ -105,16 +107,16 @@ def record_restart(layout: Layout, previous: str, more: Iterable[str]) -> Pendin
     return _write(layout, pending)
 
 
-def record_deployment(layout: Layout, pending: PendingRestart) -> PendingRestart:
+def record_deployment(layout: ConfigurationPaths, pending: PendingRestart) -> PendingRestart:
     """Record that the changed configuration has just been deployed; return the record of the pending restart."""
     return _write(layout, replace(pending, uptime=seconds_since_boot(), boot=boot_id()))
 
 
-def clear_restart(layout: Layout) -> None:
+def clear_restart(layout: ConfigurationPaths) -> None:
     """Remove the record that a broker must be restarted."""
     disk.remove(layout.pending)
 
 
-def _write(layout: Layout, pending: PendingRestart) -> PendingRestart:
+def _write(layout: ConfigurationPaths, pending: PendingRestart) -> PendingRestart:
     disk.replace_file(layout.pending, json.dumps(asdict(pending), sort_keys=True).encode() + b"\n", _MODE)
     return pending

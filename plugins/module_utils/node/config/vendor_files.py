@@ -15,7 +15,7 @@ import stat
 from fnmatch import fnmatch
 
 from ..files.untrusted_paths import open_directory, open_owned_file
-from .configuration_archive import File
+from .configuration_archive import ConfigurationFile
 
 _NEVER = (
     # example configurations
@@ -44,13 +44,13 @@ _NEVER = (
 _SETS_PASSWORD = re.compile(rb"^[^#!\r\n]*passw(?:or)?d[\w.]*[ \t]*[=:][ \t]*[^\s$]", re.IGNORECASE | re.MULTILINE)
 
 
-def vendor_files(home: str) -> dict[str, File]:
+def vendor_files(home: str) -> dict[str, ConfigurationFile]:
     """Return the files that an ActiveMQ release ships below ``home/conf``, by path; empty without that directory.
 
     Only a link at ``conf`` itself is followed, because Debian's package links it to /etc. Raises UntrustedPathError if
     an account other than root could have created a link or a file there.
     """
-    shipped_files: dict[str, File] = {}
+    shipped_files: dict[str, ConfigurationFile] = {}
     try:
         top = open_directory(os.path.join(home, "conf"))
     except FileNotFoundError:
@@ -63,7 +63,7 @@ def vendor_files(home: str) -> dict[str, File]:
             with os.fdopen(open_owned_file(directory, name), "rb") as file:
                 content = file.read()
             if not (name.endswith(".properties") and _SETS_PASSWORD.search(content)):
-                shipped_files["conf/" + os.path.relpath(os.path.join(directory.path, name), top.path)] = File(
-                    content, 0o644, shipped=True
+                shipped_files["conf/" + os.path.relpath(os.path.join(directory.path, name), top.path)] = (
+                    ConfigurationFile(content, 0o644, shipped=True)
                 )
     return shipped_files

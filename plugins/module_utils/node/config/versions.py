@@ -20,7 +20,7 @@ from ..errors import NodeError
 from ..files.disk import Owner
 from ..files.untrusted_paths import UntrustedPathError, open_directory, open_file
 from ..foreign_data import parse_json
-from .configuration_archive import File
+from .configuration_archive import ConfigurationFile
 
 MANIFEST = ".fleet-manifest.json"
 RECORD = ".fleet-install.json"
@@ -30,14 +30,14 @@ _LARGEST = 64 << 20
 """Maximum bytes of a manifest or record; a version's record contains its masked files."""
 
 
-def tree_id(tree: Mapping[str, File]) -> str:
+def tree_sha256(tree: Mapping[str, ConfigurationFile]) -> str:
     """Return the SHA-256 of a whole tree of configuration files: paths, modes and contents."""
     lines = [f"{file.mode:04o} {file.sha256} {path}\n" for path, file in sorted(tree.items())]
     return hashlib.sha256("".join(lines).encode()).hexdigest()
 
 
 @dataclass(frozen=True)
-class Version:
+class InstalledVersion:
     """One installed version of a host's configuration: its directory, and the hashes and modes of its deployed files.
 
     ``tree`` is the id of the deployed tree; ``masked``: path -> planned text with secrets as ``@VARIABLE@``;
@@ -56,7 +56,7 @@ class Version:
     def name(self) -> str:
         return os.path.basename(self.directory)
 
-    def read(self, path: str) -> bytes | None:
+    def read_installed_file(self, path: str) -> bytes | None:
         """Return the current content of a file in an installed version; None if it is not a regular file."""
         try:
             with os.fdopen(open_file(os.path.join(self.directory, path)), "rb") as file:
@@ -64,11 +64,11 @@ class Version:
         except (UntrustedPathError, OSError):
             return None
 
-    def drift(self, owner_of: Callable[[int], Owner]) -> dict[str, str]:
+    def drifted_files(self, owner_of: Callable[[int], Owner]) -> dict[str, str]:
         """Return the files changed since they were deployed: path -> what differs (content, existence, owner, mode)."""
         differences = {}
         for path, digest in self.manifest.items():
-            content = self.read(path)
+            content = self.read_installed_file(path)
             if content is None:
                 differences[path] = "was removed by hand"
             elif hashlib.sha256(content).hexdigest() != digest:
@@ -87,10 +87,10 @@ class Version:
             return [os.path.relpath(os.path.join(directory.path, name), top.path) for directory, name in top.walk()]
 
 
-def manifest_and_record(tree: Mapping[str, File]) -> dict[str, bytes]:
+def version_description_files(tree: Mapping[str, ConfigurationFile]) -> dict[str, bytes]:
     """Return the two JSON files that describe an installed version, manifest and record: name -> content."""
     record = {
-        "tree": tree_id(tree),
+        "tree": tree_sha256(tree),
         "modes": {path: f"{file.mode:04o}" for path, file in tree.items()},
         "masked": {path: file.masked for path, file in tree.items() if file.masked is not None},
         "hidden": sorted(path for path, file in tree.items() if file.hidden),
@@ -103,7 +103,7 @@ def manifest_and_record(tree: Mapping[str, File]) -> dict[str, bytes]:
     }
 
 
-def read_version(directory: str) -> Version | None:
+def read_version(directory: str) -> InstalledVersion | None:
     """Return the installed configuration version in a directory, or None without a valid manifest and record."""
     try:
         with open_directory(directory) as opened:
@@ -113,12 +113,12 @@ def read_version(directory: str) -> Version | None:
         hidden, shipped = (frozenset(record.get(name, ())) for name in ("hidden", "shipped"))
         if modes.keys() != manifest.keys():
             return None
-        return Version(directory, record["tree"], manifest, modes, record["masked"], hidden, shipped)
+        return InstalledVersion(directory, record["tree"], manifest, modes, record["masked"], hidden, shipped)
     except (UntrustedPathError, OSError, ValueError, KeyError, AttributeError, TypeError):
         return None
 
 
-class Layout:
+class ConfigurationPaths:
     """The paths of one broker's or agent's configuration below BASE: versions, link ``current``, data, pending restart.
 
     ``link`` and ``data`` may be outside of BASE; ``data`` is empty if there is no such directory.
@@ -134,11 +134,11 @@ class Layout:
     def directory(self, name: str) -> str:
         return os.path.join(self.versions, name)
 
-    def target(self, name: str) -> str:
+    def link_target(self, name: str) -> str:
         """Return the relative target of the symbolic link ``current`` when version ``name`` is in force."""
         return os.path.relpath(self.directory(name), os.path.dirname(self.current))
 
-    def current_name(self) -> str | None:
+    def current_version_name(self) -> str | None:
         """Return the name of the configuration version in force, None if there is none.
 
         Raises NodeError if ``current`` is not a link to a version.
@@ -153,18 +153,18 @@ class Layout:
                 "and run the playbook again"
             ) from None
         directory, name = os.path.split(target)
-        if directory != os.path.dirname(self.target("x")) or not name or name.startswith("."):
+        if directory != os.path.dirname(self.link_target("x")) or not name or name.startswith("."):
             raise NodeError(
                 f"the link {self.current} leads to {target}, which is not a configuration version of activemq.fleet: "
                 "remove this link, and run the playbook again"
             )
         return name
 
-    def current_version(self) -> Version | None:
-        name = self.current_name()
+    def current_version(self) -> InstalledVersion | None:
+        name = self.current_version_name()
         return read_version(self.directory(name)) if name else None
 
-    def names(self) -> list[str]:
+    def version_names(self) -> list[str]:
         """Return the names of the completely installed configuration versions, newest first."""
         try:
             version_directories = [entry for entry in os.scandir(self.versions) if not entry.name.startswith(".")]
@@ -175,7 +175,7 @@ class Layout:
         )
         return [entry.name for entry in version_directories]
 
-    def leftovers(self) -> list[str]:
+    def leftover_paths(self) -> list[str]:
         """Return the paths of remnants of interrupted installations, to which nothing refers."""
         rest = [self.current + ".new", self.pending + ".new"]
         with contextlib.suppress(FileNotFoundError):

@@ -35,14 +35,14 @@ def start_broker(command: list[str], inherited: tuple[int, ...]) -> subprocess.P
     return subprocess.Popen(command, stdin=subprocess.DEVNULL, pass_fds=inherited, preexec_fn=die_with_guard)
 
 
-def log_line(text: str) -> None:
+def print_to_unit_log(text: str) -> None:
     """Print a line to the unit's log; errors, such as a full disk, are ignored."""
     with contextlib.suppress(OSError):
         sys.stdout.write(f"guard: {text}\n")
         sys.stdout.flush()
 
 
-def program_command() -> list[str]:
+def guard_start_command() -> list[str]:
     """Return the command that starts the guard, without its options: Python with a module, or with the packed file."""
     spec = sys.modules["__main__"].__spec__
     return [sys.executable, "-m", spec.name] if spec and spec.parent else [sys.executable, "-I", sys.argv[0]]

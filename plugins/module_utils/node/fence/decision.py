@@ -12,7 +12,7 @@ IN_PLACE = "00000000"
 
 
 @dataclass(frozen=True)
-class Claim:
+class StoreClaim:
     """A record in a shared store: a node took over as the only writer, and uses this directory of the store since then.
 
     Claims have consecutive numbers from 1; the records of old claims may have been removed. A takeover may create a
@@ -31,12 +31,12 @@ class Claim:
         return self.directory.endswith(f"-{IN_PLACE}")
 
 
-def claim_in_place(number: int, node: str) -> Claim:
+def in_place_claim(number: int, node: str) -> StoreClaim:
     """Return a claim of a node on the store's own directory, which is not copied.
 
     The files are moved to the claim's ``directory`` when a generation follows.
     """
-    return Claim(number, node, f"{number}-{IN_PLACE}")
+    return StoreClaim(number, node, f"{number}-{IN_PLACE}")
 
 
 @dataclass(frozen=True)
@@ -50,7 +50,7 @@ class FenceEvidence:
     """
 
     holds_lock: bool
-    highest: Claim | None
+    highest: StoreClaim | None
     has_ended: bool = False
 
     @property
@@ -59,7 +59,7 @@ class FenceEvidence:
         return self.highest.number if self.highest else 0
 
 
-class Action(Enum):
+class GuardAction(Enum):
     """The actions of a guard, the process that starts a broker and fences its shared store."""
 
     WAIT = "acquire the lock of the pair's store"
@@ -79,13 +79,13 @@ class GuardStep:
     ``reason`` is the reason to kill the broker.
     """
 
-    action: Action
+    action: GuardAction
     number: int = 0
     reason: str = ""
 
 
 @dataclass(frozen=True)
-class CopyFence:
+class CopyFenceState:
     """The state of a guard that copies the store at each takeover, and the rules for its next step.
 
     Invariant: only brokers of the node that claimed a generation write to it, one at a time. A broker may open a
@@ -118,34 +118,34 @@ class CopyFence:
         if self.serves is not None:
             return _keep_serving(evidence, self.serves)
         if not evidence.holds_lock:
-            return GuardStep(Action.WAIT, evidence.claim_number)
+            return GuardStep(GuardAction.WAIT, evidence.claim_number)
         claim = evidence.highest
         if claim and claim.node == self.node and not claim.is_in_place and not evidence.has_ended:
-            return GuardStep(Action.ADMIT, evidence.claim_number)
+            return GuardStep(GuardAction.ADMIT, evidence.claim_number)
         if self.built_from == evidence.claim_number:
-            return GuardStep(Action.CLAIM, evidence.claim_number + 1)
-        return GuardStep(Action.BUILD, evidence.claim_number)
+            return GuardStep(GuardAction.CLAIM, evidence.claim_number + 1)
+        return GuardStep(GuardAction.BUILD, evidence.claim_number)
 
-    def after_build(self, number: int) -> CopyFence:
+    def state_after_build(self, number: int) -> CopyFenceState:
         """Return the guard's state after it copied the store's generation ``number`` into a new one, not yet claimed.
 
         The copy is usable as long as that generation is in force.
         """
         return replace(self, built_from=number)
 
-    def after_claim(self, number: int | None = None) -> CopyFence:
+    def state_after_claim(self, number: int | None = None) -> CopyFenceState:
         """Return the guard's state after it tried to claim generation ``number``; the next evidence shows whether it
         succeeded.
         """
         return replace(self, built_from=None)
 
-    def after_admission(self, number: int) -> CopyFence:
+    def state_after_admission(self, number: int) -> CopyFenceState:
         """Return the guard's state after it allowed its broker to open the store's generation ``number``."""
         return replace(self, serves=number)
 
 
 @dataclass(frozen=True)
-class CommandFence:
+class CommandFenceState:
     """The state of a guard that runs the operator's fence command at each takeover, and the rules for its next step.
 
     Both nodes write to the store's own directory, without generations.
@@ -172,22 +172,22 @@ class CommandFence:
         if self.serves is not None:
             return _keep_serving(evidence, self.serves)
         if not evidence.holds_lock:
-            return GuardStep(Action.WAIT, evidence.claim_number)
+            return GuardStep(GuardAction.WAIT, evidence.claim_number)
         # A broker without a guard holds the lock of the store itself, which claims do not record.
         claimant = evidence.highest.node if evidence.highest else ""
         if claimant == self.node and evidence.claim_number == self.tried:
-            return GuardStep(Action.ADMIT, evidence.claim_number)
+            return GuardStep(GuardAction.ADMIT, evidence.claim_number)
         if claimant in ("", self.node) or evidence.has_ended:
-            return GuardStep(Action.CLAIM, evidence.claim_number + 1)
-        return GuardStep(Action.FENCE, evidence.claim_number)
+            return GuardStep(GuardAction.CLAIM, evidence.claim_number + 1)
+        return GuardStep(GuardAction.FENCE, evidence.claim_number)
 
-    def after_claim(self, number: int | None = None) -> CommandFence:
+    def state_after_claim(self, number: int | None = None) -> CommandFenceState:
         """Return the guard's state after it tried to make claim ``number``; the next evidence shows whether it
         succeeded.
         """
         return replace(self, tried=number)
 
-    def after_admission(self, number: int) -> CommandFence:
+    def state_after_admission(self, number: int) -> CommandFenceState:
         """Return the guard's state after it allowed its broker to open the store by claim ``number``."""
         return replace(self, serves=number)
 
@@ -197,7 +197,7 @@ def _keep_serving(evidence: FenceEvidence, number: int) -> GuardStep:
         reason = f"the other node took over the store (takeover {evidence.claim_number} replaced takeover {number})"
         if not evidence.highest:
             reason = "the guard cannot read whether the other node took over the store"
-        return GuardStep(Action.END, number, reason)
+        return GuardStep(GuardAction.END, number, reason)
     if not evidence.holds_lock:
-        return GuardStep(Action.END, number, "the guard lost the lock of the pair's store")
-    return GuardStep(Action.STAY, number)
+        return GuardStep(GuardAction.END, number, "the guard lost the lock of the pair's store")
+    return GuardStep(GuardAction.STAY, number)

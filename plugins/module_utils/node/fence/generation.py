@@ -91,7 +91,7 @@ def link_generation(source: str, target: str, *, in_place: bool = False) -> Gene
     """Hard-link each file of a store's generation ``source`` into the new directory ``target``, and sync the directory.
 
     The caller makes sure that no broker writes to the generation any more. Remains of an earlier attempt in ``target``
-    are removed first. ``in_place`` and the errors are as in ``make_generation``.
+    are removed first. ``in_place`` and the errors are as in ``copy_generation``.
     """
     disk.remove_tree(target)
     os.mkdir(target, 0o750)
@@ -103,7 +103,7 @@ def link_generation(source: str, target: str, *, in_place: bool = False) -> Gene
     return GenerationCopy({}, "", len(names), is_whole=True, **fitness)
 
 
-def make_generation(source: str, target: str, patience: float = PATIENCE, *, in_place: bool = False) -> GenerationCopy:
+def copy_generation(source: str, target: str, patience: float = PATIENCE, *, in_place: bool = False) -> GenerationCopy:
     """Copy a store's generation ``source`` into the new directory ``target``, sync it, and return what was copied.
 
     Remains of an earlier attempt in ``target`` are removed first.
@@ -126,10 +126,10 @@ def make_generation(source: str, target: str, patience: float = PATIENCE, *, in_
                 disk.sync_directory(target)
                 return made
         if not in_place:
-            make_broker_stand_by(source)
+            replace_lock_file_by_directory(source)
 
 
-def make_broker_stand_by(generation: str) -> None:
+def replace_lock_file_by_directory(generation: str) -> None:
     """Replace the lock file of a generation by a directory, so that a broker of 5.9 or later that uses it stops.
 
     The broker restarts in its process as a standby (``restartAllowed``), and could lock a new file.

@@ -52,18 +52,39 @@ from ..kahadb.risk_records import RebuildRisk, record_risk
 from ..process.denied_access import explain_denied_access
 from ..process.system_accounts import own_account
 from ..process.systemd import notify_systemd
-from .broker_process import ENDED, exit_status, log_line, program_command, start_broker
-from .decision import Action, Claim, CommandFence, CopyFence, FenceEvidence, GuardStep, claim_in_place
+from .broker_process import ENDED, exit_status, guard_start_command, print_to_unit_log, start_broker
+from .decision import (
+    CommandFenceState,
+    CopyFenceState,
+    FenceEvidence,
+    GuardAction,
+    GuardStep,
+    StoreClaim,
+    in_place_claim,
+)
 from .fence_command import FenceCommand, read_fence_command
-from .generation import GenerationCopy, link_generation, make_broker_stand_by, make_first_generation, make_generation
-from .in_place import claim_existing_store, move_aside, note_guarded_node, unfence_store
+from .generation import (
+    GenerationCopy,
+    copy_generation,
+    link_generation,
+    make_first_generation,
+    replace_lock_file_by_directory,
+)
+from .in_place import claim_existing_store, move_top_directory_files, record_guard_start, unfence_store
 from .old_generations import remove_old_generations
-from .shared_store import BARRIER, SHARED_LINK, FenceError, SharedStore, node_name, refuse_root
+from .shared_store import (
+    BARRIER,
+    SHARED_LINK,
+    FenceError,
+    SharedStore,
+    claimant_name,
+    refuse_root_in_untrusted_directory,
+)
 
 if TYPE_CHECKING:
     from typing import TypeAlias  # of Python 3.10
 
-    AnyFence: TypeAlias = "CopyFence | CommandFence"
+    AnyFence: TypeAlias = "CopyFenceState | CommandFenceState"
 
 LOOK_INTERVAL = 0.05
 """Seconds between two checks of a guard whose broker serves: the broker can run that long after the peer claims."""
@@ -112,11 +133,11 @@ def main() -> NoReturn:
         elif options.unfence:
             status = _say_all(unfence_store(options.store))
         elif options.mend:
-            refuse_root(options.store)
+            refuse_root_in_untrusted_directory(options.store)
             status = _say_all(mend_stores(options.store, accept_loss=options.accept_loss))
         elif options.accept_loss:
-            refuse_root(options.store)
-            status = _say_all(accept_loss(options.store))
+            refuse_root_in_untrusted_directory(options.store)
+            status = _say_all(accept_index_loss(options.store))
         elif options.keep_index:
             status = _keep_index(options.store, options.keep_index)
         elif options.confirm:
@@ -134,10 +155,10 @@ def main() -> NoReturn:
     except PermissionError as error:
         is_of_store = str(error.filename).startswith(options.store)
         reason = explain_denied_access(own_account(), options.store) if is_of_store else error
-        log_line(f"{_not_done(options)}: {reason}")
+        print_to_unit_log(f"{_not_done(options)}: {reason}")
         status = 1
     except (FenceError, NodeError, RebuildRefusedError, OSError, ValueError) as error:
-        log_line(f"{_not_done(options)}: {error}")
+        print_to_unit_log(f"{_not_done(options)}: {error}")
         status = 1
     # sys.exit would wait for the thread that checks a store which does not answer.
     os._exit(status)
@@ -157,11 +178,11 @@ def _not_done(options: argparse.Namespace) -> str:
 
 def _say_all(sentences: Iterable[str]) -> int:
     for sentence in sentences:
-        log_line(sentence)
+        print_to_unit_log(sentence)
     return 0
 
 
-def accept_loss(directory: str) -> Iterator[str]:
+def accept_index_loss(directory: str) -> Iterator[str]:
     """Record the operator's decision that a node may continue from a store's newest generation without its index.
 
     Yields a sentence on what was done. Raises FenceError for a store without generations, OSError.
@@ -172,8 +193,8 @@ def accept_loss(directory: str) -> Iterator[str]:
             f"the store {directory} has no directory {BARRIER}, so activemq_fence: guard does not protect it. To "
             "repair such a store, add the option --mend to this command"
         )
-    number = store.gather_evidence().claim_number
-    store.note_accepted_loss(number)
+    number = store.gather_fence_evidence().claim_number
+    store.record_accepted_index_loss(number)
     yield (
         f"the loss is accepted: the next takeover may use the newest copy of the store {directory} (generation "
         f"{number}) without its index"
@@ -185,7 +206,7 @@ def _keep_index(directory: str, pid: int) -> int:
     if os.fork():
         return 0
     os.setsid()
-    keep_copies_of_index(directory, pid, log_line)
+    keep_copies_of_index(directory, pid, print_to_unit_log)
     os._exit(0)
 
 
@@ -195,7 +216,7 @@ def confirm_broker_dead(directory: str, number: int) -> Iterator[str]:
     Raises FenceError if that number is not the highest, OSError.
     """
     store = SharedStore(directory)
-    highest = store.gather_evidence().claim_number
+    highest = store.gather_fence_evidence().claim_number
     if highest != number:
         raise FenceError(
             f"the newest takeover of the store {directory} has the number {highest}, not {number}. The log of the "
@@ -233,7 +254,7 @@ class Guard:
         self._node = ""
         self._keeps_index = keeps_index
         self._refuses_loss = refuses_loss
-        self._built: tuple[Claim, dict[str, Any], RebuildRisk] | None = None
+        self._built: tuple[StoreClaim, dict[str, Any], RebuildRisk] | None = None
         self._broker: subprocess.Popen[bytes] | None = None
         self._looks = ThreadPoolExecutor(1, thread_name_prefix="look")
         self._tidier: subprocess.Popen[bytes] | None = None
@@ -258,46 +279,46 @@ class Guard:
         self._broker = start_broker(command, (alive,))
         signal.signal(signal.SIGTERM, lambda *_unused: self._send(signal.SIGTERM))
         try:
-            fence = CommandFence(self._node) if self._command else CopyFence(self._node)
+            fence = CommandFenceState(self._node) if self._command else CopyFenceState(self._node)
             return exit_status(self._watch(fence, self._broker))
         finally:
             self._kill()
             # Recorded before the lock is released, so that the other node makes its generation without copies.
             with contextlib.suppress(OSError, FenceError):
-                self._note_ends(max(self._store.claims(), default=0))
+                self._note_ends(max(self._store.claim_numbers(), default=0))
             self._store.unlock()
             self._close_gate()
 
     def _prepare(self) -> None:
         self._store.make_directories()
         if self._command is None:
-            self._both_have_guards = note_guarded_node(self._store, self._node)
+            self._both_have_guards = record_guard_start(self._store, self._node)
             return
         highest = self._store.highest_claim()
         if (highest and not highest.is_in_place) or os.path.isdir(os.path.join(self._store.directory, BARRIER)):
             raise FenceError(
                 f"the store {self._store.directory} was used with activemq_fence: guard, but activemq_fence is "
-                f"command. Stop both brokers, and run {' '.join(program_command())} --store {self._store.directory} "
-                "--unfence"
+                f"command. Stop both brokers, and run {' '.join(guard_start_command())} "
+                f"--store {self._store.directory} --unfence"
             )
 
     def _watch(self, fence: AnyFence, broker: subprocess.Popen[bytes]) -> int:
         while True:
             step = fence.next_step(self._look(at_end=fence.serves is None))
             notify_systemd("WATCHDOG=1")
-            if step.action is Action.END:
+            if step.action is GuardAction.END:
                 self._kill()
-                log_line(f"the guard killed the broker, because {step.reason}. This node restarts as standby")
+                print_to_unit_log(f"the guard killed the broker, because {step.reason}. This node restarts as standby")
                 return ENDED
             try:
                 fence, pause = self._carry_out(fence, step)
             except (OSError, FenceError, NodeError, RebuildRefusedError) as error:
                 if fence.serves is not None:
                     raise
-                log_line(f"the guard cannot {step.action.value}: {error}")
+                print_to_unit_log(f"the guard cannot {step.action.value}: {error}")
                 self._store.unlock()
-                fence = fence.after_claim()
-                is_slow = step.action is Action.FENCE or isinstance(error, RebuildRefusedError)
+                fence = fence.state_after_claim()
+                is_slow = step.action is GuardAction.FENCE or isinstance(error, RebuildRefusedError)
                 pause = FENCE_INTERVAL if is_slow else RETRY_INTERVAL
                 self._drop_building()
                 self._tidy_at = 0.0
@@ -307,70 +328,70 @@ class Guard:
                     return broker.wait(pause)
 
     def _look(self, *, at_end: bool) -> FenceEvidence:
-        """Check the store; late evidence counts as lost. ``at_end``: as for ``gather_evidence``."""
-        look: Future[FenceEvidence] = self._looks.submit(self._store.gather_evidence, at_end=at_end)
+        """Check the store; late evidence counts as lost. ``at_end``: as for ``gather_fence_evidence``."""
+        look: Future[FenceEvidence] = self._looks.submit(self._store.gather_fence_evidence, at_end=at_end)
         try:
             return look.result(LOOK_TIMEOUT)
         except (LateError, OSError, FenceError, NodeError) as error:
-            log_line(
+            print_to_unit_log(
                 f"the store {self._store.directory} cannot be read: {error or f'no answer within {LOOK_TIMEOUT:g} s'}"
             )
             return FenceEvidence(holds_lock=False, highest=None)
 
     def _carry_out(self, fence: AnyFence, step: GuardStep) -> tuple[AnyFence, float]:
         """Carry out a step; return the new state of the fence, and the seconds until the next check."""
-        if step.action is Action.WAIT:
+        if step.action is GuardAction.WAIT:
             return self._wait(fence, step.number)
-        if step.action is Action.BUILD and isinstance(fence, CopyFence):
+        if step.action is GuardAction.BUILD and isinstance(fence, CopyFenceState):
             self._build(step.number)
-            return fence.after_build(step.number), 0.0
-        if step.action is Action.FENCE:
+            return fence.state_after_build(step.number), 0.0
+        if step.action is GuardAction.FENCE:
             self._fence_other(step.number)
             return fence, 0.0
-        if step.action is Action.CLAIM:
+        if step.action is GuardAction.CLAIM:
             self._claim(step.number)
-            return fence.after_claim(step.number), 0.0
-        if step.action is Action.ADMIT:
+            return fence.state_after_claim(step.number), 0.0
+        if step.action is GuardAction.ADMIT:
             self._admit(step.number)
-            return fence.after_admission(step.number), 0.0
+            return fence.state_after_admission(step.number), 0.0
         return fence, LOOK_INTERVAL
 
     def _wait(self, fence: AnyFence, number: int) -> tuple[AnyFence, float]:
         """Try to acquire the lock. An earlier copy is outdated, because the other node may have written since then."""
         self._note_ends(number)
         has_it = self._store.try_lock(self._token)
-        if has_it and self._command is None and not self._store.bar_unguarded_brokers():
+        if has_it and self._command is None and not self._store.block_unguarded_brokers():
             self._store.unlock()  # A broker without a guard serves, so this node waits.
             has_it = False
-        return fence.after_claim(), 0.0 if has_it else TRY_INTERVAL
+        return fence.state_after_claim(), 0.0 if has_it else TRY_INTERVAL
 
     def _build(self, number: int) -> None:
         """Create a generation in the directory that only the guard of this node uses."""
         if not number and claim_existing_store(self._store):
             return
-        target = self._store.building_path(self._node)
+        target = self._store.unclaimed_copy_path(self._node)
         began = time.monotonic()
         notify_systemd(f"WATCHDOG_USEC={_BUILD_TIMEOUT * 1_000_000}")
         try:
             made = self._make(number, target)
         finally:
             notify_systemd(f"WATCHDOG_USEC={os.environ.get('WATCHDOG_USEC', '')}")
-        if made.risk and self._refuses_loss and not self._store.is_loss_accepted(number):
+        if made.risk and self._refuses_loss and not self._store.is_index_loss_accepted(number):
             raise RebuildRefusedError(
                 f"the newest copy of the store {self._store.directory} (generation {number}) has no usable index, and "
                 "no saved copy of the index exists. A broker that builds its index from the store journal loses "
                 f"messages of these durable subscriptions: {made.risk.describe()}. Restore the store from a backup, or "
-                f"accept this loss: {' '.join(program_command())} --store {self._store.directory} --accept-loss"
+                f"accept this loss: {' '.join(guard_start_command())} --store {self._store.directory} --accept-loss"
             )
-        claim = Claim(number + 1, self._node, f"{number + 1}-{secrets.token_hex(16)}")
+        claim = StoreClaim(number + 1, self._node, f"{number + 1}-{secrets.token_hex(16)}")
         self._built = claim, {**made.to_dict(), "host": socket.gethostname(), "made": time.time()}, made.risk
-        log_line(
+        print_to_unit_log(
             f"generation {claim.number}, a copy of the store for this takeover, was created in "
             f"{time.monotonic() - began:.3f} s: {made.links} files linked, {made.copies} copied, "
             f"{'with' if made.has_index else 'without'} its index"
         )
         if made.restored:
-            log_line(
+            print_to_unit_log(
                 f"the index of the previous copy of the store (generation {number}) cannot be used. Generation "
                 f"{claim.number} was created with {made.restored}"
             )
@@ -380,7 +401,7 @@ class Guard:
             return make_first_generation(target)
         source = self._store.read_claim(number)[0]
         path = self._store.generation_path(source.directory)
-        make = link_generation if self._store.is_broker_recorded_dead(number) else make_generation
+        make = link_generation if self._store.is_broker_recorded_dead(number) else copy_generation
         return make(path, target, in_place=path == self._store.directory)
 
     def _fence_other(self, number: int) -> None:
@@ -390,7 +411,7 @@ class Guard:
                 "activemq_fence is command, but no fence command is configured: set activemq_fence_command"
             )
         began = time.monotonic()
-        log_line(
+        print_to_unit_log(
             f"the broker on host {self._command.host} may still write to the store, so the guard runs the fence "
             f"command {self._command.argv[0]}"
         )
@@ -398,10 +419,10 @@ class Guard:
             raise FenceError(
                 f"{why}. The broker on host {self._command.host} may still write to the store {self._store.directory}. "
                 "The guard runs the command again. If you are sure that this broker is dead, confirm it: "
-                f"{' '.join(program_command())} --store {self._store.directory} --confirm {number}"
+                f"{' '.join(guard_start_command())} --store {self._store.directory} --confirm {number}"
             )
         self._store.record_broker_dead(number)
-        log_line(
+        print_to_unit_log(
             f"the fence command made sure in {time.monotonic() - began:.1f} s that the broker on host "
             f"{self._command.host} is dead"
         )
@@ -409,14 +430,14 @@ class Guard:
     def _drop_building(self) -> None:
         """Remove an unclaimed copy, because the disk may be full."""
         with contextlib.suppress(OSError):
-            disk.remove_tree(self._store.building_path(self._node))
+            disk.remove_tree(self._store.unclaimed_copy_path(self._node))
 
     def _path_of(self, number: int) -> str:
         return self._store.generation_path(self._store.read_claim(number)[0].directory)
 
     def _claim(self, number: int) -> None:
         if self._command is not None:
-            if not self._store.claim(claim_in_place(number, self._node), {"claimed": time.time()}):
+            if not self._store.create_claim(in_place_claim(number, self._node), {"claimed": time.time()}):
                 raise FenceError(
                     f"the other node took over the store {self._store.directory} first (takeover {number}), so this "
                     "node stays standby"
@@ -430,20 +451,20 @@ class Guard:
         (claim, claim_details, risk), self._built = self._built, None
         if risk:
             path = record_risk(self._store.directory, claim.directory, "the store has no usable index", risk)
-            log_line(
+            print_to_unit_log(
                 "the store has no usable index, so messages of these durable subscriptions may be lost: "
                 f"{risk.describe()}. The file {path} lists them"
             )
-        if not self._store.claim(claim, claim_details):
+        if not self._store.create_claim(claim, claim_details):
             disk.remove_tree(self._store.generation_path(claim.directory))
             raise FenceError(
                 f"the other node took over the store {self._store.directory} first (takeover {number}), so this node "
                 "stays standby"
             )
-        log_line(f"this node took over the store with generation {number}")
+        print_to_unit_log(f"this node took over the store with generation {number}")
         if number > 1:
             with contextlib.suppress(OSError, FenceError):
-                make_broker_stand_by(self._path_of(number - 1))
+                replace_lock_file_by_directory(self._path_of(number - 1))
 
     def _admit(self, number: int) -> None:
         path = self._path_of(number)
@@ -452,7 +473,7 @@ class Guard:
                 f"the directory {path} is missing, but it is the newest copy of the store: restore it from a backup"
             )
         if self._command is None:
-            move_aside(self._store, number)
+            move_top_directory_files(self._store, number)
         else:
             _say_all(mend_stores(path, accept_loss=not self._refuses_loss))
             begin_data_file_after_moved_acks(path)
@@ -460,7 +481,7 @@ class Guard:
         disk.point_link(self._link, path)
         self._start_keeper(path)
         self._tidy_at = time.monotonic() + FIRST_TIDY
-        log_line(f"the broker opens the store {path} (takeover {number})")
+        print_to_unit_log(f"the broker opens the store {path} (takeover {number})")
 
     # -- old generations ----------------------------------------------------------------------
 
@@ -472,7 +493,7 @@ class Guard:
         """
         if highest in (0, self._noted_until):
             return
-        for number in {*self._store.generations_by_number(), highest}:
+        for number in {*self._store.generation_names_by_number(), highest}:
             if number > highest or self._store.is_broker_recorded_dead(number):
                 continue
             node = self._store.read_claim(number)[0].node
@@ -487,14 +508,14 @@ class Guard:
         if is_idle and now >= self._tidy_at:
             self._tidy_at = now + TIDY_INTERVAL
             with contextlib.suppress(OSError):
-                self._tidier = subprocess.Popen([*program_command(), "--store", self._store.directory, "--tidy"])
+                self._tidier = subprocess.Popen([*guard_start_command(), "--store", self._store.directory, "--tidy"])
 
     def _start_keeper(self, path: str) -> None:
         """Keep copies of the index in another process, so that a check neither waits nor fails with it."""
         if self._keeps_index and self._broker:
             with contextlib.suppress(OSError):
                 self._keeper = subprocess.Popen(
-                    [*program_command(), "--store", path, "--keep-index", str(self._broker.pid)]
+                    [*guard_start_command(), "--store", path, "--keep-index", str(self._broker.pid)]
                 )
 
     # -- the broker ---------------------------------------------------------------------------
@@ -504,7 +525,7 @@ class Guard:
         path = os.path.join(self._local, "node")
         if not os.path.exists(path):
             disk.replace_file(path, secrets.token_hex(12).encode(), 0o640)
-        return node_name(self._local)
+        return claimant_name(self._local)
 
     def _only_one(self) -> int:
         """Return the descriptor of a file that is locked as long as this guard or its broker runs.

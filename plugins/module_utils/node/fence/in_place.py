@@ -10,8 +10,8 @@ import time
 
 from ..files import disk
 from ..kahadb.index import is_store_file
-from .decision import claim_in_place
-from .generation import make_generation
+from .decision import in_place_claim
+from .generation import copy_generation
 from .old_generations import remove_old_generations
 from .shared_store import BARRIER, FenceError, SharedStore
 
@@ -19,7 +19,7 @@ _BUILDER = "unfence"
 _NODES = 2
 
 
-def note_guarded_node(store: SharedStore, node: str) -> bool:
+def record_guard_start(store: SharedStore, node: str) -> bool:
     """Record in the store that a node's guard has started; return whether guards of both nodes have.
 
     A node whose guard has started no longer runs a broker without a guard.
@@ -36,11 +36,11 @@ def claim_existing_store(store: SharedStore) -> bool:
     """Claim the kahaDB files that brokers without a guard left, as number 1; return False where there are none."""
     if not _files_of(store):
         return False
-    store.claim(claim_in_place(1, ""), {"found": time.time()})
+    store.create_claim(in_place_claim(1, ""), {"found": time.time()})
     return True
 
 
-def move_aside(store: SharedStore, number: int) -> None:
+def move_top_directory_files(store: SharedStore, number: int) -> None:
     """Move the kahaDB files in a store's top directory below ``generations``, once a generation (a copy) is claimed.
 
     A broker that still has these files open continues to write to them there, but they are read only to list its
@@ -49,7 +49,7 @@ def move_aside(store: SharedStore, number: int) -> None:
     names = _files_of(store)
     if not names:
         return
-    claims = (store.read_claim(earlier)[0] for earlier in reversed(store.claims()) if earlier < number)
+    claims = (store.read_claim(earlier)[0] for earlier in reversed(store.claim_numbers()) if earlier < number)
     claim = next((claim for claim in claims if claim.is_in_place), None)
     if claim is None:
         raise FenceError(
@@ -82,13 +82,13 @@ def unfence_store(directory: str) -> list[str]:
         )
     try:
         actions = _put_in_place(store)
-        for number in store.generations_by_number():
+        for number in store.generation_names_by_number():
             if not store.is_broker_recorded_dead(number):
                 store.record_broker_dead(number)
         actions += remove_old_generations(store)
         # Guards that start later record again which nodes have a guard.
         disk.remove_tree(os.path.join(directory, "fence", "nodes"))
-        store.admit_unguarded_brokers()
+        store.unblock_unguarded_brokers()
     finally:
         store.unlock()
     return actions
@@ -103,12 +103,12 @@ def _put_in_place(store: SharedStore) -> list[str]:
         # These files are of an interrupted run, or of a broker that continued after a freeze: no claim names them.
         os.makedirs(aside, 0o750, exist_ok=True)
         os.rename(os.path.join(store.directory, name), os.path.join(aside, name))
-    building = store.building_path(_BUILDER)
-    made = make_generation(store.generation_path(highest.directory), building)
+    building = store.unclaimed_copy_path(_BUILDER)
+    made = copy_generation(store.generation_path(highest.directory), building)
     for name in sorted(os.listdir(building)):
         os.rename(os.path.join(building, name), os.path.join(store.directory, name))
     disk.sync_directory(store.directory)
-    store.claim(claim_in_place(highest.number + 1, ""), made.to_dict())
+    store.create_claim(in_place_claim(highest.number + 1, ""), made.to_dict())
     store.sync_claims()
     disk.remove_tree(building)
     return [

@@ -40,7 +40,7 @@ class UncopiedMessage:
     size: int
     in_doubt: bool
 
-    def frame(self) -> bytes:
+    def read_openwire_frame(self) -> bytes:
         """Return the message as an OpenWire frame, read from the journal file."""
         with os.fdopen(open_file(self.path), "rb") as file:
             file.seek(self.offset)
@@ -48,7 +48,7 @@ class UncopiedMessage:
 
     def to_dict(self) -> dict[str, str]:
         """Return the message's destination, message id and, for an agent's event, event id, ready for JSON."""
-        event = openwire_message.event_id(self.frame())
+        event = openwire_message.event_id(self.read_openwire_frame())
         return {
             "destination": journal.destination_url(self.destination),
             "message": self.message,
@@ -118,8 +118,8 @@ def remove_old_generations(store: SharedStore) -> Iterator[str]:
     Also removes the records of removed generations, except for the last hundred. Raises OSError, FenceError.
     """
     highest = store.highest_claim()
-    claims = store.claims()
-    for number, directories in store.generations_by_number().items():
+    claims = store.claim_numbers()
+    for number, directories in store.generation_names_by_number().items():
         if highest is None or number > highest.number:
             break
         claimed = store.read_claim(number)[0].directory
@@ -130,7 +130,7 @@ def remove_old_generations(store: SharedStore) -> Iterator[str]:
             elif number < highest.number:
                 yield from _tidy_claimed(store, number, store.generation_path(directory))
     if highest is not None:
-        store.forget_claims_before(highest.number - _KEPT_CLAIMS)
+        store.remove_claims_below(highest.number - _KEPT_CLAIMS)
 
 
 def _tidy_claimed(store: SharedStore, number: int, path: str) -> Iterator[str]:
@@ -140,7 +140,7 @@ def _tidy_claimed(store: SharedStore, number: int, path: str) -> Iterator[str]:
     elif store.is_broker_recorded_dead(number) and not os.path.lexists(store.uncopied_list_path(number)):
         rows = [message.to_dict() for message in uncopied_messages(store, number)]
         if rows:
-            store.note_uncopied_messages(number, rows)
+            store.write_uncopied_messages(number, rows)
             yield (
                 f"generation {number}, an old store copy, is kept, because {len(rows)} of its messages arrived after "
                 f"the other node took over. The file {store.uncopied_list_path(number)} lists them. Send them with "

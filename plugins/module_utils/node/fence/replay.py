@@ -92,12 +92,12 @@ class ReplayConnection:
         finally:
             self._close()
 
-    def send(self, messages: Iterable[UncopiedMessage]) -> int:
+    def send_messages(self, messages: Iterable[UncopiedMessage]) -> int:
         """Send the messages to the broker, and return their number once the broker has acknowledged all of them."""
         sent = 0
         for message in messages:
             try:
-                stored = read_message(message.frame())
+                stored = read_message(message.read_openwire_frame())
             except ValueError as error:
                 raise FenceError(
                     f"the message {message.message} in the store file {message.path} cannot be read ({error}): check "

@@ -36,7 +36,7 @@ from typing import Any
 from ..files import disk
 from ..files.untrusted_paths import UntrustedPathError, account_name, foreign_owner, read_file
 from ..foreign_data import parse_json
-from .decision import IN_PLACE, Claim, FenceEvidence
+from .decision import IN_PLACE, FenceEvidence, StoreClaim
 
 _NUMBER = re.compile(r"[1-9][0-9]{0,8}")
 _DIRECTORY = re.compile(r"[1-9][0-9]{0,8}-[0-9a-f]{8,64}")
@@ -63,7 +63,7 @@ class FenceError(Exception):
     """An error for a shared store that cannot be fenced in its current form; its text contains the remedy."""
 
 
-def shared_directory(store: str, root: int | None = None) -> str:
+def shared_store_directory(store: str, root: int | None = None) -> str:
     """Return the directory shared by both nodes that holds the store which a broker's configuration names.
 
     Without a guard this is the store itself. ``root``: an open directory that paths start from in place of ``/``. A
@@ -82,7 +82,7 @@ def _read_link(path: str, root: int | None) -> str:
     return os.readlink(path) if root is None else os.readlink(path.lstrip("/"), dir_fd=root)
 
 
-def refuse_root(directory: str) -> None:
+def refuse_root_in_untrusted_directory(directory: str) -> None:
     """Raise FenceError if this process is root and another account can change the content of a store's directory.
 
     Root would follow links of that account. The message contains the command that runs as that account instead.
@@ -104,7 +104,7 @@ def refuse_root(directory: str) -> None:
         )
 
 
-def node_name(local: str) -> str:
+def claimant_name(local: str) -> str:
     """Return this node's name in the claims on a shared store: hexadecimal digits of its host name and a random id.
 
     ``local`` is the guard's directory on the host's own disk. The name changes when the host name changes. Raises
@@ -114,7 +114,7 @@ def node_name(local: str) -> str:
         return f"{zlib.crc32(socket.gethostname().encode()):08x}{file.read().strip()}"
 
 
-def lock_file(store: str) -> str:
+def pair_lock_path(store: str) -> str:
     """Return the path of the pair's lock in the directory of a fenced store."""
     return os.path.join(store, "fence", "lock")
 
@@ -157,7 +157,7 @@ class SharedStore:
     """
 
     def __init__(self, directory: str) -> None:
-        refuse_root(directory)
+        refuse_root_in_untrusted_directory(directory)
         self.directory = directory
         self._claims = os.path.join(directory, "fence", "claims")
         self._ended = os.path.join(directory, "fence", "ended")
@@ -165,7 +165,7 @@ class SharedStore:
         self._replayed = os.path.join(directory, "fence", "replayed")
         self._accepted = os.path.join(directory, "fence", "accepted")
         self.generations = os.path.join(directory, "generations")
-        self._lock = lock_file(directory)
+        self._lock = pair_lock_path(directory)
         self._held: int | None = None
         self._token = ""
 
@@ -178,7 +178,7 @@ class SharedStore:
         for directory in (self._ended, self._claims, fence, self.directory):
             disk.sync_directory(directory)
 
-    def bar_unguarded_brokers(self) -> bool:
+    def block_unguarded_brokers(self) -> bool:
         """Replace the lock file of brokers without a guard by a directory; return False if such a broker holds the
         lock.
 
@@ -206,7 +206,7 @@ class SharedStore:
         disk.sync_directory(self.directory)
         return True
 
-    def admit_unguarded_brokers(self) -> None:
+    def unblock_unguarded_brokers(self) -> None:
         """Remove the directory in place of the lock file, so that brokers without a guard can lock the store."""
         barrier = os.path.join(self.directory, BARRIER)
         if os.path.isdir(barrier):
@@ -264,7 +264,7 @@ class SharedStore:
 
     # -- the claims ---------------------------------------------------------------------------
 
-    def gather_evidence(self, *, at_end: bool = False) -> FenceEvidence:
+    def gather_fence_evidence(self, *, at_end: bool = False) -> FenceEvidence:
         """Return whether the lock is held, and the newest claim on the store; with ``at_end`` also whether the claim's
         broker is dead.
         """
@@ -272,18 +272,18 @@ class SharedStore:
         has_ended = at_end and highest is not None and self.is_broker_recorded_dead(highest.number)
         return FenceEvidence(self.holds_lock(), highest, has_ended)
 
-    def highest_claim(self) -> Claim | None:
+    def highest_claim(self) -> StoreClaim | None:
         """Return the store's claim with the highest number, or None. Raises FenceError for an unreadable claim."""
-        numbers = self.claims()
+        numbers = self.claim_numbers()
         return self.read_claim(numbers[-1])[0] if numbers else None
 
-    def read_claim(self, number: int) -> tuple[Claim, dict[str, Any]]:
+    def read_claim(self, number: int) -> tuple[StoreClaim, dict[str, Any]]:
         """Return a claim on the store by its number, and its file's content, such as the offsets copied up to."""
         path = os.path.join(self._claims, str(number))
         content = _read_record(path, _LONGEST_CLAIM)
         try:
             claim_record = parse_json(content)
-            claim = Claim(number, claim_record["node"], claim_record["directory"])
+            claim = StoreClaim(number, claim_record["node"], claim_record["directory"])
             if claim_record["number"] != number:
                 raise ValueError("number of another takeover")
             if not _DIRECTORY.fullmatch(claim.directory):
@@ -295,7 +295,7 @@ class SharedStore:
             ) from None
         return claim, claim_record
 
-    def claim(self, claim: Claim, claim_details: dict[str, Any]) -> bool:
+    def create_claim(self, claim: StoreClaim, claim_details: dict[str, Any]) -> bool:
         """Write a claim on the store if its number is free; return False where another guard has claimed that number.
 
         ``claim_details``: further content of the claim's file. The new generation is renamed to its final name first.
@@ -307,20 +307,20 @@ class SharedStore:
         draft = self._draft(self._claims, claim.number, claim.node, content)
         # From here on no disk space is required, so a full volume leaves no generation without a claim.
         if not claim.is_in_place:
-            disk.rename(self.building_path(claim.node), self.generation_path(claim.directory))
+            disk.rename(self.unclaimed_copy_path(claim.node), self.generation_path(claim.directory))
         return self._publish(draft, claim.number, content)
 
-    def claims(self) -> list[int]:
+    def claim_numbers(self) -> list[int]:
         """Return the sorted numbers of the recorded claims on the store."""
         return sorted(int(name) for name in os.listdir(self._claims) if _NUMBER.fullmatch(name))
 
-    def forget_claims_before(self, number: int) -> None:
+    def remove_claims_below(self, number: int) -> None:
         """Remove the records of claims below ``number``, except those of existing generations and of their sources.
 
         A guard that was frozen in the meantime may make such a claim again: only the highest claim counts.
         """
-        kept = self.generations_by_number()
-        for old in self.claims():
+        kept = self.generation_names_by_number()
+        for old in self.claim_numbers():
             if old < number and old not in kept and old - 1 not in kept:
                 for directory in (self._behind, self._replayed, self._ended, self._claims):
                     disk.remove(os.path.join(directory, str(old)))
@@ -337,12 +337,12 @@ class SharedStore:
         """Return whether the broker of the claim ``claim_number`` on the store is recorded as dead."""
         return os.path.lexists(os.path.join(self._ended, str(claim_number)))
 
-    def note_uncopied_messages(self, number: int, rows: list[dict[str, str]]) -> None:
+    def write_uncopied_messages(self, number: int, rows: list[dict[str, str]]) -> None:
         """Write the list of uncopied messages, which only the store's generation ``number`` holds, one row each."""
         self._note(self._behind, number, rows)
 
     def read_uncopied_messages(self, number: int) -> list[dict[str, str]]:
-        """Return the list that ``note_uncopied_messages`` wrote. Raises FenceError for an unreadable list."""
+        """Return the list that ``write_uncopied_messages`` wrote. Raises FenceError for an unreadable list."""
         path = self.uncopied_list_path(number)
         try:
             rows = parse_json(_read_record(path, _LONGEST_LIST))
@@ -355,7 +355,7 @@ class SharedStore:
             ) from None
         return rows
 
-    def note_replay(self, number: int, sent: int) -> None:
+    def record_replay(self, number: int, sent: int) -> None:
         """Record that the uncopied messages of generation ``number`` were sent to the pair again, so that it can be
         removed.
         """
@@ -365,12 +365,12 @@ class SharedStore:
         """Return whether the uncopied messages of the store's generation ``number`` were sent to the pair again."""
         return os.path.lexists(os.path.join(self._replayed, str(number)))
 
-    def note_accepted_loss(self, number: int) -> None:
+    def record_accepted_index_loss(self, number: int) -> None:
         """Record that an operator accepted to continue from generation ``number`` without its index."""
         os.makedirs(self._accepted, 0o750, exist_ok=True)
         self._note(self._accepted, number, {"accepted": time.time()})
 
-    def is_loss_accepted(self, number: int) -> bool:
+    def is_index_loss_accepted(self, number: int) -> bool:
         """Return whether an operator accepted to continue from generation ``number`` without its index."""
         return os.path.lexists(os.path.join(self._accepted, str(number)))
 
@@ -406,7 +406,7 @@ class SharedStore:
 
     # -- the generations ----------------------------------------------------------------------
 
-    def generations_by_number(self) -> dict[int, list[str]]:
+    def generation_names_by_number(self) -> dict[int, list[str]]:
         """Return the directory names of the store's generations, claimed or not: number -> names."""
         names_by_number: dict[int, list[str]] = {}
         for name in sorted(os.listdir(self.generations)):
@@ -422,11 +422,11 @@ class SharedStore:
         is_in_place = directory.endswith(f"-{IN_PLACE}") and not os.path.isdir(path)
         return self.directory if is_in_place else path
 
-    def building_path(self, node: str) -> str:
+    def unclaimed_copy_path(self, node: str) -> str:
         """Return the path at which the guard of ``node`` copies the store, before it has claimed a number."""
         return os.path.join(self.generations, f"building-{node}")
 
-    def kept_generations(self) -> list[int]:
+    def kept_generation_numbers(self) -> list[int]:
         """Return the sorted numbers of old generations that are kept because their uncopied messages were not sent
         again.
         """

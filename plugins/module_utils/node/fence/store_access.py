@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ..kahadb.index import is_store_file
-from .shared_store import FenceError, SharedStore, generation_number, node_name, shared_directory
+from .shared_store import FenceError, SharedStore, claimant_name, generation_number, shared_store_directory
 
 _NEWEST = 200
 
@@ -45,7 +45,7 @@ def two_masters_message(accesses: Mapping[str, StoreAccess]) -> str:
     return f"{' and '.join(writers)} can both write to the current files of their store" if len(writers) > 1 else ""
 
 
-def generation_written(paths: Iterable[str], store: str) -> int | None:
+def writable_generation_number(paths: Iterable[str], store: str) -> int | None:
     """Return the number of the store's generation into which a process with these open files can write.
 
     Returns 0 if it has files of the store itself open, None without any. The file system is not accessed.
@@ -61,7 +61,7 @@ def generation_written(paths: Iterable[str], store: str) -> int | None:
     return max(numbers, default=0 if is_in_place else None)
 
 
-def generation_in_force(store: str) -> int | None:
+def newest_claimed_generation_number(store: str) -> int | None:
     """Return the number of a shared store's newest claimed generation; 0 without generations, None for a broken claim.
 
     Raises OSError.
@@ -76,12 +76,12 @@ def generation_in_force(store: str) -> int | None:
     return highest.number if highest and shared.generation_path(highest.directory) != shared.directory else 0
 
 
-def directory_in_force(store: str) -> str:
+def current_store_directory(store: str) -> str:
     """Return the directory with the kahaDB files in use for the store which a broker's configuration names.
 
     With a guard this is the generation in force, whatever the target of the guard's link. Raises OSError, FenceError.
     """
-    directory = shared_directory(store)
+    directory = shared_store_directory(store)
     if directory == store:
         return store
     shared = SharedStore(directory)
@@ -89,7 +89,7 @@ def directory_in_force(store: str) -> str:
     return shared.generation_path(highest.directory) if highest else directory
 
 
-def generations_of_host(store: str, local: str) -> list[dict[str, Any]]:
+def generation_times_of_host(store: str, local: str) -> list[dict[str, Any]]:
     """Return number and time (epoch seconds) of the store's newest generations that this host's guard made.
 
     ``local`` is the guard's directory on the host's own disk. Empty where no guard has run. Raises OSError.
@@ -97,7 +97,7 @@ def generations_of_host(store: str, local: str) -> list[dict[str, Any]]:
     shared = SharedStore(store)
     made = []
     with contextlib.suppress(FileNotFoundError, FenceError):
-        node, highest = node_name(local), shared.highest_claim()
+        node, highest = claimant_name(local), shared.highest_claim()
         newest = highest.number if highest else 0
         for number in range(max(1, newest - _NEWEST), newest + 1):
             claim, claim_record = shared.read_claim(number)

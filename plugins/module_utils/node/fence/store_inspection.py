@@ -123,7 +123,7 @@ class _Scan:
             self.acknowledgements.append((file, command.span[0]))
 
 
-def inspect_directory(directory: str) -> dict[str, Any]:
+def inspect_store_as_dict(directory: str) -> dict[str, Any]:
     """Return the contents of the kahaDB store in a directory, ready for JSON; of a fenced store, those of its newest
     generation.
 
@@ -136,7 +136,7 @@ def inspect_directory(directory: str) -> dict[str, Any]:
     if os.path.isdir(os.path.join(directory, "fence", "claims")):
         shared = SharedStore(directory)
         highest = shared.highest_claim()
-        kept = shared.kept_generations()
+        kept = shared.kept_generation_numbers()
         store = shared.generation_path(highest.directory) if highest else directory
         generations = [
             {
@@ -146,7 +146,7 @@ def inspect_directory(directory: str) -> dict[str, Any]:
                 "ended": shared.is_broker_recorded_dead(number),
                 "kept": number in kept,
             }
-            for number, names in shared.generations_by_number().items()
+            for number, names in shared.generation_names_by_number().items()
             for name in names
         ]
     inspection = inspect_store(store)

@@ -16,9 +16,9 @@ from contextlib import nullcontext
 from dataclasses import dataclass, field
 
 from ..config import pending_restart
-from ..config.configuration_archive import File
-from ..config.difference import changed_contents, changed_files, configuration_differences
-from ..config.versions import DIRECTORY_MODE, Layout, manifest_and_record, read_version, tree_id
+from ..config.configuration_archive import ConfigurationFile
+from ..config.difference import changed_file_paths, configuration_differences, paths_with_changed_content
+from ..config.versions import DIRECTORY_MODE, ConfigurationPaths, read_version, tree_sha256, version_description_files
 from ..errors import NodeError
 from ..files import disk
 from ..files.disk import Owner
@@ -72,8 +72,8 @@ class Outcome:
 
 
 def install_configuration(
-    where: str | Layout,
-    tree: Mapping[str, File],
+    where: str | ConfigurationPaths,
+    tree: Mapping[str, ConfigurationFile],
     owners: Owners,
     keep: int = KEEP,
     check: bool = False,
@@ -85,7 +85,7 @@ def install_configuration(
     this collection did not install, and the errors of ``validate``; the previous version then stays in force. Raises
     OSError for errors of the file system.
     """
-    layout = where if isinstance(where, Layout) else Layout(where)
+    layout = where if isinstance(where, ConfigurationPaths) else ConfigurationPaths(where)
     if check:
         return _install(layout, tree, owners, keep, check=True)
     _refuse_exchangeable(layout, owners)
@@ -94,7 +94,7 @@ def install_configuration(
         return _install(layout, tree, owners, keep, check=False, validate=validate)
 
 
-def _refuse_exchangeable(layout: Layout, owners: Owners) -> None:
+def _refuse_exchangeable(layout: ConfigurationPaths, owners: Owners) -> None:
     """Raise NodeError if root would install files that another account could replace."""
     if owners.root != 0:
         return
@@ -109,7 +109,7 @@ def _refuse_exchangeable(layout: Layout, owners: Owners) -> None:
             )
 
 
-def _make_directories(layout: Layout, owners: Owners) -> None:
+def _make_directories(layout: ConfigurationPaths, owners: Owners) -> None:
     """Create BASE and its directories; the broker writes only to ``data``."""
     _make_parents(layout.base)
     for directory in (layout.base, layout.versions):
@@ -130,22 +130,24 @@ def _make_parents(path: str) -> None:
 
 
 def _install(
-    layout: Layout,
-    tree: Mapping[str, File],
+    layout: ConfigurationPaths,
+    tree: Mapping[str, ConfigurationFile],
     owners: Owners,
     keep: int,
     check: bool,
     validate: Check | None = None,
 ) -> Outcome:
-    current, name = layout.current_version(), layout.current_name()
-    drift = current.drift(owners.of) if current else {}
-    changed = changed_files(current, tree, drift)
+    current, name = layout.current_version(), layout.current_version_name()
+    drift = current.drifted_files(owners.of) if current else {}
+    changed = changed_file_paths(current, tree, drift)
     if not check:
         _clean(layout)
     if current and name and not changed:
         return _outcome(layout, name, check)
     diff = configuration_differences(current, tree, drift)
-    restart = pending_restart.restart_reasons(changed_contents(current, tree, drift), current, tree) if name else []
+    restart = (
+        pending_restart.restart_reasons(paths_with_changed_content(current, tree, drift), current, tree) if name else []
+    )
     drifted = tuple(f"{path} {what}" for path, what in sorted(drift.items()))
     version = _name(layout, tree, owners)
     if pending_restart.is_known_to_broker(layout, version):
@@ -165,7 +167,7 @@ def _install(
     return Outcome(True, version, name, tuple(changed), drifted, tuple(diff), tuple(restart))
 
 
-def _outcome(layout: Layout, name: str, check: bool) -> Outcome:
+def _outcome(layout: ConfigurationPaths, name: str, check: bool) -> Outcome:
     """Return the outcome if there is nothing to install.
 
     A restart may still be pending from an interrupted run.
@@ -180,12 +182,12 @@ def _outcome(layout: Layout, name: str, check: bool) -> Outcome:
     return Outcome(False, name, pending.previous, reasons=pending.reasons)
 
 
-def restore_version(where: str | Layout, version: str, check: bool = False) -> Outcome:
+def restore_version(where: str | ConfigurationPaths, version: str, check: bool = False) -> Outcome:
     """Switch the link ``current`` back to an installed earlier version, and return the outcome.
 
     Raises NodeError if the version is missing or incomplete.
     """
-    layout = where if isinstance(where, Layout) else Layout(where)
+    layout = where if isinstance(where, ConfigurationPaths) else ConfigurationPaths(where)
     directory = layout.directory(version)
     if os.path.basename(directory) != version or version.startswith(".") or read_version(directory) is None:
         raise NodeError(
@@ -193,7 +195,7 @@ def restore_version(where: str | Layout, version: str, check: bool = False) -> O
             "its subdirectories"
         )
     with nullcontext() if check else disk.directory_lock(layout.versions):
-        name = layout.current_name()
+        name = layout.current_version_name()
         if name == version:
             return _outcome(layout, version, check)
         is_known = pending_restart.is_known_to_broker(layout, version)
@@ -203,9 +205,9 @@ def restore_version(where: str | Layout, version: str, check: bool = False) -> O
         return Outcome(True, version, name, reasons=tuple(reasons))
 
 
-def _name(layout: Layout, tree: Mapping[str, File], owners: Owners) -> str:
+def _name(layout: ConfigurationPaths, tree: Mapping[str, ConfigurationFile], owners: Owners) -> str:
     """Return the name for a tree's version: its id, or the id and a number if that version was changed by hand."""
-    short: str = tree_id(tree)[:12]
+    short: str = tree_sha256(tree)[:12]
     name: str = short
     number = 0
     while os.path.lexists(layout.directory(name)) and not _is_intact(layout, name, tree, owners):
@@ -214,19 +216,19 @@ def _name(layout: Layout, tree: Mapping[str, File], owners: Owners) -> str:
     return name
 
 
-def _is_intact(layout: Layout, name: str, tree: Mapping[str, File], owners: Owners) -> bool:
+def _is_intact(layout: ConfigurationPaths, name: str, tree: Mapping[str, ConfigurationFile], owners: Owners) -> bool:
     there = read_version(layout.directory(name))
-    if there is None or there.tree != tree_id(tree) or there.drift(owners.of):
+    if there is None or there.tree != tree_sha256(tree) or there.drifted_files(owners.of):
         return False
     return all(owners.directory.fits(os.lstat(directory)) for directory, _unused, _unused in os.walk(there.directory))
 
 
-def _place(layout: Layout, name: str, tree: Mapping[str, File], owners: Owners) -> None:
+def _place(layout: ConfigurationPaths, name: str, tree: Mapping[str, ConfigurationFile], owners: Owners) -> None:
     """Make sure that a complete version of this name exists."""
     if os.path.lexists(layout.directory(name)):
         return
     staging = layout.directory(f".new-{name}")
-    private = {path: File(content, 0o640) for path, content in manifest_and_record(tree).items()}
+    private = {path: ConfigurationFile(content, 0o640) for path, content in version_description_files(tree).items()}
     directories = {""}
     for path in tree:
         parts = path.split("/")[:-1]
@@ -240,7 +242,7 @@ def _place(layout: Layout, name: str, tree: Mapping[str, File], owners: Owners) 
     disk.rename(staging, layout.directory(name))
 
 
-def _validate(layout: Layout, version: str, validate: Check) -> None:
+def _validate(layout: ConfigurationPaths, version: str, validate: Check) -> None:
     """Call ``validate`` with a complete version that is not in force; remove the version if it raises NodeError."""
     try:
         validate(layout.directory(version))
@@ -250,7 +252,11 @@ def _validate(layout: Layout, version: str, validate: Check) -> None:
 
 
 def _let_it_be_taken(
-    layout: Layout, version: str, previous: str | None, reasons: list[str], wanted: runtime_configuration.LiveChange
+    layout: ConfigurationPaths,
+    version: str,
+    previous: str | None,
+    reasons: list[str],
+    wanted: runtime_configuration.LiveChange,
 ) -> bool:
     """Switch the link and wait until the broker's log reports that it applied the change; return whether it did.
 
@@ -265,33 +271,35 @@ def _let_it_be_taken(
     return True
 
 
-def _switch(layout: Layout, version: str, previous: str | None, reasons: list[str], live: bool = False) -> None:
+def _switch(
+    layout: ConfigurationPaths, version: str, previous: str | None, reasons: list[str], live: bool = False
+) -> None:
     """Point the link ``current`` to a version; a restart that this requires is recorded before."""
     pending = pending_restart.record_restart(layout, previous, reasons) if reasons and previous else None
     if not live:
         runtime_configuration.suppress_reload(layout, version, previous)
-    disk.point_link(layout.current, layout.target(version))
+    disk.point_link(layout.current, layout.link_target(version))
     if pending:
         pending_restart.record_deployment(layout, pending)
     elif pending_restart.is_known_to_broker(layout, version):
         pending_restart.clear_restart(layout)
 
 
-def _clean(layout: Layout) -> None:
-    for path in layout.leftovers():
+def _clean(layout: ConfigurationPaths) -> None:
+    for path in layout.leftover_paths():
         disk.remove_tree(path)
 
 
-def _prune(layout: Layout, keep: int, version: str, previous: str | None) -> None:
+def _prune(layout: ConfigurationPaths, keep: int, version: str, previous: str | None) -> None:
     """Remove all versions except the newest ``keep`` versions and those that a broker requires."""
     pending = pending_restart.read_pending_restart(layout)
     needed = {version, previous, pending.previous if pending else None}
-    for name in layout.names()[keep:]:
+    for name in layout.version_names()[keep:]:
         if name not in needed:
             _remove_version(layout, name)
 
 
-def _remove_version(layout: Layout, name: str) -> None:
+def _remove_version(layout: ConfigurationPaths, name: str) -> None:
     """Rename and remove a version that is not in force, so that no incomplete version has the name of a version."""
     old_directory = layout.directory(f".old-{name}")
     disk.rename(layout.directory(name), old_directory)

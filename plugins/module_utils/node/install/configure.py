@@ -19,10 +19,10 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ..config import pending_restart
-from ..config.configuration_archive import File, unpack_configuration
+from ..config.configuration_archive import ConfigurationFile, unpack_configuration
 from ..config.difference import hide_passwords
 from ..config.vendor_files import vendor_files
-from ..config.versions import Layout
+from ..config.versions import ConfigurationPaths
 from ..errors import NodeError
 from ..process.proc import find_broker
 from ..text_lines import split_lines
@@ -52,7 +52,7 @@ def configure(parameters: Mapping[str, Any], check: bool) -> dict[str, Any]:
     Raises NodeError with one line for every error of the file system or the operating system.
     """
     base = os.path.abspath(parameters["base"])
-    layout = Layout(base, parameters.get("link"), parameters.get("data"))
+    layout = ConfigurationPaths(base, parameters.get("link"), parameters.get("data"))
     try:
         outcome = _act(layout, parameters, check)
         is_restart_pending = _needs_restart(layout, outcome, check)
@@ -73,7 +73,7 @@ def configure(parameters: Mapping[str, Any], check: bool) -> dict[str, Any]:
     }
 
 
-def _act(layout: Layout, parameters: Mapping[str, Any], check: bool) -> Outcome:
+def _act(layout: ConfigurationPaths, parameters: Mapping[str, Any], check: bool) -> Outcome:
     if parameters.get("version"):
         return restore_version(layout, parameters["version"], check)
     keep = parameters.get("keep") or KEEP
@@ -88,7 +88,7 @@ def _act(layout: Layout, parameters: Mapping[str, Any], check: bool) -> Outcome:
             "playbook again"
         )
     home = parameters.get("home")
-    tree: dict[str, File] = {**(vendor_files(home) if home else {}), **unpack_configuration(data)}
+    tree: dict[str, ConfigurationFile] = {**(vendor_files(home) if home else {}), **unpack_configuration(data)}
     owners = _owners(parameters.get("user"), parameters.get("group"), check)
     commands = parameters.get("validate") or []
     return install_configuration(
@@ -156,7 +156,7 @@ def _owners(user: str | None, group: str | None, check: bool) -> Owners:
     return Owners()
 
 
-def _needs_restart(layout: Layout, outcome: Outcome, check: bool) -> bool:
+def _needs_restart(layout: ConfigurationPaths, outcome: Outcome, check: bool) -> bool:
     """Return whether a broker runs that has not read the version in force (in check mode: would not have read it)."""
     if not outcome.reasons:
         return False

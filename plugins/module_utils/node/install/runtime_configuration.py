@@ -20,8 +20,8 @@ from xml.etree import ElementTree
 
 from ..config import pending_restart
 from ..config.broker_configuration import elements_named, read_properties
-from ..config.configuration_archive import File
-from ..config.versions import Layout, Version
+from ..config.configuration_archive import ConfigurationFile
+from ..config.versions import ConfigurationPaths, InstalledVersion
 from ..files.untrusted_paths import UntrustedPathError, open_file
 from ..log.broker_log import parse_records
 from ..process.proc import find_broker
@@ -64,7 +64,10 @@ class EndOfLog:
 
 
 def applicable_change(
-    layout: Layout, changed: Iterable[str], old: Version | None, tree: Mapping[str, File]
+    layout: ConfigurationPaths,
+    changed: Iterable[str],
+    old: InstalledVersion | None,
+    tree: Mapping[str, ConfigurationFile],
 ) -> LiveChange | None:
     """Return the change of configuration that the running broker can apply without a restart; None if it cannot."""
     if (
@@ -77,12 +80,12 @@ def applicable_change(
     needed = {path for path in changed if pending_restart.restart_reasons([path], old, tree)}
     if not needed <= {DOCUMENT, _CREDENTIALS} or DOCUMENT not in needed:
         return None
-    if not _keeps_passwords(old.read(_CREDENTIALS), tree.get(_CREDENTIALS)):
+    if not _keeps_passwords(old.read_installed_file(_CREDENTIALS), tree.get(_CREDENTIALS)):
         return None
-    return applicable_difference(old.read(DOCUMENT) or b"", tree[DOCUMENT].content)
+    return applicable_difference(old.read_installed_file(DOCUMENT) or b"", tree[DOCUMENT].content)
 
 
-def _keeps_passwords(old: bytes | None, new: File | None) -> bool:
+def _keeps_passwords(old: bytes | None, new: ConfigurationFile | None) -> bool:
     before = dict(read_properties((old or b"").decode("latin-1")))
     after = dict(read_properties((new.content if new else b"").decode("latin-1")))
     return all(after.get(name, value) == value for name, value in before.items())
@@ -132,12 +135,12 @@ def _text(element: ElementTree.Element) -> str:
     return ElementTree.canonicalize(ElementTree.tostring(element, encoding="unicode"), strip_text=True)
 
 
-def trigger_reload(layout: Layout, version: str) -> None:
+def trigger_reload(layout: ConfigurationPaths, version: str) -> None:
     """Touch activemq.xml in an installed version, so that the broker's runtimeConfigurationPlugin reads it."""
     os.utime(os.path.join(layout.directory(version), DOCUMENT))
 
 
-def suppress_reload(layout: Layout, version: str, previous: str | None) -> None:
+def suppress_reload(layout: ConfigurationPaths, version: str, previous: str | None) -> None:
     """Set a new activemq.xml's modification time to its predecessor's, so that runtimeConfigurationPlugin ignores it.
 
     Used for a change that requires a restart, and of which the plugin would apply a part.
@@ -155,7 +158,7 @@ def suppress_reload(layout: Layout, version: str, previous: str | None) -> None:
         return
 
 
-def end_of_log(layout: Layout) -> EndOfLog:
+def end_of_log(layout: ConfigurationPaths) -> EndOfLog:
     """Return the current end of the broker's log file, from which later records can be read."""
     path = os.path.join(layout.data, "activemq.log")
     try:

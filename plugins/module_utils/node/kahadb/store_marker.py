@@ -8,7 +8,7 @@ import os
 from contextlib import suppress
 from typing import Any
 
-from ..config.broker_configuration import is_store_used
+from ..config.broker_configuration import was_store_ever_used
 from ..errors import NodeError
 from ..files.untrusted_paths import Directory, open_directory
 from ..process.denied_access import explain_denied_access
@@ -42,7 +42,7 @@ def _read_state(directory: str) -> dict[str, Any]:
     with suppress(FileNotFoundError), open_directory(directory) as store:
         store_state = {
             "exists": True,
-            "used": is_store_used(directory),
+            "used": was_store_ever_used(directory),
             # A fenced store has a directory in place of the lock file of brokers without a guard.
             "fenced": store.is_directory("lock"),
             "marked": read_marker(store),

@@ -14,7 +14,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from ..config.broker_configuration import read_deployed
-from ..config.versions import Layout
+from ..config.versions import ConfigurationPaths
 from ..errors import NodeError
 from ..protocols import protocol_of
 from .broker_connection import connect_to_broker, expected_of_directory
@@ -34,8 +34,8 @@ def subscribe_to_queues(base: str, queues: Iterable[str], seconds: float) -> dic
 
     Raises NodeError if the broker has no STOMP connector or rejects the subscription.
     """
-    layout = Layout(os.path.abspath(base))
-    name = layout.current_name()
+    layout = ConfigurationPaths(os.path.abspath(base))
+    name = layout.current_version_name()
     if name is None:
         raise NodeError(f"{layout.current} does not exist, so no broker is configured: run the playbook site first")
     deployed = read_deployed(layout, name)

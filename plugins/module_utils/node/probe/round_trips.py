@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from typing import Any
 from xml.etree.ElementTree import ParseError
 
-from ..config.broker_configuration import read_address, read_deployed
+from ..config.broker_configuration import read_deployed, scheme_host_and_port
 from ..config.probe_account import Login
-from ..config.versions import Layout
+from ..config.versions import ConfigurationPaths
 from ..errors import NodeError
 from ..process.proc import account_of_broker
 from . import connector_probe
@@ -66,7 +66,7 @@ def watch_addresses(
 
 
 def _parse_address(text: str) -> tuple[str, tuple[str, int]]:
-    parts = read_address(text)
+    parts = scheme_host_and_port(text)
     if not parts or not parts[1]:
         raise NodeError(f"{text!r} is not an address: write it like mqtt://orders-mq01-a.example.com:1883")
     scheme, host, port = parts
@@ -75,9 +75,9 @@ def _parse_address(text: str) -> tuple[str, tuple[str, int]]:
 
 def _login(base: str) -> Login:
     """Return the account of probes at the broker of a directory, or another account where it has none."""
-    layout = Layout(os.path.abspath(base))
+    layout = ConfigurationPaths(os.path.abspath(base))
     try:
-        deployed = read_deployed(layout, layout.current_name())
+        deployed = read_deployed(layout, layout.current_version_name())
         return deployed.probe_login if deployed.probe_login.username else deployed.login
     except (OSError, ParseError) as error:
         raise NodeError(

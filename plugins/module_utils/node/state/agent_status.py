@@ -9,7 +9,7 @@ import socket
 from collections.abc import Mapping
 from typing import Any
 
-from ..config.versions import Layout
+from ..config.versions import ConfigurationPaths
 from ..foreign_data import parse_json
 from ..printable import printable
 from ..probe.certificates import certificates_of_file
@@ -30,7 +30,7 @@ def gather_agent_status(agent: Mapping[str, Any]) -> dict[str, Any]:
     ``store``: rows and bytes of the outbox, the age of its oldest event in seconds, and the rows of the inbox.
     ``publisher`` and ``subscriber``: the broker that each is connected to, or None. ``deployed`` is as for a broker.
     """
-    home = Layout(f"{agent['config']}.d", agent["config"], "")
+    home = ConfigurationPaths(f"{agent['config']}.d", agent["config"], "")
     evidence: dict[str, Any] = {
         "deployed": deployed_hashes(home),
         "certificates": [row for path in agent.get("certificates") or () for row in certificates_of_file(path)],

@@ -15,10 +15,10 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ..config.broker_configuration import read_deployed
-from ..config.versions import Layout
+from ..config.versions import ConfigurationPaths
 from ..errors import NodeError
 from ..fence.shared_store import FenceError
-from ..fence.store_access import directory_in_force
+from ..fence.store_access import current_store_directory
 from ..kahadb import remaining_messages
 from ..probe import management
 from ..process.proc import Process, find_broker
@@ -49,8 +49,8 @@ def count_backlog(base: str, user: str | None = None) -> dict[str, Any]:
     The store is read as ``user``, the broker's account, or as the account that owns it. Raises NodeError for what
     cannot be counted.
     """
-    layout = Layout(os.path.abspath(base))
-    deployed = read_deployed(layout, layout.current_name())
+    layout = ConfigurationPaths(os.path.abspath(base))
+    deployed = read_deployed(layout, layout.current_version_name())
     store = deployed.store
     if not store or deployed.persistence["kind"] != "kahaDB":
         raise NodeError(
@@ -69,7 +69,7 @@ def _directory_in_force(store: str, account: SystemAccount) -> str:
 
     def find_directory() -> str:
         try:
-            return directory_in_force(store)
+            return current_store_directory(store)
         except FenceError as error:
             raise NodeError(str(error)) from None
 

@@ -15,9 +15,9 @@ from xml.etree.ElementTree import ParseError
 
 from ..config import pending_restart
 from ..config.broker_configuration import DeployedConfiguration, read_deployed
-from ..config.versions import Layout
+from ..config.versions import ConfigurationPaths
 from ..errors import NodeError
-from ..fence.shared_store import shared_directory
+from ..fence.shared_store import shared_store_directory
 from ..judge import Evidence, conclude_state
 from ..log import broker_log
 from ..log.broker_run import Phase
@@ -80,7 +80,7 @@ def gather_state_and_sources(
     # A caller that waits has just started the broker: earlier records of its log are not about this start.
     recent = time.time() - _JUST if wait else 0
     while True:
-        result, more, sources = _gather_now(Layout(os.path.abspath(base)), unit, recent, pids)
+        result, more, sources = _gather_now(ConfigurationPaths(os.path.abspath(base)), unit, recent, pids)
         first = first or result
         is_silent = result["state"] in ("hung", "unhealthy") and not result["frozen"]
         silent = (silent or time.monotonic()) if is_silent else None
@@ -127,14 +127,14 @@ def _is_hopeless(first: Mapping[str, Any], now: Mapping[str, Any]) -> bool:
 
 
 def _gather_now(
-    layout: Layout, unit: str | None, recent: float, pids: Collection[int] | None
+    layout: ConfigurationPaths, unit: str | None, recent: float, pids: Collection[int] | None
 ) -> tuple[dict[str, Any], Callable[[], dict[str, Any]], EvidenceSources]:
     """Return the broker's current state, a function that gathers the rest of the result, which takes longer, and the
     sources of both.
     """
     process = find_broker(layout.base, unit, pids)
     pending = pending_restart.pending_restart_of(layout, process)
-    name = layout.current_name()
+    name = layout.current_version_name()
     # A broker with a pending restart listens on the addresses of its old configuration.
     deployed = _deployed(layout, pending.previous if pending and pending.previous else name)
     records = broker_log.read_records(layout.data, process.started_at) if process else []
@@ -168,7 +168,7 @@ def _gather_now(
         "message_returned": True in returned if returned else None,
         "error": printable(error),
         "data": layout.data,
-        "store": shared_directory(deployed.store) if deployed.store else None,
+        "store": shared_store_directory(deployed.store) if deployed.store else None,
         "persistence": deployed.persistence,
     }
     # Only a standby opens its ports later: at the failover.
@@ -184,7 +184,7 @@ def _gather_now(
     return result, gather_rest, EvidenceSources(evidence, deployed, records, watchdog)
 
 
-def _deployed(layout: Layout, name: str | None) -> DeployedConfiguration:
+def _deployed(layout: ConfigurationPaths, name: str | None) -> DeployedConfiguration:
     try:
         return read_deployed(layout, name)
     except (OSError, ParseError) as error:

@@ -15,7 +15,7 @@ import time
 from collections.abc import Collection, Mapping
 from typing import Any
 
-from ..config.versions import Layout
+from ..config.versions import ConfigurationPaths
 from ..errors import NodeError
 from ..judge import SERVING
 from ..log.bridge_breaks import repeatedly_broken_bridges
@@ -57,7 +57,7 @@ def gather_broker_status(base: str, unit: str | None, pids: Collection[int] | No
 
     If the configuration cannot be read, the state is None, and ``how`` is the reason.
     """
-    layout = Layout(os.path.abspath(base))
+    layout = ConfigurationPaths(os.path.abspath(base))
     try:
         status, sources = gather_state_and_sources(layout.base, unit, pids=pids)
     except (NodeError, OSError) as error:
@@ -96,7 +96,7 @@ def _masked(bridge: dict[str, Any]) -> dict[str, Any]:
     return {name: printable(mask_text(text)) if isinstance(text, str) else text for name, text in bridge.items()}
 
 
-def deployed_hashes(layout: Layout) -> dict[str, str]:
+def deployed_hashes(layout: ConfigurationPaths) -> dict[str, str]:
     """Return the SHA-256 of each deployed configuration file by path; of the masked text where the file has secrets.
 
     Empty if no complete version is in force. The hash of a secret would allow to try passwords.

@@ -14,7 +14,7 @@ from typing import Any
 from xml.etree.ElementTree import ParseError
 
 from ..config.broker_configuration import read_deployed
-from ..config.versions import Layout
+from ..config.versions import ConfigurationPaths
 from ..errors import NodeError
 from ..log import broker_log
 from ..log.broker_run import UNKNOWN
@@ -33,7 +33,7 @@ def inject_fault(base: str, unit: str | None, act: str, again: int) -> dict[str,
     does not stay stopped or frozen: systemd starts or continues it after ``again`` seconds. Raises NodeError if the
     broker is not active.
     """
-    layout = Layout(os.path.abspath(base))
+    layout = ConfigurationPaths(os.path.abspath(base))
     process = _active_broker(layout, unit)
     if unit and again:
         _start_return_timer(unit, act, again)
@@ -65,7 +65,7 @@ def wait_for_start(base: str, wait: float) -> dict[str, Any]:
 
     The result has the time as ``at``, by the host's clock (epoch seconds); None after ``wait`` seconds without it.
     """
-    layout, deadline = Layout(os.path.abspath(base)), time.monotonic() + wait
+    layout, deadline = ConfigurationPaths(os.path.abspath(base)), time.monotonic() + wait
     while True:
         process = find_broker(layout.base)
         phase = broker_log.read_phase(layout.data, process.started_at) if process else UNKNOWN
@@ -76,7 +76,7 @@ def wait_for_start(base: str, wait: float) -> dict[str, Any]:
         time.sleep(_POLL)
 
 
-def _active_broker(layout: Layout, unit: str | None) -> Process:
+def _active_broker(layout: ConfigurationPaths, unit: str | None) -> Process:
     process = find_broker(layout.base, unit)
     if process is None:
         raise NodeError("no fault was injected, because the broker is not running: start it, then try again")
@@ -90,9 +90,9 @@ def _active_broker(layout: Layout, unit: str | None) -> Process:
     return process
 
 
-def _is_listening(layout: Layout, process: Process) -> bool:
+def _is_listening(layout: ConfigurationPaths, process: Process) -> bool:
     try:
-        listeners = read_deployed(layout, layout.current_name()).listeners
+        listeners = read_deployed(layout, layout.current_version_name()).listeners
     except (OSError, ParseError):
         return False
     return bool(held_by_process.is_listening(process.pid, [listener.address for listener in listeners]))
@@ -110,7 +110,7 @@ def _send_signal(process: Process, unit: str | None, number: signal.Signals) -> 
             send_signal(handle, process, number)
 
 
-def _wait_until_frozen_or_gone(layout: Layout, unit: str | None, pid: int, act: str) -> None:
+def _wait_until_frozen_or_gone(layout: ConfigurationPaths, unit: str | None, pid: int, act: str) -> None:
     """Wait until the process is frozen or has ended. Raises NodeError after 90 s."""
     deadline = time.monotonic() + _PATIENCE
     while time.monotonic() < deadline:

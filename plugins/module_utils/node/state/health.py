@@ -16,12 +16,12 @@ import time
 from dataclasses import replace
 from typing import Any
 
-from ..config.broker_configuration import is_store_used
+from ..config.broker_configuration import was_store_ever_used
 from ..config.pending_restart import PendingRestart
-from ..config.versions import Layout, Version, read_version
+from ..config.versions import ConfigurationPaths, InstalledVersion, read_version
 from ..errors import NodeError
-from ..fence.shared_store import shared_directory
-from ..fence.store_access import generation_in_force, generation_written, generations_of_host
+from ..fence.shared_store import shared_store_directory
+from ..fence.store_access import generation_times_of_host, newest_claimed_generation_number, writable_generation_number
 from ..files.disk import Owner
 from ..files.untrusted_paths import Directory, open_directory
 from ..install import jars
@@ -39,13 +39,13 @@ _PATIENCE = 10.0
 
 
 def gather_health(
-    layout: Layout, process: Process | None, pending: PendingRestart | None, store: str
+    layout: ConfigurationPaths, process: Process | None, pending: PendingRestart | None, store: str
 ) -> dict[str, Any]:
     """Return the facts of ``broker_info`` other than the state: release, home, drift, store access, free bytes …
 
     ``pending`` is a pending restart, or None.
     """
-    name = layout.current_name()
+    name = layout.current_version_name()
     current = read_version(layout.directory(name)) if name else None
     shown = _store_evidence(store, process) if store else {}
     free = {layout.base: _free(layout.base)}
@@ -109,16 +109,16 @@ def _home(process: Process) -> str | None:
     return next((word[len(_HOME) :] for word in process.command if word.startswith(_HOME)), None)
 
 
-def _drift(version: Version) -> list[str]:
+def _drift(version: InstalledVersion) -> list[str]:
     """Return the files of a version that were changed by hand, each with a description of the change.
 
     Owners and modes are not compared.
     """
-    differences = version.drift(lambda _mode: Owner())
+    differences = version.drifted_files(lambda _mode: Owner())
     return [f"{path} {what}" for path, what in sorted(differences.items()) if "by hand" in what]
 
 
-def _is_intact(layout: Layout, name: str) -> bool:
+def _is_intact(layout: ConfigurationPaths, name: str) -> bool:
     version = read_version(layout.directory(name)) if name else None
     return version is not None and not _drift(version)
 
@@ -133,7 +133,9 @@ def _free(path: str) -> int | None:
 
 def _generation(process: Process, store: str) -> int | None:
     try:
-        return generation_written([path for _unused, path in open_files(process.pid)], shared_directory(store))
+        return writable_generation_number(
+            [path for _unused, path in open_files(process.pid)], shared_store_directory(store)
+        )
     except OSError:
         return None
 
@@ -170,7 +172,7 @@ def _read_store_evidence(store: str, root: int | None) -> dict[str, Any]:
     """
     shown: dict[str, Any] = {"access": "", "marker": None, "used": False, "free": None}
     local, at = os.path.dirname(store), "" if root is None else f"/proc/self/fd/{root}"
-    store = shared_directory(store, root)
+    store = shared_store_directory(store, root)
     try:
         directory = open_directory(store, root)
     except FileNotFoundError:
@@ -182,13 +184,13 @@ def _read_store_evidence(store: str, root: int | None) -> dict[str, Any]:
             shown["marker"] = read_marker(directory)
         free = shutil.disk_usage(directory.descriptor).free
         with contextlib.suppress(OSError):
-            shown["in_force"] = generation_in_force(at + store)
-            shown["generations"] = generations_of_host(at + store, at + local)
+            shown["in_force"] = newest_claimed_generation_number(at + store)
+            shown["generations"] = generation_times_of_host(at + store, at + local)
         with contextlib.suppress(OSError):
             records = [replace(record, path=record.path[len(at) :]) for record in read_newest_risk_records(at + store)]
             shown["at_risk"] = [record.describe() for record in records]
             shown["risk_records"] = [record.to_dict() for record in records]
-        return {**shown, "access": _access(directory, at), "used": is_store_used(store, root), "free": free}
+        return {**shown, "access": _access(directory, at), "used": was_store_ever_used(store, root), "free": free}
 
 
 def _explain(error: OSError, path: str, root: str) -> str:

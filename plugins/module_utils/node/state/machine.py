@@ -18,8 +18,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from ..config.broker_configuration import deployed_pair
-from ..config.versions import Layout
+from ..config.broker_configuration import deployed_pair_name
+from ..config.versions import ConfigurationPaths
 from ..errors import NodeError
 from ..install.jars import processes_in
 from ..install.release_tree import releases_of
@@ -152,7 +152,7 @@ def _account_name(pid: int) -> str | None:
 
 def _deployed_pair(base: str) -> str | None:
     try:
-        return deployed_pair(Layout(base))
+        return deployed_pair_name(ConfigurationPaths(base))
     except NodeError:  # the installation of the files reports this
         return None
 

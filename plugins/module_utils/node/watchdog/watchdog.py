@@ -22,9 +22,9 @@ from xml.etree.ElementTree import ParseError
 
 from ..config import pending_restart
 from ..config.broker_configuration import DeployedConfiguration, Listener, read_deployed
-from ..config.versions import Layout
+from ..config.versions import ConfigurationPaths
 from ..errors import NodeError
-from ..fence.shared_store import shared_directory
+from ..fence.shared_store import shared_store_directory
 from ..files import disk
 from ..judge import Evidence
 from ..kahadb.risk_records import read_newest_risk_records
@@ -69,7 +69,7 @@ class Watchdog:
 
     def __init__(self, options: argparse.Namespace, kills: str | None) -> None:
         self._options = options
-        self._layout = Layout(os.path.abspath(options.base))
+        self._layout = ConfigurationPaths(os.path.abspath(options.base))
         self._kills = kills
         self._process: Process | None = None
         self._known: tuple[int, float] | None = None
@@ -133,7 +133,7 @@ class Watchdog:
     def _configuration(self, process: Process) -> DeployedConfiguration:
         """Return the configuration that the process was started with: an earlier version while a restart is pending."""
         pending = pending_restart.pending_restart_of(self._layout, process)
-        name = pending.previous if pending and pending.previous else self._layout.current_name()
+        name = pending.previous if pending and pending.previous else self._layout.current_version_name()
         if self._read is None or self._read[0] != name:
             self._read = (name, read_deployed(self._layout, name))
         return self._read[1]
@@ -248,7 +248,7 @@ class StoreRisks:
 
     def _read(self, store: str) -> None:
         with contextlib.suppress(OSError):
-            records = read_newest_risk_records(shared_directory(store))
+            records = read_newest_risk_records(shared_store_directory(store))
             self._count = sum(record.subscription_count for record in records)
 
 
