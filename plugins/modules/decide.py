@@ -18,9 +18,10 @@ description:
   - V(site) returns the next start or restart, of one node of a pair at a time, the serving node last. Pure pairs are
     started only if neither store was ever used, and never restarted.
   - V(collect) returns the brokers and agents that C(activemq_target) selects.
+  - V(reachability) fails for hosts that a play has lost.
   - V(preflight) checks the rules about hosts, and fails for an error that is not waived. Before that, it fails for a
-    broker that runs a different release line than in the inventory, and for a release's directory on a host, or an
-    archive on the controller, that contains a different release than in the inventory.
+    lost host, for a broker that runs a different release line than in the inventory, and for a release's directory on a
+    host, or an archive on the controller, that contains a different release than in the inventory.
   - V(outcome) returns what C(site) has done to each broker.
   - V(target) returns the pairs that C(activemq_target) and C(activemq_to) select.
   - V(stores) returns the new shared stores that may be marked for their pairs, and fails for an invalid store.

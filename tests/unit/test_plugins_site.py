@@ -7,7 +7,7 @@ import re
 import signal
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -218,6 +218,35 @@ def test_a_host_that_is_not_fit_for_its_broker_stops_everything(place: Place) ->
     assert f"L006 {A}, {B}: " in said
     assert "Traceback" not in said
     assert not place.hosts.exists()
+
+
+UNREACHABLE = {"ansible_connection": "ssh", "ansible_host": "127.0.0.1", "ansible_port": 1}
+
+
+def set_host(place: Place, host: str, group: str, variables: Mapping[str, object]) -> None:
+    inventory = yaml.safe_load((place.root / "hosts.yml").read_text())
+    inventory.setdefault(group, {"hosts": {}})["hosts"][host] = variables
+    (place.root / "hosts.yml").write_text(yaml.safe_dump(inventory))
+
+
+@pytest.mark.parametrize(("host", "group"), [(B, "all"), ("lb02", "activemq_loadbalancers")])
+def test_site_changes_no_host_if_one_is_unreachable(place: Place, host: str, group: str) -> None:
+    place.lay(A, B, vip="192.0.2.9", vip_interface="eth0", vip_username="balancer", vip_password="made-up")
+    set_host(place, "lb01", "activemq_loadbalancers", {})
+    set_host(place, host, group, UNREACHABLE)
+    code, said = place.play("site")
+    assert code != 0
+    assert f"nothing was changed, because these hosts failed or were not reached: {host}" in said
+    assert f"add --limit 'all:!{host}'" in said
+    assert not place.hosts.exists()
+
+
+def test_site_deploys_reachable_hosts_if_the_limit_excludes_the_others(place: Place) -> None:
+    place.lay(A, B, "web01")
+    set_host(place, B, "all", UNREACHABLE)
+    code, said = place.play("site", "--limit", f"all:!{B}")
+    assert code == 0, said
+    assert list(place.hosts.rglob("activemq.xml"))
 
 
 def test_a_waiver_lets_a_finding_about_a_host_pass(place: Place) -> None:

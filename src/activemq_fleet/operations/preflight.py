@@ -25,10 +25,12 @@ _SHOWN_DIGITS = 12
 def host_rule_findings(request: OperationRequest) -> Decision:
     """Return the findings of the host rules about the machines in ``evidence``.
 
-    ``options``: ``upgrades``, whether the run may change release lines and replace directories from which brokers run.
-    Raises RefusalError for a change of the release line, for a directory or an archive that does not hold the expected
-    release, and for an error that is not waived.
+    ``options``: ``upgrades``, whether the run may change release lines and replace directories from which brokers run,
+    and the hosts of ``check_reachability``.
+    Raises RefusalError for lost hosts, for a change of the release line, for a directory or an archive that does not
+    hold the expected release, and for an error that is not waived.
     """
+    check_reachability(request)
     if not request.options.get("upgrades"):
         refuse_release_line_changes(request)
     refuse_unexpected_releases(request)
@@ -42,6 +44,21 @@ def host_rule_findings(request: OperationRequest) -> Decision:
     for line in lines_of_findings(finding for finding in findings if finding.severity != "info"):
         request.warn(line)
     return {"findings": [finding.to_dict() for finding in findings]}
+
+
+@register_operation("reachability")
+def check_reachability(request: OperationRequest) -> Decision:
+    """Raise RefusalError for ``required`` hosts of a play that are not among the ``remaining`` ones (``options``)."""
+    remaining = set(request.options.get("remaining", ()))
+    lost = [host for host in request.options.get("required", ()) if host not in remaining]
+    if lost:
+        excluded = ":".join(["all", *(f"!{host}" for host in lost)])
+        raise RefusalError(
+            f"nothing was changed, because these hosts failed or were not reached: {', '.join(lost)}. Correct the "
+            f"error above, and run the playbook again. To deploy the other hosts only, add --limit '{excluded}'",
+            [],
+        )
+    return {}
 
 
 def refuse_release_line_changes(request: OperationRequest) -> None:
