@@ -130,7 +130,7 @@ class MqttSubscriber:
         self._thread.start()
         if not self._subscribed.wait(timeout):
             self.close()
-            raise LabError(f"no broker took the subscription of {self._client_id} in {timeout:g} s")
+            raise LabError(f"no broker accepted the subscription of {self._client_id} in {timeout:g} s")
 
     def wait(self, expected: int, timeout: float) -> list[str]:
         """``received`` as soon as it holds ``expected`` different payloads, or after ``timeout`` seconds."""
@@ -220,7 +220,7 @@ class _Connected:
         self.close()
         if not told:
             raise TimeoutError(
-                f"{join_host_port(*self._address)} took the connection and did not answer in {self._timeout:g} s"
+                f"{join_host_port(*self._address)} accepted the connection and did not answer in {self._timeout:g} s"
             )
         raise LabError(
             f"{join_host_port(*self._address)} refused the login: {self._reason or 'it closed the connection'}"
@@ -240,7 +240,7 @@ class _Connected:
                     raise LatePublishError(f"{join_host_port(*self._address)} did not acknowledge a message: timed out")
                 time.sleep(0.001)
         except (RuntimeError, ValueError) as error:  # as paho tells that the connection went before
-            raise LabError(f"{join_host_port(*self._address)} did not take a message: {error}") from None
+            raise LabError(f"{join_host_port(*self._address)} did not accept a message: {error}") from None
 
     def close(self) -> None:
         with suppress(OSError):

@@ -60,6 +60,9 @@ _FAILED_PLUGIN = re.compile(r"Failed to parse inventory with '([^']+)' plugin")
 _WITHOUT_PASSWORD = ("no vault secrets found", "no vault secrets were found")
 _YAML_FAILED = "YAML parsing failed"
 _DUPLICATE_KEY = re.compile(r"Found duplicate mapping key '?(.+?)'?\.")
+_NO_MAPPING = re.compile(r"Could not process '(.+?)': failed to combine variables")
+_NO_FILE = re.compile(r".*Could not find or access '(.+?)'")
+_NO_PASSWORD_FILE = re.compile(r"[Tt]he vault password file .* was not found$")
 _NO_HOSTS = "Plugin configuration YAML file"
 
 
@@ -143,7 +146,9 @@ def _read_extra_vars(loader: Any) -> Mapping[Any, Any]:
     try:
         extra: Mapping[Any, Any] = load_extra_vars(loader)
     except AnsibleError as error:
-        raise InputError(f"extra variables (-e): {ansible_error_message(error)}") from error
+        raise InputError(
+            f"extra variables (-e): {ansible_error_message(error)}. Correct the value of -e, or the file that it names"
+        ) from error
     if "_raw_params" in extra:
         raise InputError(
             f"extra variables (-e): the text {str(extra['_raw_params'])!r} sets no variable: write NAME=VALUE, JSON, "
@@ -262,11 +267,11 @@ def _reads_plugin_files() -> bool:
     return not {"auto", PLUGIN}.isdisjoint(constants.INVENTORY_ENABLED) and inventory_loader.has_plugin(PLUGIN)
 
 
-def _corrected(reason: str, path: str, line: int) -> tuple[str, str]:
+def _corrected(reason: str, path: str, line: int | None) -> tuple[str, str]:
     """Return the reason and the place ``FILE:LINE`` of an error, those of the mistake for a file that is not YAML."""
     mistake = find_yaml_mistake(path) if _YAML_FAILED in reason else None
     if mistake is None:
-        return reason, f"{path}:{line}"
+        return reason, f"{path}:{line}" if line else path
     return f"{_YAML_FAILED}: {mistake.reason}", f"{path}:{mistake.line}"
 
 
@@ -275,13 +280,17 @@ def ansible_error_message(error: BaseException) -> str:
     message = " ".join(str(error).split()).rstrip(".")
     if any(text in message for text in _WITHOUT_PASSWORD):
         message += ": set --vault-password-file or --vault-id, or ANSIBLE_VAULT_PASSWORD_FILE"
+    if _NO_PASSWORD_FILE.search(message):
+        message += ": correct its path"
+    if match := _NO_MAPPING.match(message):
+        message = f"{match[1]}: the file contains no mapping of variables: write its lines as NAME: VALUE"
+    if match := _NO_FILE.match(message):
+        message = f"the file {match[1]} does not exist or cannot be read"
     cause: BaseException | None = error
     while cause is not None:
         obj = cause.obj if isinstance(cause, AnsibleError) else None
         origin = obj if isinstance(obj, Origin) else Origin.get_tag(obj)
         if origin and origin.path:
-            if not origin.line_num:
-                return f"{message} ({origin.path})"
             message, place = _corrected(message, origin.path, origin.line_num)
             return f"{message} ({place})"
         cause = cause.__cause__ or cause.__context__

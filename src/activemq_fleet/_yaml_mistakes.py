@@ -40,6 +40,9 @@ def find_yaml_mistake(path: str) -> YamlMistake | None:
         yaml.compose(text, yaml.SafeLoader)
     except yaml.MarkedYAMLError as error:
         return _mistake_of(error, text)
+    except yaml.reader.ReaderError as error:
+        line = text.count("\n", 0, error.position) + 1
+        return YamlMistake(line, f"the value contains the control character U+{error.character:04X}: remove it")
     except yaml.YAMLError:
         return None
     return None

@@ -52,8 +52,8 @@ def validated_host(text: str) -> str:
     wrong = next((label for label in labels if len(label) > 63 or not _LABEL.fullmatch(label)), None)
     if wrong is not None:
         raise HostNameError(
-            f"the label {wrong!r} of the host name {bare!r} is not valid",
-            "use 1 to 63 letters, digits and hyphens per label, without a hyphen at the beginning or end",
+            f"the host name {bare!r} is not valid" + (f" because of its part {wrong!r}" if wrong != bare else ""),
+            "between dots, use 1 to 63 letters, digits and hyphens, without a hyphen at the beginning or end",
         )
     if not labels[-1][0].isalpha():
         raise HostNameError(

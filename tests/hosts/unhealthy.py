@@ -117,7 +117,7 @@ def both_active(pair: Pair) -> Iterator[Found]:
         host.run("sh", "-c", f"printf 'orders-mq01\\nanother\\n' > {MARKER}")
         host.run("systemctl", "start", UNIT)
         wait_until(lambda: state(host) == "active", "it serves another store", host)
-        yield Found((" are both active, ", "Stop the broker without clients immediately", "Mount the same share"))
+        yield Found((" are both active, ", "Immediately stop the broker", "Mount the same share"))
     finally:
         host.run("systemctl", "stop", UNIT)
         host.run("umount", STORE)

@@ -279,7 +279,7 @@ class TestVault:
 
     def test_a_missing_password_file_is_refused(self, write: Write) -> None:
         path = write({"hosts.yml": PAIR})
-        with pytest.raises(InputError, match="nowhere was not found"):
+        with pytest.raises(InputError, match="nowhere was not found: correct its path"):
             read(path, vault_password_files=["/nowhere"])
 
 
@@ -287,7 +287,7 @@ class TestRefusals:
     def test_an_undefined_variable_names_host_variable_and_line(self, write: Write) -> None:
         path = write({"hosts.yml": PAIR, "group_vars/all.yml": "x: 1\nactivemq_address: '{{ nobody }}'\n"})
         assert refusal(path).startswith("a-mq01-a, a-mq01-b: activemq_address: 'nobody' is undefined (")
-        assert refusal(path).endswith("group_vars/all.yml:2)")
+        assert refusal(path).endswith("group_vars/all.yml:2): correct this template")
 
     @pytest.mark.parametrize(
         ("template", "says"),
@@ -363,7 +363,9 @@ class TestRefusals:
 
     @pytest.mark.parametrize("extra", ['{"a":', "[1]", "@/nowhere", "word", 'a="', "/path"])
     def test_extra_variables_that_are_none(self, write: Write, extra: str) -> None:
-        assert refusal(write({"hosts.yml": PAIR}), extra).startswith("extra variables (-e): ")
+        text = refusal(write({"hosts.yml": PAIR}), extra)
+        assert text.startswith("extra variables (-e): ")
+        assert "Correct the value of -e" in text or "write NAME=VALUE" in text
 
     def test_nothing_is_printed(self, write: Write, capfd: pytest.CaptureFixture[str]) -> None:
         path = write({"hosts.yml": "all: {children: {a-b: {hosts: {a-mq01-a: , a-mq01-x: }, vars: {environment: 1}}}}",

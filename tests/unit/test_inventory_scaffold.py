@@ -135,7 +135,7 @@ def test_files_are_valid_by_the_schemas_that_they_name(tmp_path: Path) -> None:
         (["a", "a"], "the arguments list the host a twice"),
         (["a,b,c"], "a,b,c: the argument names 3 hosts, but a pair has two nodes"),
         (["a,"], "the host name is empty"),
-        (["a b"], "the label 'a b' of the host name 'a b' is not valid"),
+        (["a b"], "the host name 'a b' is not valid: between dots"),
         (["fd00::1"], "fd00::1: the first label 'fd00::1' of the host name contains a character that"),
     ],
 )

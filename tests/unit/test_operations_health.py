@@ -72,14 +72,14 @@ ILL: list[tuple[str, dict[str, Any], dict[str, Any], str, str, str]] = [
     ("the peer hangs", {}, {"state": "hung"}, B, "is hung", "systemctl kill -s KILL activemq.service"),
     ("the active one "
     "hangs", {"state": "hung"}, {}, A, "the standby cannot take over", "systemctl kill -s KILL activemq.service"),
-    ("both are active", {}, {"state": "active"}, A, f"{A} and {B} are both active", "Stop the broker without clients"),
+    ("both are active", {}, {"state": "active"}, A, f"{A} and {B} are both active", "Immediately stop"),
     (
         "both can write to the store in force",
         {"guard": 9, "generation": 0, "generation_in_force": 0},
         {"state": "active", "guard": 8, "generation": 0, "generation_in_force": 0},
         A,
         f"{A} and {B} can both write to the current files of their store",
-        "Stop the broker without clients",
+        "Immediately stop the broker to which no clients",
     ),
     (
         "one serves from a generation that was replaced",

@@ -155,7 +155,8 @@ def test_pair_that_was_never_installed_has_the_playbook_as_remedy() -> None:
 def test_two_active_brokers_without_a_store_directory_have_a_remedy_without_one() -> None:
     second = {"state": "active", "holds_lock": True, "usage": usage_evidence()}
     (finding,) = status(a={"store": None}, b=second).findings
-    assert (finding.rule, finding.fix) == ("two-active", "stop the broker without clients immediately")
+    assert finding.rule == "two-active"
+    assert finding.fix == "immediately stop the broker to which no clients are connected"
 
 
 def test_what_is_planned_otherwise_than_deployed_is_named() -> None:

@@ -49,10 +49,17 @@ def error_of(directory: Path, text: str, name: str = "group_vars/all.yml") -> st
             "the line is not indented like the keys before it: indent it like them",
         ),
         ("a: 1\nb: 1g: 2\n", 2, "a value contains a colon and a space: write the value in quotes"),
+        ("a: 1\nb: x\x1dy\n", 2, "the value contains the control character U+001D: remove it"),
     ],
 )
 def test_mistake_is_reported_at_its_line(tmp_path: Path, text: str, line: int, reason: str) -> None:
     assert error_of(tmp_path, text) == f"YAML parsing failed: {reason} ({tmp_path}/group_vars/all.yml:{line})"
+
+
+def test_file_without_a_mapping_is_named(tmp_path: Path) -> None:
+    path = f"{tmp_path}/group_vars/all.yml"
+    expected = f"{path}: the file contains no mapping of variables: write its lines as NAME: VALUE"
+    assert error_of(tmp_path, "text\n") == expected
 
 
 def test_mistake_in_the_inventory_file_is_reported_at_its_line(tmp_path: Path) -> None:

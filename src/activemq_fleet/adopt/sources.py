@@ -20,7 +20,7 @@ from activemq_fleet.adopt.properties import (
     with_placeholder_defaults,
 )
 from activemq_fleet.adopt.xml_diff import ComparedElement, xml_element_of
-from activemq_fleet.errors import InputError, ReleaseError, names_to_text
+from activemq_fleet.errors import InputError, ReleaseError
 from activemq_fleet.findings import join_sentences
 from activemq_fleet.grouping import inventory_groups
 from activemq_fleet.lint.file_kinds import foreign_kind
@@ -180,8 +180,9 @@ class UnreadHostsError(InputError):
             f"{condition}, run: {adopt_command(self.files, naming, options)}"
             for condition, naming in self.conventions.items()
         ]
-        fallback = "set --naming-pattern to a pattern for your names, as `activemq-fleet help names` describes"
-        return f"{self.reason}: {'; '.join(commands) or fallback}"
+        pattern = "Set --naming-pattern to a pattern for your names, as `activemq-fleet help names` describes"
+        proposal = f". Or, {'; or, '.join(commands)}" if commands else ""
+        return f"{self.reason}. {pattern}{proposal}"
 
 
 def _refuse_unread_names(files: Sequence[tuple[str, Path, Path | None]], naming: Naming) -> None:
@@ -210,7 +211,7 @@ def _refuse_unread_names(files: Sequence[tuple[str, Path, Path | None]], naming:
     if not host:
         reason = (
             "the host of this file is unknown, because no part of its path matches the naming pattern "
-            f"{naming.pattern}. Write the name of the host in place of {guesses[path]}"
+            f"{naming.pattern}" + (f" (the command assumes the host name {guesses[path]})" if pairs or alone else "")
         )
     proposals = {"if the brokers are pairs": pairs, "if each broker is a single broker": alone}
     conventions = {condition: proposal.naming for condition, proposal in proposals.items() if proposal}
@@ -263,7 +264,7 @@ def read_addresses(arguments: Sequence[str], documents: Sequence[AdoptedDocument
 def _reason_for_address(name: str, separator: str, hosts: Sequence[str]) -> str:
     if not separator:
         return f"the value has no host: write HOST=ADDRESS, such as {hosts[0]}=192.0.2.10"
-    return f"none of the adopted files belongs to the host {name!r}: use one of {names_to_text(hosts)}"
+    return f"none of the adopted files belongs to the host {name!r}: use one of these hosts: {', '.join(hosts)}"
 
 
 def _document(

@@ -68,7 +68,7 @@ def read_configuration(path: Path) -> CheckConfiguration:
     for key in table:
         if key not in _KEYS:
             near = similar_name(key, _KEYS)
-            hint = f"did you mean {near}?" if near else f"the settings are {', '.join(_KEYS)}"
+            hint = f"did you mean {near}?" if near else f"remove it, or use one of {', '.join(_KEYS)}"
             raise InputError(f"{position_of_setting(path, key)}: {key} is not a setting of activemq-fleet: {hint}")
         if not _has_its_form(key, table[key]):
             given = str(table[key])[:60]

@@ -197,10 +197,10 @@ def header_differences(contents: Mapping[Path, bytes], releases: Mapping[Path, F
 def _refuse_unknown_header_release(path: Path, text: str) -> None:
     try:
         Release.of(text)
-    except ReleaseError as error:
+    except ReleaseError:
         raise InputError(
-            f"{path}: the comment at the beginning of the file names an unknown release ({error}): correct the "
-            "comment, or set --release"
+            f"{path}: the comment at the beginning of the file names an unknown release, {text!r}: correct the "
+            "comment, or set --release to the release of the broker"
         ) from None
 
 

@@ -211,8 +211,8 @@ def _open_fenced(directory: Path) -> SharedStore:
 
     if not (directory / "fence" / "claims").is_dir():
         raise FenceError(
-            "the directory is not a store of a pair with activemq_fence: guard, because it has no fence/claims: set "
-            "the command's directory to the activemq_store_directory of such a pair"
+            "the directory is not the store of a pair with activemq_fence: guard, because it has no subdirectory "
+            "fence/claims: name the activemq_store_directory of such a pair"
         )
     return SharedStore(str(directory))
 

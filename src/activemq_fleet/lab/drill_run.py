@@ -41,6 +41,7 @@ _START = 600.0
 _END = 900.0
 _A_FAULT = 600.0
 _POLL = 0.2
+_CORRECT = "Correct this error, and run the drill again"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -262,18 +263,18 @@ class DrillRun:
         poll_until_true(lambda: ready.exists() or process.poll() is not None, _START, _POLL)
         if not ready.exists():
             (self.directory / "stop").touch()
-            raise LabError(f"the drill cannot start its test load. Correct the cause: {self._last_words()}")
+            raise LabError(f"the drill cannot start its test load: {self._last_words()}. {_CORRECT}")
 
     def _refuse_ended(self) -> None:
         if (self.directory / "failed").exists():
-            raise LabError(f"the test load of the drill stopped. Correct the cause: {self._last_words()}")
+            raise LabError(f"the test load of the drill stopped: {self._last_words()}. {_CORRECT}")
 
     def _last_words(self) -> str:
         for name in ("failed", "load.log"):
             with suppress(FileNotFoundError):
                 lines = (self.directory / name).read_text(errors="replace").split("\n")
                 if words := [line.strip() for line in lines if line.strip()]:
-                    return words[-1]
+                    return words[-1].rstrip(".")
         return f"the process of the test load was not ready within {_START:g} s and printed nothing"
 
     def _status(self, pair: str) -> dict[str, Any]:

@@ -242,6 +242,6 @@ def _expect(frame: Frame, command: str) -> Frame:
     if frame.command != command:
         raise StompError(
             f"the broker sent the STOMP frame {frame.command} instead of {command}: "
-            f"{frame.reason or 'the frame contains no reason'}. Check the log of the broker"
+            f"{(frame.reason or 'the frame contains no reason').rstrip('.')}. Check the log of the broker"
         )
     return frame

@@ -167,8 +167,8 @@ def decide_drill_step(request: OperationRequest) -> Decision:
     for pair, nodes in accesses.items():
         if both := two_masters_message(nodes):
             raise InputError(
-                f"pair {pair} has two masters, which can damage its store ({both}). Stop the broker without clients "
-                "immediately, and keep a copy of the store"
+                f"pair {pair} has two masters, which can damage its store ({both}). Immediately stop the "
+                "broker to which no clients are connected, and keep a copy of the store"
             )
     waited, settle = request.progress.waited, float(options["settle"])
     return request.decision_after_showing_notes(

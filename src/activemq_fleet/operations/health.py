@@ -245,8 +245,8 @@ def _who_serves(nodes: Sequence[ObservedNode], settle: float) -> Iterator[PairPr
     guarded = [node for node in nodes if node.guard]
     if guarded and (both := two_masters_message({node.host: node.writable_and_newest_generation for node in nodes})):
         yield PairProblem(
-            f"{guarded[0].host}: pair {guarded[0].pair} has two masters, which can damage its store ({both}). Stop the "
-            f"broker without clients immediately, and keep a copy of {guarded[0].store}",
+            f"{guarded[0].host}: pair {guarded[0].pair} has two masters, which can damage its store ({both}). "
+            f"Immediately stop the broker to which no clients are connected, and keep a copy of {guarded[0].store}",
             _BLINK,
         )
     elif guarded and len(active) > 1:
@@ -254,8 +254,8 @@ def _who_serves(nodes: Sequence[ObservedNode], settle: float) -> Iterator[PairPr
     elif len(active) > 1:
         names = " and ".join(node.host for node in active)
         yield PairProblem(
-            f"{active[0].host}: {names} are both active, so they do not use the same lock. Stop the broker without "
-            "clients immediately, and check that both brokers have the same store",
+            f"{active[0].host}: {names} are both active, so they do not use the same lock. Immediately stop the "
+            "broker to which no clients are connected, and check that both brokers have the same store",
             _BLINK,
         )
     if not active and all(node.state == "standby" for node in nodes):

@@ -156,16 +156,21 @@ def _old_nodes(
 def _check_running(master: MigratedBrokerEvidence, slave: MigratedBrokerEvidence | None) -> None:
     if slave and slave.state in SERVING:
         raise InputError(
-            f"{slave.host}: the preferred slave serves clients ({slave.how}). No link may connect to it, because it "
+            f"{slave.host}: the preferred slave serves clients{_reason(slave)}. No link may connect to it, because it "
             f"would treat the connecting broker as its master. Run the playbook resync for pair {master.pair} first"
         )
     if master.state == "stopped" and slave and slave.state == "stopped":
         _check_empty(master)  # stopped by an earlier run that left other pairs
     elif master.state != "active":
         raise InputError(
-            f"{master.host}: the preferred master is {master.state} ({master.how}), but messages can be moved "
+            f"{master.host}: the preferred master is {master.state}{_reason(master)}, but messages can be moved "
             f"only from an active master. Run the playbook resync for pair {master.pair} first"
         )
+
+
+def _reason(node: MigratedBrokerEvidence) -> str:
+    """Return the reason of a broker's state in parentheses; "" where none is known."""
+    return f" ({node.how})" if node.how else ""
 
 
 def _drainers(
@@ -189,7 +194,7 @@ def _drainers(
         if node.pair not in drainers:
             raise InputError(
                 f"the new pair {node.pair} has no active node, so it cannot receive the messages of pair "
-                f"{master.pair}. Its host {node.host} is {node.state} ({node.how}). Run the playbook site"
+                f"{master.pair}. Its host {node.host} is {node.state}{_reason(node)}. Run the playbook site"
             )
     if not links:
         raise InputError(

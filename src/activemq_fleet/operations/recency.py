@@ -293,12 +293,13 @@ def _judge_contents(master: NodeStore, slave: NodeStore) -> StoreChoice:
     if served and not only_master:
         alone = f"{s} served without {m} after it was attached, and received every message that {m} still has"
         return StoreChoice(s, False, (alone, *_more(s, m, len(only_slave), done_slave)))
-    facts = [
-        f"{m} has {counted(len(only_master), 'message')} that {s} never received",
-        f"{s} has {counted(len(only_slave), 'message')} that {m} never received",
-        f"{m} delivered {counted(done_master, 'message')} that {s} still has",
-        f"{s} delivered {counted(done_slave, 'message')} that {m} still has",
+    differences = [
+        (len(only_master), f"{m} has {counted(len(only_master), 'message')} that {s} never received"),
+        (len(only_slave), f"{s} has {counted(len(only_slave), 'message')} that {m} never received"),
+        (done_master, f"{m} delivered {counted(done_master, 'message')} that {s} still has"),
+        (done_slave, f"{s} delivered {counted(done_slave, 'message')} that {m} still has"),
     ]
+    facts = [text for count, text in differences if count]
     periods = {
         True: f"{s} served alone",
         False: f"{s} never served alone",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from copy import deepcopy
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -27,6 +28,8 @@ if TYPE_CHECKING:
 
 _LET_THROUGH = f"{{{FOREIGN}}}element"
 _XS = "{http://www.w3.org/2001/XMLSchema}"
+_BUFFER = re.compile(r" \(<string>, line \d+\)$")
+"""The place in a text without a file name, which lxml appends to its reason."""
 _KNOWN_NAMESPACES = frozenset({"", CORE, *STUBS})
 
 
@@ -93,7 +96,8 @@ class Schema:
             self._compiled = etree.XMLSchema(_with_ranges_of_java(root))
         except (etree.XMLSyntaxError, etree.XMLSchemaParseError) as error:
             raise SchemaUnavailable(
-                f"the file {source} is not an XML schema of ActiveMQ ({error}): use the activemq.xsd of a release"
+                f"the file {source} is not an XML schema of ActiveMQ ({_BUFFER.sub('', str(error))}): use the "
+                "activemq.xsd of a release"
             ) from None
         self.model = SchemaModel(root)
 

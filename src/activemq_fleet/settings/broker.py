@@ -354,7 +354,10 @@ class Settings(_Broker, ElementSettings, _Host, MetricsSettings, BalancerSetting
                 "activemq_tls, or set activemq_jmx.tls to false"
             )
         if self.jmx and attributes.get("useJmx") == "false":
-            yield "activemq_jmx is set, but useJmx: false in activemq_broker_attributes disables JMX: remove useJmx"
+            yield (
+                "activemq_jmx is set, but useJmx: false in activemq_broker_attributes disables JMX: remove useJmx "
+                "from activemq_broker_attributes"
+            )
         if self.plugins and self.plugins.redelivery and attributes.get("schedulerSupport") == "false":
             yield (
                 "activemq_plugins.redelivery requires the scheduler, but schedulerSupport: false in "
@@ -385,7 +388,10 @@ class Settings(_Broker, ElementSettings, _Host, MetricsSettings, BalancerSetting
             yield "activemq_probe_password is a default password of ActiveMQ: set a different password"
         for name in self.profile.required_variables:
             if getattr(self, name) is None:
-                yield f"activemq_ha is {self.ha}, but activemq_{name} is not set: set activemq_{name}"
+                yield (
+                    f"activemq_ha is {self.ha}, but activemq_{name} is not set: set activemq_{name} with its "
+                    "keys url, driver, username and password"
+                )
 
     def _memory_contradictions(self) -> Iterator[str]:
         memory = size_of(self.unit_memory_max) if self.unit_memory_max and self.unit_memory_max != "infinity" else None

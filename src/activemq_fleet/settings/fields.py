@@ -65,7 +65,7 @@ def _check_line(text: str) -> str:
 
 def _check_filled(text: str) -> str:
     if not text:
-        raise ValueError("the value is empty: write a value, or remove this line if a default exists")
+        raise ValueError("the value is empty: write a value, or remove this line")
     if text != text.strip():
         raise ValueError(
             f"the value {text[:_SHOWN]!r} begins or ends with spaces or line breaks: remove them at both ends"
@@ -367,7 +367,10 @@ HostAndPort = Annotated[
 ]  # fmt: skip
 
 
-_DESTINATION_REQUIREMENT = "must be the name of a queue, queue://NAME or topic://NAME"
+_DESTINATION_REQUIREMENT = (
+    "must be the name of a queue, queue://NAME or topic://NAME, without spaces, quotes and the characters "
+    "< & , ? $ { } #"
+)
 
 
 def _check_destination_pattern(text: str) -> str:

@@ -166,7 +166,7 @@ def _ttl(value: Any) -> Any:
         numbers = [value.consumer, value.message]
     if any(type(number) is not int or not (number == -1 or 1 <= number <= _MOST_HOPS) for number in numbers):
         raise ValueError(
-            f"the TTL (the largest number of brokers that messages may pass) is "
+            f"the TTL (the largest number of bridges that messages may cross) is "
             f"{str(numbers[0] if len(numbers) == 1 else numbers)[:60]!r}"
             ": write a whole number from 1, -1 for no limit, or {consumer: NUMBER, message: NUMBER}"
         )

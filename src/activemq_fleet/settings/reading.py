@@ -144,7 +144,9 @@ def _explain_error(host: str, detail: ErrorDetails) -> str:
         hidden = isinstance(value, dict | list) or _may_be_secret(place, str(value))
         shown = repr(value[:60]) if isinstance(value, str) else str(value)[:60]
         problem = f"{place} must be {_expected(detail['msg'])}" + ("" if hidden else f", not {shown}")
-    return f"{host}: {problem}{_unit_hint(detail['loc'])}"
+    if detail["loc"][-1:] and detail["loc"][-1] in _IN_MILLISECONDS:
+        problem = f"{problem.replace(' such as 10', '')}. Write a number of milliseconds, such as 5000 for 5 s"
+    return f"{host}: {problem}"
 
 
 def _expected(message: str) -> str:
@@ -154,13 +156,6 @@ def _expected(message: str) -> str:
         if expected.startswith(pydantic_word):
             return word
     return expected.replace("greater than or equal to", "at least").replace("less than or equal to", "at most")
-
-
-def _unit_hint(location: tuple[int | str, ...]) -> str:
-    """Return a sentence about the unit of a variable whose value is often written in seconds; "" for others."""
-    if location[-1:] and location[-1] in _IN_MILLISECONDS:
-        return "; the value is in milliseconds: 5 seconds are 5000"
-    return ""
 
 
 def _may_be_secret(place: str, text: str) -> bool:
@@ -210,6 +205,7 @@ _LENGTHS = {
 }
 """By type of error of pydantic what a value must have; the placeholders are those of the error's context."""
 # A lower limit makes a value in seconds an error; times without one accept it.
+# Their values are often written in seconds.
 _IN_MILLISECONDS = frozenset({
     "initial_redelivery_delay",
     "lock_acquire_interval",

@@ -78,8 +78,8 @@ def _connection_problem(scheme: str, address: str) -> str:
     try:
         parts = urlsplit(f"//{address}")
         host, port = parts.hostname, parts.port or _PORTS[scheme]
-    except ValueError as error:
-        return str(error)
+    except ValueError:
+        return f"the address {address} is not HOST:PORT with a port from 1 to 65535"
     if not host:
         return "the address names no host"
     try:

@@ -484,7 +484,9 @@ def _state_text(row: BrokerStatus) -> str:
 def _two_active(active: Sequence[BrokerStatus], evidence: Mapping[str, Evidence]) -> Iterator[Finding]:
     names = " and ".join(row.host for row in active)
     store = evidence[active[0].host].get("store")
-    stop = "stop the broker without clients immediately" + (f", and keep a copy of the store {store}" if store else "")
+    stop = "immediately stop the broker to which no clients are connected"
+    if store:
+        stop += f", and keep a copy of the store {store}"
     if not any(evidence[row.host].get("guard") for row in active):
         text = f"the brokers of {names} are both active, because they do not use the same lock. Messages may be lost"
         yield _finding("two-active", "error", active[0].host, text, stop)

@@ -449,7 +449,7 @@ class TestWhatItRefuses:
             (["o-mq1-a=/dev/null", "--release", "5.18.3"], "is neither a file nor a directory"),
             (
                 ["o-mq1-a={hand}", "--release", "5.18.3", "--address", "o-mq2-a=x"],
-                "none of the adopted files belongs to the host 'o-mq2-a': use one of o-mq1-a",
+                "none of the adopted files belongs to the host 'o-mq2-a': use one of these hosts: o-mq1-a",
             ),
             (
                 ["o-mq1-a={hand}", "--release", "5.18.3", "--address", "10.0.0.1"],

@@ -161,7 +161,7 @@ def test_a_subscriber_goes_on_at_the_next_broker() -> None:
 def test_a_subscriber_that_nobody_takes_says_so() -> None:
     with socket.create_server(("127.0.0.1", 0)) as server:
         address = server.getsockname()
-    with pytest.raises(LabError, match="no broker took the subscription of me"):
+    with pytest.raises(LabError, match="no broker accepted the subscription of me"):
         MqttSubscriber([address], ["t"], client_id="me").start(0.3)
 
 
@@ -173,5 +173,5 @@ def test_a_subscription_that_is_refused_is_none() -> None:
         peer.send(b"\x90\x03" + content[:2] + b"\x80")
         peer.packet()
 
-    with broker(script) as address, pytest.raises(LabError, match="no broker took the subscription of me"):
+    with broker(script) as address, pytest.raises(LabError, match="no broker accepted the subscription of me"):
         MqttSubscriber([address], ["t"], client_id="me").start(0.5)

@@ -153,7 +153,8 @@ def inspect_store_as_dict(directory: str) -> dict[str, Any]:
     if not inspection.files and not inspection.index:
         below = [name for name in sorted(os.listdir(store)) if _has_journal(os.path.join(store, name))]
         advice = f"name one of its subdirectories {', '.join(below[:5])}" if below else "name the directory of a store"
-        raise NodeError(f"{store} is not a kahaDB store, because it contains no file db-N.log: {advice}")
+        subject = "the directory" if store == directory else f"the newest generation {store}"
+        raise NodeError(f"{subject} is not a kahaDB store, because it contains no file db-N.log: {advice}")
     return {"directory": store, "generations": generations, **inspection.to_dict()}
 
 
