@@ -23,7 +23,7 @@ from pathlib import Path
 import psutil
 
 from activemq_fleet.errors import LabError
-from activemq_fleet.lab.freeze import lock_path, replace_file
+from activemq_fleet.lab.freeze import lock_file_path, replace_lock_file
 from activemq_fleet.lab.lab import Lab
 from activemq_fleet.lab.polling import poll_until_true
 from activemq_fleet.render.service import kahadb_directory
@@ -63,7 +63,7 @@ class Target:
     @property
     def lock(self) -> str:
         """The path of the file by whose lock the nodes decide who may serve."""
-        return lock_path(self.lab.fleet.broker(self.active))
+        return lock_file_path(self.lab.fleet.broker(self.active))
 
     def processes(self, host: str) -> tuple[psutil.Process | None, psutil.Process]:
         """Return a node's guard, None where it has none, and its Java."""
@@ -82,7 +82,7 @@ class Target:
 
     def replace_lock(self) -> None:
         """Replace the lock file: the holder keeps the lock of the old file, which no process checks any more."""
-        replace_file(self.lock)
+        replace_lock_file(self.lock)
 
     def clear_lock(self) -> None:
         """Unlock the lock's file behind the back of the guard that holds it: the file stays the same."""

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from activemq_fleet.lab.database import find_program
+from activemq_fleet.lab.database import postgresql_program_path
 from tests.hosts.machines import Rack
 from tests.hosts.machines.commands import attempt, run
 from tests.hosts.machines.network import GATEWAY
@@ -31,15 +31,15 @@ def database(rack: Rack, directory: Path) -> Iterator[None]:
     data, secret = directory / "data", directory / "password"
     secret.write_text(PASSWORD)
     options = ["--auth=scram-sha-256", f"--pwfile={secret}", f"--username={ACCOUNT}", "--encoding=UTF8", "--locale=C"]
-    run([*_OWN_ACCOUNT, find_program("initdb"), *options, "--pgdata", str(data)])
+    run([*_OWN_ACCOUNT, postgresql_program_path("initdb"), *options, "--pgdata", str(data)])
     with (data / "pg_hba.conf").open("a") as rules:
         rules.write(f"host all all {GATEWAY.network} scram-sha-256\n")
     where = ["-c", f"listen_addresses={GATEWAY.ip}", "-c", "unix_socket_directories="]
-    command = [*_OWN_ACCOUNT, find_program("postgres"), "-D", str(data), *where]
+    command = [*_OWN_ACCOUNT, postgresql_program_path("postgres"), "-D", str(data), *where]
     log = directory / "database.log"
     with log.open("w") as output, subprocess.Popen(rack.lan.inside(*command), stdout=output, stderr=output) as server:
         try:
-            asked = rack.lan.inside(find_program("pg_isready"), "--quiet", "--host", str(GATEWAY.ip))
+            asked = rack.lan.inside(postgresql_program_path("pg_isready"), "--quiet", "--host", str(GATEWAY.ip))
             wait_until(lambda: attempt(asked).returncode == 0, "the database answers", seen=log.read_text)
             yield
         finally:

@@ -14,7 +14,7 @@ import pytest
 
 from activemq_fleet.artifacts import jar_directory_for, postgresql_driver
 from activemq_fleet.errors import LabError
-from activemq_fleet.lab.database import find_program
+from activemq_fleet.lab.database import postgresql_program_path
 from activemq_fleet.releases import Release
 from tests.conventions import LETTERS
 from tests.hosts.brokers import process, wait_for_pair, wait_for_places
@@ -34,7 +34,7 @@ pytestmark = [in_every_situation, pytest.mark.timeout(3600)]
 def controller(rack: Rack, repository: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Controller]:
     """A pair with a lease in a database, installed and started by the playbook ``site``."""
     try:
-        find_program("initdb")
+        postgresql_program_path("initdb")
     except LabError as error:
         pytest.skip(str(error))
     jdbc = {"url": URL, "driver": "org.postgresql.Driver", "jar": DRIVER, "username": ACCOUNT, "password": PASSWORD}

@@ -9,7 +9,7 @@ from typing import Any
 
 import psutil
 
-from activemq_fleet.lab.loopback_overlay import process_marks
+from activemq_fleet.lab.loopback_overlay import process_mark_arguments
 
 
 def write_inventory(directory: Path, hosts: Sequence[str], **variables: Any) -> Path:
@@ -37,7 +37,7 @@ def processes_of(directory: Path) -> list[int]:
     for process in psutil.process_iter():
         try:
             words = process.cmdline()
-            if process_marks(directory).isdisjoint(words) or process.status() == psutil.STATUS_ZOMBIE:
+            if process_mark_arguments(directory).isdisjoint(words) or process.status() == psutil.STATUS_ZOMBIE:
                 continue
             parent = process.parent()
             if parent is None or parent.cmdline() != words:

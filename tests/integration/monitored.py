@@ -58,7 +58,7 @@ def lab_with_prometheus(
 
 
 def firing(lab: Lab) -> set[str]:
-    return {labels["alertname"] for labels in lab.monitoring.alerts()}
+    return {labels["alertname"] for labels in lab.monitoring.active_alert_labels()}
 
 
 def expect(lab: Lab, *alerts: str) -> None:

@@ -84,7 +84,7 @@ class Ground:
 
     def __enter__(self) -> Self:
         self.layout.make_directory()
-        self._block = self._claims.reserve_block(self.layout.directory)
+        self._block = self._claims.reserve_address_block(self.layout.directory)
         self.layout.names.write_text(f"127.0.0.1 localhost {socket.gethostname()}\n")
         return self
 
@@ -94,7 +94,7 @@ class Ground:
         try:
             processes.terminate_processes(processes.lab_processes(self.layout), grace=0)
         finally:
-            self._claims.release(self.layout.directory)
+            self._claims.release_address_block(self.layout.directory)
 
     def address(self, number: int) -> str:
         """The ``number``-th loopback address, from 1."""
@@ -189,7 +189,7 @@ class Planted:
     @property
     def story(self) -> BrokerRun:
         """What its log tells so far of this run."""
-        return self._tail.read_new_records() if self._tail else BrokerRun()
+        return self._tail.read_run_state() if self._tail else BrokerRun()
 
     @property
     def said(self) -> str:

@@ -138,11 +138,11 @@ def test_a_store_that_forgets_what_it_acknowledged_is_found_out(lab: Lab, tmp_pa
     sockets.mkdir()
     spec = agent_spec(fleet, fleet.pairs[PAIR], RATE)
     with AgentLoadGenerator(spec, tmp_path / "load", sockets) as generator:
-        generator.start(120)
+        generator.start_load(120)
         until(
-            lambda: generator.last_handled() > 0,
+            lambda: generator.last_handled_time() > 0,
             PATIENCE,
-            lambda: f"events are handled: {generator.subscriber.last_line}",
+            lambda: f"events are handled: {generator.subscriber.last_output_line}",
         )
         frozen_at = time.time()
         with frozen(generator):
@@ -150,7 +150,7 @@ def test_a_store_that_forgets_what_it_acknowledged_is_found_out(lab: Lab, tmp_pa
             until(
                 lambda: waiting(generator, frozen_at) > 2 * PREFETCH,
                 240,
-                lambda: f"events wait: {generator.publisher.last_line}",
+                lambda: f"events wait: {generator.publisher.last_output_line}",
             )
             active = lab.wait_active(PAIR)
             lab.kill(B if active == A else A)
@@ -161,11 +161,11 @@ def test_a_store_that_forgets_what_it_acknowledged_is_found_out(lab: Lab, tmp_pa
         bring_back(lab, B)
         again = time.time()
         until(
-            lambda: generator.last_handled() > again,
+            lambda: generator.last_handled_time() > again,
             PATIENCE,
-            lambda: f"handled again: {generator.subscriber.last_line}",
+            lambda: f"handled again: {generator.subscriber.last_output_line}",
         )
-        generator.finish()
+        generator.finish_load()
     account, _ = pair_outcomes(tmp_path / "load", PAIR, "MQTT", [])
 
     assert account.lost > 0
@@ -212,7 +212,7 @@ def cmdline_of(process: psutil.Process) -> list[str]:
 
 def waiting(generator: AgentLoadGenerator, since: float) -> int:
     """How many events were acknowledged since the subscriber stands still."""
-    return generator.publisher.tail.read().count_between("acknowledged", since, time.time())
+    return generator.publisher.tail.count_new_records().count_records_between("acknowledged", since, time.time())
 
 
 @in_every_situation

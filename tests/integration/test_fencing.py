@@ -157,7 +157,7 @@ def test_messages_behind_the_fences_point_are_named_and_can_be_sent_to_the_pair(
     store = lab.fleet.broker(frozen).shared_directory
     assert store
     guard = next(process for process in map(psutil.Process, processes_of(lab.directory)) if is_guard(process, frozen))
-    broker = processes.guarded_broker(guard)
+    broker = processes.guarded_broker_process(guard)
     assert broker
     with sending(lab, frozen) as senders:
         lab.pause(frozen)

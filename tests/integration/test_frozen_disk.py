@@ -19,7 +19,7 @@ from activemq_fleet.errors import LabError
 from activemq_fleet.lab.drill_files import pair_outcomes
 from activemq_fleet.lab.lab import Lab
 from activemq_fleet.lab.load_process import make_load_generator
-from activemq_fleet.lab.load_spec import load_spec, speaks_mqtt
+from activemq_fleet.lab.load_spec import load_spec, supports_mqtt_agents
 from tests.integration.conftest import LabOf
 from tests.integration.labs import pair, write_inventory
 from tests.integration.waiting import PATIENCE, until
@@ -103,7 +103,7 @@ def frozen_under_load(lab: Lab, stores: Path, directory: Path) -> tuple[Delivery
         return states
 
     with make_load_generator(load_spec(fleet, fleet.pairs[PAIR], RATE), directory / "load", sockets) as generator:
-        generator.start(PATIENCE)
+        generator.start_load(PATIENCE)
         until(generator.has_stable_connections, PATIENCE, "events flow")
         subprocess.run(["fsfreeze", "--freeze", stores], check=True)
         thaw = time.monotonic() + FROZEN
@@ -114,10 +114,10 @@ def frozen_under_load(lab: Lab, stores: Path, directory: Path) -> tuple[Delivery
         since = time.time()
 
         def flows() -> bool:
-            return sorted(look().values()) == ["active", "standby"] and generator.last_handled() > since + 1
+            return sorted(look().values()) == ["active", "standby"] and generator.last_handled_time() > since + 1
 
         until(flows, 2 * PATIENCE, lambda: f"events flow again: {seen[-3:]}", pause=1)
         print(f"whole again {time.time() - since:.1f} s after the thaw")
-        generator.finish()
-    protocol = "MQTT" if speaks_mqtt(fleet.pairs[PAIR]) else "STOMP"
+        generator.finish_load()
+    protocol = "MQTT" if supports_mqtt_agents(fleet.pairs[PAIR]) else "STOMP"
     return pair_outcomes(directory / "load", PAIR, protocol, [])[0], seen

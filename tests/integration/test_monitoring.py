@@ -97,21 +97,23 @@ def empty_panels(lab: Lab, panels: Sequence[tuple[str, str]]) -> list[str]:
 def check_nothing_else_listens(lab: Lab) -> None:
     """Every port that the lab's processes listen on is one that the inventory or the lab names."""
     wanted = {
-        (lab._hosts.address(broker.host), port) for broker in lab.fleet.brokers for port in broker.ports.values()
-    } | {lab.monitoring.address(name) for name in ("prometheus", "alertmanager", "node-exporter")}
+        (lab._hosts.loopback_address(broker.host), port)
+        for broker in lab.fleet.brokers
+        for port in broker.ports.values()
+    } | {lab.monitoring.program_address(name) for name in ("prometheus", "alertmanager", "node-exporter")}
     assert listening(processes_of(lab.directory)) <= wanted
 
 
 def check_no_secret_is_told(lab: Lab) -> None:
     """Metrics need the login; no scrape, and no page of Prometheus, holds a secret of the inventory."""
     manager = urllib.request.HTTPPasswordMgrWithDefaultRealm()
-    exporters = [f"http://{lab._hosts.address(broker.host)}:9404/metrics" for broker in lab.fleet.brokers]
+    exporters = [f"http://{lab._hosts.loopback_address(broker.host)}:9404/metrics" for broker in lab.fleet.brokers]
     for url in exporters:
         with pytest.raises(urllib.error.HTTPError, match="401"):
             urllib.request.urlopen(url, timeout=10)  # noqa: S310 -- an address of the lab
         manager.add_password(None, url, LOGIN, SECRET)
     opener = urllib.request.build_opener(urllib.request.HTTPBasicAuthHandler(manager))
-    shown = [f"{lab.monitoring.url()}/api/v1/{page}" for page in ("status/config", "targets", "rules")]
+    shown = [f"{lab.monitoring.program_url()}/api/v1/{page}" for page in ("status/config", "targets", "rules")]
     told = {"node exporter, with the watchdog's file": told_of_hosts(lab)}
     for url in (*exporters, *shown):
         with opener.open(url, timeout=10) as answer:
@@ -122,7 +124,7 @@ def check_no_secret_is_told(lab: Lab) -> None:
 
 def told_of_hosts(lab: Lab) -> str:
     """Return what the lab's node exporter says: the files of watchdogs and of planned work."""
-    with urllib.request.urlopen(f"{lab.monitoring.url('node-exporter')}/metrics", timeout=10) as answer:  # noqa: S310
+    with urllib.request.urlopen(f"{lab.monitoring.program_url('node-exporter')}/metrics", timeout=10) as answer:  # noqa: S310
         return str(answer.read().decode())
 
 
@@ -233,10 +235,10 @@ def test_a_configuration_that_was_not_deployed(tmp_path: Path, lab_of: LabOf) ->
     newer = next(brokers_with(lab, store_limit="3 gb"))
     older = next(brokers_with(lab))
     planned.write_text(deployed.replace(older, newer))
-    lab.monitoring.reload()
+    lab.monitoring.reload_prometheus()
     expect(lab, "ActiveMQConfigurationDrift")
     planned.write_text(deployed)
-    lab.monitoring.reload()
+    lab.monitoring.reload_prometheus()
     expect_cleared(lab, "ActiveMQConfigurationDrift")
 
 

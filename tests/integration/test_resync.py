@@ -135,17 +135,17 @@ class Pair:
         hosts = self.lab._hosts
         broker = self.lab.fleet.broker(NODES[who])
         alone = not hosts.is_alive(self.lab.fleet.broker(NODES["s" if who == "m" else "m"]))
-        hosts.launch(broker)
+        hosts.launch_process(broker)
         if who == "m":
             until(
-                lambda: hosts.listens(broker, broker.ports["replication"]),
+                lambda: hosts.listens_on_port(broker, broker.ports["replication"]),
                 PATIENCE,
                 lambda: hosts.failure_reason(broker),
             )
         else:
             state = "active" if alone else "standby"
             until(
-                lambda: hosts.observe(broker).state == state,
+                lambda: hosts.observe_broker(broker).state == state,
                 PATIENCE,
                 lambda: f"{state}: {hosts.failure_reason(broker)}",
             )

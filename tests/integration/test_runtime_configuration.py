@@ -14,8 +14,8 @@ import pytest
 
 from activemq_fleet.artifacts import distribution_directory_for
 from activemq_fleet.lab.lab import Lab
-from activemq_fleet.lab.preparation import install
-from activemq_fleet.lab.state import Software
+from activemq_fleet.lab.preparation import install_broker_files
+from activemq_fleet.lab.state import InstalledSoftware
 from activemq_fleet.lab.stomp import Credentials, StompError
 from activemq_fleet.node.config import pending_restart
 from activemq_fleet.node.config.versions import ConfigurationPaths
@@ -53,7 +53,7 @@ class Running:
         self.lab, self.directory = lab, directory
         home = distribution_directory_for(Release.of("5.18.3"))
         assert home is not None
-        self.software = Software(str(home), whole=True)
+        self.software = InstalledSoftware(str(home), whole=True)
         self.pids = self.processes()
 
     def processes(self) -> list[int | None]:
@@ -66,7 +66,7 @@ class Running:
         """Change the inventory and install the west broker's files; returns why it must be restarted."""
         write(self.directory, **variables)
         self.lab.prepare()
-        install(self.lab.fleet.broker(WEST), self.software)
+        install_broker_files(self.lab.fleet.broker(WEST), self.software)
         owed = pending_restart.read_pending_restart(self.layout())
         assert self.processes() == self.pids, "nobody was restarted"
         return owed.reasons if owed else ()

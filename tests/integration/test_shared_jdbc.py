@@ -18,7 +18,7 @@ import psutil
 import pytest
 
 from activemq_fleet.errors import LabError
-from activemq_fleet.lab.database import Database, find_program
+from activemq_fleet.lab.database import LabDatabase, postgresql_program_path
 from activemq_fleet.lab.drill import DrillOptions, run_drill
 from activemq_fleet.lab.lab import Lab
 from tests.integration.conftest import LabOf
@@ -47,7 +47,7 @@ KILLS = int(os.environ.get("KILLS", "1"))
 @pytest.fixture(autouse=True, scope="module")
 def _has_postgresql() -> None:
     try:
-        find_program("initdb")
+        postgresql_program_path("initdb")
     except LabError as error:
         pytest.skip(str(error))
 
@@ -81,28 +81,28 @@ def lab_on_database(tmp_path: Path, lab_of: LabOf) -> Callable[[str], Lab]:
     return make
 
 
-def database_of(lab: Lab) -> Database:
+def database_of(lab: Lab) -> LabDatabase:
     assert lab.database is not None
     return lab.database
 
 
-def restarted(database: Database) -> None:
+def restarted(database: LabDatabase) -> None:
     database.stop()
     database.start()
 
 
-def killed(database: Database) -> None:
+def killed(database: LabDatabase) -> None:
     database.kill()
     database.start()
 
 
-def away(database: Database) -> None:
+def away(database: LabDatabase) -> None:
     database.stop()
     time.sleep(AWAY)
     database.start()
 
 
-def frozen(database: Database) -> None:
+def frozen(database: LabDatabase) -> None:
     server = database.process()
     assert server is not None
     processes = [server, *server.children(recursive=True)]
@@ -114,14 +114,14 @@ def frozen(database: Database) -> None:
             process.resume()
 
 
-def out_of_connections(database: Database) -> None:
+def out_of_connections(database: LabDatabase) -> None:
     database.query("ALTER ROLE activemq CONNECTION LIMIT 0")
     database.query("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE usename = 'activemq'")
     time.sleep(AWAY)
     database.query("ALTER ROLE activemq CONNECTION LIMIT -1")
 
 
-def cut_off(database: Database) -> None:
+def cut_off(database: LabDatabase) -> None:
     """Sessions end again and again, as behind a firewall that forgets them."""
     for _ in range(int(AWAY)):
         database.query("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE usename = 'activemq'")
@@ -142,7 +142,7 @@ def test_nothing_is_lost_when_the_active_node_dies(lab_on_database: Callable[[st
 @pytest.mark.parametrize("release", ["6.3.1", *further("5.7.0", "5.8.0", "5.11.4", "5.18.3")])
 @pytest.mark.parametrize("fault", [*further(restarted, killed, away, frozen, out_of_connections, cut_off)])
 def test_nothing_is_lost_by_what_happens_to_the_database(
-    lab_on_database: Callable[[str], Lab], tmp_path: Path, release: str, fault: Callable[[Database], None]
+    lab_on_database: Callable[[str], Lab], tmp_path: Path, release: str, fault: Callable[[LabDatabase], None]
 ) -> None:
     lab = lab_on_database(release)
     with under_load(lab, tmp_path) as load:
@@ -159,7 +159,7 @@ def test_a_node_that_is_cut_off_from_the_database_gives_way_to_the_other_one(
 ) -> None:
     """Its sessions stay open at the database, and what it wrote last arrives there when the network heals."""
     lab = lab_on_database(release)
-    assert_disconnected_node_steps_down(lab, database_of(lab).address, tmp_path)
+    assert_disconnected_node_steps_down(lab, database_of(lab).listening_address, tmp_path)
 
 
 @pytest.mark.timeout(600)

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from activemq_fleet.errors import LabError
-from activemq_fleet.lab.freeze import lock_path, replace_file
+from activemq_fleet.lab.freeze import lock_file_path, replace_lock_file
 from activemq_fleet.lab.lab import Lab
 from activemq_fleet.lab.stomp import StompConnection, StompTimeout
 from activemq_fleet.node.judge import SERVING
@@ -94,7 +94,7 @@ def standing_still(lab: Lab, host: str) -> Iterator[None]:
     """Freeze a broker by its control group: no signal has stopped it, its ports are open, and it says nothing."""
     unified = find_hierarchies().unified
     group, back = unified / f"status-{os.getpid()}", unified / "cgroup.procs"
-    process = lab._hosts.living_process(lab.fleet.broker(host))
+    process = lab._hosts.require_running_process(lab.fleet.broker(host))
     group.mkdir()
     try:
         (group / "cgroup.procs").write_text(str(process.pid))
@@ -114,7 +114,7 @@ def test_a_node_with_a_generation_that_is_not_in_force_is_named(tmp_path: Path, 
     assert finding_rules(lab) == set()
     lab.pause(A)
     try:
-        replace_file(lock_path(lab.fleet.broker(A)))
+        replace_lock_file(lock_file_path(lab.fleet.broker(A)))
         until(lambda: lab.state(B) == "active", PATIENCE, "B active")
         assert {("frozen", A), ("stale-generation", A), ("standby-missing", A)} == finding_rules(lab)
     finally:

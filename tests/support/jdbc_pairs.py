@@ -16,7 +16,7 @@ from activemq_fleet.errors import LabError
 from activemq_fleet.lab.drill_files import pair_outcomes
 from activemq_fleet.lab.lab import Lab
 from activemq_fleet.lab.load_process import make_load_generator
-from activemq_fleet.lab.load_spec import load_spec, speaks_mqtt
+from activemq_fleet.lab.load_spec import load_spec, supports_mqtt_agents
 from tests.integration.labs import pair
 from tests.integration.relay import Relay
 from tests.integration.waiting import PATIENCE, until
@@ -65,19 +65,19 @@ def under_load(lab: Lab, directory: Path) -> Iterator[Load]:
 
     generator = make_load_generator(load_spec(fleet, fleet.pairs[PAIR], RATE), directory / "load", sockets)
     with generator:
-        generator.start(PATIENCE)
+        generator.start_load(PATIENCE)
         until(generator.has_stable_connections, PATIENCE, "events flow")
         watcher = threading.Thread(target=watch)
         watcher.start()
         try:
             yield load
             since = time.time()
-            until(lambda: generator.last_handled() > since + 1, 2 * PATIENCE, "events flow again")
+            until(lambda: generator.last_handled_time() > since + 1, 2 * PATIENCE, "events flow again")
         finally:
             over.set()
             watcher.join()
-        generator.finish()
-    protocol = "MQTT" if speaks_mqtt(fleet.pairs[PAIR]) else "STOMP"
+        generator.finish_load()
+    protocol = "MQTT" if supports_mqtt_agents(fleet.pairs[PAIR]) else "STOMP"
     load.account, _ = pair_outcomes(directory / "load", PAIR, protocol, [])
 
 

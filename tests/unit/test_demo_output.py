@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from activemq_fleet.lab.demo import Takeover, audit_lines, takeover_lines
+from activemq_fleet.lab.demo import MeasuredTakeover, audit_lines, takeover_lines
 
-TAKEOVER = Takeover("mq01", "mq01-a", 4711, "mq01-b", 1.72, 1.24, (), (1.7, 1.6))
+TAKEOVER = MeasuredTakeover("mq01", "mq01-a", 4711, "mq01-b", 1.72, 1.24, (), (1.7, 1.6))
 INCIDENT = {"kind": "takeover", "host": "mq01-b", "seconds": 1.31, "began_from": "agent", "cause": "mq01-a was killed"}
 
 

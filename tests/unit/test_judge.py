@@ -149,15 +149,15 @@ def test_the_lab_tells_what_the_judge_concludes(
     hosts = make_lab_hosts(tmp_path, whole=False, **profile)
     deployed = DeployedConfiguration(store="/store", pure=case.pure)
     run = processes.ProcessRun(PAIR[0], 42, 1.0, 1.0, "v1")
-    monkeypatch.setattr(processes, "last_run", lambda *_: run)
+    monkeypatch.setattr(processes, "last_process_run", lambda *_: run)
     monkeypatch.setattr(processes, "find_process", lambda *_: case.process and SimpleNamespace(pid=42))
     monkeypatch.setattr(hosts, "_deployed", lambda *_: deployed)
     monkeypatch.setattr(hosts, "_broker_run", lambda *_: SimpleNamespace(logged_phase=case.phase))
     monkeypatch.setattr(lab_hosts, "read_process", lambda _: case.process)
-    monkeypatch.setattr(lab_hosts, "probe_of_broker", lambda *_: lambda *_: case.answers)
+    monkeypatch.setattr(lab_hosts, "make_broker_probe", lambda *_: lambda *_: case.answers)
     monkeypatch.setattr(held_by_process, "is_listening", lambda *_: case.listens)
     monkeypatch.setattr(held_by_process, "holds_lock", lambda *_: case.holds_lock)
-    snapshot = hosts.observe(hosts.fleet.broker(PAIR[0]))
+    snapshot = hosts.observe_broker(hosts.fleet.broker(PAIR[0]))
     assert snapshot.state == expected
     assert snapshot.reason == conclude_state(case).reason
 

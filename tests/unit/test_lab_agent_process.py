@@ -27,37 +27,37 @@ def test_it_reads_on_where_it_was_over_half_lines_and_new_files(directory: Path)
     tail = JournalTail(directory)
     first = directory / "journal-000000001.jsonl"
     first.write_text(line("handled", 1) + line("handled", 2)[:20])
-    assert tail.read().counts["handled"] == 1
+    assert tail.count_new_records().counts["handled"] == 1
 
     first.write_text(line("handled", 1) + line("handled", 2))
     (directory / "journal-000000002.jsonl").write_text(line("handled", 3))
 
-    assert tail.read().counts["handled"] == 3
-    assert tail.read().counts["handled"] == 3
+    assert tail.count_new_records().counts["handled"] == 3
+    assert tail.count_new_records().counts["handled"] == 3
 
 
 def test_it_counts_what_was_written_within_a_time(directory: Path) -> None:
     (directory / "journal-000000001.jsonl").write_text("".join(line("handled", second) for second in range(10)))
-    tail = JournalTail(directory).read()
+    tail = JournalTail(directory).count_new_records()
 
-    assert tail.count_between("handled", AT + 2, AT + 5) == 3
-    assert tail.count_between("received", AT, AT + 60) == 0
-    assert tail.last_time("handled") == AT + 9
+    assert tail.count_records_between("handled", AT + 2, AT + 5) == 3
+    assert tail.count_records_between("received", AT, AT + 60) == 0
+    assert tail.last_record_time("handled") == AT + 9
 
 
 def test_it_knows_since_when_the_connection_stands(directory: Path) -> None:
     journal = directory / "journal-000000001.jsonl"
     tail = JournalTail(directory)
-    assert tail.read().connected_since is None
+    assert tail.count_new_records().connected_since is None
 
     journal.write_text(line("connected", 1))
-    assert tail.read().connected_since == AT + 1
+    assert tail.count_new_records().connected_since == AT + 1
 
     journal.write_text(line("connected", 1) + line("connection_lost", 2))
-    assert tail.read().connected_since is None
+    assert tail.count_new_records().connected_since is None
 
 
 def test_it_keeps_the_names_of_barriers(directory: Path) -> None:
     (directory / "journal-000000001.jsonl").write_text(line("barrier", 1, event_id="shop:e:7"))
 
-    assert JournalTail(directory).read().barriers == {"shop:e:7"}
+    assert JournalTail(directory).count_new_records().barriers == {"shop:e:7"}

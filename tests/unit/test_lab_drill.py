@@ -14,7 +14,7 @@ from activemq_fleet.errors import LabError
 from activemq_fleet.lab.agent_load_generator import AgentLoadSpec
 from activemq_fleet.lab.drill_files import read_journal, state_changes, state_spans
 from activemq_fleet.lab.load_process import specs_from_json, specs_to_json
-from activemq_fleet.lab.load_spec import load_spec, speaks_mqtt
+from activemq_fleet.lab.load_spec import load_spec, supports_mqtt_agents
 from activemq_fleet.lab.stomp_load_generator import StompLoadSpec
 from activemq_fleet.topology import Fleet, build_fleet
 from tests.support.drilled_pair import A, B
@@ -84,9 +84,9 @@ def test_mqtt_over_tls_without_an_agents_certificates_is_refused() -> None:
 
 
 def test_a_release_without_a_usable_mqtt_takes_its_load_over_stomp() -> None:
-    assert speaks_mqtt(fleet_of().pairs["orders-mq01"])
+    assert supports_mqtt_agents(fleet_of().pairs["orders-mq01"])
     old = fleet_of(release="5.5.1")
-    assert not speaks_mqtt(old.pairs["orders-mq01"])
+    assert not supports_mqtt_agents(old.pairs["orders-mq01"])
     spec = load_spec(old, old.pairs["orders-mq01"], 100)
     assert isinstance(spec, StompLoadSpec)
     assert spec.addresses == ((A, 61613), (B, 61613))

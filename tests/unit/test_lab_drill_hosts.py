@@ -38,7 +38,7 @@ def no_load(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 @pytest.fixture(autouse=True)
 def reachable(monkeypatch: pytest.MonkeyPatch) -> None:
     """These brokers are names alone; test_lab_drill_reach looks at real ports."""
-    monkeypatch.setattr(drill_run, "refuse_unreachable", lambda _specs: None)
+    monkeypatch.setattr(drill_run, "require_reachable_nodes", lambda _specs: None)
 
 
 def test_a_group_that_nobody_has_opened_is_refused_before_anything_is_written(tmp_path: Path) -> None:
@@ -128,10 +128,10 @@ def test_a_void_fault_of_a_pair_whose_node_does_not_come_back_is_not_repeated(tm
 
 def test_a_fault_that_went_wrong_is_the_last(begun: DrillRun) -> None:
     record(begun)
-    begun.record_problem("orders-mq01 is not whole")
+    begun.record_problem_of_last_fault("orders-mq01 is not whole")
 
     assert begun.next_fault(STATES).pair is None
-    assert [fault.problem for fault in begun.faults] == ["orders-mq01 is not whole"]
+    assert [fault.problem for fault in begun.injected_faults] == ["orders-mq01 is not whole"]
 
 
 def test_the_fleet_is_remembered_as_it_was_found_first(begun: DrillRun) -> None:
@@ -165,7 +165,7 @@ def test_without_journals_the_end_is_never_clean(begun: DrillRun) -> None:
     (begun.directory / "done").touch()
 
     result = begun.finish_and_judge(fleet_of(), skew=5.0)
-    drill_hosts.write_report(result, begun.directory / "report" / "drill.html")
+    drill_hosts.write_drill_report(result, begun.directory / "report" / "drill.html")
 
     assert result.verdict == "incomplete"
     assert [fault.takeover for fault in result.faults] == [3.5, 3.5]

@@ -11,8 +11,8 @@ from activemq_fleet.errors import LabError
 from activemq_fleet.lab import hosts as lab_hosts
 from activemq_fleet.lab import processes
 from activemq_fleet.lab.hosts import LabBrokers
-from activemq_fleet.lab.preparation import install
-from activemq_fleet.lab.state import make_store
+from activemq_fleet.lab.preparation import install_broker_files
+from activemq_fleet.lab.state import make_shared_store_directory
 from activemq_fleet.node.config.broker_configuration import DeployedConfiguration
 from activemq_fleet.node.probe.connector_probe import ProbeAnswer
 from activemq_fleet.render.service import environment_path, kahadb_directory, unit_and_environment_files, unit_path
@@ -36,8 +36,8 @@ def command_of(hosts: LabBrokers, host: str, monkeypatch: pytest.MonkeyPatch) ->
 
     monkeypatch.setattr(processes, "launch_broker", launch)
     monkeypatch.setattr(LabBrokers, "installed_version", lambda _self, _broker: "v1")
-    make_store(hosts.fleet.broker(host))
-    hosts.launch(hosts.fleet.broker(host))
+    make_shared_store_directory(hosts.fleet.broker(host))
+    hosts.launch_process(hosts.fleet.broker(host))
     return seen[0]
 
 
@@ -63,8 +63,8 @@ def test_a_broker_starts_with_the_variables_of_its_environment_file(
     )
     monkeypatch.setattr(LabBrokers, "installed_version", lambda _self, _broker: "v1")
     broker = hosts.fleet.broker(A)
-    make_store(broker)
-    hosts.launch(broker)
+    make_shared_store_directory(broker)
+    hosts.launch_process(broker)
     written = unit_and_environment_files(broker)[environment_path(broker)].decode()
     assert seen[0]["ACTIVEMQ_DATA"]
     assert all(f"{name}=" in written and value.split()[0] in written for name, value in seen[0].items())
@@ -90,34 +90,34 @@ def test_the_store_is_marked_and_a_store_of_another_pair_is_refused_as_by_the_un
 ) -> None:
     hosts = make_lab_hosts(tmp_path)
     broker = hosts.fleet.broker(A)
-    make_store(broker)
+    make_shared_store_directory(broker)
     (marker,) = Path(broker.store_directory).iterdir()
     assert marker.read_text() == "orders-mq01\n"
     assert command_of(hosts, A, monkeypatch)
     marker.write_text("billing-mq01\n")
     reason = "activemq: .* is not the store of pair orders-mq01"
     with pytest.raises(LabError, match=f"{A}: the broker is not started, .* Correct this error: {reason}"):
-        hosts.launch(broker)
+        hosts.launch_process(broker)
 
 
 def test_a_store_that_was_wiped_is_marked_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     hosts = make_lab_hosts(tmp_path)
-    hosts.wipe(hosts.fleet.brokers)
+    hosts.delete_broker_data(hosts.fleet.brokers)
     monkeypatch.setattr(processes, "launch_broker", lambda *_: None)
     monkeypatch.setattr(LabBrokers, "installed_version", lambda _self, _broker: "v1")
-    hosts.launch(hosts.fleet.broker(A))
+    hosts.launch_process(hosts.fleet.broker(A))
 
 
 def test_a_broker_without_files_is_not_started(tmp_path: Path) -> None:
     hosts = make_lab_hosts(tmp_path)
     with pytest.raises(LabError, match="lab up"):
-        hosts.launch(hosts.fleet.broker(A))
+        hosts.launch_process(hosts.fleet.broker(A))
 
 
 def test_what_does_not_run_cannot_be_signalled(tmp_path: Path) -> None:
     hosts = make_lab_hosts(tmp_path)
     with pytest.raises(LabError, match=f"{A} does not run"):
-        hosts.living_process(hosts.fleet.broker(A))
+        hosts.require_running_process(hosts.fleet.broker(A))
 
 
 @pytest.mark.parametrize(("release", "ha"), [("5.5.1", "pure"), ("6.3.1", "shared-file")])
@@ -126,18 +126,20 @@ def test_lab_observes_by_the_installed_configuration_of_a_broker(
 ) -> None:
     hosts = make_lab_hosts(tmp_path, release=release, ha=ha)
     broker = hosts.fleet.broker(A)
-    version = install(broker, hosts.lab.software[broker.release.text])
+    version = install_broker_files(broker, hosts.lab.software[broker.release.text])
     probed: list[DeployedConfiguration] = []
 
     def probe(deployed: DeployedConfiguration, _expected: object) -> dict[str, ProbeAnswer]:
         probed.append(deployed)
         return {}
 
-    monkeypatch.setattr(processes, "last_run", lambda *_: processes.ProcessRun(A, os.getpid(), 1.0, 1.0, version))
+    monkeypatch.setattr(
+        processes, "last_process_run", lambda *_: processes.ProcessRun(A, os.getpid(), 1.0, 1.0, version)
+    )
     monkeypatch.setattr(processes, "find_process", lambda *_: SimpleNamespace(pid=os.getpid()))
-    monkeypatch.setattr(lab_hosts, "probe_of_broker", lambda *_: probe)
-    assert hosts.observe(broker).state == "starting"
-    addresses = {connector.name: (hosts.address(A), connector.port) for connector in broker.connectors}
+    monkeypatch.setattr(lab_hosts, "make_broker_probe", lambda *_: probe)
+    assert hosts.observe_broker(broker).state == "starting"
+    addresses = {connector.name: (hosts.loopback_address(A), connector.port) for connector in broker.connectors}
     assert {listener.name: listener.address for listener in probed[0].listeners} == addresses
     assert probed[0].store == kahadb_directory(broker)
     assert probed[0].pure == broker.profile.replicates
@@ -145,5 +147,5 @@ def test_lab_observes_by_the_installed_configuration_of_a_broker(
 
 def test_lab_shows_stopped_broker_whose_configuration_is_gone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     hosts = make_lab_hosts(tmp_path)
-    monkeypatch.setattr(processes, "last_run", lambda *_: processes.ProcessRun(A, NO_PROCESS, 1.0, 1.0, "gone"))
-    assert hosts.observe(hosts.fleet.broker(A)).state == "stopped"
+    monkeypatch.setattr(processes, "last_process_run", lambda *_: processes.ProcessRun(A, NO_PROCESS, 1.0, 1.0, "gone"))
+    assert hosts.observe_broker(hosts.fleet.broker(A)).state == "stopped"

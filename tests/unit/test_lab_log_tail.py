@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from activemq_fleet.lab.log_tail import LogTail, explain_failed_run, records_of
+from activemq_fleet.lab.log_tail import LogTail, explain_failed_run, log_records_of_run
 from activemq_fleet.lab.processes import ProcessRun
 from tests.log_reading import logger_of
 
@@ -32,32 +32,32 @@ def append(log: Path, text: str) -> None:
 
 
 def test_a_run_without_a_log_yet_is_starting(log: Path) -> None:
-    assert LogTail(log.parent, run_from(log)).read_new_records().phase == "starting"
+    assert LogTail(log.parent, run_from(log)).read_run_state().phase == "starting"
 
 
 def test_what_is_written_later_is_read_later(log: Path) -> None:
     tail = LogTail(log.parent, run_from(log))
     append(log, line(WAITS))
-    assert tail.read_new_records().phase == "waiting"
+    assert tail.read_run_state().phase == "waiting"
     append(log, line(STARTED))
-    assert tail.read_new_records().phase == "started"
+    assert tail.read_run_state().phase == "started"
 
 
 def test_an_earlier_run_says_nothing_about_this_one(log: Path) -> None:
     append(log, line(STARTED))
     run = run_from(log)
     append(log, line(WAITS))
-    assert LogTail(log.parent, run).read_new_records().phase == "waiting"
+    assert LogTail(log.parent, run).read_run_state().phase == "waiting"
 
 
 def test_a_log_that_was_rolled_is_read_to_its_end_and_on(log: Path) -> None:
     append(log, line(STARTED))
     tail = LogTail(log.parent, run_from(log))
-    tail.read_new_records()
+    tail.read_run_state()
     append(log, line("Started responder end of duplex bridge first@null"))
     log.rename(log.with_name("activemq.log.1"))
     append(log, line("Started responder end of duplex bridge second@null"))
-    assert tail.read_new_records().one_way_duplex_links == ("first", "second")
+    assert tail.read_run_state().one_way_duplex_links == ("first", "second")
 
 
 def test_a_run_that_is_looked_at_first_after_a_roll_is_read_from_its_beginning(log: Path) -> None:
@@ -66,7 +66,7 @@ def test_a_run_that_is_looked_at_first_after_a_roll_is_read_from_its_beginning(l
     append(log, line("Started responder end of duplex bridge first@null"))
     log.rename(log.with_name("activemq.log.1"))
     append(log, line("Started responder end of duplex bridge second@null"))
-    assert LogTail(log.parent, run).read_new_records().one_way_duplex_links == ("first", "second")
+    assert LogTail(log.parent, run).read_run_state().one_way_duplex_links == ("first", "second")
 
 
 def test_a_character_cut_in_two_is_read_whole(log: Path) -> None:
@@ -75,9 +75,9 @@ def test_a_character_cut_in_two_is_read_whole(log: Path) -> None:
     cut = data.index("é".encode()) + 1
     with log.open("ab", buffering=0) as file:
         file.write(data[:cut])
-        tail.read_new_records()
+        tail.read_run_state()
         file.write(data[cut:])
-    assert tail.read_new_records().phase == "failed"
+    assert tail.read_run_state().phase == "failed"
 
 
 def test_a_failure_is_explained_by_the_last_error_of_the_run(log: Path) -> None:
@@ -85,7 +85,7 @@ def test_a_failure_is_explained_by_the_last_error_of_the_run(log: Path) -> None:
     run = run_from(log)
     append(log, line("new", "ERROR") + "Caused by: java.net.BindException: Address already in use\n")
     assert explain_failed_run(log.parent, run) == "new: java.net.BindException: Address already in use"
-    assert len(records_of(log.parent, run)) == 1
+    assert len(log_records_of_run(log.parent, run)) == 1
 
 
 def test_a_failure_before_the_first_line_is_explained_by_what_was_printed(log: Path) -> None:

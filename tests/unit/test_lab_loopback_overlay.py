@@ -10,7 +10,7 @@ from activemq_fleet.lab.loopback_overlay import (
     apply_overlay,
     assign_addresses,
     fleet_for_clients,
-    jvm_hosts_file,
+    jvm_hosts_file_content,
     list_substitutions,
     loopback_variables,
 )
@@ -204,13 +204,15 @@ def test_the_name_that_peers_dial_comes_first_in_the_names_file() -> None:
     hosts = variables(address="mq.example.com")
     hosts[B]["activemq_port_offset"] = 10
     fleet = fleet_of(hosts)
-    line = next(line for line in jvm_hosts_file(fleet, assign_addresses(fleet, BLOCK)).splitlines() if "127.77" in line)
+    line = next(
+        line for line in jvm_hosts_file_content(fleet, assign_addresses(fleet, BLOCK)).splitlines() if "127.77" in line
+    )
     assert line.split() == ["127.77.1.1", "mq.example.com", A, "orders-mq01-a", B, "orders-mq01-b"]
 
 
 def test_the_names_file_resolves_localhost_too() -> None:
     fleet = fleet_of(variables())
-    assert "127.0.0.1 localhost" in jvm_hosts_file(fleet, assign_addresses(fleet, BLOCK))
+    assert "127.0.0.1 localhost" in jvm_hosts_file_content(fleet, assign_addresses(fleet, BLOCK))
 
 
 def test_clients_are_given_addresses() -> None:

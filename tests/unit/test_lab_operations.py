@@ -23,7 +23,7 @@ def layout(tmp_path: Path) -> LabLayout:
 
 
 def read(layout: LabLayout, host: str) -> tuple[Operation, ...]:
-    found, problems = operations_of(host, layout.operations_file(host).read_bytes())
+    found, problems = operations_of(host, layout.operations_file_path(host).read_bytes())
     assert problems == ()
     return found
 
@@ -41,7 +41,7 @@ def test_begin_and_end_are_on_every_host_of_the_work_also_when_it_fails(layout: 
 
 
 def test_what_cannot_be_written_down_is_done_all_the_same_and_told(layout: LabLayout) -> None:
-    layout.operations_file(A).mkdir()
+    layout.operations_file_path(A).mkdir()
     said: list[str] = []
     with recorded_operation(layout, (A,), "lab stop", said.append):
         said.append("done")

@@ -8,7 +8,7 @@ import pytest
 
 from activemq_fleet.errors import LabError
 from activemq_fleet.lab.hosts import BrokerSnapshot, LabBrokers
-from activemq_fleet.lab.startup import Startup, check_pair, check_start
+from activemq_fleet.lab.startup import FleetStartup, check_pure_pair_stores, check_pure_start_order
 from activemq_fleet.node.judge import BrokerState
 from activemq_fleet.node.log.broker_run import BrokerRun
 from activemq_fleet.node.process.proc import Process
@@ -35,12 +35,12 @@ class Stage:
     def is_alive(self, broker: Broker) -> bool:
         return broker.host in self.alive
 
-    def launch(self, broker: Broker) -> None:
+    def launch_process(self, broker: Broker) -> None:
         self.events.append(f"launch {broker.host}")
         if broker.host != self._broken:
             self.alive.add(broker.host)
 
-    def observe(self, broker: Broker, *, timeout: float = 0) -> BrokerSnapshot:
+    def observe_broker(self, broker: Broker, *, timeout: float = 0) -> BrokerSnapshot:
         state = self._state(broker)
         self.events.append(f"{broker.host} {state}")
         return BrokerSnapshot(state, BrokerRun(), java=Process(1, 1.0, "S", ("java",)))
@@ -58,7 +58,7 @@ class Stage:
             return "starting" if waits else "active"
         return "standby" if broker.settings.ha != "none" else "active"
 
-    def listens(self, broker: Broker, port: int) -> bool:
+    def listens_on_port(self, broker: Broker, port: int) -> bool:
         self.events.append(f"{broker.host} listens on {port}")
         return broker.host in self.alive
 
@@ -71,7 +71,9 @@ class Stage:
 
 def start(stage: Stage, timeout: float = 5) -> list[str]:
     said: list[str] = []
-    Startup(cast("LabBrokers", stage), timeout, said.append, stage.is_loading).run(list(stage.fleet.pairs.values()))
+    FleetStartup(cast("LabBrokers", stage), timeout, said.append, stage.is_loading).start_all_brokers(
+        list(stage.fleet.pairs.values())
+    )
     return said
 
 
@@ -150,7 +152,7 @@ def test_when_one_pair_fails_the_others_do_not_hold_it_up() -> None:
 
 def test_a_pure_master_started_alone_is_waited_for_until_it_listens() -> None:
     stage = Stage(fleet(release="5.5.1", ha="pure"))
-    Startup(cast("LabBrokers", stage), 5, lambda _line: None).start(stage.fleet.broker(A))
+    FleetStartup(cast("LabBrokers", stage), 5, lambda _line: None).start_broker(stage.fleet.broker(A))
     assert stage.events[-1] == f"{A} listens on 61618"
 
 
@@ -179,34 +181,38 @@ def refused(check: Callable[[], None]) -> str:
 )
 def test_a_pure_pair_with_different_stores_is_not_started(stage: Stage) -> None:
     (pair,) = stage.fleet.pairs.values()
-    assert "--fresh" in refused(lambda: check_pair(cast("LabBrokers", stage), pair))
+    assert "--fresh" in refused(lambda: check_pure_pair_stores(cast("LabBrokers", stage), pair))
 
 
 @pytest.mark.parametrize("stage", [pure(), pure(A, B)], ids=["both stopped together", "both run"])
 def test_a_pure_pair_with_equal_stores_is_started(stage: Stage) -> None:
     (pair,) = stage.fleet.pairs.values()
-    assert refused(lambda: check_pair(cast("LabBrokers", stage), pair)) == ""
+    assert refused(lambda: check_pure_pair_stores(cast("LabBrokers", stage), pair)) == ""
 
 
 def test_a_pure_slave_is_not_started_without_its_master() -> None:
     stage = pure()
-    assert "start the master first" in refused(lambda: check_start(cast("LabBrokers", stage), stage.fleet.broker(B)))
+    assert "start the master first" in refused(
+        lambda: check_pure_start_order(cast("LabBrokers", stage), stage.fleet.broker(B))
+    )
 
 
 def test_a_pure_master_is_not_started_beside_its_slave() -> None:
     stage = pure(B)
-    assert "stop the slave first" in refused(lambda: check_start(cast("LabBrokers", stage), stage.fleet.broker(A)))
+    assert "stop the slave first" in refused(
+        lambda: check_pure_start_order(cast("LabBrokers", stage), stage.fleet.broker(A))
+    )
 
 
 def test_a_pure_node_is_started_where_its_peer_is_as_it_must_be() -> None:
     alone, master = pure(), pure(A)
-    assert refused(lambda: check_start(cast("LabBrokers", alone), alone.fleet.broker(A))) == ""
-    assert refused(lambda: check_start(cast("LabBrokers", master), master.fleet.broker(B))) == ""
+    assert refused(lambda: check_pure_start_order(cast("LabBrokers", alone), alone.fleet.broker(A))) == ""
+    assert refused(lambda: check_pure_start_order(cast("LabBrokers", master), master.fleet.broker(B))) == ""
 
 
 def test_nodes_that_share_a_store_start_as_they_like(tmp_path: Path) -> None:
     stage = Stage(fleet())
     stage.alive.add(A)
     (pair,) = stage.fleet.pairs.values()
-    assert refused(lambda: check_pair(cast("LabBrokers", stage), pair)) == ""
-    assert refused(lambda: check_start(cast("LabBrokers", stage), stage.fleet.broker(B))) == ""
+    assert refused(lambda: check_pure_pair_stores(cast("LabBrokers", stage), pair)) == ""
+    assert refused(lambda: check_pure_start_order(cast("LabBrokers", stage), stage.fleet.broker(B))) == ""

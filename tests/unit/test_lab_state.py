@@ -14,7 +14,7 @@ from activemq_fleet.cli.main import main
 from activemq_fleet.errors import ArtifactError, LabError
 from activemq_fleet.inventory import InventoryData, read_inventory
 from activemq_fleet.lab import Lab, preparation, processes
-from activemq_fleet.lab.layout import LabLayout, write_file
+from activemq_fleet.lab.layout import LabLayout, write_file_atomically
 from activemq_fleet.lab.port_reservation import PortReservations
 from activemq_fleet.lab.state import LabState, load_lab_state
 from activemq_fleet.settings.encrypted import EncryptedValue
@@ -42,9 +42,9 @@ def layout(tmp_path: Path) -> LabLayout:
 
 def prepare(layout: LabLayout, hosts: dict[str, dict[str, Any]]) -> LabState:
     data = InventoryData(hosts, {})
-    return preparation.prepare(layout, data, PortReservations(layout.directory.parent / "claims"), lambda _line: None)[
-        0
-    ]
+    return preparation.prepare_lab(
+        layout, data, PortReservations(layout.directory.parent / "claims"), lambda _line: None
+    )[0]
 
 
 def test_what_is_saved_is_what_was_prepared(layout: LabLayout) -> None:
@@ -96,7 +96,7 @@ def test_status_says_that_the_lab_is_that_of_another_inventory(
     layout: LabLayout, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     own, other = tmp_path / "own.yml", tmp_path / "other.yml"
-    preparation.prepare(
+    preparation.prepare_lab(
         layout, InventoryData(variables(), {}), PortReservations(tmp_path / "claims"), print, [str(own)]
     )
     monkeypatch.chdir(tmp_path)
@@ -123,7 +123,7 @@ def test_a_lab_of_before_inventories_were_kept_is_read(layout: LabLayout) -> Non
 def test_a_full_disk_is_named(small_disk: Path) -> None:
     (small_disk / "filler").write_bytes(b"x" * 60_000)
     with pytest.raises(LabError, match=rf"{small_disk}/state cannot be written \(No space left on device\)"):
-        write_file(small_disk / "state", b"x" * 20_000)
+        write_file_atomically(small_disk / "state", b"x" * 20_000)
     assert [path.name for path in small_disk.iterdir()] == ["filler"]
 
 
@@ -145,7 +145,7 @@ def test_a_fleet_with_errors_is_refused_with_the_first_of_them(layout: LabLayout
 def test_errors_of_the_rules_are_told_and_the_fleet_can_be_tried_all_the_same(layout: LabLayout) -> None:
     told: list[str] = []
     data = InventoryData(variables(broker_attributes={"deleteAllMessagesOnStartup": "true"}), {})
-    preparation.prepare(layout, data, PortReservations(layout.directory.parent / "claims"), told.append)
+    preparation.prepare_lab(layout, data, PortReservations(layout.directory.parent / "claims"), told.append)
 
     assert [line.partition(" (conf/activemq.xml:")[0] for line in told] == [
         f"warning: L020 {A}, {B}",

@@ -21,7 +21,7 @@ LINKS = [{"from": "shop", "to": "hub", "duplex": True}]
 
 def hosts_of(fleet: Fleet) -> LabBrokers:
     addresses = assign_addresses(fleet, BLOCK)
-    return cast("LabBrokers", SimpleNamespace(fleet=fleet, address=addresses.__getitem__))
+    return cast("LabBrokers", SimpleNamespace(fleet=fleet, loopback_address=addresses.__getitem__))
 
 
 def bridged(**values: Any) -> Fleet:

@@ -11,7 +11,7 @@ import pytest
 from activemq_fleet.lab import processes
 from activemq_fleet.lab.hosts import LabBrokers
 from activemq_fleet.lab.loopback_overlay import MARK
-from activemq_fleet.lab.preparation import install
+from activemq_fleet.lab.preparation import install_broker_files
 from activemq_fleet.lab.whole_fleet import stop_outdated_brokers
 from tests.support.lab_hosts import make_lab_hosts
 from tests.unit.lab_fleets import PAIR
@@ -26,7 +26,10 @@ def directory(tmp_path: Path) -> Iterator[Path]:
 
 
 def install_all(hosts: LabBrokers) -> dict[str, str]:
-    return {broker.host: install(broker, hosts.lab.software[broker.release.text]) for broker in hosts.fleet.brokers}
+    return {
+        broker.host: install_broker_files(broker, hosts.lab.software[broker.release.text])
+        for broker in hosts.fleet.brokers
+    }
 
 
 def launch_all(hosts: LabBrokers) -> None:

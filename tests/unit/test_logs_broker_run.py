@@ -5,7 +5,7 @@ from datetime import datetime
 
 import pytest
 
-from activemq_fleet.lab.log_tail import last_error
+from activemq_fleet.lab.log_tail import last_error_line
 from activemq_fleet.logs.kinds import log_message_kind, log_message_kind_ids
 from activemq_fleet.node.log.broker_run import BrokerRun, PhaseName
 from activemq_fleet.node.log.kinds import event_of_log_record
@@ -172,20 +172,20 @@ def test_the_last_error_comes_with_its_root_cause() -> None:
         "\tat x.Y.z(Y.java:1)\n"
         "Caused by: java.net.BindException: Address already in use\n"
     )
-    assert last_error(parse(text)) == (
+    assert last_error_line(parse(text)) == (
         "Failed to start Apache ActiveMQ (a, null): java.net.BindException: Address already in use"
     )
 
 
 def test_of_a_nested_exception_the_innermost_is_told() -> None:
     text = log(["Failed to load: URL [x], reason: bean; nested exception is java.io.IOException: no space"], "ERROR")
-    assert last_error(parse(text)) == "java.io.IOException: no space"
+    assert last_error_line(parse(text)) == "java.io.IOException: no space"
 
 
 def test_a_warning_is_told_where_there_is_no_error() -> None:
-    assert last_error(parse(log(["odd"], "WARN"))) == "odd"
-    assert last_error(parse(log(["wrong"], "ERROR") + log(["odd"], "WARN"))) == "wrong"
-    assert last_error(parse(log(["fine"]))) == ""
+    assert last_error_line(parse(log(["odd"], "WARN"))) == "odd"
+    assert last_error_line(parse(log(["wrong"], "ERROR") + log(["odd"], "WARN"))) == "wrong"
+    assert last_error_line(parse(log(["fine"]))) == ""
 
 
 def test_every_kind_has_a_regex_that_compiles() -> None:

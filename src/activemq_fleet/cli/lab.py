@@ -19,7 +19,7 @@ from activemq_fleet.node.printable import counted
 
 if TYPE_CHECKING:
     from activemq_fleet.lab import Lab
-    from activemq_fleet.lab.loopback_overlay import Substitution
+    from activemq_fleet.lab.loopback_overlay import VariableSubstitution
     from activemq_fleet.lab.status import HostStatus
 
 _difference = click.option("--show-difference", is_flag=True, help="Show the inventory settings that the lab replaces.")
@@ -79,7 +79,8 @@ def up_command(
         status = lab.up(timeout=timeout, fresh=fresh, prometheus=prometheus)
         _print(status, form)
         if prometheus:
-            echo_to_stderr(f"Prometheus: {lab.monitoring.url()}  Alertmanager: {lab.monitoring.url('alertmanager')}")
+            url_of = lab.monitoring.program_url
+            echo_to_stderr(f"Prometheus: {url_of('prometheus')}  Alertmanager: {url_of('alertmanager')}")
         if not foreground:
             removal = shlex.join(["rm", "-r", str(lab.directory)])
             echo_to_stderr(
@@ -166,7 +167,7 @@ def freeze_command(host: str, lab: Lab, steal_lock: bool, thaw_after: float) -> 
         freeze_result = freeze_active_broker(
             lab, host, steal_lock=steal_lock, thaw_after=thaw_after, progress=echo_to_stderr
         )
-    for sentence in freeze_result.effect_sentences():
+    for sentence in freeze_result.freeze_effect_sentences():
         echo(sentence)
     return 1 if steal_lock and freeze_result.serves else 0
 
@@ -192,11 +193,11 @@ def _print(status: Sequence[HostStatus], form: str) -> None:
 
 def _describe_bridges(host: HostStatus) -> str:
     """Return the peers of a broker's bridges, and those whose bridges break repeatedly, as one cell of the table."""
-    lasting = [peer for peer in host.peers if peer not in host.breaking]
+    lasting = [peer for peer in host.bridge_peers if peer not in host.breaking]
     return ", ".join([*lasting, *(f"{peer} (breaks repeatedly)" for peer in host.breaking)]) or "-"
 
 
-def _print_difference(substitutions: Sequence[Substitution]) -> None:
+def _print_difference(substitutions: Sequence[VariableSubstitution]) -> None:
     rows = [(s.host, s.variable, "(default)" if s.before is None else s.before, s.after) for s in substitutions]
     print_table(("host", "variable", "of the inventory", "in the lab"), rows)
 

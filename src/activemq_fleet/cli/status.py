@@ -133,11 +133,11 @@ def _hint_at_lab(question: _Question) -> None:
     is_for_hosts = not question.lab and question.directory is None
     if not is_for_hosts or importlib.util.find_spec("psutil") is None:
         return
-    from activemq_fleet.lab.layout import layout_for
+    from activemq_fleet.lab.layout import lab_layout_for
     from activemq_fleet.lab.processes import has_running_process
 
     inventory = question.inventory.or_configured()
-    if has_running_process(layout_for(inventory.sources)):
+    if has_running_process(lab_layout_for(inventory.sources)):
         command = command_line("lab", "status", *inventory.to_words())
         echo_to_stderr(f"a lab of this inventory runs on this machine: `{command}` shows the state of its brokers")
 
@@ -160,9 +160,9 @@ def _gatherer(question: _Question) -> Callable[[], FleetStatus]:
 
     require_packages("the lab", "paho", "psutil")
     from activemq_fleet.lab.fleet_status import lab_fleet, lab_status
-    from activemq_fleet.lab.layout import layout_for
+    from activemq_fleet.lab.layout import lab_layout_for
 
-    fleet = lab_fleet(layout_for(question.inventory.sources, question.directory))
+    fleet = lab_fleet(lab_layout_for(question.inventory.sources, question.directory))
     chosen = select_hosts(fleet, question.name)
     return partial(lab_status, fleet, hosts_to_query(fleet, chosen), chosen, question.timeout)
 

@@ -56,7 +56,7 @@ class AgentLoadGenerator(LoadGenerator):
         )
         self.publisher_journal, self.subscriber_journal = self.publisher.tail, self.subscriber.tail
 
-    def start(self, timeout: float = 60.0) -> None:
+    def start_load(self, timeout: float = 60.0) -> None:
         """Start the subscriber, then the publisher, then the load; return once events are published.
 
         Raises AgentError when an agent is not connected or not subscribed within ``timeout`` seconds.
@@ -65,13 +65,13 @@ class AgentLoadGenerator(LoadGenerator):
         if not poll_until_true(lambda: self.subscriber.record_count("subscribed") >= len(self.spec.filters), timeout):
             raise AgentError(
                 f"{self.subscriber.name} has no subscription after {timeout:g} s: check the logs of the brokers. "
-                f"Its last output: {self.subscriber.last_line}"
+                f"Its last output: {self.subscriber.last_output_line}"
             )
         self.publisher.start()
         if not poll_until_true(lambda: self.publisher.record_count("connected"), timeout):
             raise AgentError(
                 f"{self.publisher.name} is not connected after {timeout:g} s: check the logs of the brokers. "
-                f"Its last output: {self.publisher.last_line}"
+                f"Its last output: {self.publisher.last_output_line}"
             )
         for _ in range(_THREADS):
             self._start_thread(self._publish)

@@ -49,7 +49,7 @@ class JournalTail:
         """The event ids of barriers, sent or received."""
         self._moments: dict[str, deque[float]] = {}
 
-    def read(self) -> JournalTail:
+    def count_new_records(self) -> JournalTail:
         """Read and count the journal records written since the last call; return this JournalTail."""
         with self._lock:
             for path in sorted(self._directory.glob("*.jsonl")):
@@ -69,7 +69,7 @@ class JournalTail:
         if kind == "barrier":
             self.barriers.add(str(record.get("event_id")))
 
-    def count_between(self, kind: str, began: float, ended: float) -> int:
+    def count_records_between(self, kind: str, began: float, ended: float) -> int:
         """Return how many journal records of a kind have a time from ``began`` to before ``ended`` (epoch seconds).
 
         Only the last 50,000 of the kind are counted.
@@ -77,7 +77,7 @@ class JournalTail:
         with self._lock:
             return sum(began <= at < ended for at in self._moments.get(kind, ()))
 
-    def last_time(self, kind: str) -> float:
+    def last_record_time(self, kind: str) -> float:
         """Return the time of the last journal record of a kind, in seconds since the epoch; 0 without one."""
         moments = self._moments.get(kind)
         return moments[-1] if moments else 0.0
@@ -85,8 +85,8 @@ class JournalTail:
     @property
     def connected_since(self) -> float | None:
         """The time, in epoch seconds, at which the agent's current connection was made; None while there is none."""
-        since = self.last_time("connected")
-        return since if since > self.last_time("connection_lost") else None
+        since = self.last_record_time("connected")
+        return since if since > self.last_record_time("connection_lost") else None
 
 
 class AgentProcess:
@@ -142,12 +142,13 @@ class AgentProcess:
         except subprocess.TimeoutExpired:
             raise AgentError(
                 f"{self.name} did not stop within {timeout:g} s: check that a broker of the pair accepts its events. "
-                f"Its last output: {self.last_line}"
+                f"Its last output: {self.last_output_line}"
             ) from None
         self._process = None
         if code:
             raise AgentError(
-                f"{self.name} stopped with exit code {code}: correct the error in its last output: {self.last_line}"
+                f"{self.name} stopped with exit code {code}: correct the error in its last output: "
+                f"{self.last_output_line}"
             )
 
     def kill(self) -> None:
@@ -163,7 +164,7 @@ class AgentProcess:
         if self._process is not None and self._process.poll() is not None:
             raise AgentError(
                 f"{self.name} stopped unexpectedly with exit code {self._process.returncode}: correct the error in its "
-                f"last output: {self.last_line}"
+                f"last output: {self.last_output_line}"
             )
 
     def record_count(self, kind: str) -> int:
@@ -172,11 +173,11 @@ class AgentProcess:
         Raises AgentError when the process has ended.
         """
         self.raise_if_ended()
-        return self.tail.read().counts[kind]
+        return self.tail.count_new_records().counts[kind]
 
     def seconds_connected(self) -> float:
         """Return the seconds since the agent's current connection was made; 0 while it has none."""
-        since = self.tail.read().connected_since
+        since = self.tail.count_new_records().connected_since
         return 0.0 if since is None else time.time() - since
 
     def delete_durable_session(self) -> None:
@@ -198,7 +199,7 @@ class AgentProcess:
                 return
 
     @property
-    def last_line(self) -> str:
+    def last_output_line(self) -> str:
         """The agent's last line of output, at most 400 characters.
 
         If the line is a JSON record, only its event, broker, reason and error are returned.

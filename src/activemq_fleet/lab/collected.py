@@ -30,7 +30,7 @@ def collect_logs(lab: Lab, agents: Mapping[str, tuple[Path, str]], directory: Pa
         for log in sorted(lab.log(broker.host).parent.glob(f"{LOG}*")):
             shutil.copy2(log, home / log.name)
         with suppress(FileNotFoundError):
-            shutil.copy2(lab.operations_file(broker.host), home)
+            shutil.copy2(lab.operations_file_path(broker.host), home)
         _tell(home, broker.group, broker.pair, broker)
     for name, (state, pair) in agents.items():
         home = directory / name

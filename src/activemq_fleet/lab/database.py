@@ -15,7 +15,7 @@ import psutil
 
 from activemq_fleet.errors import LabError
 from activemq_fleet.lab import processes
-from activemq_fleet.lab.layout import LabLayout, write_file
+from activemq_fleet.lab.layout import LabLayout, write_file_atomically
 from activemq_fleet.lab.loopback_overlay import (
     DATABASE_PORT,
     DATABASE_USER,
@@ -36,7 +36,7 @@ _WHERE = "/usr/lib/postgresql"  # Debian's, a directory for each major version
 _INSTALL = "install PostgreSQL's server (Debian: apt-get install postgresql), or set activemq_ha: shared-file"
 
 
-class Database:
+class LabDatabase:
     """The PostgreSQL server of a lab; its files, in ``directory``, are kept by ``lab down``.
 
     Every method raises LabError, with a message of one line, if it fails.
@@ -50,14 +50,14 @@ class Database:
         self._password = database_password(state.seed)
 
     @property
-    def address(self) -> tuple[str, int]:
+    def listening_address(self) -> tuple[str, int]:
         """The address and port on which the lab's database server listens."""
         return self._address, DATABASE_PORT
 
     def start(self, databases: Iterable[str] = ()) -> None:
         """Start the database server if it does not run, create missing ``databases``, and return once it answers."""
         if self.process() is None:
-            require_free_port(self.address)
+            require_free_port(self.listening_address)
             if not (self._data / "PG_VERSION").exists():
                 self._make()
             self._launch()
@@ -72,7 +72,7 @@ class Database:
     def stop(self) -> None:
         """Shut the database server down, disconnecting brokers; nothing happens if it does not run."""
         if process := self.process():
-            processes.send_signal(process, signal.SIGINT)
+            processes.signal_process_group(process, signal.SIGINT)
             with suppress(psutil.TimeoutExpired):
                 process.wait(_STOP)
             processes.terminate_processes([process], grace=0)
@@ -83,7 +83,7 @@ class Database:
             children = process.children(recursive=True)
             processes.terminate_processes([process, *children], grace=0)
 
-    def remove(self) -> None:
+    def delete_files(self) -> None:
         """Delete the database server's files with all databases; the server must not run."""
         shutil.rmtree(self.directory, ignore_errors=True)
 
@@ -103,11 +103,11 @@ class Database:
         self.directory.mkdir(mode=0o700, parents=True, exist_ok=True)
         shutil.rmtree(self._data, ignore_errors=True)
         secret = self.directory / "password"
-        write_file(secret, self._password)
+        write_file_atomically(secret, self._password)
         try:
             options = ["--auth=scram-sha-256", f"--pwfile={secret}", f"--username={_OWNER}", "--encoding=UTF8"]
             where = ["--locale=C", "--pgdata", str(self._data)]
-            done = self._run([*_own_account(), find_program("initdb"), *options, *where])
+            done = self._run([*_own_account(), postgresql_program_path("initdb"), *options, *where])
         finally:
             secret.unlink()
         if done.returncode:
@@ -125,7 +125,7 @@ class Database:
             PROGRAM_MARK.rstrip("="): str(self._layout.directory),
         }
         options = [word for name, value in settings.items() for word in ("-c", f"{name}={value}")]
-        command = [*_own_account(), find_program("postgres"), "-D", str(self._data), *options]
+        command = [*_own_account(), postgresql_program_path("postgres"), "-D", str(self._data), *options]
         processes.launch_broker(self._layout, _NAME, command, {}, self.directory, "")
 
     def _make_database(self, name: str) -> None:
@@ -145,7 +145,7 @@ class Database:
         given = [word for name, value in (variables or {}).items() for word in ("-v", f"{name}={value}")]
         where = ["-h", self._address, "-p", str(DATABASE_PORT), "-U", _OWNER, "-d", database]
         done = self._run(
-            [find_program("psql"), "-X", "-q", "-A", "-t", "-v", "ON_ERROR_STOP=1", *given, *where],
+            [postgresql_program_path("psql"), "-X", "-q", "-A", "-t", "-v", "ON_ERROR_STOP=1", *given, *where],
             sql,
             {"PGPASSWORD": self._password, "DATABASE_PASSWORD": self._password, "PGCONNECT_TIMEOUT": "5"},
         )
@@ -182,7 +182,7 @@ def _own_account() -> Iterator[str]:
         yield from ("unshare", "--user")
 
 
-def find_program(name: str) -> str:
+def postgresql_program_path(name: str) -> str:
     """Return the path of a PostgreSQL program: of Debian's newest installed version, else from $PATH.
 
     Raises LabError, with what to install, where there is none.

@@ -56,7 +56,7 @@ _ROLES = ("publisher", "subscriber")
 
 
 @dataclass(frozen=True, slots=True)
-class Takeover:
+class MeasuredTakeover:
     """The kill of an active broker and the takeover by its peer; times are in seconds.
 
     ``seconds`` counts from the kill until the other node answered a round trip, ``started`` until its log reported that
@@ -143,7 +143,7 @@ def _start_audit(output: Path) -> subprocess.Popen[str]:
     return subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
 
 
-def _kill_under_load(lab: Lab) -> Takeover:
+def _kill_under_load(lab: Lab) -> MeasuredTakeover:
     pair = lab.client_fleet.agents[0].pair
     victim = lab.wait_active(pair)
     pid = next((status.pid for status in lab.status() if status.host == victim), None)
@@ -157,7 +157,7 @@ def _kill_under_load(lab: Lab) -> Takeover:
         generators = [make_load_generator(spec, directory, sockets) for spec in specs.values()]
         for generator in generators:
             stack.callback(generator.__exit__)
-            generator.start(_PATIENCE)
+            generator.start_load(_PATIENCE)
         _flow(generators, time.time() + _STEADY)
         began = lab.kill(victim)
         successor = lab.wait_active(pair)
@@ -165,7 +165,7 @@ def _kill_under_load(lab: Lab) -> Takeover:
         started = (lab.started_at(successor) or time.time()) - began
         _flow(generators, time.time() + _STEADY)
         for generator in generators:
-            generator.finish()
+            generator.finish_load()
             generator.delete_durable_session()
     fault = Fault(number=1, what="kill", pair=pair, host=victim, at=began, successor=successor, takeover=started)
     accounts, silences = [], []
@@ -173,7 +173,7 @@ def _kill_under_load(lab: Lab) -> Takeover:
         account, (measured,) = pair_outcomes(directory, spec.name, protocol, [fault])
         accounts.append(account)
         silences.append(measured.publish_gap or 0.0)
-    return Takeover(pair, victim, pid or 0, successor, seconds, started, tuple(accounts), tuple(silences))
+    return MeasuredTakeover(pair, victim, pid or 0, successor, seconds, started, tuple(accounts), tuple(silences))
 
 
 def _flow(generators: Sequence[LoadGenerator], moment: float) -> None:
@@ -182,7 +182,7 @@ def _flow(generators: Sequence[LoadGenerator], moment: float) -> None:
     def has_flowed() -> bool:
         for generator in generators:
             generator.raise_if_ended()
-        return min(generator.last_handled() for generator in generators) > moment
+        return min(generator.last_handled_time() for generator in generators) > moment
 
     if not poll_until_true(has_flowed, _PATIENCE, 0.05):
         raise LabError(
@@ -204,13 +204,13 @@ def _found(out: Path) -> Mapping[str, Any]:
     return {**audit, "incidents": pq.read_table(out / "incidents").to_pylist()}
 
 
-def _show_audit(audit: Mapping[str, Any], takeover: Takeover, output: Path) -> None:
+def _show_audit(audit: Mapping[str, Any], takeover: MeasuredTakeover, output: Path) -> None:
     console = _console()
     console.print(*audit_lines(audit, takeover), sep="\n", markup=False)
     console.print(f"\nreport             {output / 'audit'}/report.html\n\nAll brokers are stopped.\n", soft_wrap=True)
 
 
-def audit_lines(audit: Mapping[str, Any], takeover: Takeover) -> list[str]:
+def audit_lines(audit: Mapping[str, Any], takeover: MeasuredTakeover) -> list[str]:
     """Return lines of text about an audit of the demo.
 
     The first line states whether the audit reports only what the kill had to cause: one takeover by the successor, and
@@ -233,7 +233,7 @@ def audit_lines(audit: Mapping[str, Any], takeover: Takeover) -> list[str]:
     return [printable(line) for line in [*lines, f"  events over MQTT, in the journals of the agents: {verdicts}"]]
 
 
-def takeover_lines(takeover: Takeover) -> list[str]:
+def takeover_lines(takeover: MeasuredTakeover) -> list[str]:
     """Return lines of text about a takeover: one about the kill, and one for each measured duration."""
     return [
         f"kill -9 of {takeover.victim} (active, pid {takeover.pid}) under load: {takeover.successor} took over",
@@ -264,7 +264,7 @@ def _check_end(name: str, exit_code: int, output: str) -> None:
 
 
 def _screen(
-    fleet: Fleet, before: Sequence[HostStatus], after: Sequence[HostStatus], takeover: Takeover, output: Path
+    fleet: Fleet, before: Sequence[HostStatus], after: Sequence[HostStatus], takeover: MeasuredTakeover, output: Path
 ) -> None:
     console = _console()
     release = fleet.brokers[0].release.text
@@ -285,16 +285,16 @@ def _console() -> Console:
     return Console(highlight=False, width=None if sys.stdout.isatty() else 110)
 
 
-def _fleet_table(before: Sequence[HostStatus], after: Sequence[HostStatus], takeover: Takeover) -> Table:
+def _fleet_table(before: Sequence[HostStatus], after: Sequence[HostStatus], takeover: MeasuredTakeover) -> Table:
     table = Table("host", "address", "role", "before", "after", "bridges to", box=None, pad_edge=False)
     for was, now in zip(before, after, strict=True):
         mark = "[bold]" if now.host in (takeover.victim, takeover.successor) else ""
         states = was.state, now.state
-        table.add_row(mark + now.host, now.address, now.shown_role, *states, ", ".join(now.peers) or "-")
+        table.add_row(mark + now.host, now.address, now.shown_role, *states, ", ".join(now.bridge_peers) or "-")
     return table
 
 
-def _account_table(takeover: Takeover) -> Table:
+def _account_table(takeover: MeasuredTakeover) -> Table:
     table = Table(box=None, pad_edge=False)
     table.add_column("events over")
     for title in ("accepted", "delivered", "lost", "duplicated", "longest time without\nan acknowledgement"):

@@ -116,18 +116,18 @@ class _LabDrill:
         directory = self.lab.directory / "drill"
         shutil.rmtree(directory, ignore_errors=True)
         directory.mkdir(mode=0o700)
-        for pair in plan.pairs:
+        for pair in plan.drilled_pairs:
             self.progress(f"load on {pair}: {plan.rate:g} events per second")
         with DrillRun.begin(plan, self.lab.fleet, directory, os.getpid()) as run:
             with self._restored():
                 try:
                     self._inject_all(plan, run)
                 except FleetError as error:
-                    if not run.faults:
+                    if not run.injected_faults:
                         raise
-                    run.record_problem(str(error))
+                    run.record_problem_of_last_fault(str(error))
             self.progress("stopping the load")
-            scrapes = partial(self.lab.monitoring.query_range, QUERY) if self.options.prometheus else None
+            scrapes = partial(self.lab.monitoring.query_prometheus_range, QUERY) if self.options.prometheus else None
             return run.finish_and_judge(self.lab.fleet, scrapes=scrapes)
 
     def _inject_all(self, plan: DrillPlan, run: DrillRun) -> None:
@@ -136,9 +136,10 @@ class _LabDrill:
         while True:
             states = {status.host: str(status.state) for status in self.lab.status()}
             by_pair = {
-                pair: {b.host: states[b.host] for b in self.lab.fleet.pairs[pair].brokers} for pair in plan.pairs
+                pair: {b.host: states[b.host] for b in self.lab.fleet.pairs[pair].brokers}
+                for pair in plan.drilled_pairs
             }
-            for pair in plan.pairs:
+            for pair in plan.drilled_pairs:
                 if both := self.lab.describe_two_masters(pair):
                     raise LabError(
                         f"the drill stops, because pair {pair} has two masters: {both}. Stop the lab (`lab down`), and "

@@ -91,7 +91,7 @@ def _promised(path: Path) -> list[str]:
     return [line.partition(" ")[2] for line in lines if " " in line]
 
 
-def with_scrapes(fault: Fault, scraped: ScrapedAvailability) -> Fault:
+def fault_with_scraped_downtime(fault: Fault, scraped: ScrapedAvailability) -> Fault:
     """Return a fault with the seconds in which scrapes showed no active node of its pair."""
     return replace(fault, unserved=scraped.longest_unserved(fault.pair, fault.at, _until(fault)))
 

@@ -14,8 +14,8 @@ from activemq_fleet.atomic_files import write_file
 from activemq_fleet.drills.model import DrillResult, FaultKind
 from activemq_fleet.errors import InputError, names_to_text
 from activemq_fleet.install_hint import install_hint
-from activemq_fleet.lab.drill_run import DrillPlan, DrillRun, is_lab
-from activemq_fleet.lab.load_spec import speaks_mqtt
+from activemq_fleet.lab.drill_run import DrillPlan, DrillRun, is_lab_broker
+from activemq_fleet.lab.load_spec import supports_mqtt_agents
 from activemq_fleet.operations.drill_steps import refuse_groups_that_forbid_drills, schedule_faulted_pairs
 from activemq_fleet.reports.drill_page import drill_report
 from activemq_fleet.topology import Fleet
@@ -24,7 +24,7 @@ NOTES = ("The playbook drill injected the faults; the load was on the controller
 _NEEDED = ("activemq_agent", "paho", "psutil", "structlog", "prometheus_client")
 
 
-def check_packages() -> None:
+def require_drill_packages() -> None:
     """Raise InputError when a Python package that the load of a drill needs is not installed."""
     missing = [name for name in _NEEDED if importlib.util.find_spec(name) is None]
     if missing:
@@ -48,16 +48,16 @@ def begin_drill(
     ``where``: lab or hosts. Raises FleetError.
     """
     refuse_groups_that_forbid_drills({fleet.pairs[pair].group: allowed.get(fleet.pairs[pair].group) for pair in pairs})
-    check_packages()
+    require_drill_packages()
     what, faults, rate, seed = _read(options)
     for broker in (broker for pair in pairs for broker in fleet.pairs[pair].brokers):
-        if broker.settings.service == "none" and not is_lab(broker):
+        if broker.settings.service == "none" and not is_lab_broker(broker):
             raise InputError(
                 f"{broker.host}: activemq_service is none, so the playbook drill cannot start the broker after a "
                 "fault: set activemq_service: systemd, or choose another pair with activemq_target"
             )
     every = [pair for pair in fleet.pairs.values() if pair.name in pairs]
-    fit = [pair for pair in every if not pair.profile.replicates and speaks_mqtt(pair)]
+    fit = [pair for pair in every if not pair.profile.replicates and supports_mqtt_agents(pair)]
     if every and not fit:
         pure = [pair.name for pair in every if pair.profile.replicates]
         without_mqtt = [pair.name for pair in every if not pair.profile.replicates]
@@ -74,7 +74,7 @@ def begin_drill(
     plan = DrillPlan(order=order, what=what, rate=rate, seed=seed, target=str(options.get("target") or ""))
     # A worker's parent is ansible-playbook itself: with it the load ends.
     DrillRun.begin(plan, fleet, directory, os.getppid())
-    return {"order": list(order), "seed": seed, "where": "lab" if all(map(is_lab, fleet.brokers)) else "hosts"}
+    return {"order": list(order), "seed": seed, "where": "lab" if all(map(is_lab_broker, fleet.brokers)) else "hosts"}
 
 
 def _read(options: Mapping[str, Any]) -> tuple[FaultKind, int, float, int]:
@@ -101,7 +101,7 @@ def _number(options: Mapping[str, Any], name: str, default: float, *, whole: boo
         raise InputError(f"activemq_drill_{name} is {str(value)[:60]!r}: set it to {kind}") from None
 
 
-def write_report(result: DrillResult, report: Path) -> None:
+def write_drill_report(result: DrillResult, report: Path) -> None:
     """Write a drill's report as HTML to the path ``report``, and its data as JSON next to it (suffix ``.json``)."""
     write_file(report, drill_report(result).encode())
     write_file(report.with_suffix(".json"), json.dumps(result.to_dict(), indent=2).encode())

@@ -55,7 +55,7 @@ class _Answer:
     is_denied: bool = False
 
 
-def refuse_unreachable(specs: Sequence[AgentLoadSpec], timeout: float = _PATIENCE) -> None:
+def require_reachable_nodes(specs: Sequence[AgentLoadSpec], timeout: float = _PATIENCE) -> None:
     """Raise InputError if the load generators cannot connect to the active node of a pair, or could not connect to the
     other node after a takeover.
 

@@ -25,10 +25,16 @@ from activemq_fleet.drills.judging import ATTEMPTS, drill_verdict_and_reasons, f
 from activemq_fleet.drills.model import DrillResult, DrillSetup, Fault, FaultKind, ObservedState, StateSpan
 from activemq_fleet.errors import LabError
 from activemq_fleet.lab.agent_load_generator import AgentLoadSpec
-from activemq_fleet.lab.drill_files import describe_machine, pair_outcomes, state_changes, state_spans, with_scrapes
-from activemq_fleet.lab.drill_reach import refuse_unreachable
+from activemq_fleet.lab.drill_files import (
+    describe_machine,
+    fault_with_scraped_downtime,
+    pair_outcomes,
+    state_changes,
+    state_spans,
+)
+from activemq_fleet.lab.drill_reach import require_reachable_nodes
 from activemq_fleet.lab.load_process import specs_to_json
-from activemq_fleet.lab.load_spec import LoadSpec, load_spec, speaks_mqtt
+from activemq_fleet.lab.load_spec import LoadSpec, load_spec, supports_mqtt_agents
 from activemq_fleet.lab.log_tail import LOG
 from activemq_fleet.lab.loopback_overlay import MARK, fleet_for_clients
 from activemq_fleet.lab.polling import poll_until_true
@@ -59,7 +65,7 @@ class DrillPlan:
     single_fault_pairs: tuple[str, ...] = ()
 
     @property
-    def pairs(self) -> tuple[str, ...]:
+    def drilled_pairs(self) -> tuple[str, ...]:
         """The names of the pairs that are drilled, each once."""
         return tuple(dict.fromkeys(self.order))
 
@@ -76,7 +82,7 @@ class NextFault:
     faulted_hosts: tuple[str, ...]
 
 
-def is_lab(broker: Broker) -> bool:
+def is_lab_broker(broker: Broker) -> bool:
     """Return whether a broker belongs to a lab, by a mark in its JVM options."""
     return any(option.startswith(MARK) for option in broker.settings.java_options)
 
@@ -96,8 +102,8 @@ class DrillRun:
         cannot open the brokers' connectors or log in there, and LabError when the load does not start.
         """
         here = _as_dialled(fleet)
-        specs = [load_spec(here, here.pairs[pair], plan.rate) for pair in plan.pairs]
-        refuse_unreachable([spec for spec in specs if isinstance(spec, AgentLoadSpec)])
+        specs = [load_spec(here, here.pairs[pair], plan.rate) for pair in plan.drilled_pairs]
+        require_reachable_nodes([spec for spec in specs if isinstance(spec, AgentLoadSpec)])
         run = cls(directory)
         run._write("drill.json", asdict(plan))
         run._launch(specs, len(plan.order) * _A_FAULT, parent_pid)
@@ -121,8 +127,8 @@ class DrillRun:
         return TypeAdapter(DrillPlan).validate_python(self._read("drill.json"))
 
     @property
-    def faults(self) -> list[Fault]:
-        """The faults that were injected so far, in order."""
+    def injected_faults(self) -> list[Fault]:
+        """The faults that the drill has injected so far, in order."""
         path = self.directory / "faults.json"
         return TypeAdapter(list[Fault]).validate_json(path.read_bytes()) if path.exists() else []
 
@@ -132,7 +138,7 @@ class DrillRun:
         A void fault (too few events flowed) is repeated, at most twice. After a failed fault no further one is due.
         Raises LabError when the load has ended.
         """
-        drill, plan, faults = self._read("drill.json"), self.plan, self.faults
+        drill, plan, faults = self._read("drill.json"), self.plan, self.injected_faults
         if "first" not in drill:
             self._write("drill.json", drill | {"first": dict(states), "began": time.time()})
         self._refuse_ended()
@@ -189,12 +195,12 @@ class DrillRun:
         count.
         """
         fault = replace(fault, void=fault_void_reason(fault.rate_accepted, fault.rate_handled, self.plan.rate))
-        self._write("faults.json", [asdict(stored_fault) for stored_fault in [*self.faults, fault]])
+        self._write("faults.json", [asdict(stored_fault) for stored_fault in [*self.injected_faults, fault]])
         return fault
 
-    def record_problem(self, problem: str) -> None:
-        """Store a problem in the last fault, unless that fault has a problem already."""
-        *others, last = self.faults
+    def record_problem_of_last_fault(self, problem: str) -> None:
+        """Store a problem in the record of the drill's last fault, unless that record has a problem already."""
+        *others, last = self.injected_faults
         last = replace(last, problem=last.problem or problem)
         self._write("faults.json", [asdict(fault) for fault in [*others, last]])
 
@@ -216,9 +222,9 @@ class DrillRun:
         poll_until_true(lambda: any((self.directory / name).exists() for name in ("done", "failed")), _END, _POLL)
         plan, ended = self.plan, time.time()
         accounts, faults = [], list[Fault]()
-        for pair in plan.pairs:
-            pair_faults = [fault for fault in self.faults if fault.pair == pair]
-            protocol = "MQTT" if speaks_mqtt(fleet.pairs[pair]) else "STOMP"
+        for pair in plan.drilled_pairs:
+            pair_faults = [fault for fault in self.injected_faults if fault.pair == pair]
+            protocol = "MQTT" if supports_mqtt_agents(fleet.pairs[pair]) else "STOMP"
             account, measured = pair_outcomes(self.directory, pair, protocol, pair_faults, skew=skew)
             accounts.append(account)
             faults += measured
@@ -226,7 +232,7 @@ class DrillRun:
         began = float(drill.get("began", ended))
         scraped = self._save_scrapes(scrapes(began, ended)) if scrapes else None
         if scraped:
-            faults = [with_scrapes(fault, scraped) for fault in faults]
+            faults = [fault_with_scraped_downtime(fault, scraped) for fault in faults]
         faults.sort(key=lambda fault: fault.at)
         verdict, reasons = drill_verdict_and_reasons(faults, accounts, len(plan.order))
         return DrillResult(
@@ -299,15 +305,15 @@ def fault_from_mapping(fields_of_playbook: Mapping[str, Any]) -> Fault:
 
 def _as_dialled(fleet: Fleet) -> Fleet:
     """Return the fleet with the addresses that clients dial: in a lab those that the brokers are bound to."""
-    if all(map(is_lab, fleet.brokers)):
+    if all(map(is_lab_broker, fleet.brokers)):
         return fleet_for_clients(fleet, {broker.host: broker.settings.bind for broker in fleet.brokers})
     return fleet
 
 
 def _conditions(plan: DrillPlan, fleet: Fleet, notes: tuple[str, ...]) -> DrillSetup:
-    masters = {pair: fleet.pairs[pair].preferred_master for pair in plan.pairs}
+    masters = {pair: fleet.pairs[pair].preferred_master for pair in plan.drilled_pairs}
     return DrillSetup(
-        where="lab" if all(map(is_lab, fleet.brokers)) else "hosts",
+        where="lab" if all(map(is_lab_broker, fleet.brokers)) else "hosts",
         what=plan.what,
         wanted=len(plan.order),
         rate=plan.rate,
@@ -315,7 +321,7 @@ def _conditions(plan: DrillPlan, fleet: Fleet, notes: tuple[str, ...]) -> DrillS
         target=plan.target or "the whole fleet",
         releases={pair: broker.release.text for pair, broker in masters.items()},
         profiles={pair: broker.settings.ha for pair, broker in masters.items()},
-        protocols={pair: "MQTT" if speaks_mqtt(fleet.pairs[pair]) else "STOMP" for pair in masters},
+        protocols={pair: "MQTT" if supports_mqtt_agents(fleet.pairs[pair]) else "STOMP" for pair in masters},
         machine=describe_machine(),
         notes=notes,
     )
@@ -336,11 +342,11 @@ def _spans(
         changes.setdefault(fault.host, []).append((fault.at, down))
         if fault.successor and fault.takeover is not None:
             changes.setdefault(fault.successor, []).append((fault.at + fault.takeover, "active"))
-        if fault.back is not None and not (fault.successor and is_lab(fleet.broker(fault.host))):
+        if fault.back is not None and not (fault.successor and is_lab_broker(fleet.broker(fault.host))):
             changes[fault.host].append((fault.at + fault.back, "standby" if fault.successor else "active"))
-    for pair in plan.pairs:
+    for pair in plan.drilled_pairs:
         for broker in fleet.pairs[pair].in_order:
-            logged = _logged(broker, began) if is_lab(broker) else []
+            logged = _logged(broker, began) if is_lab_broker(broker) else []
             state = first.get(broker.host, "unknown")
             yield from state_spans(pair, broker.host, state, changes.get(broker.host, []) + logged, began, ended)
 

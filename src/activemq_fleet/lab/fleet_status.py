@@ -9,7 +9,7 @@ from collections.abc import Collection
 from typing import Any
 
 from activemq_fleet.lab.layout import LabLayout
-from activemq_fleet.lab.state import load_existing
+from activemq_fleet.lab.state import require_lab_state
 from activemq_fleet.node.process.proc import BASE, proc_text, process_ids
 from activemq_fleet.node.state.broker_status import gather_broker_status
 from activemq_fleet.render import service
@@ -23,7 +23,7 @@ _ONE = 0.1
 
 def lab_fleet(layout: LabLayout) -> Fleet:
     """Return the fleet of a lab with the brokers' own host names. Raises LabError where there is no lab."""
-    return load_existing(layout).fleet()
+    return require_lab_state(layout).fleet()
 
 
 def lab_status(fleet: Fleet, hosts: Collection[str], chosen: Collection[str], timeout: float) -> FleetStatus:

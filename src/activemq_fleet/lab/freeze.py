@@ -40,7 +40,7 @@ class FreezeResult:
     serves: bool
     two_masters: str = ""
 
-    def effect_sentences(self) -> tuple[str, ...]:
+    def freeze_effect_sentences(self) -> tuple[str, ...]:
         """Return sentences for the operator about the effects of the freeze and the thaw of the broker."""
         taken = (
             f"no node took over while {self.host} was frozen"
@@ -88,7 +88,7 @@ def freeze_active_broker(
         stolen = time.monotonic()
         served_after = None
         if steal_lock:
-            replace_file(lock_path(broker))
+            replace_lock_file(lock_file_path(broker))
             progress(f"the lock of {broker.host} was released; {peer} can acquire it")
             if poll_until_true(lambda: lab.state(peer) == "active", _TAKEOVER, _POLL):
                 served_after = time.monotonic() - stolen
@@ -110,13 +110,13 @@ def freeze_active_broker(
     return FreezeResult(broker.host, peer, served_after, ended_after, serves, both)
 
 
-def lock_path(broker: Broker) -> str:
+def lock_file_path(broker: Broker) -> str:
     """Return the path of the lock file that decides which node of a shared-store pair is active."""
     store = str(broker.shared_directory)
     return pair_lock_path(store) if broker.has_guard else os.path.join(store, "lock")
 
 
-def replace_file(path: str) -> None:
+def replace_lock_file(path: str) -> None:
     """Replace a lock file by a new, empty file, which no process has locked."""
     os.unlink(path)
     os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o640))

@@ -21,8 +21,8 @@ from activemq_fleet.lab.layout import LabLayout
 from activemq_fleet.lab.log_tail import LOG, LogTail, explain_failed_run
 from activemq_fleet.lab.polling import poll_until_true
 from activemq_fleet.lab.processes import ProcessRun
-from activemq_fleet.lab.readiness import is_port_taken, probe_of_broker
-from activemq_fleet.lab.state import LabState, Software, make_store
+from activemq_fleet.lab.readiness import is_port_taken, make_broker_probe
+from activemq_fleet.lab.state import InstalledSoftware, LabState, make_shared_store_directory
 from activemq_fleet.node.config.broker_configuration import DeployedConfiguration, read_deployed
 from activemq_fleet.node.config.versions import ConfigurationPaths
 from activemq_fleet.node.fence.store_access import (
@@ -68,7 +68,7 @@ class LabBrokers:
         self._configurations: dict[tuple[str, str], DeployedConfiguration] = {}
         self._locks = {broker.host: threading.Lock() for broker in self.fleet.brokers}
 
-    def address(self, host: str) -> str:
+    def loopback_address(self, host: str) -> str:
         """Return the loopback address of a host."""
         return self.lab.addresses[host]
 
@@ -80,33 +80,33 @@ class LabBrokers:
         """Return the path of a broker's log."""
         return self.data_directory(broker) / LOG
 
-    def observe(self, broker: Broker, *, timeout: float = LAB_PROBE) -> BrokerSnapshot:
+    def observe_broker(self, broker: Broker, *, timeout: float = LAB_PROBE) -> BrokerSnapshot:
         """Return a broker's current state, from its process, its log and its connectors.
 
         The function sends a message to the broker, which must return within ``timeout`` seconds.
         """
         with self._locks[broker.host]:
-            run = self.last_run(broker)
+            run = self.last_process_run(broker)
             if run is None:
                 return BrokerSnapshot("stopped", BrokerRun())
             process = processes.find_process(self.layout, run)
-            java = processes.guarded_broker(process) if process and broker.has_guard else process
+            java = processes.guarded_broker_process(process) if process and broker.has_guard else process
             running = read_process(java.pid) if java else None
             evidence = observe_broker(
                 running,
                 self._deployed(broker, run.version) if running else DeployedConfiguration(),
-                probe_of_broker(broker, timeout),
+                make_broker_probe(broker, timeout),
                 lambda _process: self._broker_run(broker, run).logged_phase,
             )
             broker_run = self._broker_run(broker, run)
         conclusion = conclude_state(evidence)
         return BrokerSnapshot(conclusion.state, broker_run, process, run, conclusion.reason, evidence.process)
 
-    def observe_all(self) -> dict[str, BrokerSnapshot]:
+    def observe_all_brokers(self) -> dict[str, BrokerSnapshot]:
         """Return the current state of every broker, by inventory name, in the order of the inventory."""
         brokers = self.fleet.brokers
         with ThreadPoolExecutor(max_workers=max(1, len(brokers))) as pool:
-            return dict(zip([broker.host for broker in brokers], pool.map(self.observe, brokers), strict=True))
+            return dict(zip([broker.host for broker in brokers], pool.map(self.observe_broker, brokers), strict=True))
 
     def _deployed(self, broker: Broker, version: str) -> DeployedConfiguration:
         """Return the installed configuration of a version. Raises LabError when it cannot be read."""
@@ -122,12 +122,12 @@ class LabBrokers:
                 ) from None
         return self._configurations[key]
 
-    def store_access(self, broker: Broker) -> StoreAccess:
+    def store_generation_access(self, broker: Broker) -> StoreAccess:
         """Return which generation (numbered directory) of a shared store a broker can write, and which is in force."""
         shared = str(broker.shared_directory)
-        process = self.process(broker)
+        process = self.running_process(broker)
         if process and broker.has_guard:
-            process = processes.guarded_broker(process)
+            process = processes.guarded_broker_process(process)
         try:
             paths = [path for _, path in open_files(process.pid)] if process else []
         except OSError:
@@ -137,32 +137,32 @@ class LabBrokers:
     def state_from_log(self, broker: Broker) -> BrokerRun:
         """Return the state that the log of a broker's current or last run shows."""
         with self._locks[broker.host]:
-            run = self.last_run(broker)
+            run = self.last_process_run(broker)
             return self._broker_run(broker, run) if run else BrokerRun()
 
-    def last_run(self, broker: Broker) -> ProcessRun | None:
+    def last_process_run(self, broker: Broker) -> ProcessRun | None:
         """Return the record of the broker's last process, which may have ended; None if it was never started."""
-        return processes.last_run(self.layout, broker.host)
+        return processes.last_process_run(self.layout, broker.host)
 
-    def process(self, broker: Broker) -> psutil.Process | None:
+    def running_process(self, broker: Broker) -> psutil.Process | None:
         """Return the broker's process, or None if it does not run."""
         return processes.running_process(self.layout, broker.host)
 
-    def living_process(self, broker: Broker) -> psutil.Process:
+    def require_running_process(self, broker: Broker) -> psutil.Process:
         """Return the broker's process. Raises LabError when the broker does not run."""
-        process = self.process(broker)
+        process = self.running_process(broker)
         if process is None:
             raise LabError(f"{broker.host} does not run: start it with `lab start {broker.host}`")
         return process
 
     def is_alive(self, broker: Broker) -> bool:
         """Return whether the broker's process runs."""
-        return self.process(broker) is not None
+        return self.running_process(broker) is not None
 
-    def listens(self, broker: Broker, port: int) -> bool:
+    def listens_on_port(self, broker: Broker, port: int) -> bool:
         """Return whether the broker runs and listens on a port."""
-        process = self.process(broker)
-        return process is not None and is_listening(process.pid, [(self.address(broker.host), port)])
+        process = self.running_process(broker)
+        return process is not None and is_listening(process.pid, [(self.loopback_address(broker.host), port)])
 
     def installed_version(self, broker: Broker) -> str | None:
         """Return the version of the files that are installed for the broker; None where nothing is installed."""
@@ -171,15 +171,15 @@ class LabBrokers:
         except OSError:
             return None
 
-    def check_ports(self, broker: Broker) -> None:
+    def check_ports_usable(self, broker: Broker) -> None:
         """Raise LabError if a port of the broker is used by another program or cannot be bound.
 
         It waits some seconds for each port, because a broker whose guard was killed ends after the guard.
         """
         for name, port in broker.ports.items():
-            where = f"port {port} ({name}) on {self.address(broker.host)}"
+            where = f"port {port} ({name}) on {self.loopback_address(broker.host)}"
             try:
-                taken = _stays_taken((self.address(broker.host), port))
+                taken = _stays_taken((self.loopback_address(broker.host), port))
             except OSError as error:
                 raise LabError(
                     f"{broker.host}: the broker cannot use {where} ({error.strerror}): check that this account may "
@@ -191,7 +191,7 @@ class LabBrokers:
                     "program, or set activemq_port_offset"
                 )
 
-    def launch(self, broker: Broker) -> None:
+    def launch_process(self, broker: Broker) -> None:
         """Start the broker's process and return at once.
 
         Raises LabError if it cannot be started, or if a command fails that its unit runs before java.
@@ -234,34 +234,34 @@ class LabBrokers:
 
     def failure_reason(self, broker: Broker) -> str:
         """Return why a broker failed, as the end of a sentence: the last error in its log, and the path of the log."""
-        run = self.last_run(broker)
+        run = self.last_process_run(broker)
         reason = explain_failed_run(self.data_directory(broker), run) if run else ""
         # Its end is the deepest cause.
         is_short = len(reason) <= _LONGEST_REASON
         short = reason if is_short else f"{reason[:_REASON_BEGIN]} … {reason[_REASON_BEGIN - _LONGEST_REASON :]}"
         return f"{short or 'its log contains no error'} (log: {self.log_path(broker)})"
 
-    def wipe(self, brokers: Iterable[Broker]) -> None:
+    def delete_broker_data(self, brokers: Iterable[Broker]) -> None:
         """Delete the stores, logs and run records of brokers, none of which may run."""
         for broker in brokers:
             shutil.rmtree(self.data_directory(broker), ignore_errors=True)
             shutil.rmtree(broker.store_directory, ignore_errors=True)
-            make_store(broker)
-            processes.delete_run(self.layout, broker.host)
+            make_shared_store_directory(broker)
+            processes.delete_run_record(self.layout, broker.host)
             self._tails.pop(broker.host, None)
 
     def _broker_run(self, broker: Broker, run: ProcessRun) -> BrokerRun:
         known = self._tails.get(broker.host)
         if known is None or known[0] != run:
             known = self._tails[broker.host] = run, LogTail(self.data_directory(broker), run)
-        return known[1].read_new_records()
+        return known[1].read_run_state()
 
 
 def _stays_taken(address: tuple[str, int]) -> bool:
     return not poll_until_true(lambda: not is_port_taken(address), _PORT_FREED)
 
 
-def _arguments(broker: Broker, software: Mapping[str, Software]) -> Iterator[str]:
+def _arguments(broker: Broker, software: Mapping[str, InstalledSoftware]) -> Iterator[str]:
     """Yield the arguments of the unit, with a class path of jars where no distribution has a start jar."""
     broker_software = software[broker.release.text]
     for argument in service.arguments_after_java_options(broker):

@@ -12,19 +12,19 @@ from typing import Self
 from activemq_fleet.errors import LabError
 from activemq_fleet.inventory import InventoryData, read_inventory
 from activemq_fleet.lab import loopback_overlay, processes
-from activemq_fleet.lab.database import Database
-from activemq_fleet.lab.layout import LabLayout, layout_for, resolve_sources
-from activemq_fleet.lab.loopback_overlay import Substitution
+from activemq_fleet.lab.database import LabDatabase
+from activemq_fleet.lab.layout import LabLayout, absolute_sources, lab_layout_for
+from activemq_fleet.lab.loopback_overlay import VariableSubstitution
 from activemq_fleet.lab.monitoring import Monitoring, check_programs_installed
 from activemq_fleet.lab.operations import recorded_operation
 from activemq_fleet.lab.polling import poll_until_true
 from activemq_fleet.lab.port_reservation import PortReservations
-from activemq_fleet.lab.preparation import install, prepare
+from activemq_fleet.lab.preparation import install_broker_files, prepare_lab
 from activemq_fleet.lab.read_only_lab import ReadOnlyLab
-from activemq_fleet.lab.startup import Progress, Startup, check_start
+from activemq_fleet.lab.startup import FleetStartup, Progress, check_pure_start_order
 from activemq_fleet.lab.state import load_lab_state
 from activemq_fleet.lab.status import HostStatus
-from activemq_fleet.lab.whole_fleet import start_fleet, stop_outdated_brokers, terminate_brokers, write_clients
+from activemq_fleet.lab.whole_fleet import start_fleet, stop_outdated_brokers, terminate_brokers, write_client_files
 from activemq_fleet.naming import PATTERN_VARIABLE
 from activemq_fleet.node.timeouts import LAB_READY
 from activemq_fleet.render import service
@@ -95,7 +95,9 @@ class Lab(ReadOnlyLab):
                 texts, extra_vars=extra_vars, vault_ids=vault_ids, vault_password_files=vault_password_files
             )
 
-        return cls(layout_for(texts, directory), read, sources=resolve_sources(texts), progress=progress, heap=heap)
+        return cls(
+            lab_layout_for(texts, directory), read, sources=absolute_sources(texts), progress=progress, heap=heap
+        )
 
     @classmethod
     def of_fleet(
@@ -118,7 +120,7 @@ class Lab(ReadOnlyLab):
         hosts = {
             host: {**variables, PATTERN_VARIABLE: fleet.naming_pattern} for host, variables in fleet.variables.items()
         }
-        return cls(layout_for((), directory), lambda: InventoryData(hosts, groups), progress=progress, heap=heap)
+        return cls(lab_layout_for((), directory), lambda: InventoryData(hosts, groups), progress=progress, heap=heap)
 
     def __enter__(self) -> Self:
         return self
@@ -127,9 +129,9 @@ class Lab(ReadOnlyLab):
         self.down()
 
     @cached_property
-    def database(self) -> Database | None:
+    def database(self) -> LabDatabase | None:
         """The database server of the lab's shared-jdbc pairs; None where the fleet has none."""
-        return Database(self._layout, self._hosts.lab) if self._hosts.lab.jdbc_driver else None
+        return LabDatabase(self._layout, self._hosts.lab) if self._hosts.lab.jdbc_driver else None
 
     @cached_property
     def monitoring(self) -> Monitoring:
@@ -138,13 +140,13 @@ class Lab(ReadOnlyLab):
 
     # -- the whole of it ----------------------------------------------------------------------
 
-    def prepare(self, *, prometheus: bool = False) -> tuple[Substitution, ...]:
+    def prepare(self, *, prometheus: bool = False) -> tuple[VariableSubstitution, ...]:
         """Fetch software, claim loopback addresses, and write ``inventory.yml`` for Ansible.
 
         With ``prometheus`` all brokers have metrics, as with ``up(prometheus=True)``. Returns the variables that the
         lab substitutes. Raises InputError, SettingsError, ReleaseError, ArtifactError or LabError.
         """
-        with self._layout.locked():
+        with self._layout.hold_lab_lock():
             return self._prepare(metrics=prometheus)
 
     def up(
@@ -159,18 +161,19 @@ class Lab(ReadOnlyLab):
         """
         if prometheus:
             check_programs_installed()
-        with self._layout.locked():
+        with self._layout.hold_lab_lock():
             self._prepare(metrics=prometheus)
             hosts = self._hosts
             if fresh:
                 self._end_all()
-                hosts.wipe(hosts.fleet.brokers)
+                hosts.delete_broker_data(hosts.fleet.brokers)
                 if self.database:
-                    self.database.remove()
+                    self.database.delete_files()
             versions = {
-                broker.host: install(broker, hosts.lab.software[broker.release.text]) for broker in hosts.fleet.brokers
+                broker.host: install_broker_files(broker, hosts.lab.software[broker.release.text])
+                for broker in hosts.fleet.brokers
             }
-            write_clients(self._layout, self.client_fleet)
+            write_client_files(self._layout, self.client_fleet)
             with self._record_operation("lab up", [broker.host for broker in hosts.fleet.brokers]):
                 kept = self.monitoring.running_pids() if prometheus else ()
                 stop_outdated_brokers(hosts, versions, self.database, kept, self._progress)
@@ -180,7 +183,7 @@ class Lab(ReadOnlyLab):
                     self._down()
                     raise
             if prometheus:
-                self.monitoring.start()
+                self.monitoring.start_programs()
         return self.status()
 
     def down(self) -> int:
@@ -190,7 +193,7 @@ class Lab(ReadOnlyLab):
         """
         if not (self.exists or self._layout.runs.is_dir()):
             return 0
-        with self._layout.locked():
+        with self._layout.hold_lab_lock():
             return self._down()
 
     def original_sources_if_different(self) -> tuple[str, ...]:
@@ -207,24 +210,24 @@ class Lab(ReadOnlyLab):
         A pure master counts as ready when its slave may attach, because it is never ready alone. Raises LabError for a
         broker that runs already or does not start.
         """
-        with self._layout.locked():
+        with self._layout.hold_lab_lock():
             hosts, broker = self._hosts, self.fleet.broker(host)
             if hosts.is_alive(broker):
                 raise LabError(f"{broker.host} runs already: stop it first with `lab stop {broker.host}`")
-            if self._claims.reserve_block(self._layout.directory, hosts.lab.block) != hosts.lab.block:
+            if self._claims.reserve_address_block(self._layout.directory, hosts.lab.block) != hosts.lab.block:
                 raise LabError(
                     f"another lab now uses the addresses 127.{hosts.lab.block}.* of this lab: run `activemq-fleet lab "
                     "up`, which reserves other addresses"
                 )
-            check_start(hosts, broker)
-            hosts.check_ports(broker)
+            check_pure_start_order(hosts, broker)
+            hosts.check_ports_usable(broker)
             if self.database:
                 self.database.start()
             with self.record_operation("lab start", host):
                 if wait:
-                    Startup(hosts, timeout, self._progress).start(broker)
+                    FleetStartup(hosts, timeout, self._progress).start_broker(broker)
                 else:
-                    hosts.launch(broker)
+                    hosts.launch_process(broker)
 
     def stop(self, host: str) -> None:
         """Stop a broker; if its peer runs, return once the peer is active, or after 10 s.
@@ -237,9 +240,9 @@ class Lab(ReadOnlyLab):
             peer = self.fleet.broker(broker.peer) if broker.peer else None
             hands_over = peer is not None and self._hosts.is_alive(peer)
             grace = 0 if broker.profile.needs_resync else service.STOP_TIMEOUT
-            processes.terminate_processes([self._hosts.living_process(broker)], grace=grace)
+            processes.terminate_processes([self._hosts.require_running_process(broker)], grace=grace)
             if peer is not None and hands_over:
-                poll_until_true(lambda: self._hosts.observe(peer).state == "active", _HANDOVER)
+                poll_until_true(lambda: self._hosts.observe_broker(peer).state == "active", _HANDOVER)
 
     def kill(self, host: str) -> float:
         """Send SIGKILL to the broker's process group, and wait until the broker has ended.
@@ -260,7 +263,7 @@ class Lab(ReadOnlyLab):
         process = self._living_process(host)
         if not self.fleet.broker(host).has_guard:
             return self.kill(host)
-        java = processes.guarded_broker(process)
+        java = processes.guarded_broker_process(process)
         if java is None:
             raise LabError(
                 f"{host}: the guard (the program that starts the broker and protects the store) currently runs no "
@@ -284,9 +287,9 @@ class Lab(ReadOnlyLab):
         """Resume a frozen broker by SIGCONT."""
         processes.set_frozen(self._living_process(host), False)
 
-    def operations_file(self, host: str) -> Path:
+    def operations_file_path(self, host: str) -> Path:
         """Return the path of the file in which operations on a broker are recorded for ``audit``."""
-        return self._layout.operations_file(self.fleet.broker(host).host)
+        return self._layout.operations_file_path(self.fleet.broker(host).host)
 
     def record_operation(self, operation: str, host: str) -> AbstractContextManager[None]:
         """Return a context manager that records the begin and end of an operation on both nodes of a host's pair."""
@@ -301,13 +304,13 @@ class Lab(ReadOnlyLab):
         labels = {broker.host: broker.labels for broker in measured if broker.settings.metrics}
         return recorded_operation(self._layout, hosts, operation, self._progress, labels)
 
-    def _prepare(self, *, metrics: bool = False) -> tuple[Substitution, ...]:
+    def _prepare(self, *, metrics: bool = False) -> tuple[VariableSubstitution, ...]:
         if self._read is None:
             raise LabError(
                 f"{self._layout.directory}: the brokers of this lab cannot be started, because it was opened without "
                 "its inventory: run `activemq-fleet lab up -i INVENTORY`"
             )
-        _, substitutions = prepare(
+        _, substitutions = prepare_lab(
             self._layout, self._read(), self._claims, self._report, self._sources, self._heap, metrics=metrics
         )
         self._forget()
@@ -331,7 +334,7 @@ class Lab(ReadOnlyLab):
             with self._record_operation("lab down", [broker.host for broker in brokers]):
                 count = terminate_brokers(self._hosts, brokers) if brokers else 0
                 if brokers:
-                    self.monitoring.stop()
+                    self.monitoring.stop_programs()
                 if brokers and self.database:
                     self.database.stop()
         finally:
@@ -344,4 +347,4 @@ class Lab(ReadOnlyLab):
         try:
             return self._end_all()
         finally:
-            self._claims.release(self._layout.directory)
+            self._claims.release_address_block(self._layout.directory)

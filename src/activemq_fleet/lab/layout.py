@@ -46,7 +46,7 @@ class LabLayout:
         """Return the base directory (``activemq_base``) of a host."""
         return self.hosts / host
 
-    def operations_file(self, host: str) -> Path:
+    def operations_file_path(self, host: str) -> Path:
         """Return the path of the file that records the lab's operations on a host's broker, as JSON lines."""
         return self.base_directory(host) / "operations.jsonl"
 
@@ -62,8 +62,8 @@ class LabLayout:
             ) from None
 
     @contextmanager
-    def locked(self) -> Iterator[None]:
-        """Context manager: hold the lab's lock, so that only one command at a time starts or stops brokers.
+    def hold_lab_lock(self) -> Iterator[None]:
+        """Return a context manager that holds the lab's lock: only one command at a time starts or stops brokers.
 
         Raises LabError at once when another command holds the lock.
         """
@@ -81,7 +81,7 @@ class LabLayout:
             os.close(descriptor)
 
 
-def layout_for(sources: Sequence[str], directory: Path | str | None = None) -> LabLayout:
+def lab_layout_for(sources: Sequence[str], directory: Path | str | None = None) -> LabLayout:
     """Return the paths of the lab in ``directory``, by default a directory derived from the inventory sources.
 
     The default is in the user's state directory.
@@ -99,20 +99,20 @@ def layout_for(sources: Sequence[str], directory: Path | str | None = None) -> L
     return LabLayout(chosen)
 
 
-def resolve_sources(sources: Sequence[str]) -> list[str]:
+def absolute_sources(sources: Sequence[str]) -> list[str]:
     """Return inventory sources as absolute paths; a list of hosts (``a,b``) stays as it is."""
     return [source if "," in source else os.path.realpath(source) for source in sources]
 
 
 def _default(sources: Sequence[str]) -> Path:
-    texts = resolve_sources(sources)
+    texts = absolute_sources(sources)
     first = texts[0] if texts else ""
     label = re.sub(r"[^A-Za-z0-9.-]+", "-", Path(first.rstrip("/")).name.split(",")[0]).strip("-.") or "fleet"
     mark = hashlib.sha256("\0".join(texts).encode(errors="surrogateescape")).hexdigest()[:8]
     return platformdirs.user_state_path("activemq-fleet") / "labs" / f"{label[:40]}-{mark}"
 
 
-def write_file(path: Path, content: bytes | str, mode: int = PRIVATE_FILE) -> None:
+def write_file_atomically(path: Path, content: bytes | str, mode: int = PRIVATE_FILE) -> None:
     """Write a file atomically, and create its directory. Raises LabError, which names the file, on failure."""
     try:
         path.parent.mkdir(mode=PRIVATE_DIRECTORY, parents=True, exist_ok=True)

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from activemq_fleet.lab.hosts import BrokerSnapshot, LabBrokers
-from activemq_fleet.lab.log_tail import records_of
+from activemq_fleet.lab.log_tail import log_records_of_run
 from activemq_fleet.lab.status import bridges_of
 from activemq_fleet.network.connectors import NetworkConnector
 from activemq_fleet.node.judge import SERVING
@@ -37,7 +37,7 @@ class MissingLink:
     expected: bool
 
 
-class Links:
+class ExpectedLinks:
     """The expected links of a lab's fleet, compared with the bridges that the brokers' logs show as established."""
 
     def __init__(self, hosts: LabBrokers) -> None:
@@ -45,15 +45,17 @@ class Links:
         self._network = planned_network(hosts.fleet)
         self._refused = {(link.host, link.connector.name) for link in self._network.refused if link.refusal.is_certain}
 
-    def wait_until_up(self, look: Callable[[], Mapping[str, BrokerSnapshot]], timeout: float) -> list[MissingLink]:
+    def wait_until_links_up(
+        self, observe_brokers: Callable[[], Mapping[str, BrokerSnapshot]], timeout: float
+    ) -> list[MissingLink]:
         """Wait until every link is up; return the links that are not after ``timeout`` seconds.
 
-        ``look`` returns fresh snapshots by host. The wait ends early when no missing link can come up, as the inventory
-        shows or a refused certificate in a log, and the reason of each is in a log.
+        ``observe_brokers`` returns new snapshots by host. The wait ends early when no missing link can come up, as the
+        inventory shows or a refused certificate in a log, and the reason of each is in a log.
         """
         deadline = time.monotonic() + timeout
         while True:
-            missing = list(self._missing_links(look()))
+            missing = list(self._missing_links(observe_brokers()))
             known = all(self._is_refused_for_good(link) for link in missing)
             if known or time.monotonic() > deadline:
                 return missing
@@ -72,7 +74,7 @@ class Links:
                 if not any(_is_up(connector, peer, dialled, answered) for peer in peers):
                     yield MissingLink(broker, connector.name, peers, (broker.host, connector.name) in self._refused)
 
-    def missing_reason(self, link: MissingLink) -> str:
+    def missing_link_reason(self, link: MissingLink) -> str:
         """Return why a link is not up, from the logs: the refusal of the broker at its far end, else the dialling
         broker's error.
 
@@ -82,13 +84,13 @@ class Links:
 
     def _is_refused_for_good(self, link: MissingLink) -> bool:
         if link.expected:
-            return self.missing_reason(link) != ""
+            return self.missing_link_reason(link) != ""
         return is_certificate_refused(link.broker, link.peers, self._records_of_both_ends(link))
 
-    def describe(self, link: MissingLink) -> str:
-        """Return one line that names a link that is not up, with its reason and the path of the log."""
+    def describe_missing_link(self, link: MissingLink) -> str:
+        """Return one line of text about a link that is not up: its name, the reason, and the path of the log."""
         target = " or ".join(peer.host for peer in link.peers)
-        why = self.missing_reason(link) or "the logs of both ends contain no reason"
+        why = self.missing_link_reason(link) or "the logs of both ends contain no reason"
         log = self._hosts.log_path(link.broker)
         return f"{link.broker.host}: link {link.name} to {target} is not up: {why}. Read the log {log}"
 
@@ -96,8 +98,8 @@ class Links:
         return {broker.host: self._records(broker) for broker in (link.broker, *link.peers)}
 
     def _records(self, broker: Broker) -> Sequence[Record]:
-        run = self._hosts.last_run(broker)
-        return records_of(self._hosts.data_directory(broker), run) if run else ()
+        run = self._hosts.last_process_run(broker)
+        return log_records_of_run(self._hosts.data_directory(broker), run) if run else ()
 
 
 def _is_up(connector: NetworkConnector, peer: Broker, dialled: set[str | None], answered: set[str]) -> bool:

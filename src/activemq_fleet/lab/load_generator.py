@@ -44,7 +44,7 @@ class LoadGenerator(ABC):
         self._join_publishers()
 
     @abstractmethod
-    def start(self, timeout: float = 60.0) -> None:
+    def start_load(self, timeout: float = 60.0) -> None:
         """Start the subscriber, then the publisher, then the load; return once events are published.
 
         The subscriber comes first, because a new subscription gets no earlier events. Raises AgentError or LabError
@@ -60,22 +60,22 @@ class LoadGenerator(ABC):
     def has_stable_connections(self) -> bool:
         """Return whether publisher and subscriber have kept their connections for some seconds."""
 
-    def rates(self, moment: float, seconds: float) -> tuple[float, float]:
+    def accepted_and_handled_rates(self, moment: float, seconds: float) -> tuple[float, float]:
         """Return (accepted, handled) events a second in the ``seconds`` before ``moment`` (epoch seconds)."""
-        handled = self.subscriber_journal.read().count_between("handled", moment - seconds, moment)
+        handled = self.subscriber_journal.count_new_records().count_records_between("handled", moment - seconds, moment)
         return self._promises.count(moment - seconds, moment) / seconds, handled / seconds
 
-    def last_handled(self) -> float:
+    def last_handled_time(self) -> float:
         """Return the time of the last handled event, in seconds since the epoch; 0 without one."""
-        return self.subscriber_journal.read().last_time("handled")
+        return self.subscriber_journal.count_new_records().last_record_time("handled")
 
     def publish_burst(self, count: int = 200) -> None:  # noqa: B027 -- not every load generator can
         """Publish ``count`` events at once in the background, so that a fault meets events in flight; some generators
         ignore it.
         """
 
-    def finish(self, timeout: float = 120.0) -> None:
-        """End the load, wait until all events are handled, and stop publisher and subscriber.
+    def finish_load(self, timeout: float = 120.0) -> None:
+        """Stop publishing events, wait until all events are handled, and stop publisher and subscriber.
 
         The publisher sends a barrier after its last event: a message that proves that all events before it arrived.
         This method also waits until the subscriber has handled the barrier. A wait ends early when nothing has moved
@@ -118,7 +118,9 @@ class LoadGenerator(ABC):
     def _while_it_moves(self, is_done: Callable[[], bool], timeout: float) -> None:
         deadline, seen = time.monotonic() + timeout, -1
         while time.monotonic() < deadline:
-            moved = sum(tail.read().counts.total() for tail in (self.publisher_journal, self.subscriber_journal))
+            moved = sum(
+                tail.count_new_records().counts.total() for tail in (self.publisher_journal, self.subscriber_journal)
+            )
             if is_done():
                 return
             if moved > seen:

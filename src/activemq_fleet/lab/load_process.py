@@ -65,7 +65,7 @@ def run_load_generators(directory: Path, longest: float, parent: int | None = No
         generators = [make_load_generator(spec, directory, Path(sockets)) for spec in specs]
         try:
             for generator in generators:
-                generator.start(_PATIENCE)
+                generator.start_load(_PATIENCE)
             (directory / "ready").touch()
             last_status_at = 0.0
             while not stop.exists() and time.monotonic() < deadline and _lives(parent):
@@ -75,7 +75,7 @@ def run_load_generators(directory: Path, longest: float, parent: int | None = No
                     last_status_at = time.monotonic()
                 time.sleep(_POLL)
             for generator in generators:
-                generator.finish()
+                generator.finish_load()
                 generator.delete_durable_session()
             (directory / "done").touch()
         except (AgentError, LabError) as error:
@@ -109,12 +109,12 @@ def write_status(directory: Path, generators: Iterable[LoadGenerator]) -> None:
     states = {}
     for generator in generators:
         generator.raise_if_ended()
-        accepted, handled = generator.rates(now - _LAG, _WINDOW)
+        accepted, handled = generator.accepted_and_handled_rates(now - _LAG, _WINDOW)
         states[generator.name] = {
             "steady": generator.has_stable_connections(),
             "accepted": accepted,
             "handled": handled,
-            "last": generator.last_handled(),
+            "last": generator.last_handled_time(),
             "at": now,
         }
     atomic_files.write_file(directory / "status.json", json.dumps(states).encode())

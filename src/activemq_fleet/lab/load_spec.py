@@ -36,8 +36,8 @@ _ITS_OWN = (
 )
 
 
-def speaks_mqtt(pair: Pair) -> bool:
-    """Return whether agents can connect to every node of a pair: by its release, and by an MQTT connector."""
+def supports_mqtt_agents(pair: Pair) -> bool:
+    """Return whether failover agents can connect to all nodes of a pair: its release and an MQTT connector allow it."""
     return all(broker.release.supports_agents and broker.connector("mqtt") for broker in pair.brokers)
 
 
@@ -47,7 +47,7 @@ def load_spec(fleet: Fleet, pair: Pair, rate: float) -> LoadSpec:
     ``fleet`` has the addresses that clients dial; ``rate`` is in events a second. Raises LabError where no account may
     publish, or where neither protocol is usable.
     """
-    return _agent_spec(fleet, pair, rate) if speaks_mqtt(pair) else stomp_load_spec(fleet, pair, rate)
+    return _agent_spec(fleet, pair, rate) if supports_mqtt_agents(pair) else stomp_load_spec(fleet, pair, rate)
 
 
 def _agent_spec(fleet: Fleet, pair: Pair, rate: float) -> AgentLoadSpec:

@@ -20,7 +20,7 @@ _LINE_END = re.compile(r"\r?\n|\\r\\n|\\[rn]")
 
 
 class LogTail:
-    """A reader of a broker's log that follows one run from its beginning; ``update`` reads the newly written text."""
+    """A reader of a broker's log that follows one run from its beginning, and reads only newly written text."""
 
     def __init__(self, data: Path, run: ProcessRun) -> None:
         self._data = data
@@ -29,13 +29,13 @@ class LogTail:
         self._parser = Parser(stacks=False)
         self._broker_run = BrokerRun()
 
-    def read_new_records(self) -> BrokerRun:
+    def read_run_state(self) -> BrokerRun:
         """Read the broker's log to its end and return the state of the broker run after the last record."""
-        for text in self.read_text():
+        for text in self.read_new_text():
             self._broker_run.apply_records(self._parser.feed(text))
         return self._broker_run
 
-    def read_text(self) -> Iterator[str]:
+    def read_new_text(self) -> Iterator[str]:
         """Yield the text that was written to the broker's log since the last call, file by file."""
         files = _files(self._data)
         begin = next((at for at, (_, inode) in enumerate(files) if inode == self._inode), 0)
@@ -51,9 +51,9 @@ class LogTail:
             yield self._decoder.decode(content)
 
 
-def records_of(data: Path, run: ProcessRun) -> list[Record]:
+def log_records_of_run(data: Path, run: ProcessRun) -> list[Record]:
     """Return all log records of one run of a broker, with their stack traces."""
-    return list(parse("".join(LogTail(data, run).read_text())))
+    return list(parse("".join(LogTail(data, run).read_new_text())))
 
 
 def explain_failed_run(data: Path, run: ProcessRun) -> str:
@@ -62,8 +62,8 @@ def explain_failed_run(data: Path, run: ProcessRun) -> str:
     5.5 only prints why its configuration could not be loaded. Without an error it is the log's last warning, else the
     last line that was printed; empty where neither the log nor the output shows anything.
     """
-    records = records_of(data, run)
-    error = last_error(record for record in records if record.level in ("ERROR", "FATAL"))
+    records = log_records_of_run(data, run)
+    error = last_error_line(record for record in records if record.level in ("ERROR", "FATAL"))
     if error:
         return error
     try:
@@ -72,10 +72,10 @@ def explain_failed_run(data: Path, run: ProcessRun) -> str:
         printed = ""
     if "rror" in printed or "xception" in printed:
         return printed
-    return last_error(records) or printed
+    return last_error_line(records) or printed
 
 
-def last_error(records: Iterable[Record]) -> str:
+def last_error_line(records: Iterable[Record]) -> str:
     """Return in one line the last error of a log with its root cause; without errors, the last warning.
 
     Returns "" where the log holds neither.

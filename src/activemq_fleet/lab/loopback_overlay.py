@@ -62,7 +62,7 @@ Variables = Mapping[str, Mapping[str, Any]]
 
 
 @dataclass(frozen=True, slots=True)
-class Substitution:
+class VariableSubstitution:
     """A variable of a host that the lab replaces: old and new value; ``before`` is None if the inventory does not set
     it.
     """
@@ -73,7 +73,7 @@ class Substitution:
     after: str
 
 
-def process_marks(directory: Path) -> frozenset[str]:
+def process_mark_arguments(directory: Path) -> frozenset[str]:
     """Return the arguments that mark the processes of the lab in a directory; each has one of them
     on its command line.
     """
@@ -144,17 +144,17 @@ def apply_overlay(hosts: Variables, over: Variables) -> dict[str, dict[str, Any]
     return {host: {**variables, **over.get(host, {})} for host, variables in hosts.items()}
 
 
-def list_substitutions(hosts: Variables, over: Variables) -> tuple[Substitution, ...]:
+def list_substitutions(hosts: Variables, over: Variables) -> tuple[VariableSubstitution, ...]:
     """Return the variables that the overlay changes, in the order of its hosts; secrets are shown as asterisks."""
     return tuple(
-        Substitution(host, name, _shown(hosts[host].get(name), name), _shown(value, name) or "")
+        VariableSubstitution(host, name, _shown(hosts[host].get(name), name), _shown(value, name) or "")
         for host, variables in over.items()
         for name, value in variables.items()
         if hosts[host].get(name) != value
     )
 
 
-def jvm_hosts_file(fleet: Fleet, addresses: Mapping[str, str]) -> str:
+def jvm_hosts_file_content(fleet: Fleet, addresses: Mapping[str, str]) -> str:
     """Return a hosts file for ``-Djdk.net.hosts.file``; a JVM with this option resolves only the names in it.
 
     The name that peers connect to is the first one, because the broker announces that name by multicast (measured on

@@ -19,7 +19,7 @@ from pydantic import SecretStr
 from activemq_fleet.addresses import Address, join_host_port
 from activemq_fleet.errors import LabError
 from activemq_fleet.lab import processes
-from activemq_fleet.lab.layout import LabLayout, write_file
+from activemq_fleet.lab.layout import LabLayout, write_file_atomically
 from activemq_fleet.lab.loopback_overlay import PROGRAM_MARK, database_address
 from activemq_fleet.lab.polling import poll_until_true
 from activemq_fleet.lab.readiness import require_free_port
@@ -56,32 +56,32 @@ class Monitoring:
         self._host = database_address(state.block)
         self.directory = layout.directory / "prometheus"
 
-    def address(self, name: str = "prometheus") -> Address:
+    def program_address(self, name: str = "prometheus") -> Address:
         """Return the (host, port) on which prometheus, alertmanager or node-exporter listens."""
         return self._host, PROGRAMS[name][1]
 
-    def url(self, name: str = "prometheus") -> str:
+    def program_url(self, name: str = "prometheus") -> str:
         """Return the URL of the web page of prometheus, alertmanager or node-exporter."""
-        return f"http://{join_host_port(*self.address(name))}"
+        return f"http://{join_host_port(*self.program_address(name))}"
 
-    def start(self) -> None:
+    def start_programs(self) -> None:
         """Write the monitoring files of the fleet, start the programs that do not run, and return once all three
         answer.
         """
         check_programs_installed()
-        self.write_files()
+        self.write_configuration()
         for name in PROGRAMS:
             if self._process(name) is None:
-                require_free_port(self.address(name))
+                require_free_port(self.program_address(name))
                 self._launch(name)
         for name in PROGRAMS:
             if not poll_until_true(partial(self._answers, name), _READY):
                 raise LabError(
                     f"{name} does not answer after {_READY:g} s: read its log {self.directory}/{name}/console.log"
                 )
-        self.reload()
+        self.reload_prometheus()
 
-    def stop(self) -> None:
+    def stop_programs(self) -> None:
         """Stop Prometheus, Alertmanager and node exporter, where they run; their data are kept."""
         running = [process for name in PROGRAMS if (process := self._process(name))]
         processes.terminate_processes(running, grace=_STOP)
@@ -90,29 +90,31 @@ class Monitoring:
         """Return the pids of the monitoring processes that run."""
         return [process.pid for name in PROGRAMS if (process := self._process(name))]
 
-    def write_files(self, pace: float = PACE) -> None:
+    def write_configuration(self, pace: float = PACE) -> None:
         """Write targets, rules and configurations for the fleet; alerts' durations are multiplied by ``pace``."""
         fleet = self._state.fleet()
         fingerprints = {broker.host: configuration_fingerprint(render_broker(broker)) for broker in fleet.brokers}
         interval = f"{math.ceil(len(fleet.brokers) / _SCRAPED)}s"
         surroundings = PrometheusSettings(
             interval,
-            join_host_port(*self.address("alertmanager")),
+            join_host_port(*self.program_address("alertmanager")),
             pace,
-            join_host_port(*self.address("node-exporter")),
+            join_host_port(*self.program_address("node-exporter")),
         )
         for path, content in prometheus_files(fleet, fingerprints, surroundings).items():
-            write_file(self._layout.directory / path, content)
+            write_file_atomically(self._layout.directory / path, content)
         for broker in fleet.brokers:
             login, password = broker.settings.metrics_username, broker.settings.metrics_password
             if login and isinstance(password, SecretStr):
-                write_file(self.directory / f"activemq-metrics-{login}.password", password.get_secret_value())
+                write_file_atomically(
+                    self.directory / f"activemq-metrics-{login}.password", password.get_secret_value()
+                )
         # A wait of zero is refused. No notification is sent; the page of Alertmanager shows what would be.
         quiet = {"receiver": "nobody", "group_wait": "1s", "group_interval": "1s", "repeat_interval": "1h"}
         route = {"route": quiet | {"group_by": ["..."]}, "receivers": [{"name": "nobody"}]}
-        write_file(self.directory / "alertmanager.yml", json.dumps(route, indent=1) + "\n")
+        write_file_atomically(self.directory / "alertmanager.yml", json.dumps(route, indent=1) + "\n")
 
-    def reload(self) -> None:
+    def reload_prometheus(self) -> None:
         """Make Prometheus read its configuration and rules again."""
         if self._get("prometheus", "/-/reload", method="POST") is None:
             raise LabError(f"Prometheus does not load its configuration: read {self.directory}/prometheus/console.log")
@@ -129,7 +131,7 @@ class Monitoring:
         series: list[dict[str, Any]] = json.loads(answer)["data"]["result"]
         return series
 
-    def query_range(self, promql: str, began: float, ended: float) -> bytes:
+    def query_prometheus_range(self, promql: str, began: float, ended: float) -> bytes:
         """Return Prometheus' answer, as JSON, to a query about each second between two times, in epoch seconds."""
         step = max(1, math.ceil((ended - began) / _MOST_POINTS))
         asked = {"query": promql, "start": f"{began:.3f}", "end": f"{ended:.3f}", "step": step}
@@ -140,7 +142,7 @@ class Monitoring:
             )
         return answer
 
-    def alerts(self) -> list[dict[str, str]]:
+    def active_alert_labels(self) -> list[dict[str, str]]:
         """Return the labels of each alert that is active in Alertmanager."""
         answer = self._get("alertmanager", "/api/v2/alerts?active=true")
         return [alert["labels"] for alert in json.loads(answer or b"[]")]
@@ -157,7 +159,7 @@ class Monitoring:
         processes.launch_broker(self._layout, name, command, {}, data, "")
 
     def _options(self, name: str, data: Path) -> Iterable[str]:
-        listen = f"--web.listen-address={join_host_port(*self.address(name))}"
+        listen = f"--web.listen-address={join_host_port(*self.program_address(name))}"
         if name == "prometheus":
             yield f"--config.file={self.directory}/prometheus.yml"
             yield f"--storage.tsdb.path={data}/tsdb"
@@ -176,7 +178,7 @@ class Monitoring:
         return processes.running_process(self._layout, name)
 
     def _get(self, name: str, path: str, method: str = "GET") -> bytes | None:
-        request = urllib.request.Request(self.url(name) + path, method=method)  # noqa: S310 -- an address of the lab
+        request = urllib.request.Request(self.program_url(name) + path, method=method)  # noqa: S310 -- an address of the lab
         try:
             with urllib.request.urlopen(request, timeout=_TIMEOUT) as answer:  # noqa: S310
                 return bytes(answer.read())

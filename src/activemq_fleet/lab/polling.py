@@ -9,14 +9,14 @@ from typing import TypeVar
 _Found = TypeVar("_Found")
 
 
-def poll_until_true(look: Callable[[], _Found | None], timeout: float, pause: float = 0.1) -> _Found | None:
-    """Call ``look`` repeatedly until it returns a true value, and return that value; after a timeout, its last result.
+def poll_until_true(condition: Callable[[], _Found | None], timeout: float, pause: float = 0.1) -> _Found | None:
+    """Call ``condition`` until it returns a true value, and return that value; after a timeout, its last result.
 
-    ``look`` is called at least once. ``timeout`` and the ``pause`` between two calls are in seconds.
+    ``condition`` is called at least once. ``timeout`` and the ``pause`` between two calls are in seconds.
     """
     deadline = time.monotonic() + timeout
     while True:
-        observation = look()
+        observation = condition()
         if observation or time.monotonic() > deadline:
             return observation
         time.sleep(pause)

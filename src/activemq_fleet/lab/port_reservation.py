@@ -44,7 +44,7 @@ class PortReservations:
     def __init__(self, directory: Path | None = None) -> None:
         self._directory = directory or _DIRECTORY
 
-    def reserve_block(self, lab: Path, wanted: int | None = None) -> int:
+    def reserve_address_block(self, lab: Path, wanted: int | None = None) -> int:
         """Reserve a block of addresses for a lab, ``wanted`` if it is free, and return its number.
 
         A lab that has a claim keeps it, unless another block is wanted and free. With no free block, that of the lab
@@ -69,7 +69,7 @@ class PortReservations:
             self._write(choice, json.dumps(asdict(_Claim(str(lab), getpass.getuser(), time.time()))))
             return choice
 
-    def release(self, lab: Path) -> None:
+    def release_address_block(self, lab: Path) -> None:
         """Delete the lab's reservation of a block of loopback addresses, if it has one."""
         with self._locked():
             for number, claim in self._claims().items():

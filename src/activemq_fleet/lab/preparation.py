@@ -17,10 +17,10 @@ from activemq_fleet.errors import ArtifactError, FleetError, LabError
 from activemq_fleet.findings import lines_of_findings
 from activemq_fleet.inventory import InventoryData, fleet_of
 from activemq_fleet.lab import loopback_overlay as over
-from activemq_fleet.lab.layout import LabLayout, write_file
-from activemq_fleet.lab.loopback_overlay import Substitution
+from activemq_fleet.lab.layout import LabLayout, write_file_atomically
+from activemq_fleet.lab.loopback_overlay import VariableSubstitution
 from activemq_fleet.lab.port_reservation import PortReservations
-from activemq_fleet.lab.state import LabState, Software, load_lab_state, make_store
+from activemq_fleet.lab.state import InstalledSoftware, LabState, load_lab_state, make_shared_store_directory
 from activemq_fleet.node.config.configuration_archive import ConfigurationFile
 from activemq_fleet.node.config.vendor_files import vendor_files
 from activemq_fleet.node.errors import NodeError
@@ -33,7 +33,7 @@ from activemq_fleet.topology.inventory_rules import warnings_about_inventory
 _JAVA = 11  # the oldest with long-term support that has -Djdk.net.hosts.file, which came with 9
 
 
-def prepare(
+def prepare_lab(
     layout: LabLayout,
     data: InventoryData,
     claims: PortReservations,
@@ -42,7 +42,7 @@ def prepare(
     heap: str = over.HEAP,
     *,
     metrics: bool = False,
-) -> tuple[LabState, tuple[Substitution, ...]]:
+) -> tuple[LabState, tuple[VariableSubstitution, ...]]:
     """Make a lab from an inventory: fetch software, assign addresses, and write the files that Ansible reads.
 
     Returns the lab's state and the variables that were substituted. Raises LabError for a fleet whose topology has
@@ -61,7 +61,7 @@ def prepare(
     brokers = {broker.release.text: broker for broker in fleet.brokers}
     software = {text: _software(broker, layout, progress) for text, broker in sorted(brokers.items())}
     layout.make_directory()
-    block = claims.reserve_block(layout.directory, before.block if before else None)
+    block = claims.reserve_address_block(layout.directory, before.block if before else None)
     seed = before.seed if before else secrets.token_hex(16)
     addresses = over.assign_addresses(fleet, block, before.addresses if before else None)
     driver = ""
@@ -92,7 +92,7 @@ def _report_findings(fleet: Fleet, progress: Progress) -> None:
         progress(f"warning: {line}")
 
 
-def _software(broker: Broker, layout: LabLayout, progress: Progress) -> Software:
+def _software(broker: Broker, layout: LabLayout, progress: Progress) -> InstalledSoftware:
     """Return the software of a broker's release: of ``activemq_archive`` if that is on this machine, else fetched."""
     if local := _local_software(broker, layout, progress):
         return local
@@ -105,11 +105,11 @@ def _software(broker: Broker, layout: LabLayout, progress: Progress) -> Software
         if not isinstance(error, artifacts.RecentDownloadFailureError):
             progress(f"{error}. The lab uses the jars of release {release.text}, which have no web console")
     if home is not None:
-        return Software(str(home), whole=True)
+        return InstalledSoftware(str(home), whole=True)
     return _linked_jars(release, artifacts.jar_directory_for(release, progress=progress), layout)
 
 
-def _local_software(broker: Broker, layout: LabLayout, progress: Progress) -> Software | None:
+def _local_software(broker: Broker, layout: LabLayout, progress: Progress) -> InstalledSoftware | None:
     """Return the software in ``activemq_archive``, None if it is not on this machine or a tar archive of jars alone."""
     settings, release = broker.settings, broker.release
     configured = settings.archive_of_release()
@@ -120,11 +120,11 @@ def _local_software(broker: Broker, layout: LabLayout, progress: Progress) -> So
         return _linked_jars(release, artifacts.jars_in(archive, release), layout)
     if archive.is_dir() or (archive.is_file() and settings.install != "jars"):
         home = artifacts.distribution_in(archive, release, settings.sha512_of_release(), progress=progress)
-        return Software(str(home), whole=True)
+        return InstalledSoftware(str(home), whole=True)
     return None
 
 
-def _linked_jars(release: Release, jars: Path, layout: LabLayout) -> Software:
+def _linked_jars(release: Release, jars: Path, layout: LabLayout) -> InstalledSoftware:
     """Return a directory of jars as software: the lab has a link to it in the place of a distribution's libraries."""
     library = layout.directory / "software" / release.text / "lib"
     library.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -132,19 +132,19 @@ def _linked_jars(release: Release, jars: Path, layout: LabLayout) -> Software:
         library.unlink()
     if not library.is_symlink():
         library.symlink_to(jars)
-    return Software(str(library.parent), whole=False)
+    return InstalledSoftware(str(library.parent), whole=False)
 
 
 def _write(layout: LabLayout, state: LabState, overlay: Mapping[str, Mapping[str, Any]]) -> None:
     fleet = state.fleet()
-    write_file(layout.names, over.jvm_hosts_file(fleet, state.addresses))
+    write_file_atomically(layout.names, over.jvm_hosts_file_content(fleet, state.addresses))
     layer: dict[str, Any] = {"all": {"hosts": {host: {} for host in overlay}}}
-    write_file(layout.inventory_path, _HEAD + json.dumps(layer, indent=1) + "\n")
+    write_file_atomically(layout.inventory_path, _HEAD + json.dumps(layer, indent=1) + "\n")
     for host, variables in overlay.items():
         text = json.dumps({**_CONNECTION, **variables}, indent=1, default=str)
-        write_file(layout.host_vars / f"{host}.yml", f"{_HEAD}{text}\n")
+        write_file_atomically(layout.host_vars / f"{host}.yml", f"{_HEAD}{text}\n")
     for broker in fleet.brokers:
-        make_store(broker)
+        make_shared_store_directory(broker)
     for path in layout.host_vars.iterdir():
         if path.name.removesuffix(".yml") not in overlay:
             path.unlink()
@@ -162,7 +162,7 @@ _CONNECTION = {
 }
 
 
-def install(broker: Broker, software: Software) -> str:
+def install_broker_files(broker: Broker, software: InstalledSoftware) -> str:
     """Install a broker's rendered files unless they are current; return the name of the installed version.
 
     Raises LabError when the files cannot be written.

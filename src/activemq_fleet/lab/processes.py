@@ -19,8 +19,8 @@ from pathlib import Path
 import psutil
 
 from activemq_fleet.errors import LabError
-from activemq_fleet.lab.layout import LabLayout, write_file
-from activemq_fleet.lab.loopback_overlay import process_marks
+from activemq_fleet.lab.layout import LabLayout, write_file_atomically
+from activemq_fleet.lab.loopback_overlay import process_mark_arguments
 from activemq_fleet.lab.polling import poll_until_true
 
 _SAME_START = 2.0  # seconds: the kernel counts from boot, and the boot time is rounded
@@ -88,7 +88,7 @@ def launch_broker(
             ) from None
     _children[child.pid] = child
     run = ProcessRun(host, child.pid, _created(child), time.time(), version, inode, offset, release)
-    write_file(layout.runs / f"{host}.json", json.dumps(asdict(run)))
+    write_file_atomically(layout.runs / f"{host}.json", json.dumps(asdict(run)))
     return run
 
 
@@ -123,7 +123,7 @@ def _log_mark(log: Path) -> tuple[int, int]:
     return status.st_ino, status.st_size
 
 
-def last_run(layout: LabLayout, host: str) -> ProcessRun | None:
+def last_process_run(layout: LabLayout, host: str) -> ProcessRun | None:
     """Return the record of a host's last broker process, which may have ended; None if the host was never started."""
     try:
         return ProcessRun(**json.loads((layout.runs / f"{host}.json").read_bytes()))
@@ -133,7 +133,7 @@ def last_run(layout: LabLayout, host: str) -> ProcessRun | None:
 
 def running_process(layout: LabLayout, name: str) -> psutil.Process | None:
     """Return the process that a lab last launched under a name, a host's or a program's; None after its end."""
-    run = last_run(layout, name)
+    run = last_process_run(layout, name)
     return find_process(layout, run) if run else None
 
 
@@ -142,7 +142,7 @@ def has_running_process(layout: LabLayout) -> bool:
     return any(running_process(layout, file.stem) is not None for file in layout.runs.glob("*.json"))
 
 
-def delete_run(layout: LabLayout, host: str) -> None:
+def delete_run_record(layout: LabLayout, host: str) -> None:
     """Delete the record of a host's last broker process."""
     (layout.runs / f"{host}.json").unlink(missing_ok=True)
 
@@ -159,7 +159,7 @@ def find_process(layout: LabLayout, run: ProcessRun) -> psutil.Process | None:
         return None
 
 
-def guarded_broker(process: psutil.Process) -> psutil.Process | None:
+def guarded_broker_process(process: psutil.Process) -> psutil.Process | None:
     """Return the broker process that a guard process started; None before its start or after its end."""
     try:
         # A guard may have another child for a moment, which checks old generations.
@@ -186,7 +186,7 @@ def lab_processes(layout: LabLayout) -> list[psutil.Process]:
 def _is_ours(layout: LabLayout, process: psutil.Process) -> bool:
     try:
         is_own = set(process.uids()) == {os.getuid()}  # any process may carry the mark
-        marks = process_marks(layout.directory)
+        marks = process_mark_arguments(layout.directory)
         return is_own and process.status() != psutil.STATUS_ZOMBIE and not marks.isdisjoint(process.cmdline())
     except psutil.Error:
         return False
@@ -198,7 +198,7 @@ def _reap(pid: int) -> None:
         del _children[pid]
 
 
-def send_signal(process: psutil.Process, number: signal.Signals) -> None:
+def signal_process_group(process: psutil.Process, number: signal.Signals) -> None:
     """Send a signal to a broker's process group; nothing happens if the process is gone."""
     with suppress(ProcessLookupError, psutil.NoSuchProcess):
         # The start made a process group; a stray process without a group is signalled alone.
@@ -210,7 +210,7 @@ def send_signal(process: psutil.Process, number: signal.Signals) -> None:
 
 def set_frozen(process: psutil.Process, frozen: bool) -> None:
     """Freeze a process by SIGSTOP, or resume it by SIGCONT; return when it has changed, or after 5 s."""
-    send_signal(process, signal.SIGSTOP if frozen else signal.SIGCONT)
+    signal_process_group(process, signal.SIGSTOP if frozen else signal.SIGCONT)
     poll_until_true(lambda: not _lives(process) or is_frozen(process) == frozen, 5, _POLL)
 
 
@@ -224,10 +224,10 @@ def terminate_processes(processes: Iterable[psutil.Process], *, grace: float) ->
     living = [process for leader in leaders for process in (leader, *_children_of(leader))]
     if grace:
         for process in leaders:
-            send_signal(process, signal.SIGKILL if is_frozen(process) else signal.SIGTERM)
+            signal_process_group(process, signal.SIGKILL if is_frozen(process) else signal.SIGTERM)
         living = _living_after(living, grace)
     for process in living:
-        send_signal(process, signal.SIGKILL)
+        signal_process_group(process, signal.SIGKILL)
     left = _living_after(living, _KILLED)
     if left:
         raise LabError(
@@ -251,7 +251,7 @@ def ends_within(process: psutil.Process, seconds: float) -> bool:
     return not _living_after([process], seconds)
 
 
-def kill_together(processes: Iterable[psutil.Process]) -> None:
+def kill_simultaneously(processes: Iterable[psutil.Process]) -> None:
     """Kill processes as nearly at once as possible, so that none reacts to the death of another.
 
     A pure slave would promote itself within milliseconds of its master's death, and the stores of the pair would
@@ -259,7 +259,7 @@ def kill_together(processes: Iterable[psutil.Process]) -> None:
     """
     living = list(processes)
     for process in living:
-        send_signal(process, signal.SIGSTOP)
+        signal_process_group(process, signal.SIGSTOP)
     terminate_processes(living, grace=0)
 
 

@@ -16,7 +16,7 @@ from activemq_fleet.lab.hosts import LabBrokers
 from activemq_fleet.lab.layout import LabLayout
 from activemq_fleet.lab.polling import poll_until_true
 from activemq_fleet.lab.readiness import credentials_of
-from activemq_fleet.lab.state import load_existing
+from activemq_fleet.lab.state import require_lab_state
 from activemq_fleet.lab.status import HostStatus, RunningBridge, bridges_of, status_of
 from activemq_fleet.lab.stomp import Credentials
 from activemq_fleet.node.fence.store_access import two_masters_message
@@ -62,16 +62,16 @@ class ReadOnlyLab:
 
     @cached_property
     def _hosts(self) -> LabBrokers:
-        return LabBrokers(self._layout, load_existing(self._layout))
+        return LabBrokers(self._layout, require_lab_state(self._layout))
 
     def status(self) -> tuple[HostStatus, ...]:
         """Return the current status of every broker, in the order of the inventory."""
-        hosts, snapshots = self._hosts, self._hosts.observe_all()
+        hosts, snapshots = self._hosts, self._hosts.observe_all_brokers()
         return tuple(status_of(hosts, broker, snapshots[broker.host]) for broker in hosts.fleet.brokers)
 
     def state(self, host: str) -> BrokerState:
         """Return the current state of a broker."""
-        return self._hosts.observe(self.fleet.broker(host)).state
+        return self._hosts.observe_broker(self.fleet.broker(host)).state
 
     def describe_two_masters(self, pair: str) -> str:
         """Return a sentence that names both nodes of a pair if both can write to the store's newest copy; else empty.
@@ -83,7 +83,8 @@ class ReadOnlyLab:
         if brokers[0].shared_directory is None:
             return ""
         looks = [
-            two_masters_message({broker.host: self._hosts.store_access(broker) for broker in brokers}) for _ in range(2)
+            two_masters_message({broker.host: self._hosts.store_generation_access(broker) for broker in brokers})
+            for _ in range(2)
         ]
         return looks[0] and looks[1]
 
@@ -94,7 +95,7 @@ class ReadOnlyLab:
     def bridges(self, host: str) -> tuple[RunningBridge, ...]:
         """Return the bridges that the log of a broker's current run shows as established; () for a stopped broker."""
         broker = self.fleet.broker(host)
-        snapshot = self._hosts.observe(broker)
+        snapshot = self._hosts.observe_broker(broker)
         return bridges_of(self._hosts, broker, snapshot.broker_run) if snapshot.process else ()
 
     def one_way_duplex_links(self, host: str) -> tuple[str, ...]:
@@ -117,13 +118,15 @@ class ReadOnlyLab:
 
     def active(self, pair: str) -> str | None:
         """Return the inventory name of the pair's active node; None while there is none."""
-        return next((b.host for b in self._pair(pair).in_order if self._hosts.observe(b).state == "active"), None)
+        return next(
+            (b.host for b in self._pair(pair).in_order if self._hosts.observe_broker(b).state == "active"), None
+        )
 
     def wait_active(self, pair: str, timeout: float = LAB_READY) -> str:
         """Wait until a node of the pair is active; return its inventory name. Raises LabError after ``timeout`` s."""
         active_host = poll_until_true(lambda: self.active(pair), timeout)
         if active_host is None:
-            states = ", ".join(f"{b.host} is {self._hosts.observe(b).state}" for b in self._pair(pair).in_order)
+            states = ", ".join(f"{b.host} is {self._hosts.observe_broker(b).state}" for b in self._pair(pair).in_order)
             raise LabError(
                 f"no node of pair {pair} is active after {timeout:g} s ({states}): read the logs of its brokers"
             )
@@ -164,7 +167,7 @@ class ReadOnlyLab:
         ``name`` is a host, a pair (whose preferred master comes first) or a group.
         """
         connectors = self._connectors(name, protocol)
-        return tuple((self._hosts.address(broker.host), connector.port) for broker, connector in connectors)
+        return tuple((self._hosts.loopback_address(broker.host), connector.port) for broker, connector in connectors)
 
     def uris(self, name: str, protocol: str = "openwire") -> tuple[str, ...]:
         """Return the URI of each broker that offers a protocol, for clients on this machine: ``tcp://127.16.1.1:61616``.
@@ -172,7 +175,7 @@ class ReadOnlyLab:
         The scheme is ``ssl`` for a listener with TLS. ``name`` and ``protocol`` are those of ``addresses``.
         """
         return tuple(
-            uris.dialled_uri((self._hosts.address(broker.host), connector.port), connector.scheme)
+            uris.dialled_uri((self._hosts.loopback_address(broker.host), connector.port), connector.scheme)
             for broker, connector in self._connectors(name, protocol)
         )
 
@@ -207,7 +210,7 @@ class ReadOnlyLab:
         return (self.fleet.broker(name),)
 
     def _living_process(self, host: str) -> psutil.Process:
-        return self._hosts.living_process(self.fleet.broker(host))
+        return self._hosts.require_running_process(self.fleet.broker(host))
 
     def _pair(self, name: str) -> Pair:
         if name not in self.fleet.pairs:

@@ -35,7 +35,7 @@ class _GivenUpError(Exception):
     """Another broker has failed, or the user has had enough."""
 
 
-class Startup:
+class FleetStartup:
     """One start of a fleet's stopped brokers; ``timeout`` is for each broker, in seconds.
 
     ``loading`` returns whether a broker's process is still loading its configuration.
@@ -56,7 +56,7 @@ class Startup:
         # More JVMs that start at once than this only make each slower.
         self._turns = threading.BoundedSemaphore(2 * (os.cpu_count() or 1))
 
-    def run(self, pairs: Sequence[Pair]) -> None:
+    def start_all_brokers(self, pairs: Sequence[Pair]) -> None:
         """Start the brokers of all pairs and return when every broker is ready.
 
         Raises LabError for the first that fails, with its last error and the path of its log.
@@ -72,7 +72,7 @@ class Startup:
             if (error := future.exception()) and not isinstance(error, _GivenUpError):
                 raise error
 
-    def start(self, broker: Broker) -> None:
+    def start_broker(self, broker: Broker) -> None:
         """Start one broker; return when it is ready, or for a pure master with a slave, when the slave may attach.
 
         Raises LabError when it is not ready in time.
@@ -83,7 +83,7 @@ class Startup:
             self._start(broker, _READY)
             self._settle(broker)
 
-    def check_alive(self, brokers: Iterable[Broker]) -> None:
+    def check_brokers_alive(self, brokers: Iterable[Broker]) -> None:
         """Raise LabError for the first broker whose process has ended since it was ready."""
         for broker in brokers:
             if not self._hosts.is_alive(broker):
@@ -117,20 +117,20 @@ class Startup:
             self._launch(broker)
             port = broker.ports["replication"]
             complaint = f"{broker.host}: the master does not listen for its slave"
-            self._until(broker, lambda: self._hosts.listens(broker, port), complaint)
+            self._until(broker, lambda: self._hosts.listens_on_port(broker, port), complaint)
 
     def _launch(self, broker: Broker) -> None:
         if self._given_up.is_set():
             raise _GivenUpError
         if not self._hosts.is_alive(broker):
-            self._hosts.launch(broker)
+            self._hosts.launch_process(broker)
 
     def _await(self, broker: Broker, wanted: Collection[BrokerState]) -> None:
         began, seen = time.monotonic(), "starting"
 
         def ready() -> bool:
             nonlocal seen
-            seen = self._hosts.observe(broker, timeout=_PROBE_TIMEOUT).state
+            seen = self._hosts.observe_broker(broker, timeout=_PROBE_TIMEOUT).state
             return seen in wanted
 
         self._until(broker, ready, f"{broker.host}: the broker is not {' or '.join(wanted)}")
@@ -140,7 +140,9 @@ class Startup:
         """Wait until one of the nodes is active: a lease of the last run may still have to end."""
 
         def one_is() -> bool:
-            return any(self._hosts.observe(broker, timeout=_PROBE_TIMEOUT).state == "active" for broker in brokers)
+            return any(
+                self._hosts.observe_broker(broker, timeout=_PROBE_TIMEOUT).state == "active" for broker in brokers
+            )
 
         names = " and ".join(broker.host for broker in brokers)
         self._until(brokers[0], one_is, f"{names}: both brokers wait for their shared store")
@@ -150,7 +152,7 @@ class Startup:
         settling = ReadinessDetector(self._loading)
 
         def is_settled() -> bool:
-            seen = self._hosts.observe(broker, timeout=_PROBE_TIMEOUT)
+            seen = self._hosts.observe_broker(broker, timeout=_PROBE_TIMEOUT)
             return settling.is_settled(seen.java, seen.state)
 
         complaint = f"{broker.host}: the broker has not loaded its configuration completely"
@@ -170,7 +172,7 @@ class Startup:
             if not self._hosts.is_alive(broker):
                 raise self._ended(broker, f"{broker.host}: the broker stopped while it was starting")
             if time.monotonic() > deadline:
-                detail = self._hosts.observe(broker, timeout=_PROBE_TIMEOUT)
+                detail = self._hosts.observe_broker(broker, timeout=_PROBE_TIMEOUT)
                 why = f"{detail.reason}; " if detail.reason else ""
                 raise LabError(
                     f"{complaint} after {self._timeout:g} s. Its state is {detail.state}: {why}"
@@ -178,7 +180,7 @@ class Startup:
                 )
 
 
-def check_pair(hosts: LabBrokers, pair: Pair) -> None:
+def check_pure_pair_stores(hosts: LabBrokers, pair: Pair) -> None:
     """Raise LabError for a pure pair whose stores may differ, because one node ran alone or took over."""
     if not pair.profile.replicates:
         return
@@ -194,7 +196,7 @@ def check_pair(hosts: LabBrokers, pair: Pair) -> None:
         )
 
 
-def check_start(hosts: LabBrokers, broker: Broker) -> None:
+def check_pure_start_order(hosts: LabBrokers, broker: Broker) -> None:
     """Raise LabError for starting a pure master while its slave runs, or a slave without its master."""
     if not broker.profile.replicates or broker.peer is None:
         return
@@ -205,7 +207,7 @@ def check_start(hosts: LabBrokers, broker: Broker) -> None:
             f"{broker.host}: the slave {peer.host} of this master runs, but a master must start before its slave: stop "
             "the slave first"
         )
-    if broker.role == "slave" and not (alive and hosts.listens(peer, peer.ports["replication"])):
+    if broker.role == "slave" and not (alive and hosts.listens_on_port(peer, peer.ports["replication"])):
         raise LabError(
             f"{broker.host}: the master {peer.host} of this slave does not listen, and without it the slave would "
             "become a second master: start the master first"

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from activemq_fleet.errors import LabError
-from activemq_fleet.lab.layout import LabLayout, write_file
+from activemq_fleet.lab.layout import LabLayout, write_file_atomically
 from activemq_fleet.render.service import STORE_MARKER
 from activemq_fleet.topology import Broker, Fleet, build_fleet
 
@@ -17,7 +17,7 @@ _FORMAT = 1
 
 
 @dataclass(frozen=True, slots=True)
-class Software:
+class InstalledSoftware:
     """The installed software of one release in ``home``; ``whole``: a full distribution with web console, AMQP,
     WebSocket.
     """
@@ -41,7 +41,7 @@ class LabState:
     seed: str = field(repr=False)
     java: str
     addresses: dict[str, str]
-    software: dict[str, Software]
+    software: dict[str, InstalledSoftware]
     groups: dict[str, list[str]]
     hosts: dict[str, dict[str, Any]] = field(repr=False)
     sources: list[str] = field(default_factory=list)
@@ -55,10 +55,10 @@ class LabState:
     def save(self, layout: LabLayout) -> None:
         """Write the state as JSON to the layout's state file, readable by its owner alone."""
         text = json.dumps({"format": _FORMAT, **asdict(self)}, indent=1, default=str)
-        write_file(layout.state, text + "\n")
+        write_file_atomically(layout.state, text + "\n")
 
 
-def load_existing(layout: LabLayout) -> LabState:
+def require_lab_state(layout: LabLayout) -> LabState:
     """Return the state stored in a lab's directory. Raises LabError where there is none, or one of another version."""
     state = load_lab_state(layout)
     if state is None:
@@ -75,7 +75,7 @@ def load_lab_state(layout: LabLayout) -> LabState | None:
         known = json.loads(layout.state.read_bytes())
         if known.pop("format") != _FORMAT:
             raise ValueError
-        known["software"] = {release: Software(**software) for release, software in known["software"].items()}
+        known["software"] = {release: InstalledSoftware(**software) for release, software in known["software"].items()}
         return LabState(**known)
     except FileNotFoundError:
         return None
@@ -88,7 +88,7 @@ def load_lab_state(layout: LabLayout) -> LabState | None:
         ) from None
 
 
-def make_store(broker: Broker) -> None:
+def make_shared_store_directory(broker: Broker) -> None:
     """Create the store directory that the nodes of a pair share, with the marker file that its brokers require.
 
     Nothing is done for a broker without a shared store.
@@ -99,4 +99,4 @@ def make_store(broker: Broker) -> None:
     store.mkdir(mode=0o700, parents=True, exist_ok=True)
     marker = store / STORE_MARKER
     if not marker.exists():
-        write_file(marker, f"{broker.pair}\n", 0o644)
+        write_file_atomically(marker, f"{broker.pair}\n", 0o644)

@@ -62,13 +62,13 @@ class HostStatus:
         return self.role if self.has_peer else "single"
 
     @property
-    def peers(self) -> tuple[str, ...]:
+    def bridge_peers(self) -> tuple[str, ...]:
         """The names of the peers of the broker's bridges, each once."""
         return tuple(dict.fromkeys(bridge.peer for bridge in self.bridges))
 
     def to_dict(self) -> dict[str, Any]:
         """Return the status as ``lab status --format json`` prints it."""
-        columns = {**asdict(self), "bridges": list(self.peers), "breaking": list(self.breaking)}
+        columns = {**asdict(self), "bridges": list(self.bridge_peers), "breaking": list(self.breaking)}
         del columns["has_peer"]
         return columns
 
@@ -78,7 +78,7 @@ def status_of(hosts: LabBrokers, broker: Broker, snapshot: BrokerSnapshot) -> Ho
     alive = snapshot.process is not None
     return HostStatus(
         host=broker.host,
-        address=hosts.address(broker.host),
+        address=hosts.loopback_address(broker.host),
         ports=dict(broker.ports),
         role=broker.role,
         state=snapshot.state,
@@ -105,7 +105,7 @@ def bridges_of(hosts: LabBrokers, broker: Broker, broker_run: BrokerRun) -> tupl
     bridges = []
     for bridge in broker_run.bridges:
         remote = None if bridge.responder else _dialled(hosts, bridge)
-        address = hosts.address(remote.host) if remote else bridge.remote_host
+        address = hosts.loopback_address(remote.host) if remote else bridge.remote_host
         link = _responding(hosts, broker, bridge) if bridge.responder else _link(broker, bridge)
         dialled = address, bridge.remote_port
         bridges.append(
@@ -117,7 +117,7 @@ def bridges_of(hosts: LabBrokers, broker: Broker, broker_run: BrokerRun) -> tupl
 def _dialled(hosts: LabBrokers, bridge: BridgeUp) -> Broker | None:
     """Return the broker that listens where a bridge leads to; None where no broker of the fleet does."""
     for broker in hosts.fleet.brokers:
-        names = (broker.address, broker.host, broker.identity.host, hosts.address(broker.host))
+        names = (broker.address, broker.host, broker.identity.host, hosts.loopback_address(broker.host))
         if bridge.remote_host in names and bridge.remote_port in (c.port for c in broker.connectors):
             return broker
     return None

@@ -78,7 +78,7 @@ class StompLoadGenerator(LoadGenerator):
         self._sequence, self._connections = itertools.count(1), itertools.count(1)
         self._disturbed = time.time()
 
-    def start(self, timeout: float = 60.0) -> None:
+    def start_load(self, timeout: float = 60.0) -> None:
         """Start the consumer, then the publisher. Raises LabError if no broker accepts the consumer in time."""
         self._consumer.start()
         if not self._is_subscribed.wait(timeout):

@@ -7,11 +7,11 @@ from dataclasses import replace
 
 from activemq_fleet.errors import LinksDownError
 from activemq_fleet.lab import processes
-from activemq_fleet.lab.database import Database
+from activemq_fleet.lab.database import LabDatabase
 from activemq_fleet.lab.hosts import LabBrokers
-from activemq_fleet.lab.layout import LabLayout, write_file
-from activemq_fleet.lab.links import Links
-from activemq_fleet.lab.startup import Progress, Startup, check_pair
+from activemq_fleet.lab.layout import LabLayout, write_file_atomically
+from activemq_fleet.lab.links import ExpectedLinks
+from activemq_fleet.lab.startup import FleetStartup, Progress, check_pure_pair_stores
 from activemq_fleet.node.config.versions import ConfigurationPaths, read_version
 from activemq_fleet.node.fence.in_place import unfence_store
 from activemq_fleet.render import render_agent, render_clients, service
@@ -21,26 +21,26 @@ _NAMED_FILES = 4  # in the line of a restart
 _DOWN_GRACE = 10.0  # shorter than a service unit's, because a user waits for it at a terminal
 
 
-def start_fleet(hosts: LabBrokers, database: Database | None, timeout: float, progress: Progress) -> None:
+def start_fleet(hosts: LabBrokers, database: LabDatabase | None, timeout: float, progress: Progress) -> None:
     """Start the database and all brokers that do not run; return once all brokers are ready and all links are up.
 
     ``timeout`` in seconds is for each broker, and for all links together. Raises LabError, LinksDownError.
     """
     pairs = list(hosts.fleet.pairs.values())
     for pair in pairs:
-        check_pair(hosts, pair)
+        check_pure_pair_stores(hosts, pair)
         _remove_fence(hosts, pair)
     for broker in hosts.fleet.brokers:
         if not hosts.is_alive(broker):
-            hosts.check_ports(broker)
+            hosts.check_ports_usable(broker)
     if database:
         database.start(pair.name for pair in pairs if pair.profile.has_database_lease)
-    startup = Startup(hosts, timeout, progress)
-    startup.run(pairs)
-    links = Links(hosts)
-    if missing := links.wait_until_up(hosts.observe_all, timeout):
-        raise LinksDownError(*map(links.describe, missing))
-    startup.check_alive(hosts.fleet.brokers)
+    startup = FleetStartup(hosts, timeout, progress)
+    startup.start_all_brokers(pairs)
+    links = ExpectedLinks(hosts)
+    if missing := links.wait_until_links_up(hosts.observe_all_brokers, timeout):
+        raise LinksDownError(*map(links.describe_missing_link, missing))
+    startup.check_brokers_alive(hosts.fleet.brokers)
 
 
 def _remove_fence(hosts: LabBrokers, pair: Pair) -> None:
@@ -52,7 +52,11 @@ def _remove_fence(hosts: LabBrokers, pair: Pair) -> None:
 
 
 def stop_outdated_brokers(
-    hosts: LabBrokers, versions: Mapping[str, str], database: Database | None, kept: Iterable[int], progress: Progress
+    hosts: LabBrokers,
+    versions: Mapping[str, str],
+    database: LabDatabase | None,
+    kept: Iterable[int],
+    progress: Progress,
 ) -> None:
     """Stop brokers whose configuration is not the installed one, the peers of pure ones, and processes of unknown
     brokers.
@@ -62,7 +66,7 @@ def stop_outdated_brokers(
     outdated = {
         broker.host
         for broker in hosts.fleet.brokers
-        if hosts.is_alive(broker) and (run := hosts.last_run(broker)) and run.version != versions[broker.host]
+        if hosts.is_alive(broker) and (run := hosts.last_process_run(broker)) and run.version != versions[broker.host]
     }
     for broker in hosts.fleet.brokers:
         if broker.host in outdated and broker.profile.replicates and broker.peer:
@@ -71,9 +75,9 @@ def stop_outdated_brokers(
         broker = hosts.fleet.broker(host)
         progress(f"{host} is restarted: {_describe_change(hosts, broker, versions[host])}")
     terminate_brokers(hosts, (broker for broker in hosts.fleet.brokers if broker.host in outdated))
-    living = [process for broker in hosts.fleet.brokers if (process := hosts.process(broker))]
+    living = [process for broker in hosts.fleet.brokers if (process := hosts.running_process(broker))]
     pids_to_keep = {
-        process.pid for leader in living for process in (leader, processes.guarded_broker(leader)) if process
+        process.pid for leader in living for process in (leader, processes.guarded_broker_process(leader)) if process
     }
     pids_to_keep.update(kept)
     if database and (server := database.process()):
@@ -85,7 +89,7 @@ def stop_outdated_brokers(
 
 def _describe_change(hosts: LabBrokers, broker: Broker, version: str) -> str:
     """Return what differs between a broker's last run and its installed version, as the end of a sentence."""
-    run = hosts.last_run(broker)
+    run = hosts.last_process_run(broker)
     if run is None or run.version == version:
         return f"the other node {broker.peer} is restarted, and both nodes of a pure pair restart together"
     if run.release not in ("", broker.release.text):
@@ -103,18 +107,18 @@ def _describe_change(hosts: LabBrokers, broker: Broker, version: str) -> str:
 
 def terminate_brokers(hosts: LabBrokers, brokers: Iterable[Broker]) -> int:
     """Stop the running brokers, and kill both nodes of a pure pair at the same time; return the number of brokers."""
-    living = [(b.profile.needs_resync, process) for b in brokers if (process := hosts.process(b)) is not None]
-    processes.kill_together(process for at_once, process in living if at_once)
+    living = [(b.profile.needs_resync, process) for b in brokers if (process := hosts.running_process(b)) is not None]
+    processes.kill_simultaneously(process for at_once, process in living if at_once)
     processes.terminate_processes((process for at_once, process in living if not at_once), grace=_DOWN_GRACE)
     return len(living)
 
 
-def write_clients(layout: LabLayout, client_fleet: Fleet) -> None:
+def write_client_files(layout: LabLayout, client_fleet: Fleet) -> None:
     """Write clients' files with loopback addresses: ``clients/GROUP/…``, and ``clients/HOST/…`` of agents."""
     for path, content in render_clients(client_fleet).items():
-        write_file(layout.directory / path, content, 0o644)
+        write_file_atomically(layout.directory / path, content, 0o644)
     for agent in client_fleet.agents:
         directory = layout.clients / agent.host
         settings = agent.settings.model_copy(update={"agent_config": str(directory)})
         for path, content in render_agent(replace(agent, settings=settings), reveal=True).items():
-            write_file(directory / path, content)
+            write_file_atomically(directory / path, content)

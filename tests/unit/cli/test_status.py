@@ -15,7 +15,7 @@ from activemq_fleet.cli import playbook
 from activemq_fleet.cli import status as status_command
 from activemq_fleet.cli.main import main
 from activemq_fleet.lab import processes
-from activemq_fleet.lab.layout import layout_for
+from activemq_fleet.lab.layout import lab_layout_for
 from activemq_fleet.lab.loopback_overlay import MARK
 from activemq_fleet.status import FleetStatus, fleet_status
 from activemq_fleet.status.text import BROKER_COLUMNS
@@ -104,7 +104,7 @@ def test_status_of_unreachable_hosts_names_the_running_lab(
 
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
     monkeypatch.setattr(playbook, "run_playbook", refuse)
-    layout = layout_for([str(inventory)])
+    layout = lab_layout_for([str(inventory)])
     layout.make_directory()
     command = [sys.executable, "-c", "import time; time.sleep(60)", f"{MARK}{layout.directory}"]
     processes.launch_broker(layout, "a-mq01-a", command, {}, layout.base_directory("a-mq01-a"), "v1")
