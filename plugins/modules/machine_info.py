@@ -84,7 +84,7 @@ java:
   type: int
   returned: always
 java_failure:
-  description: Why the java does not run, or null where it does.
+  description: Why the java does not report its version, with the output of the command. Null where it does.
   type: str
   version_added: 0.2.0
   returned: always

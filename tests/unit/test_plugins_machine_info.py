@@ -132,9 +132,14 @@ def test_failure_of_java_names_its_reason(tmp_path: Path) -> None:
     java.write_text("#!/bin/sh\necho 'libjli.so: cannot open shared object file' >&2; exit 127\n")
     assert machine.java_failure(str(java)) == "Permission denied"
     java.chmod(0o755)
-    assert machine.java_failure(str(java)) == "exit code 127: libjli.so: cannot open shared object file"
+    command = f"the command {java} -version"
+    assert machine.java_failure(str(java)) == (
+        f"{command} fails with exit code 127: libjli.so: cannot open shared object file"
+    )
     java.write_text("#!/bin/sh\n")
-    assert machine.java_failure(str(java)) is None
+    assert machine.java_failure(str(java)) == f"{command} prints nothing"
+    java.write_text("#!/bin/sh\necho Usage: wrapper JAVA; echo 'Unknown option' >&2\n")
+    assert machine.java_failure(str(java)) == f"{command} prints no version: Unknown option"
 
 
 def test_account_facts_name_ids_processes_and_other_holders() -> None:

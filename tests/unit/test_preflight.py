@@ -134,7 +134,7 @@ def test_missing_java_is_refused_with_release_and_remedy() -> None:
     assert "the program /opt/jdk/bin/java does not exist" in line
     assert line.endswith("Install Java at /opt/jdk/bin/java, or correct activemq_java_home")
     broken = {A: MachineFacts(java_failure="Exec format error")}
-    assert "but /usr/bin/java does not run (Exec format error)" in lines(broken)[0]
+    assert "but /usr/bin/java does not report its version (Exec format error)" in lines(broken)[0]
     assert lines(missing, service="none") == []
 
 

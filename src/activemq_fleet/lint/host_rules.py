@@ -90,10 +90,10 @@ def metrics_exporter_cannot_start(host: HostView) -> Iterator[Problem]:
 
 @rule("V061", "error", scope="host")
 def java_does_not_run(host: HostView) -> Iterator[Problem]:
-    """The host has no Java, or its Java does not run.
+    """The host has no Java, or its Java does not run or reports no version.
 
-    Why: the broker's service unit cannot start.
-    Fix: install Java, or set activemq_java_home to the directory of a Java that runs.
+    Why: the broker's service unit cannot start, or starts a Java that the release may not support.
+    Fix: install Java, or set activemq_java_home to the directory of a Java that runs and reports its version.
     Source: the service unit, which runs the Java that the message names
 
     Fires on 5.18.3::
@@ -115,7 +115,10 @@ def java_does_not_run(host: HostView) -> Iterator[Problem]:
     if failure == _MISSING:
         message = f"ActiveMQ {release} requires Java {oldest} or later, but the program {broker.java} does not exist"
     else:
-        message = f"ActiveMQ {release} requires Java {oldest} or later, but {broker.java} does not run ({failure})"
+        message = (
+            f"ActiveMQ {release} requires Java {oldest} or later, but {broker.java} does not report its version "
+            f"({failure})"
+        )
     yield Problem(message, fix=fix)
 
 

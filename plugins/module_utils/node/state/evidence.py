@@ -156,7 +156,7 @@ class MachineFacts:
     java: int | None = None
     """Feature release of the Java that the unit would run, such as 17."""
     java_failure: str | None = None
-    """Why that Java does not run, such as ``No such file or directory``."""
+    """Why that Java does not report its version, such as ``No such file or directory``."""
     store_filesystem: str | None = None
     """Type of the file system that holds the store's directory: ``xfs``, ``nfs4``, ``nfs``, ``cifs``, ``ocfs2``."""
     store_mount_options: tuple[str, ...] = ()

@@ -23,6 +23,8 @@ from ..config.versions import ConfigurationPaths
 from ..errors import NodeError
 from ..install.jars import processes_in
 from ..install.release_tree import releases_of
+from ..masking import mask_text
+from ..printable import printable
 from ..process.proc import account_of, boot_id, find_broker, process_ids
 from ..process.taken_ports import taken_ports
 from ..text_lines import split_lines
@@ -52,6 +54,7 @@ ARGUMENTS: dict[str, dict[str, Any]] = {
 _GET_FLAGS = 0x8913  # SIOCGIFFLAGS, linux/sockios.h
 _UP = 0x1  # IFF_UP, linux/if.h
 _ESCAPED = re.compile(r"\\([0-7]{3})")  # proc(5): space, tab, newline and backslash in a mount point
+_SHOWN_OUTPUT = 200
 _VERSION = re.compile(r'(?:version "|JRE \()(?:1\.)?(\d+)')
 _CLOUDS = {
     "Amazon EC2": "Amazon EC2",
@@ -172,18 +175,18 @@ def java_version(java: str) -> int | None:
     return None
 
 
-def java_failure(java: str) -> str | None:
-    """Return why a java executable does not run, as a short text; None if it runs."""
+def java_failure(java: str) -> str:
+    """Return why a java executable does not report its version, as a short text with the command's output."""
     try:
         ran = subprocess.run([java, "-version"], capture_output=True, text=True, timeout=60, check=False)
     except OSError as error:
         return error.strerror or str(error)
     except subprocess.TimeoutExpired:
-        return "the command java -version does not finish within 60 s"
-    if ran.returncode == 0:
-        return None
-    lines = split_lines(ran.stderr.strip())
-    return f"exit code {ran.returncode}{': ' + lines[0][:200] if lines else ''}"
+        return f"the command {java} -version does not finish within 60 s"
+    text = mask_text(printable(" ".join((ran.stderr or ran.stdout).split())[:_SHOWN_OUTPUT]))
+    if ran.returncode:
+        return f"the command {java} -version fails with exit code {ran.returncode}{': ' + text if text else ''}"
+    return f"the command {java} -version prints {'no version: ' + text if text else 'nothing'}"
 
 
 def mount_of(path: str, mounts: str) -> Mount | None:
