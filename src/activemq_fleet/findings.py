@@ -97,6 +97,10 @@ class Finding:
 _COLUMNS = tuple(column.name for column in fields(Finding) if column.name not in ("hosts", "edits", "origin"))
 
 
+MOST_POSITIONS = 3
+"""The largest number of lines of one file that a text names."""
+
+
 def lines_of_findings(findings: Iterable[Finding], source_of: Callable[[Finding], str] = lambda _: "") -> list[str]:
     """Return findings as lines of text, as ``Finding.to_line`` does; equal findings about several hosts become one.
 
@@ -109,9 +113,15 @@ def lines_of_findings(findings: Iterable[Finding], source_of: Callable[[Finding]
     return [_line_of_equal_findings(same, source_of) for same in same_findings.values()]
 
 
+def positions_to_text(positions: Sequence[str]) -> str:
+    """Return positions ``FILE:LINE`` as text: a few of them, or the name of the file if more than three are in one."""
+    files = {position.rpartition(":")[0] for position in positions}
+    return files.pop() if len(positions) > MOST_POSITIONS and len(files) == 1 else names_to_text(positions)
+
+
 def _line_of_equal_findings(findings: Sequence[Finding], source_of: Callable[[Finding], str]) -> str:
     sources = list(dict.fromkeys(source for finding in findings if (source := source_of(finding))))
-    ending = f" ({names_to_text(sources)})" if sources else ""
+    ending = f" ({positions_to_text(sources)})" if sources else ""
     hosts = list(dict.fromkeys(finding.host for finding in findings))
     lines = {finding.line for finding in findings}
     shown = findings[0] if len(lines) == 1 else replace(findings[0], line=None)

@@ -254,3 +254,15 @@ def test_github_annotates_a_line_of_the_inventory_once(tmp_path: Path, capsys: p
 @pytest.mark.parametrize(("words", "code"), [([], 0), (["--strict"], 1), (["--strict", "--ignore", "T030,S"], 0)])
 def test_strict_fails_for_a_warning(words: list[str], code: int, tmp_path: Path) -> None:
     assert run("-i", lay(tmp_path), *words) == code
+
+
+def test_text_names_the_file_of_many_lines_and_each_of_three(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "hosts.ini"
+    for number, shown in ((1, f"{path}:1, {path}:2:"), (2, f"{path}:")):
+        names = [f"orders-mq{pair:02}-{node}" for pair in range(1, number + 1) for node in "ab"]
+        path.write_text("\n".join([*names, "[all:vars]", "activemq_release=5.18.3"]))
+        run("-i", path, "--select", "T030")
+        printed = " ".join(capsys.readouterr().out.split())
+        assert f"warning T030 {shown} activemq_install is archive" in printed

@@ -11,6 +11,7 @@ from activemq_fleet import Finding
 from activemq_fleet.cli.formats.report import KINDS, Report, finding_grouping_key, subject_of
 from activemq_fleet.cli.terminal import output_width, wrapped
 from activemq_fleet.errors import names_to_text
+from activemq_fleet.findings import positions_to_text
 from activemq_fleet.node.printable import printable
 
 _COLOURS = {"error": "red", "warning": "yellow", "info": "blue", "waived": "bright_black"}
@@ -88,9 +89,9 @@ def _place(report: Report, findings: Sequence[Finding]) -> str | None:
         return next(iter(places))
     file = findings[0].file
     if file is None:
-        return names_to_text(list(places)) or None
+        return positions_to_text(list(places)) or None
     sources = [position for finding in findings if (position := report.variable_position_of(finding))]
-    lines = names_to_text(list(dict.fromkeys(f"{position.file}:{position.line}" for position in sources)))
+    lines = positions_to_text(list(dict.fromkeys(f"{position.file}:{position.line}" for position in sources)))
     return f"{lines} ({file})" if lines else file
 
 
