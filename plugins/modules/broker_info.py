@@ -262,9 +262,9 @@ previous_intact:
   returned: always
 taken_ports:
   description:
-    - The ports of the connectors of a standby on which another process listens, so that the standby cannot open them at
-      a failover. Each has C(port), C(address), C(pid) and C(program). The last two are null where the process is not
-      visible. The list is empty in other states.
+    - The ports of the connectors and the web console of a standby on which another process listens, so that the standby
+      cannot open them at a failover. Each has C(port), C(address), C(pid) and C(program). The last two are null where
+      the process is not visible. The list is empty in other states.
   type: list
   version_added: 0.2.0
   elements: dict

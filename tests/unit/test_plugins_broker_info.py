@@ -475,6 +475,13 @@ def test_connectors_account_and_store_are_read_from_the_deployed_files(tmp_path:
     assert "p=a" not in repr(found)
 
 
+@pytest.mark.parametrize("release", ["5.5.1", "5.18.3", "6.2.7", "6.3.1"])
+def test_address_of_the_console_is_read_from_the_deployed_files(tmp_path: Path, release: str) -> None:
+    found = lay(tmp_path, release=release, console_bind="127.0.0.7", console_port=8170, port_offset=10)
+    assert found.consoles == (("127.0.0.7", 8180),)
+    assert lay(tmp_path / "none", release=release, console=False).consoles == ()
+
+
 def test_a_broker_that_listens_everywhere_is_asked_on_loopback(tmp_path: Path) -> None:
     assert {listener.address[0] for listener in lay(tmp_path).listeners} == {"127.0.0.1"}
 

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import os
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 from xml.etree import ElementTree
@@ -53,10 +54,11 @@ class DeployedConfiguration:
     ``login`` is the account of links or another account of the broker, ``probe_login`` the account of probes; both are
     empty if the broker has none. ``release`` is a tuple of numbers, empty if the file does not contain it. ``store`` is
     the directory of a kahaDB or mKahaDB, empty for another store. ``pure``: the broker is a node of a pure master/slave
-    pair.
+    pair. ``consoles`` are the addresses and ports of web consoles, which a standby opens only at a failover.
     """
 
     listeners: tuple[Listener, ...] = ()
+    consoles: tuple[tuple[str, int], ...] = ()
     login: Login = field(default=Login(), repr=False)
     probe_login: Login = field(default=Login(), repr=False)
     release: tuple[int, ...] = ()
@@ -82,6 +84,7 @@ def read_deployed(layout: ConfigurationPaths, name: str | None) -> DeployedConfi
     stores = [element.get("directory", "") for name in _KAHADB for element in elements_named(root, name)]
     return DeployedConfiguration(
         listeners=tuple(_listeners(root)),
+        consoles=tuple(_consoles(root, conf)),
         login=_login(root, passwords),
         probe_login=_probe_login(root, passwords),
         release=tuple(map(int, release.groups())) if release else (),
@@ -158,6 +161,24 @@ def _listeners(root: ElementTree.Element) -> list[Listener]:
     return listeners
 
 
+def _consoles(root: ElementTree.Element, conf: str) -> Iterator[tuple[str, int]]:
+    """Yield addresses and ports of the consoles in the files that activemq.xml imports; a port of 0 is left out."""
+    for name in {os.path.basename(element.get("resource", "")) for element in elements_named(root, "import")}:
+        try:
+            page = ElementTree.parse(os.path.join(conf, name)).getroot()  # noqa: S314 -- root's own file
+        except (OSError, ElementTree.ParseError):
+            continue
+        # From 6.3 on the address is in a properties file next to the console's.
+        settings = _read_properties_file(os.path.join(conf, name.replace(".xml", ".properties")))
+        found = [(settings.get("jetty.http.host"), settings.get("jetty.http.port"))]
+        for bean in elements_named(page, "bean"):
+            values = {child.get("name"): child.get("value") for child in bean if child.tag.endswith("property")}
+            found.append((values.get("host"), values.get("port")))
+        for host, port in found:
+            if port and port.isdecimal() and int(port):
+                yield host or Listener.bind, int(port)
+
+
 def requires_client_certificate(uri: str) -> bool:
     """Return whether a connector's URI requires clients to present a certificate."""
     return _CLIENT_AUTH.search(uri) is not None
@@ -171,8 +192,13 @@ def scheme_host_and_port(uri: str) -> tuple[str, str, int] | None:
 
 def _read_passwords(conf: str) -> dict[str, str]:
     """Return the entries of a version's credentials.properties; none without the file."""
+    return _read_properties_file(os.path.join(conf, "credentials.properties"))
+
+
+def _read_properties_file(path: str) -> dict[str, str]:
+    """Return the entries of a properties file; none without the file."""
     try:
-        with open(os.path.join(conf, "credentials.properties"), encoding="latin-1") as file:
+        with open(path, encoding="latin-1") as file:
             return dict(read_properties(file.read()))
     except OSError:
         return {}

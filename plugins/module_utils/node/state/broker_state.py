@@ -171,11 +171,12 @@ def _gather_now(
         "store": shared_store_directory(deployed.store) if deployed.store else None,
         "persistence": deployed.persistence,
     }
-    # Only a standby opens its ports later: at the failover.
-    awaited = deployed.listeners if conclusion.state == "standby" else ()
+    # Only a standby opens its ports later: at the failover. It opens those of JMX and of the metrics at its start.
+    ports = [(listener.bind, listener.address[1]) for listener in deployed.listeners] + list(deployed.consoles)
+    if conclusion.state != "standby":
+        ports = []
 
     def gather_rest() -> dict[str, Any]:
-        ports = [(listener.bind, listener.address[1]) for listener in awaited]
         return {
             **health.gather_health(layout, process, pending, deployed.store),
             "taken_ports": taken_ports(ports, process, unit),
