@@ -21,10 +21,10 @@ from typing import Any
 
 from lxml import etree
 
-from activemq_fleet.adopt import AdoptedDocument, Adoption, adopt, read_sources
-from activemq_fleet.adopt.equal_meaning import directories_of, is_absence_harmless, means_the_same
-from activemq_fleet.adopt.secrets import is_password
-from activemq_fleet.adopt.xml_diff import ComparedElement, document_differences, walk, xml_element_of
+from activemq_fleet.adopt import AdoptedDocument, AdoptedInventory, adopt_documents, read_sources
+from activemq_fleet.adopt.equal_meaning import base_and_data_directories, is_absence_harmless, means_the_same
+from activemq_fleet.adopt.secrets import is_password_name
+from activemq_fleet.adopt.xml_diff import ComparedElement, compared_element_of, document_differences, iterate_elements
 from activemq_fleet.errors import FleetError
 from activemq_fleet.naming import Naming
 from activemq_fleet.releases import Release
@@ -98,7 +98,7 @@ def _measured(hosts: Mapping[str, Mapping[str, Any]], files: Path, *, show_notes
             [f"{host}={entry['release']}" for host, entry in readable.items()],
             naming,
         )
-        adopted = adopt(documents, naming)
+        adopted = adopt_documents(documents, naming)
     except FleetError as error:
         print(f"not adopted: {error}", file=sys.stderr)
         return
@@ -118,13 +118,13 @@ def _is_readable(path: Path) -> bool:
     return True
 
 
-def _ratio(file: str, document: AdoptedDocument, adopted: Adoption) -> Ratio:
+def _ratio(file: str, document: AdoptedDocument, adopted: AdoptedInventory) -> Ratio:
     broker = adopted.fleet.broker(document.host)
     bare = replace(broker, settings=broker.settings.model_copy(update={"xml_fragments": ()}))
-    plain = xml_element_of(etree.fromstring(activemq_xml(bare), xml_parser()))
-    everything = list(walk(document.root))
+    plain = compared_element_of(etree.fromstring(activemq_xml(bare), xml_parser()))
+    everything = list(iterate_elements(document.root))
     ratio = Ratio(file, len(everything), connectors=sum(1 for node in everything if node.name == "networkConnector"))
-    directories = directories_of(broker.settings.base, broker.settings.instance)
+    directories = base_and_data_directories(broker.settings.base, broker.settings.instance)
     raw: set[str] = set()
     for difference in document_differences(document.host, document.root, plain, lambda node: node):
         if difference.direction == "rendered adds" or difference.path.endswith(
@@ -136,7 +136,7 @@ def _ratio(file: str, document: AdoptedDocument, adopted: Adoption) -> Ratio:
         lost = 1
         if last.startswith("@") or last == "text()":
             node = ComparedElement(path.rpartition("/")[0].rpartition("/")[2], {})
-            if is_password(last.removeprefix("@")) and (difference.rendered or "").startswith("${activemq."):
+            if is_password_name(last.removeprefix("@")) and (difference.rendered or "").startswith("${activemq."):
                 continue  # it is in the inventory's secrets
             if means_the_same(
                 node, last.removeprefix("@"), difference.original or "", difference.rendered or "", directories

@@ -17,7 +17,7 @@ import pytest
 import yaml
 from lxml import etree
 
-from activemq_fleet.adopt.xml_diff import document_differences, xml_element_of
+from activemq_fleet.adopt.xml_diff import compared_element_of, document_differences
 from activemq_fleet.releases import Release
 from tests.hosts.machines import Rack
 from tests.hosts.machines.errors import MachinesError
@@ -136,7 +136,9 @@ def test_the_page_takes_running_brokers_with_their_messages_over(
     assert fingerprints() == before
     assert shown.keys() == originals.keys()
     for host, document in shown.items():
-        original, planned = (xml_element_of(etree.fromstring(text)) for text in (originals[host].encode(), document))
+        original, planned = (
+            compared_element_of(etree.fromstring(text)) for text in (originals[host].encode(), document)
+        )
         differences = {
             (difference.path, difference.direction)
             for difference in document_differences(host, original, planned, lambda tree: tree)

@@ -7,7 +7,7 @@ from typing import Any
 
 import yaml
 
-from activemq_fleet.adopt import Adoption
+from activemq_fleet.adopt import AdoptedInventory
 from tests.unit.adopt_files import (
     adopted,
     assert_listed_exactly,
@@ -18,12 +18,12 @@ from tests.unit.adopt_files import (
 ALONE = "o-mq1-a"
 
 
-def adopted_variables(adoption: Adoption, path: str = "group_vars/all.yml") -> dict[str, Any]:
+def adopted_variables(adoption: AdoptedInventory, path: str = "group_vars/all.yml") -> dict[str, Any]:
     read: dict[str, Any] = yaml.safe_load(adoption.files[path])
     return {name.removeprefix("activemq_"): value for name, value in read.items()}
 
 
-def adopt_and_compare(tmp_path: Path, files: dict[str, bytes], release: str) -> Adoption:
+def adopt_and_compare(tmp_path: Path, files: dict[str, bytes], release: str) -> AdoptedInventory:
     """The adoption, seen to list exactly what the inventory on disk renders differently."""
     adoption = adopted(tmp_path / "files", files, release)
     rendered = rendered_again(tmp_path, adoption)

@@ -12,7 +12,13 @@ import yaml
 from jinja2 import Environment, StrictUndefined
 from lxml import etree
 
-from activemq_fleet.adopt import Adoption, Difference, adopt, read_agents, read_sources
+from activemq_fleet.adopt import (
+    AdoptedInventory,
+    XmlDifference,
+    adopt_documents,
+    read_agent_configurations,
+    read_sources,
+)
 from activemq_fleet.grouping import group_name
 from activemq_fleet.inventory import load_fleet
 from activemq_fleet.naming import DEFAULT_PATTERN, Naming
@@ -57,25 +63,27 @@ def write_files(directory: Path, files: Mapping[str, bytes]) -> Path:
     return directory
 
 
-def adopted(directory: Path, files: Mapping[str, bytes], release: str = "", pattern: str = DEFAULT_PATTERN) -> Adoption:
+def adopted(
+    directory: Path, files: Mapping[str, bytes], release: str = "", pattern: str = DEFAULT_PATTERN
+) -> AdoptedInventory:
     """The adoption of these files, from disk."""
     naming = Naming(pattern)
     write_files(directory, files)
-    return adopt(read_sources([str(directory)], [release] if release else [], naming), naming)
+    return adopt_documents(read_sources([str(directory)], [release] if release else [], naming), naming)
 
 
-def adopted_tree(directory: Path, fleet: Fleet) -> Adoption:
+def adopted_tree(directory: Path, fleet: Fleet) -> AdoptedInventory:
     """The adoption of everything that a fleet renders."""
     for name, content in render_fleet(fleet).items():
         path = directory / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(content)
     naming = Naming()
-    agents = read_agents([str(directory)])
-    return adopt(read_sources([str(directory)], [], naming), naming, agents=agents)
+    agents = read_agent_configurations([str(directory)])
+    return adopt_documents(read_sources([str(directory)], [], naming), naming, agents=agents)
 
 
-def written(directory: Path, adoption: Adoption) -> Path:
+def written(directory: Path, adoption: AdoptedInventory) -> Path:
     """The inventory on disk."""
     for name, content in adoption.files.items():
         path = directory / name
@@ -84,7 +92,7 @@ def written(directory: Path, adoption: Adoption) -> Path:
     return directory
 
 
-def rendered_again(directory: Path, adoption: Adoption) -> dict[str, bytes]:
+def rendered_again(directory: Path, adoption: AdoptedInventory) -> dict[str, bytes]:
     """The tree that the inventory renders, read by Ansible as any other."""
     return render_fleet(load_fleet([str(written(directory / "inventory", adoption))]))
 
@@ -121,7 +129,7 @@ def facts(root: etree._Element, above: str = "") -> Facts:
     return found
 
 
-def listed(differences: Sequence[Difference]) -> tuple[Facts, Facts]:
+def listed(differences: Sequence[XmlDifference]) -> tuple[Facts, Facts]:
     """The facts that a list gives to the original alone, and to the rendered document alone."""
     sides: tuple[Facts, Facts] = Counter(), Counter()
     for one in differences:
@@ -142,7 +150,7 @@ def _facts_of(path: str, said: str) -> Facts:
     return facts(element, above)
 
 
-def assert_listed_exactly(original: bytes, rendering: bytes, differences: Sequence[Difference]) -> None:
+def assert_listed_exactly(original: bytes, rendering: bytes, differences: Sequence[XmlDifference]) -> None:
     """What the two documents do not have in common is what the list says, each way."""
     before, after = facts(parsed(original)), facts(parsed(rendering))
     lacking, added = listed(differences)
@@ -159,7 +167,7 @@ def _net(one: Facts, other: Facts, hidden: set[tuple[str, str]]) -> dict[tuple[s
     return {key: count for key, count in net.items() if count}
 
 
-def read_back(adoption: Adoption) -> dict[str, bytes]:
+def read_back(adoption: AdoptedInventory) -> dict[str, bytes]:
     """activemq.xml by host, from the files of the inventory and nothing else; quicker than Ansible."""
     environment = Environment(undefined=StrictUndefined, autoescape=False)  # noqa: S701 -- YAML, not HTML
     context: dict[str, Any] = {

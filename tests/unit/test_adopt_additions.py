@@ -9,16 +9,16 @@ from typing import Any
 
 import pytest
 
-from activemq_fleet.adopt import Adoption, Difference
+from activemq_fleet.adopt import AdoptedInventory, XmlDifference
 from activemq_fleet.adopt.addition_advice import advise_on_addition
 from activemq_fleet.adopt.difference_groups import (
     group_additions,
-    group_changes,
-    limit_replacements,
-    without_replaced_limits,
+    group_omissions_and_changes,
+    limits_as_percentages,
+    without_percentage_limits,
 )
 from activemq_fleet.adopt.secrets import with_masked_passwords
-from activemq_fleet.adopt.xml_diff import document_differences, xml_element_of
+from activemq_fleet.adopt.xml_diff import compared_element_of, document_differences
 from activemq_fleet.render.activemq_xml import activemq_xml
 from activemq_fleet.schema import XmlDocument
 from activemq_fleet.topology import build_fleet
@@ -93,15 +93,17 @@ def with_values(variables: Mapping[str, Any], changes: Mapping[str, Any]) -> dic
     return merged
 
 
-def differences_with(adoption: Adoption, host: str, original: bytes, changes: Mapping[str, Any]) -> list[Difference]:
+def differences_with(
+    adoption: AdoptedInventory, host: str, original: bytes, changes: Mapping[str, Any]
+) -> list[XmlDifference]:
     """Return the differences of a host after changes of its variables."""
     hosts = {
         name: with_values(variables, changes if name == host else {})
         for name, variables in adoption.fleet.variables.items()
     }
     broker = build_fleet(hosts, {}).broker(host)
-    rendered = xml_element_of(XmlDocument(activemq_xml(broker)).root)
-    return document_differences(host, xml_element_of(XmlDocument(original).root), rendered, with_masked_passwords)
+    rendered = compared_element_of(XmlDocument(activemq_xml(broker)).root)
+    return document_differences(host, compared_element_of(XmlDocument(original).root), rendered, with_masked_passwords)
 
 
 @pytest.mark.parametrize("release", ["5.8.0", "5.15.16", "5.18.3", "6.1.4"])
@@ -182,7 +184,11 @@ def test_passwords_of_accounts_are_one_group_of_changes(tmp_path: Path) -> None:
     files = {"o-mq01-a": document(ACCOUNTS.replace("</users>", second) + CONNECTOR, brokerName="o-mq01-a")}
     adoption = adopted(tmp_path, files, "5.18.3")
 
-    [group] = [group for group in group_changes(adoption.differences) if any("@password" in p for p in group.hosts)]
+    [group] = [
+        group
+        for group in group_omissions_and_changes(adoption.differences)
+        if any("@password" in p for p in group.hosts)
+    ]
     assert len(group.hosts) == 2
     assert group.rendered == ("${activemq.user.app.password}", "${activemq.user.web.password}")
 
@@ -190,11 +196,11 @@ def test_passwords_of_accounts_are_one_group_of_changes(tmp_path: Path) -> None:
 def test_limit_as_percentage_replaces_its_three_differences(tmp_path: Path) -> None:
     adoption = adopted(tmp_path, {"o-mq01-a": document(LIMITS, brokerName="o-mq01-a")}, "5.18.3")
 
-    [replacement] = limit_replacements(adoption.differences)
+    [replacement] = limits_as_percentages(adoption.differences)
     assert str(replacement) == (
         "beans/broker/systemUsage/systemUsage/storeUsage/storeUsage/@limit: "
         "limit 20 gb becomes percentLimit 100 of total 20 gb (rule C012)"
     )
-    others = without_replaced_limits(adoption.differences, [replacement])
+    others = without_percentage_limits(adoption.differences, [replacement])
     assert len(adoption.differences) - len(others) == 3
     assert not [difference for difference in others if "storeUsage" in difference.path]

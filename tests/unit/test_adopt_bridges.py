@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from activemq_fleet.adopt import adopt, read_sources
+from activemq_fleet.adopt import adopt_documents, read_sources
 from activemq_fleet.errors import InputError
 from activemq_fleet.naming import Naming
 from tests.support.foreign_files import (
@@ -129,13 +129,13 @@ def test_two_nodes_share_the_store_of_which_the_operator_says_so(tmp_path: Path)
     write_files(tmp_path, files)
     documents = read_sources([str(tmp_path)], ["5.18.3"], Naming())
 
-    adoption = adopt(documents, Naming(), shared=["o-mq1"])
+    adoption = adopt_documents(documents, Naming(), shared=["o-mq1"])
     assert any("with the name of the pair. Mount the store, and write o-mq1" in note for note in adoption.notes)
     found = adoption.fleet
     assert [broker.settings.ha for broker in found.brokers] == ["shared-file", "shared-file", "none"]
     for other in ("o-mq2", "o-mq3"):
         with pytest.raises(InputError, match=f"--shared-store {other}: the given files contain no pair {other} of"):
-            adopt(documents, Naming(), shared=[other])
+            adopt_documents(documents, Naming(), shared=[other])
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from activemq_fleet.adopt import Adoption, adopt_files
+from activemq_fleet.adopt import AdoptedInventory, adopt_files
 from activemq_fleet.inventory import load_fleet
 from activemq_fleet.render.activemq_xml import activemq_xml
 from activemq_fleet.schema import XmlDocument
@@ -66,7 +66,9 @@ FLEETS = {
 }
 
 
-def adopted_inventory(tmp_path: Path, files: dict[str, bytes], release: str) -> tuple[Adoption, set[tuple[str, str]]]:
+def adopted_inventory(
+    tmp_path: Path, files: dict[str, bytes], release: str
+) -> tuple[AdoptedInventory, set[tuple[str, str]]]:
     """Return an adoption, and rule and host of each warning that ``check`` reports for its inventory."""
     directory = write_files(tmp_path / "files", files)
     adoption = adopt_files([directory], releases=[release], schema_of=None)
@@ -77,7 +79,7 @@ def adopted_inventory(tmp_path: Path, files: dict[str, bytes], release: str) -> 
     return adoption, {(finding.rule, finding.host) for finding in warnings}
 
 
-def noted_rules(adoption: Adoption) -> set[str]:
+def noted_rules(adoption: AdoptedInventory) -> set[str]:
     """Return the rules of which a note states that the original files cause them."""
     texts = [
         match[1] for note in adoption.notes if (match := re.search(r"check reports (.*) for the original files", note))

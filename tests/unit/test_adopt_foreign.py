@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from lxml import etree
 
-from activemq_fleet.adopt import Adoption
+from activemq_fleet.adopt import AdoptedInventory
 from activemq_fleet.errors import FleetError
 from activemq_fleet.inventory import load_fleet
 from activemq_fleet.topology import Fleet
@@ -38,11 +38,11 @@ from tests.unit.fleets import fleet
 SPRING = 'xmlns="http://www.springframework.org/schema/beans"'
 
 
-def places(adoption: Adoption) -> dict[str, str]:
+def places(adoption: AdoptedInventory) -> dict[str, str]:
     return {one.path: one.direction for one in adoption.differences}
 
 
-def fleet_of(tmp_path: Path, adoption: Adoption, **changes: Any) -> Fleet:
+def fleet_of(tmp_path: Path, adoption: AdoptedInventory, **changes: Any) -> Fleet:
     """The fleet of the adopted inventory with variables changed for all."""
     directory = written(tmp_path / "changed", adoption)
     more = "".join(f"activemq_{name}: {value}\n" for name, value in changes.items())

@@ -10,7 +10,7 @@ from types import FrameType
 
 import pytest
 
-from activemq_fleet.adopt import adopt, read_sources
+from activemq_fleet.adopt import adopt_documents, read_sources
 from activemq_fleet.errors import InputError
 from activemq_fleet.findings import Finding, error_finding
 from activemq_fleet.lint import fleet_findings
@@ -127,7 +127,7 @@ def lint_findings(fleet: Fleet, documents: Mapping[str, XmlDocument]) -> Iterabl
 
 def test_a_file_with_camel_renders_with_the_schema_that_it_names(tmp_path: Path) -> None:
     write_files(tmp_path / "files", {HOST: camel_document()})
-    adoption = adopt(read_sources([str(tmp_path / "files")], ["5.16.7"], Naming()), Naming(), lint_findings)
+    adoption = adopt_documents(read_sources([str(tmp_path / "files")], ["5.16.7"], Naming()), Naming(), lint_findings)
 
     xml = rendered_again(tmp_path, adoption)[f"hosts/{HOST}/conf/activemq.xml"]
 
@@ -161,7 +161,7 @@ def adopted_with(
 ) -> tuple[str, list[str], set[str]]:
     """The rendered document, the notes and the waived rules."""
     write_files(directory, {HOST: document(broker, brokerName="x", useJmx="false")})
-    adoption = adopt(read_sources([str(directory)], ["5.18.3"], Naming()), Naming(), findings)
+    adoption = adopt_documents(read_sources([str(directory)], ["5.18.3"], Naming()), Naming(), findings)
     waived = {waiver["rule"] for waiver in adoption.fleet.waivers}
     return activemq_xml(adoption.fleet.brokers[0]).decode(), list(adoption.notes), waived
 
@@ -193,7 +193,7 @@ def test_error_with_which_no_broker_starts_is_not_waived(rule: str, tmp_path: Pa
 def test_waiver_applies_only_to_hosts_that_have_the_error(tmp_path: Path) -> None:
     write_files(tmp_path, {host: document(PLUGINS, brokerName="x") for host in ("o-mq1-a", "o-mq2-a")})
     documents = read_sources([str(tmp_path)], ["5.18.3"], Naming())
-    adoption = adopt(documents, Naming(), mark_findings("X001", 'class="a.B"'))
+    adoption = adopt_documents(documents, Naming(), mark_findings("X001", 'class="a.B"'))
 
     assert [waiver["hosts"] for waiver in adoption.fleet.waivers] == [["o-mq1-a", "o-mq2-a"]]
 
@@ -303,7 +303,7 @@ def test_the_work_grows_with_the_number_of_elements(form: Callable[[int], str], 
         directory = tmp_path / str(count)
         write_files(directory, {HOST: document(form(count), brokerName="x")})
         documents = read_sources([str(directory)], ["5.18.3"], Naming())
-        return calls_of(lambda: adopt(documents, Naming()))
+        return calls_of(lambda: adopt_documents(documents, Naming()))
 
     least = work(2)
     small, large = work(15) - least, work(60) - least
@@ -319,7 +319,7 @@ def test_the_search_for_passwords_grows_with_the_length_of_a_text(tmp_path: Path
         times = []
         for _ in range(3):
             begin = time.process_time()
-            adopt(documents, Naming())
+            adopt_documents(documents, Naming())
             times.append(time.process_time() - begin)
         return min(times)
 
@@ -347,7 +347,7 @@ def test_files_next_to_a_document_are_searched_in_linear_time(line: str, tmp_pat
             path.parent.mkdir(exist_ok=True)
             path.write_text(line[: len(line) // part])
         begin = time.process_time()
-        adopt(read_sources([str(tree)], ["5.18.3"], Naming()), Naming())
+        adopt_documents(read_sources([str(tree)], ["5.18.3"], Naming()), Naming())
         return time.process_time() - begin
 
     least = seconds(1000)

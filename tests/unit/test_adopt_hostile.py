@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from activemq_fleet.adopt import Adoption, adopt, read_agents, read_sources
+from activemq_fleet.adopt import AdoptedInventory, adopt_documents, read_agent_configurations, read_sources
 from activemq_fleet.errors import InputError
 from activemq_fleet.inventory import load_fleet, read_inventory
 from activemq_fleet.naming import Naming
@@ -40,11 +40,15 @@ def document(broker: str = "", beans: str = "", name: str = HOST, above: str = "
     return f'{above}<beans xmlns="{BEANS}"><broker xmlns="{CORE}" brokerName="{name}">{broker}</broker>{beans}</beans>'
 
 
-def adoption_of(directory: Path) -> Adoption:
-    return adopt(read_sources([str(directory)], [RELEASE], Naming()), Naming(), agents=read_agents([str(directory)]))
+def adoption_of(directory: Path) -> AdoptedInventory:
+    return adopt_documents(
+        read_sources([str(directory)], [RELEASE], Naming()),
+        Naming(),
+        agents=read_agent_configurations([str(directory)]),
+    )
 
 
-def text_of(adoption: Adoption) -> str:
+def text_of(adoption: AdoptedInventory) -> str:
     return b"".join(adoption.files.values()).decode()
 
 
@@ -60,7 +64,7 @@ def settings_of(fleet: Fleet) -> dict[str, str]:
     }
 
 
-def read_back(directory: Path, adoption: Adoption) -> Fleet:
+def read_back(directory: Path, adoption: AdoptedInventory) -> Fleet:
     """The fleet of the adopted inventory, as Ansible reads it, with a known text in the place of each secret."""
     inventory = written(directory, adoption)
     for label in adoption.secrets:

@@ -12,7 +12,7 @@ from hypothesis import assume, given, note, settings
 from hypothesis import strategies as st
 from lxml import etree
 
-from activemq_fleet.adopt import Adoption
+from activemq_fleet.adopt import AdoptedInventory
 from activemq_fleet.inventory import load_fleet
 from activemq_fleet.render import render_fleet
 from activemq_fleet.topology import Fleet
@@ -30,11 +30,11 @@ def example(name: str, tmp_path: Path) -> Fleet:
     return load_fleet([str(tmp_path / name)])
 
 
-def again(found: Fleet, tmp_path: Path) -> Adoption:
+def again(found: Fleet, tmp_path: Path) -> AdoptedInventory:
     return adopted(tmp_path / "files", documents_of(found))
 
 
-def variables(adoption: Adoption, path: str = "group_vars/all.yml") -> dict[str, Any]:
+def variables(adoption: AdoptedInventory, path: str = "group_vars/all.yml") -> dict[str, Any]:
     read: dict[str, Any] = yaml.safe_load(adoption.files[path])
     return {name.removeprefix("activemq_"): value for name, value in read.items()}
 

@@ -174,7 +174,7 @@ def test_every_function_works_after_import_of_every_submodule(tmp_path: Path) ->
         "explain_host": "Explanation",
         "find_routes": "Routes",
         "fleet_status": "FleetStatus",
-        "adopt_files": "Adoption",
+        "adopt_files": "AdoptedInventory",
     }
 
 

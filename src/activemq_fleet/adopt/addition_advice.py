@@ -10,7 +10,7 @@ from typing import Any
 
 from lxml import etree
 
-from activemq_fleet.adopt.xml_diff import Difference
+from activemq_fleet.adopt.xml_diff import XmlDifference
 from activemq_fleet.schema import xml_parser
 from activemq_fleet.topology import Broker
 
@@ -38,7 +38,7 @@ class _AdditionKind:
     unaffected: Callable[[Broker], str] = lambda _broker: ""
     """Returns why an addition has no effect on a broker, or an empty text where it has its effect."""
 
-    def fits(self, path: str, rendered: str) -> bool:
+    def matches_addition(self, path: str, rendered: str) -> bool:
         """Return whether an addition is of this kind."""
         return self.value in rendered and re.search(f"/(?:{self.place})$", path) is not None
 
@@ -207,14 +207,14 @@ _POLICY_ADDITIONS: Mapping[str, tuple[Mapping[str, Any], str]] = MappingProxyTyp
 _POLICY_ENTRY = re.compile(r"policyEntry\[@(queue|topic)='([^']*)'\](?:/@?(\w+))?$")
 
 
-def advise_on_addition(difference: Difference, broker: Broker) -> AdditionAdvice:
+def advise_on_addition(difference: XmlDifference, broker: Broker) -> AdditionAdvice:
     """Return the effect of what a rendered file adds, and the variables that undo it."""
     rendered = difference.rendered or ""
     policies = list(_added_policies(difference.path, rendered))
     if policies:
         return _policy_advice(policies)
     for kind in _KINDS:
-        if kind.fits(difference.path, rendered):
+        if kind.matches_addition(difference.path, rendered):
             reason = kind.unaffected(broker)
             if reason:
                 return AdditionAdvice(None, reason=f"it has no effect on this broker and release, because {reason}")

@@ -12,25 +12,31 @@ from types import MappingProxyType
 from lxml import etree
 
 from activemq_fleet.adopt import companion_files
-from activemq_fleet.adopt.agents import AgentFile, propose_agents, read_agents
+from activemq_fleet.adopt.agents import AgentConfiguration, propose_agents, read_agent_configurations
 from activemq_fleet.adopt.authentication import (
     keep_plugin_of_inexpressible_accounts,
-    note_authentication,
+    note_inexpressible_authentication,
     propose_authentication,
 )
-from activemq_fleet.adopt.brokers import DEFAULT_HEAP, accounts_of, propose_acl, propose_brokers, propose_users
-from activemq_fleet.adopt.element_variables import drop_default_policies, propose_elements
-from activemq_fleet.adopt.inventory_writer import secret_labels_in, write_inventory
+from activemq_fleet.adopt.brokers import (
+    DEFAULT_HEAP,
+    authentication_user_elements,
+    propose_acl,
+    propose_broker_variables,
+    propose_users,
+)
+from activemq_fleet.adopt.element_variables import drop_default_policies, propose_element_variables
+from activemq_fleet.adopt.inventory_writer import inventory_files, secret_labels_in
 from activemq_fleet.adopt.leftovers import propose_fragments
 from activemq_fleet.adopt.network_connectors import propose_addresses, propose_master_nodes
 from activemq_fleet.adopt.network_variables import propose_network
-from activemq_fleet.adopt.profiles import propose_own_directories, propose_profiles
+from activemq_fleet.adopt.profiles import propose_profiles, propose_store_directories
 from activemq_fleet.adopt.properties import PLACEHOLDER
-from activemq_fleet.adopt.proposal import Proposal, is_default
-from activemq_fleet.adopt.secrets import value_for_model, with_masked_passwords, without_passwords
-from activemq_fleet.adopt.sources import AdoptedDocument, read_addresses, read_sources
-from activemq_fleet.adopt.waivers import FindingsOf, note_findings_in_force, propose_waivers
-from activemq_fleet.adopt.xml_diff import ComparedElement, Difference, document_differences, xml_element_of
+from activemq_fleet.adopt.proposal import VariableProposal, is_default_value
+from activemq_fleet.adopt.secrets import value_with_secret_placeholders, with_masked_passwords, without_passwords
+from activemq_fleet.adopt.sources import AdoptedDocument, read_addresses_by_host, read_sources
+from activemq_fleet.adopt.waivers import FindingsOf, note_kept_warnings, propose_waivers
+from activemq_fleet.adopt.xml_diff import ComparedElement, XmlDifference, compared_element_of, document_differences
 from activemq_fleet.errors import ArtifactError, SchemaUnavailable
 from activemq_fleet.findings import Finding
 from activemq_fleet.lint import fleet_findings
@@ -51,7 +57,7 @@ _CAMEL = "{http://camel.apache.org/schema/"
 
 
 @dataclass(frozen=True)
-class Adoption:
+class AdoptedInventory:
     """The inventory made from existing activemq.xml files, with notes on what the operator has to check.
 
     ``files`` are the inventory's files by path, ``differences`` the deviations of the rendered documents from the
@@ -61,7 +67,7 @@ class Adoption:
 
     files: dict[str, bytes]
     fleet: Fleet
-    differences: tuple[Difference, ...]
+    differences: tuple[XmlDifference, ...]
     notes: tuple[str, ...]
     secrets: dict[str, str]
     files_read: dict[str, tuple[str, ...]]
@@ -79,7 +85,7 @@ def adopt_files(
     node: str | None = None,
     schema_of: SchemaSource | None = cached_schema,
     warn: Callable[[str], None] = _log.warning,
-) -> Adoption:
+) -> AdoptedInventory:
     """Return an inventory that renders existing activemq.xml files again, and a list of what it cannot express.
 
     ``files`` are paths of files whose path holds the host's name, directories (each activemq.xml below them) or texts
@@ -126,18 +132,18 @@ def adopt_files(
             unavailable.add(str(error))
             return (*fleet.findings, *fleet_findings(fleet, rendered))
 
-    agents, known_addresses = read_agents(names), read_addresses(addresses, documents)
-    return adopt(documents, naming, findings_of, agents, known_addresses, shared_stores)
+    agents, known_addresses = read_agent_configurations(names), read_addresses_by_host(addresses, documents)
+    return adopt_documents(documents, naming, findings_of, agents, known_addresses, shared_stores)
 
 
-def adopt(
+def adopt_documents(
     documents: Sequence[AdoptedDocument],
     naming: Naming,
     findings: FindingsOf = lambda fleet, _documents: fleet.findings,
-    agents: Sequence[AgentFile] = (),
+    agents: Sequence[AgentConfiguration] = (),
     addresses: Mapping[str, str] = MappingProxyType({}),
     shared: Collection[str] = (),
-) -> Adoption:
+) -> AdoptedInventory:
     """Return an inventory that renders the given activemq.xml files again, including the agents of given agent.conf
     files.
 
@@ -147,20 +153,20 @@ def adopt(
     configuration in force cannot be refused. An error with which no broker starts remains an error, with a note. What
     would cause any other error is left out, with a note; raises InputError where that is not possible.
     """
-    proposal = Proposal.from_documents(documents, naming)
+    proposal = VariableProposal.from_documents(documents, naming)
     for document in proposal.documents:
         for reason in (*document.remarks, *document.files_refused):
             proposal.add_note([document.host], reason, is_urgent=True)
-    companion_files.propose_environment(proposal)
+    companion_files.propose_heap_and_user(proposal)
     propose_profiles(proposal, shared)
     propose_authentication(proposal)
-    propose_brokers(proposal)
-    propose_elements(proposal)
+    propose_broker_variables(proposal)
+    propose_element_variables(proposal)
     companion_files.propose_console(proposal)
     propose_master_nodes(proposal)
     propose_addresses(proposal, addresses)
     _propose_instances(proposal)
-    propose_own_directories(proposal)
+    propose_store_directories(proposal)
     propose_network(proposal)
     propose_agents(proposal, agents)
     propose_users(proposal)
@@ -175,14 +181,14 @@ def adopt(
     for document in proposal.documents:
         propose_fragments(proposal, document, _render_document_tree(fleet.broker(document.host)))
     propose_waivers(proposal, findings)
-    note_findings_in_force(proposal, findings)
+    note_kept_warnings(proposal, findings)
     fleet = proposal.proposed_fleet()
     differences = tuple(_differences_of_documents(proposal, fleet))
     _note_placeholders(proposal, fleet)
     labels = secret_labels_in([*proposal.variables.values(), *proposal.agents.values()])
     _note_missing_settings(proposal)
-    return Adoption(
-        files=write_inventory(proposal, fleet),
+    return AdoptedInventory(
+        files=inventory_files(proposal, fleet),
         fleet=fleet,
         differences=differences,
         notes=tuple(proposal.notes),
@@ -194,17 +200,17 @@ def adopt(
     )
 
 
-def _differences_of_documents(proposal: Proposal, fleet: Fleet) -> Iterator[Difference]:
+def _differences_of_documents(proposal: VariableProposal, fleet: Fleet) -> Iterator[XmlDifference]:
     for document in proposal.documents:
         rendered = _render_document_tree(fleet.broker(document.host))
         yield from document_differences(document.host, document.original, rendered, with_masked_passwords)
 
 
 def _render_document_tree(broker: Broker) -> ComparedElement:
-    return xml_element_of(XmlDocument(activemq_xml(broker)).root)
+    return compared_element_of(XmlDocument(activemq_xml(broker)).root)
 
 
-def _propose_instances(proposal: Proposal) -> None:
+def _propose_instances(proposal: VariableProposal) -> None:
     """Choose instance names and console ports for brokers that share a machine, and need own directories and units."""
     machines: dict[str, list[AdoptedDocument]] = defaultdict(list)
     for document in proposal.documents:
@@ -232,7 +238,7 @@ def _propose_instances(proposal: Proposal) -> None:
                 )
 
 
-def _drop_defaults(proposal: Proposal) -> None:
+def _drop_defaults(proposal: VariableProposal) -> None:
     """Remove variables whose value the fleet would have by default."""
     complete = proposal.proposed_fleet()
     drop_default_policies(proposal, complete)
@@ -250,7 +256,9 @@ def _drop_defaults(proposal: Proposal) -> None:
                 if same[host] and (not together or all(same[other] for other in hosts)):
                     proposal[host].pop(name, None)
     for variables in (*proposal.variables.values(), *proposal.agents.values()):
-        for name in [name for name, value in variables.items() if is_default(name, value_for_model(value))]:
+        for name in [
+            name for name, value in variables.items() if is_default_value(name, value_with_secret_placeholders(value))
+        ]:
             del variables[name]
 
 
@@ -264,7 +272,7 @@ def _placeholders_in(document: XmlDocument) -> set[str]:
     return names
 
 
-def _note_placeholders(proposal: Proposal, fleet: Fleet) -> None:
+def _note_placeholders(proposal: VariableProposal, fleet: Fleet) -> None:
     """Add a note for each ``${name}`` placeholder whose value no rendered file defines."""
     unknown: dict[str, list[str]] = defaultdict(list)
     for broker in fleet.brokers:
@@ -281,12 +289,12 @@ def _note_placeholders(proposal: Proposal, fleet: Fleet) -> None:
         )
 
 
-def _note_missing_settings(proposal: Proposal) -> None:
-    note_authentication(proposal)
+def _note_missing_settings(proposal: VariableProposal) -> None:
+    note_inexpressible_authentication(proposal)
     locked = [
         document.host
         for document in proposal.documents
-        if not accounts_of(document) and "authentication" not in proposal[document.host]
+        if not authentication_user_elements(document) and "authentication" not in proposal[document.host]
     ]
     if locked:
         proposal.add_note(
@@ -298,7 +306,7 @@ def _note_missing_settings(proposal: Proposal) -> None:
     installs = any("install" not in variables for variables in proposal.variables.values())
     heap = (
         ""
-        if companion_files.is_heap_known(proposal)
+        if companion_files.is_heap_known_for_all_hosts(proposal)
         else f"activemq_heap ({DEFAULT_HEAP}), activemq_console_port and activemq_console_bind, "
     )
     proposal.notes.append(

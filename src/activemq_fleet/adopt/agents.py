@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from activemq_fleet.addresses import parse_host_port
-from activemq_fleet.adopt.companion_reader import CompanionFiles, files_below
-from activemq_fleet.adopt.proposal import Proposal, Variables, is_valid_value, yaml_value_of
+from activemq_fleet.adopt.companion_reader import CompanionFiles, file_paths_below
+from activemq_fleet.adopt.proposal import VariableProposal, Variables, is_valid_value, yaml_value_of
 from activemq_fleet.dialling import Listeners
 from activemq_fleet.settings.agent import VARIABLES
 from activemq_fleet.topology import Broker
@@ -22,7 +22,7 @@ _PROGRAM = re.compile(r"^ExecStart=(/\S*)/bin/activemq-agent ", re.MULTILINE)
 
 
 @dataclass(frozen=True)
-class AgentFile:
+class AgentConfiguration:
     """The configuration of a failover agent: the entries of agent.conf, and its systemd unit's text ("" without)."""
 
     host: str
@@ -32,14 +32,14 @@ class AgentFile:
     """The paths of the files that were read."""
 
 
-def read_agents(arguments: Iterable[str]) -> list[AgentFile]:
+def read_agent_configurations(arguments: Iterable[str]) -> list[AgentConfiguration]:
     """Return the agents of every ``hosts/HOST/agent.conf`` below the directories among the arguments, sorted by host.
 
     Files that are links, are larger than 1 MiB, cannot be parsed or have no ``[agent]`` section are passed over.
     """
     agents_by_host = {}
     for root in (Path(argument) for argument in arguments):
-        for path in files_below(root, AGENT_CONF) if root.is_dir() else ():
+        for path in file_paths_below(root, AGENT_CONF) if root.is_dir() else ():
             if len(path.parts) < 3 or path.parts[-3] != "hosts":
                 continue
             companions = CompanionFiles(root)
@@ -52,11 +52,11 @@ def read_agents(arguments: Iterable[str]) -> list[AgentFile]:
             unit = companions.read_text(path.parent / "systemd" / "activemq-agent.service") or ""
             if parser.has_section("agent"):
                 read = tuple(map(str, companions.read))
-                agents_by_host[path.parts[-2]] = AgentFile(path.parts[-2], dict(parser["agent"]), unit, read)
+                agents_by_host[path.parts[-2]] = AgentConfiguration(path.parts[-2], dict(parser["agent"]), unit, read)
     return [agents_by_host[host] for host in sorted(agents_by_host)]
 
 
-def propose_agents(proposal: Proposal, files: Iterable[AgentFile]) -> None:
+def propose_agents(proposal: VariableProposal, files: Iterable[AgentConfiguration]) -> None:
     """Propose variables, group and pair for each agent whose first broker URL belongs to an adopted broker."""
     fleet = proposal.proposed_fleet()
     listeners = Listeners(fleet.brokers)
@@ -68,7 +68,7 @@ def propose_agents(proposal: Proposal, files: Iterable[AgentFile]) -> None:
         if variables.get("agent_client_id") == file.host:
             del variables["agent_client_id"]
         name = file.entries.get("mb.username", "")
-        variables["agent_password"] = proposal.secrets.secret_for(name, "", f"password of the agent {name}")
+        variables["agent_password"] = proposal.secrets.secret_lookup_for(name, "", f"password of the agent {name}")
         if len(fleet.groups) > 1:
             variables["agent_group"] = home.group
         proposal.agents[file.host] = {name: value for name, value in variables.items() if is_valid_value(name, value)}
@@ -79,7 +79,7 @@ def propose_agents(proposal: Proposal, files: Iterable[AgentFile]) -> None:
             proposal.agents[file.host]["agent_pair"] = home.pair
 
 
-def _agent_variables(file: AgentFile) -> Variables:
+def _agent_variables(file: AgentConfiguration) -> Variables:
     """Return the agent's variables that its agent.conf and systemd unit set, without the prefix ``activemq_``."""
     variables: Variables = {
         f"agent_{VARIABLES[key]}": text.split(",") if VARIABLES[key] == "topics" else yaml_value_of(text)
@@ -95,7 +95,7 @@ def _agent_variables(file: AgentFile) -> Variables:
     return variables
 
 
-def _home_broker(file: AgentFile, listeners: Listeners) -> Broker | None:
+def _home_broker(file: AgentConfiguration, listeners: Listeners) -> Broker | None:
     """Return the broker at the first address that an agent dials, or None."""
     first = file.entries.get("mb.urls", "").partition(",")[0].strip().rpartition("//")[2]
     try:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections import defaultdict
 
-from activemq_fleet.adopt.brokers import accounts_of
-from activemq_fleet.adopt.network_connectors import network_connectors
-from activemq_fleet.adopt.profiles import master_connector
-from activemq_fleet.adopt.proposal import Proposal, Variables
+from activemq_fleet.adopt.brokers import authentication_user_elements
+from activemq_fleet.adopt.network_connectors import network_connector_elements
+from activemq_fleet.adopt.profiles import master_connector_element
+from activemq_fleet.adopt.proposal import VariableProposal, Variables
 from activemq_fleet.adopt.sources import AdoptedDocument
 from activemq_fleet.adopt.xml_diff import ComparedElement
 from activemq_fleet.lint.security import ADMITS_ANYONE
@@ -15,7 +15,7 @@ from activemq_fleet.lint.security import ADMITS_ANYONE
 _SIMPLE = "simpleAuthenticationPlugin"
 
 
-def propose_authentication(proposal: Proposal) -> None:
+def propose_authentication(proposal: VariableProposal) -> None:
     """Propose ``activemq_authentication`` of every host, so that clients may connect as they did before.
 
     A file without any login stays without one, unless bridges of the fleet log in: those go on doing so.
@@ -23,28 +23,28 @@ def propose_authentication(proposal: Proposal) -> None:
     bridges_log_in = any(
         node.get("userName")
         for document in proposal.documents
-        for node in (*network_connectors(document), master_connector(document))
+        for node in (*network_connector_elements(document), master_connector_element(document))
         if node
     )
     for document in proposal.documents:
-        if accounts_of(document):
+        if authentication_user_elements(document):
             continue
-        plugins = login_plugins(document)
+        plugins = login_plugin_names(document)
         if plugins == [_SIMPLE]:
             continue
         proposal[document.host]["authentication"] = "custom" if plugins or bridges_log_in else "none"
 
 
-def keep_plugin_of_inexpressible_accounts(proposal: Proposal) -> None:
+def keep_plugin_of_inexpressible_accounts(proposal: VariableProposal) -> None:
     """Propose the existing plugin where ``activemq_users`` can express none of its accounts, such as ``${user}``."""
     for document in proposal.documents:
         variables = proposal[document.host]
         expressed = variables.get("users") or variables.get("network_username")
-        if accounts_of(document) and not expressed:
+        if authentication_user_elements(document) and not expressed:
             variables["authentication"] = "custom"
 
 
-def login_plugins(document: AdoptedDocument) -> list[str]:
+def login_plugin_names(document: AdoptedDocument) -> list[str]:
     """Return the names of the plugins in an activemq.xml that may require clients to log in."""
     return [node.name for node in _login_nodes(document)]
 
@@ -53,7 +53,7 @@ def _login_nodes(document: AdoptedDocument) -> list[ComparedElement]:
     return [node for node in document.broker.children_of("plugins") if node.name not in ADMITS_ANYONE]
 
 
-def note_authentication(proposal: Proposal) -> None:
+def note_inexpressible_authentication(proposal: VariableProposal) -> None:
     """Add a note for the operator about each way of logging in that the inventory cannot express."""
     hosts: dict[str, list[str]] = defaultdict(list)
     for document in proposal.documents:
@@ -71,7 +71,7 @@ def _authentication_note(document: AdoptedDocument, variables: Variables) -> str
             "require it, set activemq_authentication: simple on all brokers of the network, and define activemq_users. "
             "For links, also set activemq_network_username and activemq_network_password"
         )
-    if not login_plugins(document):
+    if not login_plugin_names(document):
         return (
             "the broker does not require authentication, but bridges log in to other brokers. adopt set "
             "activemq_authentication: custom, which keeps both: no action is necessary"

@@ -10,9 +10,9 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from activemq_fleet.adopt.equal_meaning import opens_jmx
-from activemq_fleet.adopt.proposal import Proposal, is_valid_value, yaml_value_of
-from activemq_fleet.adopt.secrets import contains_password, holds_secret
-from activemq_fleet.adopt.sources import AdoptedDocument, imported_names
+from activemq_fleet.adopt.proposal import VariableProposal, is_valid_value, yaml_value_of
+from activemq_fleet.adopt.secrets import file_contains_password, has_clear_text_password
+from activemq_fleet.adopt.sources import AdoptedDocument, imported_file_paths
 from activemq_fleet.adopt.xml_diff import ComparedElement, is_console_import
 from activemq_fleet.node.config.probe_account import PROBE_GROUP, PROBE_USER
 from activemq_fleet.render.activemq_xml import default_memory_limit_text
@@ -63,7 +63,7 @@ class AdoptedListener:
         return entry
 
 
-def propose_brokers(proposal: Proposal) -> None:
+def propose_broker_variables(proposal: VariableProposal) -> None:
     """Propose the variables for limits, console and connectors of every host, from its own activemq.xml alone."""
     _propose_missing_heaps(proposal)
     for document in proposal.documents:
@@ -78,11 +78,11 @@ def propose_brokers(proposal: Proposal) -> None:
         _propose_management(proposal, document)
 
 
-def _propose_beans(proposal: Proposal, document: AdoptedDocument) -> None:
+def _propose_beans(proposal: VariableProposal, document: AdoptedDocument) -> None:
     """Propose what shipped files contain besides the broker: imports, the bean of hawtio's log view, shutdown hooks."""
     host, release = document.host, document.release
     console = {node.get("resource") for node in document.root.children if is_console_import(node)}
-    imports = [name for name in imported_names(document.root) if name not in console and "jetty" not in name]
+    imports = [name for name in imported_file_paths(document.root) if name not in console and "jetty" not in name]
     valid = [name for name in imports if is_valid_value("imports", [name])]
     if valid and proposal.propose_value(host, "imports", valid):
         _propose_imported_files(proposal, document, valid)
@@ -104,7 +104,7 @@ def _propose_beans(proposal: Proposal, document: AdoptedDocument) -> None:
             )
 
 
-def _propose_imported_files(proposal: Proposal, document: AdoptedDocument, imports: Sequence[str]) -> None:
+def _propose_imported_files(proposal: VariableProposal, document: AdoptedDocument, imports: Sequence[str]) -> None:
     """Propose the imported files as ``activemq_extra_files``, except those in which a password is in clear text."""
     host, missing, secret = document.host, [], []
     extra: list[dict[str, str]] = []
@@ -112,7 +112,7 @@ def _propose_imported_files(proposal: Proposal, document: AdoptedDocument, impor
         text = document.other_files.get(name)
         if text is None:
             missing.append(name)
-        elif contains_password(name, text):
+        elif file_contains_password(name, text):
             secret.append(name)
         elif is_valid_value("extra_files", [*extra, {"path": f"conf/{name}", "content": text}]):
             extra.append({"path": f"conf/{name}", "content": text})
@@ -135,7 +135,7 @@ def _propose_imported_files(proposal: Proposal, document: AdoptedDocument, impor
         proposal.add_note([host], text, is_urgent=True)
 
 
-def _note_key_stores(proposal: Proposal, document: AdoptedDocument) -> None:
+def _note_key_stores(proposal: VariableProposal, document: AdoptedDocument) -> None:
     """Add a note for key stores with paths inside the installation, which a new installation does not have."""
     context = document.broker.find("sslContext/sslContext")
     paths = [context.get(name) for name in ("keyStore", "trustStore")] if context else []
@@ -149,7 +149,7 @@ def _note_key_stores(proposal: Proposal, document: AdoptedDocument) -> None:
         )
 
 
-def _propose_management(proposal: Proposal, document: AdoptedDocument) -> None:
+def _propose_management(proposal: VariableProposal, document: AdoptedDocument) -> None:
     """Propose ``activemq_jmx`` where the file opens a port for JMX."""
     context = document.broker.find("managementContext/managementContext")
     if context is None or document.broker.get("useJmx") == "false" or not opens_jmx(context, document.release):
@@ -167,7 +167,7 @@ def _propose_management(proposal: Proposal, document: AdoptedDocument) -> None:
         proposal.propose_value(document.host, "jmx", {"port": value["port"]} if "port" in value else {})
 
 
-def _propose_missing_heaps(proposal: Proposal) -> None:
+def _propose_missing_heaps(proposal: VariableProposal) -> None:
     """Propose a heap for hosts of which no file shows it, if their memoryUsage does not fit into the default."""
     hosts: dict[str, list[str]] = defaultdict(list)
     for document in proposal.documents:
@@ -186,7 +186,7 @@ def _propose_missing_heaps(proposal: Proposal) -> None:
         )
 
 
-def _propose_limits(proposal: Proposal, document: AdoptedDocument) -> None:
+def _propose_limits(proposal: VariableProposal, document: AdoptedDocument) -> None:
     for name, path in _LIMITS.items():
         usage = document.broker.find(f"systemUsage/systemUsage/{path}")
         default = (
@@ -201,7 +201,7 @@ def _propose_limits(proposal: Proposal, document: AdoptedDocument) -> None:
             proposal.propose_value(document.host, name, limit)
 
 
-def _propose_connectors(proposal: Proposal, documents: Sequence[AdoptedDocument]) -> None:
+def _propose_connectors(proposal: VariableProposal, documents: Sequence[AdoptedDocument]) -> None:
     listeners_by_host = {document.host: list(_listeners(proposal, document)) for document in documents}
     for document in documents:
         host, listeners = document.host, listeners_by_host[document.host]
@@ -226,12 +226,12 @@ def _propose_connectors(proposal: Proposal, documents: Sequence[AdoptedDocument]
                         proposal[document.host][name] = proposal[master.host][name]
 
 
-def _listeners(proposal: Proposal, document: AdoptedDocument) -> Iterator[AdoptedListener]:
-    names = Counter(node.get("name") for node in transport_connectors(document))
+def _listeners(proposal: VariableProposal, document: AdoptedDocument) -> Iterator[AdoptedListener]:
+    names = Counter(node.get("name") for node in transport_connector_elements(document))
     announced_by_default = _connector_announced_by_default(document)
     if document.broker.find("services/masterConnector") and proposal.proposed_profile(document.host).replicates:
         return
-    for node in transport_connectors(document):
+    for node in transport_connector_elements(document):
         parsed = _LISTENS.fullmatch(node.get("uri"))
         name = node.get("name")
         if id(node) in proposal.replaced_elements or not parsed or names[name] > 1 or name in _OTHER_PORTS:
@@ -249,7 +249,7 @@ def _listeners(proposal: Proposal, document: AdoptedDocument) -> Iterator[Adopte
         listener = AdoptedListener(name, scheme, bind.strip("[]"), int(port), options, attributes)
         if scheme not in document.release.schemes or scheme == "vm":
             continue
-        secret = any(holds_secret(option, value) for option, value in options.items())
+        secret = any(has_clear_text_password(option, value) for option, value in options.items())
         if secret or not is_valid_value("connectors", [listener.to_setting()]):
             listener = replace(listener, options={})
         if is_valid_value("connectors", [listener.to_setting()]):
@@ -264,13 +264,13 @@ def _connector_announced_by_default(document: AdoptedDocument) -> ComparedElemen
     bridges = document.broker.find_all("networkConnectors/networkConnector")
     if not any(node.get("uri").startswith("multicast:") for node in bridges):
         return None
-    connectors = transport_connectors(document)
+    connectors = transport_connector_elements(document)
     announced = [node for node in connectors if "discoveryUri" in node.attributes]
     first = next((node for node in connectors if is_openwire(node.get("uri").partition(":")[0])), None)
     return first if announced == [first] else None
 
 
-def transport_connectors(document: AdoptedDocument) -> list[ComparedElement]:
+def transport_connector_elements(document: AdoptedDocument) -> list[ComparedElement]:
     """Return every transportConnector element of an activemq.xml."""
     return document.broker.find_all("transportConnectors/transportConnector")
 
@@ -281,7 +281,7 @@ def _options(query: str) -> dict[str, str]:
 
 
 def _propose_tls(
-    proposal: Proposal, document: AdoptedDocument, listeners: list[AdoptedListener]
+    proposal: VariableProposal, document: AdoptedDocument, listeners: list[AdoptedListener]
 ) -> list[AdoptedListener]:
     """Propose ``activemq_tls`` where a connector uses TLS; return the connectors without the options it adds."""
     context = document.broker.find("sslContext/sslContext")
@@ -292,11 +292,11 @@ def _propose_tls(
     needs_certificates = all(list(listener.options.items())[-1:] == [_NEEDS_CERTIFICATE] for listener in secure)
     stores = {
         "keystore": context.get("keyStore").removeprefix("file:"),
-        "keystore_password": proposal.secrets.secret_for(
+        "keystore_password": proposal.secrets.secret_lookup_for(
             "keystore", context.get("keyStorePassword"), "password of the key store"
         ),
         "truststore": context.get("trustStore").removeprefix("file:"),
-        "truststore_password": proposal.secrets.secret_for(
+        "truststore_password": proposal.secrets.secret_lookup_for(
             "truststore", context.get("trustStorePassword"), "password of the trust store"
         ),
     }
@@ -310,7 +310,7 @@ def _propose_tls(
     ]
 
 
-def _propose_offset(proposal: Proposal, listeners_by_host: Mapping[str, Sequence[AdoptedListener]]) -> None:
+def _propose_offset(proposal: VariableProposal, listeners_by_host: Mapping[str, Sequence[AdoptedListener]]) -> None:
     """Propose ``activemq_port_offset`` for the node of a pair whose ports all exceed its peer's by the same number."""
     if len(listeners_by_host) != 2 or not all(listeners_by_host.values()):
         return
@@ -324,12 +324,12 @@ def _propose_offset(proposal: Proposal, listeners_by_host: Mapping[str, Sequence
         proposal.propose_value(high, "port_offset", offsets.pop())
 
 
-def accounts_of(document: AdoptedDocument) -> list[ComparedElement]:
+def authentication_user_elements(document: AdoptedDocument) -> list[ComparedElement]:
     """Return every authenticationUser element of an activemq.xml."""
     return document.broker.find_all("plugins/simpleAuthenticationPlugin/users/authenticationUser")
 
 
-def groups_of(node: ComparedElement, attribute: str = "groups") -> list[str]:
+def listed_group_names(node: ComparedElement, attribute: str = "groups") -> list[str]:
     """Return the group names that an attribute lists: of an authenticationUser, or a right of an authorizationEntry.
 
     The group of the probe account is left out: the account and its rights are rendered for every broker.
@@ -338,21 +338,21 @@ def groups_of(node: ComparedElement, attribute: str = "groups") -> list[str]:
     return [group for group in groups if group != PROBE_GROUP]
 
 
-def propose_users(proposal: Proposal) -> None:
+def propose_users(proposal: VariableProposal) -> None:
     """Propose ``activemq_users`` from the accounts in activemq.xml files, without the network user."""
     agents: dict[str, None] = {}
     known = _known_agents(proposal)
     for document in proposal.documents:
         users = []
-        names = Counter(account.get("username") for account in accounts_of(document))
-        for account in accounts_of(document):
-            name, groups = account.get("username"), groups_of(account)
+        names = Counter(account.get("username") for account in authentication_user_elements(document))
+        for account in authentication_user_elements(document):
+            name, groups = account.get("username"), listed_group_names(account)
             if name in (proposal[document.host].get("network_username"), PROBE_USER) or names[name] > 1:
                 continue
             is_agents = groups in ([AGENT_GROUP], [AGENT_GROUP, agent_user_group(name)])
             if is_agents and name in known.get(document.identity.group, ()):
                 continue
-            secret = proposal.secrets.secret_for(name, account.get("password"), f"password of user {name}")
+            secret = proposal.secrets.secret_lookup_for(name, account.get("password"), f"password of user {name}")
             user: dict[str, Any] = {"name": name, "password": secret} | ({"groups": groups} if groups else {})
             if is_valid_value("users", [user]):
                 users.append(user)
@@ -367,7 +367,7 @@ def propose_users(proposal: Proposal) -> None:
         )
 
 
-def _known_agents(proposal: Proposal) -> dict[str, set[str | None]]:
+def _known_agents(proposal: VariableProposal) -> dict[str, set[str | None]]:
     """Return, by group, the account names of agents that are adopted, which need no entry in ``activemq_users``."""
     known: dict[str, set[str | None]] = defaultdict(set)
     for agent in proposal.proposed_fleet().agents if proposal.agents else ():
@@ -375,13 +375,17 @@ def _known_agents(proposal: Proposal) -> dict[str, set[str | None]]:
     return known
 
 
-def propose_acl(proposal: Proposal) -> None:
+def propose_acl(proposal: VariableProposal) -> None:
     """Propose ``activemq_acl`` without the rights that the network user, agents and advisory topics get by default."""
     path = "plugins/authorizationPlugin/map/authorizationMap/authorizationEntries/authorizationEntry"
     complete: dict[str, list[dict[str, Any]]] = {}
     agents: set[str] = set()
     for document in proposal.documents:
-        agents |= {agent_user_group(name) for account in accounts_of(document) if (name := account.get("username"))}
+        agents |= {
+            agent_user_group(name)
+            for account in authentication_user_elements(document)
+            if (name := account.get("username"))
+        }
         entries = [entry for node in document.broker.find_all(path) if (entry := _permission(node))]
         if entries:
             complete[document.host] = entries
@@ -389,8 +393,8 @@ def propose_acl(proposal: Proposal) -> None:
         return
     default_groups = {NETWORK_GROUP, AGENT_GROUP, *agents}
     reduced = {host: _remove_default_groups(entries, default_groups) for host, entries in complete.items()}
-    complete_fleet = proposal.fleet_with(lambda host: {"acl": complete.get(host)})
-    reduced_fleet = proposal.fleet_with(lambda host: {"acl": reduced.get(host) or complete.get(host)})
+    complete_fleet = proposal.proposed_fleet_with_changes(lambda host: {"acl": complete.get(host)})
+    reduced_fleet = proposal.proposed_fleet_with_changes(lambda host: {"acl": reduced.get(host) or complete.get(host)})
     for host, entries in complete.items():
         same = complete_fleet.broker(host).permissions == reduced_fleet.broker(host).permissions
         proposal[host]["acl"] = reduced[host] if reduced[host] and same else entries
@@ -402,7 +406,7 @@ def _permission(node: ComparedElement) -> dict[str, Any] | None:
         return None
     entry: dict[str, Any] = {"destination": node.get(kinds[0]), "kind": kinds[0]}
     for right in ("read", "write", "admin"):
-        if groups := groups_of(node, right):
+        if groups := listed_group_names(node, right):
             entry[right] = groups
     has_rights = len(entry) > 2 or PROBE_GROUP not in "".join(node.attributes.values())
     return entry if has_rights and is_valid_value("acl", [entry]) else None

@@ -7,7 +7,7 @@ import shlex
 from collections import defaultdict
 from pathlib import Path
 
-from activemq_fleet.adopt.proposal import Proposal
+from activemq_fleet.adopt.proposal import VariableProposal
 from activemq_fleet.adopt.sources import AdoptedDocument
 from activemq_fleet.adopt.xml_diff import is_console_import
 from activemq_fleet.node.text_lines import split_lines
@@ -27,7 +27,7 @@ _CONSOLE = {
 }
 
 
-def propose_environment(proposal: Proposal) -> None:
+def propose_heap_and_user(proposal: VariableProposal) -> None:
     """Propose heap and user of every host, and the directory settings where activemq.fleet wrote
     the environment file.
     """
@@ -52,7 +52,7 @@ def propose_environment(proposal: Proposal) -> None:
             proposal.propose_value(document.host, "user", user[1])
 
 
-def propose_console(proposal: Proposal) -> None:
+def propose_console(proposal: VariableProposal) -> None:
     """Propose port and bind address of the web console from Jetty's files; the port offset is subtracted.
 
     The file that activemq.xml imports decides, whatever its name is. A note names what the inventory does not have.
@@ -87,7 +87,7 @@ def _console_file(document: AdoptedDocument) -> tuple[str, str]:
     return (names[0], document.other_files[names[0]]) if names else ("", "")
 
 
-def propose_java_options(proposal: Proposal, fleet: Fleet) -> None:
+def propose_java_options(proposal: VariableProposal, fleet: Fleet) -> None:
     """Propose ``activemq_java_options``: those in an environment file by activemq.fleet that not every broker has."""
     for document in proposal.documents:
         environment = _environment(document)
@@ -100,7 +100,7 @@ def propose_java_options(proposal: Proposal, fleet: Fleet) -> None:
             proposal.propose_value(document.host, "java_options", words[len(usual) :])
 
 
-def is_heap_known(proposal: Proposal) -> bool:
+def is_heap_known_for_all_hosts(proposal: VariableProposal) -> bool:
     """Return whether the files next to each host's activemq.xml show the heap, for all hosts."""
     return all(_heap_in(_environment(document)) for document in proposal.documents)
 

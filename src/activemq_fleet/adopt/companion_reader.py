@@ -46,7 +46,7 @@ class CompanionFiles:
             )
             return None
         try:
-            content = read_below(self.root, parts, _LARGEST + 1)
+            content = read_file_below(self.root, parts, _LARGEST + 1)
         except FileNotFoundError:
             return None
         except UntrustedPathError as error:
@@ -65,7 +65,7 @@ class CompanionFiles:
         self.read.append(path)
         return content.decode(errors="replace")
 
-    def names_in(self, directory: Path) -> list[str]:
+    def sorted_entry_names(self, directory: Path) -> list[str]:
         """Return the names in a directory below the named one, sorted; none where it does not exist or is a link."""
         parts = _parts_below(self.root, directory)
         if parts is None:
@@ -84,7 +84,7 @@ class CompanionFiles:
             self.refused.append(reason)
 
 
-def read_document(path: Path, root: Path | None, largest: int, instead: str) -> bytes:
+def read_limited_bytes(path: Path, root: Path | None, largest: int, instead: str) -> bytes:
     """Return the content of an activemq.xml or agent.conf of at most ``largest`` bytes.
 
     ``root`` is the named directory below which it was found; None for a file that the operator named. ``instead`` is
@@ -94,7 +94,7 @@ def read_document(path: Path, root: Path | None, largest: int, instead: str) -> 
         if root is None:
             content = read_given_file(path, largest + 1)
         else:
-            content = read_below(root, path.relative_to(root).parts, largest + 1)
+            content = read_file_below(root, path.relative_to(root).parts, largest + 1)
     except UntrustedPathError as error:
         raise InputError(f"{error}. {instead}") from None
     except OSError as error:
@@ -110,7 +110,7 @@ def read_document(path: Path, root: Path | None, largest: int, instead: str) -> 
     return content
 
 
-def files_below(root: Path, name: str) -> Iterator[Path]:
+def file_paths_below(root: Path, name: str) -> Iterator[Path]:
     """Yield the sorted paths of all files of a name below a directory; directories that are links are left out."""
     paths = []
     for directory, subdirectories, names in os.walk(root):
@@ -120,7 +120,7 @@ def files_below(root: Path, name: str) -> Iterator[Path]:
     yield from sorted(paths)
 
 
-def read_below(root: Path, parts: Iterable[str], limit: int) -> bytes:
+def read_file_below(root: Path, parts: Iterable[str], limit: int) -> bytes:
     """Return the first ``limit`` bytes of a regular file below a directory, opened without links.
 
     Raises UntrustedPathError for a link, a file of another kind or with a second name, and OSError.

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from activemq_fleet.adopt.addition_advice import AdditionAdvice, advise_on_addition
-from activemq_fleet.adopt.xml_diff import Difference
+from activemq_fleet.adopt.xml_diff import XmlDifference
 from activemq_fleet.topology import Fleet
 
 ADDITION, OMISSION = "rendered adds", "rendered lacks"
@@ -37,8 +37,8 @@ class AdditionGroup:
 
 
 @dataclass(frozen=True, slots=True)
-class LimitReplacement:
-    """A limit that a rendered file has as a percentage of a total."""
+class LimitAsPercentage:
+    """A limit of memory or disk that an original file has in bytes, and the rendered file as a percentage of a total."""
 
     host: str
     path: str
@@ -50,7 +50,7 @@ class LimitReplacement:
         return f"{self.path}: limit {self.limit} becomes percentLimit {self.percent} of total {self.total} (rule C012)"
 
 
-def limit_replacements(differences: Iterable[Difference]) -> list[LimitReplacement]:
+def limits_as_percentages(differences: Iterable[XmlDifference]) -> list[LimitAsPercentage]:
     """Return the limits that rendered files have as percentages; each consists of three differences of one host."""
     by_place = {(difference.host, difference.path): difference for difference in differences}
     replacements = []
@@ -60,13 +60,13 @@ def limit_replacements(differences: Iterable[Difference]) -> list[LimitReplaceme
         if attribute != "limit" or difference.direction != OMISSION or percent is None or total is None:
             continue
         values = difference.original, percent.rendered, total.rendered
-        replacements.append(LimitReplacement(host, path, *(value or "" for value in values)))
+        replacements.append(LimitAsPercentage(host, path, *(value or "" for value in values)))
     return replacements
 
 
-def without_replaced_limits(
-    differences: Iterable[Difference], replacements: Iterable[LimitReplacement]
-) -> list[Difference]:
+def without_percentage_limits(
+    differences: Iterable[XmlDifference], replacements: Iterable[LimitAsPercentage]
+) -> list[XmlDifference]:
     """Return the differences that are no part of a replaced limit."""
     parts = {
         (replacement.host, replacement.path.removesuffix("limit") + name)
@@ -76,9 +76,9 @@ def without_replaced_limits(
     return [difference for difference in differences if (difference.host, difference.path) not in parts]
 
 
-def group_changes(differences: Iterable[Difference]) -> list[DifferenceGroup]:
+def group_omissions_and_changes(differences: Iterable[XmlDifference]) -> list[DifferenceGroup]:
     """Return the omissions and changed values; those of one kind are one group, whatever names their paths contain."""
-    groups: dict[tuple[str, ...], list[Difference]] = defaultdict(list)
+    groups: dict[tuple[str, ...], list[XmlDifference]] = defaultdict(list)
     for difference in differences:
         if difference.direction != ADDITION:
             rendered = _REFERENCE.sub("${}", difference.rendered or "")
@@ -95,9 +95,9 @@ def group_changes(differences: Iterable[Difference]) -> list[DifferenceGroup]:
     ]
 
 
-def group_additions(differences: Iterable[Difference], fleet: Fleet) -> list[AdditionGroup]:
+def group_additions(differences: Iterable[XmlDifference], fleet: Fleet) -> list[AdditionGroup]:
     """Return the additions with their advice; those of one kind are one group, whatever names their paths contain."""
-    groups: dict[tuple[object, ...], list[tuple[Difference, AdditionAdvice]]] = defaultdict(list)
+    groups: dict[tuple[object, ...], list[tuple[XmlDifference, AdditionAdvice]]] = defaultdict(list)
     for difference in differences:
         if difference.direction == ADDITION:
             advice = advise_on_addition(difference, fleet.broker(difference.host))
@@ -114,7 +114,7 @@ def group_additions(differences: Iterable[Difference], fleet: Fleet) -> list[Add
     ]
 
 
-def _hosts_by_path(differences: Iterable[Difference]) -> dict[str, tuple[str, ...]]:
+def _hosts_by_path(differences: Iterable[XmlDifference]) -> dict[str, tuple[str, ...]]:
     hosts: dict[str, tuple[str, ...]] = {}
     for difference in differences:
         hosts[difference.path] = (*hosts.get(difference.path, ()), difference.host)

@@ -10,13 +10,13 @@ from typing import Any
 import yaml
 
 from activemq_fleet.adopt.addition_advice import AdditionAdvice
-from activemq_fleet.adopt.adoption import Adoption
+from activemq_fleet.adopt.adoption import AdoptedInventory
 from activemq_fleet.adopt.difference_groups import (
     AdditionGroup,
     group_additions,
-    group_changes,
-    limit_replacements,
-    without_replaced_limits,
+    group_omissions_and_changes,
+    limits_as_percentages,
+    without_percentage_limits,
 )
 from activemq_fleet.node.printable import counted
 from activemq_fleet.settings.broker import PREFIX
@@ -25,17 +25,17 @@ _LONGEST = 400
 _LONGEST_ADDITION = 100
 
 
-def describe_differences(adoption: Adoption) -> Iterator[str]:
+def describe_differences(adoption: AdoptedInventory) -> Iterator[str]:
     """Yield the lines of a report: omissions and changed values, then additions with their effect and how to undo
     them.
     """
     number = len(adoption.fleet.brokers)
-    replacements = limit_replacements(adoption.differences)
-    others = without_replaced_limits(adoption.differences, replacements)
+    replacements = limits_as_percentages(adoption.differences)
+    others = without_percentage_limits(adoption.differences, replacements)
     limits: dict[str, list[str]] = defaultdict(list)
     for replacement in replacements:
         limits[str(replacement)].append(replacement.host)
-    changes = group_changes(others)
+    changes = group_omissions_and_changes(others)
     if not adoption.differences:
         yield "The inventory renders files that are equivalent to the original files."
     elif changes or limits:

@@ -13,8 +13,8 @@ from typing import Any, get_args
 
 from pydantic import ValidationError
 
-from activemq_fleet.adopt.proposal import Proposal, is_valid_value, yaml_value_of
-from activemq_fleet.adopt.secrets import holds_secret
+from activemq_fleet.adopt.proposal import VariableProposal, is_valid_value, yaml_value_of
+from activemq_fleet.adopt.secrets import has_clear_text_password
 from activemq_fleet.adopt.sources import AdoptedDocument
 from activemq_fleet.adopt.xml_diff import ComparedElement
 from activemq_fleet.releases import Release
@@ -33,7 +33,7 @@ _MOST_TRIED = 200
 _PERCENT = frozenset({"percent_of_jvm_heap", "percent_limit"})
 
 
-def propose_elements(proposal: Proposal) -> None:
+def propose_element_variables(proposal: VariableProposal) -> None:
     """Propose the variables for XML elements (policies, usage, destinations, kahadb, plugins …) of every host, from its
     own file.
     """
@@ -70,7 +70,7 @@ def propose_elements(proposal: Proposal) -> None:
 
 
 def _first_entries(
-    proposal: Proposal, document: AdoptedDocument, entries: Iterable[ComparedElement]
+    proposal: VariableProposal, document: AdoptedDocument, entries: Iterable[ComparedElement]
 ) -> list[ComparedElement]:
     """Return the first policyEntry of each destination; keep further ones out of the inventory, with a note.
 
@@ -94,7 +94,7 @@ def _first_entries(
     return list(first.values())
 
 
-def _set_list(proposal: Proposal, document: AdoptedDocument, name: str, values: list[Any]) -> bool:
+def _set_list(proposal: VariableProposal, document: AdoptedDocument, name: str, values: list[Any]) -> bool:
     """Propose those of the values that are valid together; return whether there are any."""
     accepted = values
     if not is_valid_value(name, values):
@@ -120,7 +120,7 @@ def _stores_by_destination(document: AdoptedDocument) -> dict[str, Any]:
     return {"by_destination": entries, **({"transaction_journal": journal} if journal else {})}
 
 
-def _propose_usage(proposal: Proposal, document: AdoptedDocument) -> None:
+def _propose_usage(proposal: VariableProposal, document: AdoptedDocument) -> None:
     """Propose ``activemq_usage`` where the file has more than the three limits in bytes that other variables set."""
     usage = document.broker.find("systemUsage/systemUsage")
     value = _variable_value(usage, UsageSettings, document.release) if usage else None
@@ -139,7 +139,7 @@ def _propose_usage(proposal: Proposal, document: AdoptedDocument) -> None:
         proposal[document.host]["usage"] = value
 
 
-def drop_default_policies(proposal: Proposal, fleet: Fleet) -> None:
+def drop_default_policies(proposal: VariableProposal, fleet: Fleet) -> None:
     """Remove from the proposed policies the values that every broker's policies have anyway, and entries left empty.
 
     ``fleet`` is the proposed one with all its links.
@@ -187,7 +187,7 @@ def _comparable(element: Any) -> tuple[Any, ...]:
     return element.name, frozenset(element.attributes), frozenset(map(_comparable, element.children))
 
 
-def _propose_plugins(proposal: Proposal, document: AdoptedDocument) -> None:
+def _propose_plugins(proposal: VariableProposal, document: AdoptedDocument) -> None:
     nodes = {node.name: node for node in document.broker.children_of("plugins")}
     value: dict[str, Any] = {}
     for key, field in PluginSettings.model_fields.items():
@@ -288,7 +288,7 @@ def _field_value(node: ComparedElement, field: str, annotation: Any, model: type
     inner = _model_of(annotation)
     if inner is None:
         text = node.attributes.get(written)
-        if text is None or holds_secret(written, text):
+        if text is None or has_clear_text_password(written, text):
             return None
         return int(text) if text.removeprefix("-").isdecimal() and text.startswith("-") else yaml_value_of(text)
     holder = node.find(written)

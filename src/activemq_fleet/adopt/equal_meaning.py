@@ -19,7 +19,7 @@ _DIRECTORY = re.compile(r"\$\{activemq\.(base|data)\}")
 _SAME_CLIENT = re.compile(r"\bnio(\+ssl)?://")
 
 
-def with_names(root: ComparedElement) -> ComparedElement:
+def with_default_connector_names(root: ComparedElement) -> ComparedElement:
     """Return a document in which unnamed connectors and networkConnectors have the names that ActiveMQ gives them."""
     taken = {child.get("name") for child in root.children}
     numbers: dict[str, int] = {}
@@ -48,10 +48,10 @@ def with_names(root: ComparedElement) -> ComparedElement:
         return root
     if root.name not in ("beans", "broker"):
         return root
-    return replace(root, children=tuple(map(with_names, root.children)))
+    return replace(root, children=tuple(map(with_default_connector_names, root.children)))
 
 
-def multicast_parts(uri: str) -> tuple[str, dict[str, str]] | None:
+def parse_multicast_uri(uri: str) -> tuple[str, dict[str, str]] | None:
     """Return (``host:port``, options) of a multicast URI, default options included; None for another URI."""
     match = _MULTICAST.fullmatch(uri)
     if match is None:
@@ -66,7 +66,7 @@ def expand_directories(path: str, directories: Mapping[str, str]) -> str:
     return _DIRECTORY.sub(lambda match: directories[match[1]], path)
 
 
-def directories_of(base: str, instance: str) -> dict[str, str]:
+def base_and_data_directories(base: str, instance: str) -> dict[str, str]:
     """Return the directories that ``${activemq.base}`` and ``${activemq.data}`` mean, by ``base`` and ``data``."""
     home = f"{base.rstrip('/')}/{instance}"
     return {"base": home, "data": f"{home}/data"}
@@ -83,14 +83,14 @@ def means_the_same(
     if name == "directory" and node.name in ("kahaDB", "mKahaDB"):
         return expand_directories(original, directories).rstrip("/") == rendered
     if node.name == "networkConnector" and name == "uri":
-        original_parts = multicast_parts(original)
+        original_parts = parse_multicast_uri(original)
         return (
-            original_parts == multicast_parts(rendered)
+            original_parts == parse_multicast_uri(rendered)
             if original_parts
             else _normalize_dialled_uri(original) == _normalize_dialled_uri(rendered)
         )
     if node.name == "transportConnector" and name == "discoveryUri":
-        return multicast_parts(original) == multicast_parts(rendered) is not None
+        return parse_multicast_uri(original) == parse_multicast_uri(rendered) is not None
     if node.name == "transportConnector" and name == "uri":
         return _normalize_listening_uri(original) == _normalize_listening_uri(rendered)
     if name == "text()":

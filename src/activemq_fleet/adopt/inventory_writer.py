@@ -14,8 +14,8 @@ from typing import Any
 
 import yaml
 
-from activemq_fleet.adopt.proposal import Proposal, Variables
-from activemq_fleet.adopt.secrets import Secret, TemplatedText
+from activemq_fleet.adopt.proposal import VariableProposal, Variables
+from activemq_fleet.adopt.secrets import SecretReference, TemplatedText
 from activemq_fleet.grouping import MASTERS, SLAVES, group_name
 from activemq_fleet.inventory_yaml import STRING, TextWithJinjaExpression, yaml_node_of
 from activemq_fleet.naming import DEFAULT_PATTERN
@@ -40,7 +40,7 @@ secrets: "{{ inventory_dir }}/.secrets"
 """
 
 
-def write_inventory(proposal: Proposal, fleet: Fleet) -> dict[str, bytes]:
+def inventory_files(proposal: VariableProposal, fleet: Fleet) -> dict[str, bytes]:
     """Return an inventory's files, content by path: hosts.yml, group_vars, host_vars, the inventory plugin's file,
     and .gitignore.
     """
@@ -68,7 +68,7 @@ def write_inventory(proposal: Proposal, fleet: Fleet) -> dict[str, bytes]:
     return dict(sorted({**contents, _PLUGIN: plugin.encode()}.items()))
 
 
-def _notes_comment(proposal: Proposal) -> str:
+def _notes_comment(proposal: VariableProposal) -> str:
     """Return the urgent notes as a comment, so that the inventory keeps what the operator must still decide."""
     if not proposal.urgent_notes:
         return ""
@@ -80,8 +80,8 @@ def _notes_comment(proposal: Proposal) -> str:
     return "\n".join(lines) + "\n"
 
 
-def is_unchanged(files: Mapping[str, bytes]) -> bool:
-    """Return whether an inventory's files are as ``write_inventory`` made them, without any edit since."""
+def is_inventory_unedited(files: Mapping[str, bytes]) -> bool:
+    """Return whether an inventory's files are as ``inventory_files`` made them, without any edit since."""
     others = {path: content for path, content in files.items() if path != _PLUGIN}
     return f"# {_SEAL}{_digest(others)}\n" in files.get(_PLUGIN, b"").decode(errors="replace")
 
@@ -98,7 +98,7 @@ _ORDER = {name: position for position, name in enumerate(Settings.model_fields)}
 
 def secret_labels_in(value: Any) -> set[str]:
     """Return the labels of all secrets that a value refers to, at any depth."""
-    if isinstance(value, Secret):
+    if isinstance(value, SecretReference):
         return {value.label}
     if isinstance(value, TemplatedText):
         return value.secret_labels
@@ -143,7 +143,7 @@ def _variables_yaml(variables: Variables) -> str:
     return "".join(_COMMENTS.get(name, "") + _variable_yaml(name, variables[name]) for name in ordered)
 
 
-def _hosts_yaml(proposal: Proposal, inline: Mapping[str, Variables]) -> str:
+def _hosts_yaml(proposal: VariableProposal, inline: Mapping[str, Variables]) -> str:
     lines = ["---", f"{MARK}: each host with the files it was adopted from.", "all:", "  hosts:"]
     for document in proposal.documents:
         names = ", ".join(dict.fromkeys(Path(file).name for file in document.files_read))
@@ -221,10 +221,10 @@ def _variable_yaml(name: str, value: Any) -> str:
 
 def _yaml_node(value: Any) -> yaml.Node:
     """Return a variable's value as YAML: short mappings and lists of plain strings on one line, secrets as lookups."""
-    if isinstance(value, Secret):
+    if isinstance(value, SecretReference):
         return yaml.ScalarNode(STRING, f"{{{{ {value.lookup_expression} }}}}", style=">")
     if isinstance(value, TemplatedText):
-        return yaml.ScalarNode(STRING, value.jinja, style="|")
+        return yaml.ScalarNode(STRING, value.jinja_template, style="|")
     if isinstance(value, dict):
         items = [(_yaml_node(name), _yaml_node(item)) for name, item in value.items()]
         return yaml.MappingNode(_YAML + "map", items, flow_style=_fits_on_a_line(value))

@@ -12,12 +12,12 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from activemq_fleet.adopt.equal_meaning import is_absence_harmless, means_the_same
-from activemq_fleet.adopt.proposal import Proposal, is_valid_value, yaml_value_of
+from activemq_fleet.adopt.proposal import VariableProposal, is_valid_value, yaml_value_of
 from activemq_fleet.adopt.secrets import (
     TemplatedText,
-    holds_secret,
+    has_clear_text_password,
     is_clear_text_password,
-    is_password,
+    is_password_name,
     with_secret_labels,
 )
 from activemq_fleet.adopt.sources import AdoptedDocument
@@ -25,10 +25,10 @@ from activemq_fleet.adopt.xml_diff import (
     XSI,
     ComparedElement,
     is_console_import,
-    placeholder_settings,
-    replaces_placeholders,
+    is_placeholder_bean,
+    iterate_elements,
+    placeholder_bean_properties,
     to_xml,
-    walk,
 )
 from activemq_fleet.releases import Release
 from activemq_fleet.render.fragments import TOLD_APART_BY
@@ -50,14 +50,14 @@ class _Skip:
     release: Release
 
 
-def propose_fragments(proposal: Proposal, document: AdoptedDocument, rendered: ComparedElement) -> None:
+def propose_fragments(proposal: VariableProposal, document: AdoptedDocument, rendered: ComparedElement) -> None:
     """Propose the broker attributes and XML fragments of one host for what no variable expresses.
 
     ``rendered`` is the host's document as rendered from variables alone, without fragments.
     """
     broker = next(child for child in rendered.children if child.tag == document.broker.tag)
     _propose_attributes(proposal, document, broker)
-    skip = _Skip(proposal.replaced_elements, proposal.directories(document.host), document.release)
+    skip = _Skip(proposal.replaced_elements, proposal.base_and_data_directories(document.host), document.release)
     fragments = []
     for child in document.broker.children:
         same = next((other for other in broker.children if other.tag == child.tag), None)
@@ -70,7 +70,7 @@ def propose_fragments(proposal: Proposal, document: AdoptedDocument, rendered: C
     for child in document.root.children:
         if child is document.broker or id(child) in skip.elements or is_console_import(child):
             continue
-        if replaces_placeholders(child):
+        if is_placeholder_bean(child):
             _note_placeholder_settings(proposal, document, child)
             continue  # two would each refuse what only the other resolves
         if ".insight.log" in child.get("class"):
@@ -83,9 +83,9 @@ def propose_fragments(proposal: Proposal, document: AdoptedDocument, rendered: C
         proposal[document.host].setdefault("xml_fragments", []).extend(fragments)
 
 
-def _note_placeholder_settings(proposal: Proposal, document: AdoptedDocument, node: ComparedElement) -> None:
+def _note_placeholder_settings(proposal: VariableProposal, document: AdoptedDocument, node: ComparedElement) -> None:
     """Add a note about the settings of a bean that replaces placeholders which the rendered bean does not have."""
-    lost = sorted(placeholder_settings(node).keys() - _SETTINGS_OF_LOCATION)
+    lost = sorted(placeholder_bean_properties(node).keys() - _SETTINGS_OF_LOCATION)
     if lost:
         proposal.add_note(
             [document.host],
@@ -95,14 +95,14 @@ def _note_placeholder_settings(proposal: Proposal, document: AdoptedDocument, no
         )
 
 
-def _propose_attributes(proposal: Proposal, document: AdoptedDocument, rendered: ComparedElement) -> None:
+def _propose_attributes(proposal: VariableProposal, document: AdoptedDocument, rendered: ComparedElement) -> None:
     attributes: dict[str, Any] = dict(proposal[document.host].get("broker_attributes", {}))
     for name, value in document.broker.attributes.items():
         if name in _OUR_OWN:
             continue
         if name in rendered.attributes and means_the_same(document.broker, name, value, rendered.attributes[name], {}):
             continue
-        secret = holds_secret(name, value)
+        secret = has_clear_text_password(name, value)
         if not secret and is_valid_value("broker_attributes", {name: value}):
             attributes[name] = yaml_value_of(value)
         elif name == _MASTER_URI and document.release.has_pure_master_slave:
@@ -120,7 +120,7 @@ def _propose_attributes(proposal: Proposal, document: AdoptedDocument, rendered:
         proposal[document.host]["broker_attributes"] = attributes
 
 
-def _propose_master_connector(proposal: Proposal, document: AdoptedDocument, uri: str) -> None:
+def _propose_master_connector(proposal: VariableProposal, document: AdoptedDocument, uri: str) -> None:
     """Propose a fragment for the slave of a pure pair whose ``masterConnectorURI`` has placeholders.
 
     Without it the slave would serve clients. BrokerService makes a MasterConnector of the attribute's value.
@@ -132,7 +132,7 @@ def _propose_master_connector(proposal: Proposal, document: AdoptedDocument, uri
 
 
 def _fragment_entry(
-    proposal: Proposal, document: AdoptedDocument, node: ComparedElement, parent: str | None
+    proposal: VariableProposal, document: AdoptedDocument, node: ComparedElement, parent: str | None
 ) -> dict[str, Any]:
     safe = with_secret_labels(_with_references(node, proposal, document), proposal.secrets)
     safe = _with_schema_locations(safe, _schema_locations(document))
@@ -157,14 +157,14 @@ def _with_schema_locations(node: ComparedElement, addresses: Mapping[str, str]) 
     """
     if node.tag.startswith((f"{{{CORE}}}", f"{{{BEANS}}}")):
         return replace(node, children=tuple(_with_schema_locations(child, addresses) for child in node.children))
-    namespaces = sorted({inner.tag.removeprefix("{").rpartition("}")[0] for inner in walk(node)})
+    namespaces = sorted({inner.tag.removeprefix("{").rpartition("}")[0] for inner in iterate_elements(node)})
     words = [word for name in namespaces if name in addresses for word in (name, addresses[name])]
     if not words or _SCHEMA_LOCATION in node.attributes:
         return node
     return replace(node, attributes={_SCHEMA_LOCATION: " ".join(words), **node.attributes})
 
 
-def _with_references(node: ComparedElement, proposal: Proposal, document: AdoptedDocument) -> ComparedElement:
+def _with_references(node: ComparedElement, proposal: VariableProposal, document: AdoptedDocument) -> ComparedElement:
     """Return the element with ``${activemq…}`` references for the passwords of accounts that the inventory holds."""
     variables = proposal[document.host]
     network_user = variables.get("network_username")
@@ -248,7 +248,7 @@ def _changed_attributes(original: ComparedElement, rendered: ComparedElement, sk
         )
         and not is_clear_text_password(name, value)
         # A password with a placeholder of credentials.properties is defined there, whatever its earlier name.
-        and not (is_password(name) and rendered.get(name).startswith(_OUR_REFERENCE))
+        and not (is_password_name(name) and rendered.get(name).startswith(_OUR_REFERENCE))
     }
 
 

@@ -31,21 +31,21 @@ class AdoptedLink:
     """As its bridge has them; without attributes and None where those of all links are the same."""
 
     @property
-    def is_plain(self) -> bool:
+    def has_default_options(self) -> bool:
         """Whether ``activemq_topology`` can make the link: it carries all destinations, with default options."""
         bridge = self.bridge
         carries_all = not bridge.include and not bridge.static_include and not bridge.exclude
         return carries_all and not self.attributes and self.options is None and not self.addresses
 
     @property
-    def own_name(self) -> str | None:
+    def non_default_name(self) -> str | None:
         """The link's name, or None where it is the default name ``SOURCE-to-TARGET``."""
         return None if self.bridge.name == f"{self.source}-to-{self.target}" else self.bridge.name
 
     @property
     def settings_key(self) -> tuple[object, ...]:
         """A value that is equal for links which a single entry of ``activemq_links`` can express together."""
-        return self.own_name, self.bridge.duplex, self.bridge.traffic_key, self.addresses
+        return self.non_default_name, self.bridge.duplex, self.bridge.traffic_key, self.addresses
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -62,8 +62,8 @@ class LinkEntry:
         entry: dict[str, Any] = {"from": self.source, "to": self.target}
         if bridge.duplex:
             entry["duplex"] = True
-        if link.own_name:
-            entry["name"] = link.own_name
+        if link.non_default_name:
+            entry["name"] = link.non_default_name
         if link.addresses:
             entry["addresses"] = list(link.addresses)
         for name in ("include", "static_include", "exclude"):
@@ -99,7 +99,7 @@ def entries_and_leftover_links(links: Sequence[AdoptedLink], fleet: Fleet) -> tu
             ends = [(a, b) for a in members[source] for b in targets if a != b]
             several = len({b for _, b in ends}) > 1
             free = all(pair in same_settings and same_settings[pair] not in done for pair in ends)
-            if free and not (several and link.own_name):
+            if free and not (several and link.non_default_name):
                 entries.append(LinkEntry(source, target, tuple(same_settings[pair] for pair in ends)))
                 done.update(entries[-1].links)
                 break

@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections import defaultdict
 from typing import Any
 
-from activemq_fleet.adopt.brokers import transport_connectors
-from activemq_fleet.adopt.equal_meaning import multicast_parts
-from activemq_fleet.adopt.network_connectors import network_connector_attributes, network_connectors
-from activemq_fleet.adopt.proposal import Proposal, is_valid_value, yaml_value_of
+from activemq_fleet.adopt.brokers import transport_connector_elements
+from activemq_fleet.adopt.equal_meaning import parse_multicast_uri
+from activemq_fleet.adopt.network_connectors import expressible_connector_options, network_connector_elements
+from activemq_fleet.adopt.proposal import VariableProposal, is_valid_value, yaml_value_of
 from activemq_fleet.adopt.sources import AdoptedDocument
 from activemq_fleet.topology.links import MULTICAST_TTL
 
 
-def propose_multicast(proposal: Proposal) -> set[str]:
+def propose_multicast(proposal: VariableProposal) -> set[str]:
     """Propose multicast discovery for groups in which all brokers use it alike; return the names of these groups."""
     groups: dict[str, list[AdoptedDocument]] = defaultdict(list)
     for document in proposal.documents:
@@ -38,7 +38,7 @@ def propose_multicast(proposal: Proposal) -> set[str]:
     return fitting
 
 
-def _multicast_variables(proposal: Proposal, document: AdoptedDocument) -> dict[str, Any] | None:
+def _multicast_variables(proposal: VariableProposal, document: AdoptedDocument) -> dict[str, Any] | None:
     """Return the variables that render a broker's multicast connector; None as a value leaves the default. Return None
     where the file has no such connector, or several.
     """
@@ -46,13 +46,13 @@ def _multicast_variables(proposal: Proposal, document: AdoptedDocument) -> dict[
     unit_name = identity.pair if proposal.proposed_profile(document.host).shares_store else identity.host
     multicast_connectors = [
         (node, parts)
-        for node in network_connectors(document)
-        if (parts := multicast_parts(node.get("uri"))) is not None
+        for node in network_connector_elements(document)
+        if (parts := parse_multicast_uri(node.get("uri"))) is not None
     ]
     if len(multicast_connectors) != 1:
         return None
     node, (address, options) = multicast_connectors[0]
-    connectors = transport_connectors(document)
+    connectors = transport_connector_elements(document)
     if connectors and not any("discoveryUri" in connector.attributes for connector in connectors):
         return None  # the rendered broker would announce itself, and this one does not
     group, interface = options.pop("group"), options.pop("networkInterface", None)
@@ -61,7 +61,7 @@ def _multicast_variables(proposal: Proposal, document: AdoptedDocument) -> dict[
     environment = group.removesuffix(identity.group).removesuffix("-")
     of_its_own = group not in (identity.group, f"{environment}-{identity.group}")
     ttl = node.get("networkTTL", "1")
-    attributes = {name: yaml_value_of(text) for name, text in network_connector_attributes(node)}
+    attributes = {name: yaml_value_of(text) for name, text in expressible_connector_options(node)}
     variables: dict[str, Any] = {
         "discovery": "multicast",
         "multicast": address,

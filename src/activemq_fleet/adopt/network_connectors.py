@@ -9,7 +9,7 @@ from typing import Literal
 
 from activemq_fleet.addresses import join_host_port, may_be_same_host
 from activemq_fleet.adopt.profiles import dialled_master_address
-from activemq_fleet.adopt.proposal import Proposal, is_valid_value
+from activemq_fleet.adopt.proposal import VariableProposal, is_valid_value
 from activemq_fleet.adopt.secrets import with_masked_passwords
 from activemq_fleet.adopt.sources import AdoptedDocument
 from activemq_fleet.adopt.xml_diff import ComparedElement
@@ -61,14 +61,14 @@ class ReplaceableBridge:
         return [("ssl://" if tls else "") + join_host_port(*address) for address in self.addresses]
 
 
-def network_connectors(document: AdoptedDocument) -> list[ComparedElement]:
+def network_connector_elements(document: AdoptedDocument) -> list[ComparedElement]:
     """Return every networkConnector element of an activemq.xml."""
     return document.broker.find_all("networkConnectors/networkConnector")
 
 
 def replaceable_bridges(document: AdoptedDocument) -> Iterator[ReplaceableBridge]:
     """Yield the networkConnectors that ``activemq_links`` can express and whose name is unique in the file."""
-    nodes = network_connectors(document)
+    nodes = network_connector_elements(document)
     names = Counter(node.get("name") for node in nodes)
     for node in nodes:
         connector = read_network_connector(node)
@@ -122,7 +122,7 @@ def _replaceable_bridge(node: ComparedElement, connector: NetworkConnector) -> R
         include=connector.include,
         static_include=connector.static,
         exclude=connector.exclude,
-        attributes=network_connector_attributes(node),
+        attributes=expressible_connector_options(node),
         options=tuple(uri.options.items()),
     )
 
@@ -133,13 +133,13 @@ def _ttl(connector: NetworkConnector) -> Ttl:
     return SplitTtl(consumer=consumer, message=message) if connector.has_split_ttl else consumer
 
 
-def allows_replay(document: AdoptedDocument) -> bool:
+def allows_replay_over_bridges(document: AdoptedDocument) -> bool:
     """Return whether a policy in an activemq.xml lets messages go back over bridges (networkBridgeFilterFactory)."""
     entries = document.broker.find_all("destinationPolicy/policyMap/policyEntries/policyEntry")
     return any(entry.find("networkBridgeFilterFactory") for entry in entries)
 
 
-def ttl_of(link: Link) -> Ttl:
+def link_ttl_setting(link: Link) -> Ttl:
     """Return the TTL of a planned link as ``activemq_links`` has it."""
     if link.network_ttl is not None:
         return link.network_ttl
@@ -151,7 +151,7 @@ def ttl_as_setting(ttl: Ttl) -> int | dict[str, int]:
     return ttl.model_dump() if isinstance(ttl, SplitTtl) else ttl
 
 
-def network_connector_attributes(node: ComparedElement) -> tuple[tuple[str, str], ...]:
+def expressible_connector_options(node: ComparedElement) -> tuple[tuple[str, str], ...]:
     """Return the optional attributes of a networkConnector that ``activemq_links`` can set, as (name, value)."""
     return tuple(
         (name, value)
@@ -161,7 +161,7 @@ def network_connector_attributes(node: ComparedElement) -> tuple[tuple[str, str]
     )
 
 
-def propose_master_nodes(proposal: Proposal) -> None:
+def propose_master_nodes(proposal: VariableProposal) -> None:
     """Propose the preferred master (``activemq_master_node``) of pairs that share a store.
 
     The preferred master is the node that its file marks as preferred, otherwise the node that bridges of other brokers
@@ -171,7 +171,7 @@ def propose_master_nodes(proposal: Proposal) -> None:
     first: Counter[str] = Counter()
     for document in proposal.documents:
         for bridge in replaceable_bridges(document):
-            owners = [names.host_of(host) or "" for host, _ in bridge.addresses]
+            owners = [names.unique_host_with_name(host) or "" for host, _ in bridge.addresses]
             if len(set(owners)) == 2:
                 first[owners[0]] += 1
     for documents in proposal.documents_by_pair().values():
@@ -185,7 +185,7 @@ def propose_master_nodes(proposal: Proposal) -> None:
             proposal.set_preferred_master(document.host, mark)
 
 
-def propose_addresses(proposal: Proposal, known_addresses: Mapping[str, str]) -> None:
+def propose_addresses(proposal: VariableProposal, known_addresses: Mapping[str, str]) -> None:
     """Propose ``activemq_address`` of hosts that other brokers dial by another name; ``known_addresses`` take
     precedence.
     """
@@ -196,7 +196,7 @@ def propose_addresses(proposal: Proposal, known_addresses: Mapping[str, str]) ->
     unknown: list[tuple[ReplaceableBridge, AdoptedDocument]] = []
     for document in proposal.documents:
         for bridge in replaceable_bridges(document):
-            owners = [names.host_of(host) for host, _ in bridge.addresses]
+            owners = [names.unique_host_with_name(host) for host, _ in bridge.addresses]
             if None in owners:
                 unknown.append((bridge, document))
             for owner, (host, _) in zip(owners, bridge.addresses, strict=True):
@@ -220,7 +220,7 @@ def propose_addresses(proposal: Proposal, known_addresses: Mapping[str, str]) ->
 
 
 def _addresses_on_one_machine(
-    proposal: Proposal, unknown: Iterable[tuple[ReplaceableBridge, AdoptedDocument]]
+    proposal: VariableProposal, unknown: Iterable[tuple[ReplaceableBridge, AdoptedDocument]]
 ) -> Iterator[tuple[str, str]]:
     """Yield (host, dialled address) of brokers that share a machine: one dials the other at its own loopback address.
 
@@ -242,7 +242,7 @@ def _addresses_on_one_machine(
         yield from address_by_host.items()
 
 
-def _addresses_dialled_by_slaves(proposal: Proposal) -> Iterator[tuple[str, str]]:
+def _addresses_dialled_by_slaves(proposal: VariableProposal) -> Iterator[tuple[str, str]]:
     for documents in proposal.documents_by_pair().values():
         if proposal.proposed_profile(documents[0].host).replicates:
             for document, master in (documents, documents[::-1]):
@@ -251,7 +251,7 @@ def _addresses_dialled_by_slaves(proposal: Proposal) -> Iterator[tuple[str, str]
                     yield master.host, dialled[0]
 
 
-def _addresses_named_by_link(bridge: ReplaceableBridge, proposal: Proposal) -> Iterator[tuple[str, str]]:
+def _addresses_named_by_link(bridge: ReplaceableBridge, proposal: VariableProposal) -> Iterator[tuple[str, str]]:
     """Yield (host, dialled address) for a bridge named ``X-to-Y``, where Y is a pair or a host and the ports match."""
     target = bridge.name.rpartition("-to-")[2]
     pair = proposal.documents_by_pair().get(target) or [d for d in proposal.documents if d.identity.host == target]
@@ -278,7 +278,7 @@ class _HostNames:
     def __init__(self, documents: Iterable[AdoptedDocument]) -> None:
         self._hosts = {document.host.lower(): document.host for document in documents}
 
-    def host_of(self, name: str) -> str | None:
+    def unique_host_with_name(self, name: str) -> str | None:
         """Return the host of this name, or the only host that is the name with or without a domain; else None."""
         exact = self._hosts.get(name.lower().rstrip("."))
         similar = [host for host in self._hosts.values() if may_be_same_host(host, name)]
@@ -300,7 +300,7 @@ class BrokersByAddress:
         brokers = self._brokers.get(host.lower(), [])
         if len(brokers) > 1:
             brokers = [b for b in brokers if any(c.port == port and is_openwire(c.scheme) for c in b.connectors)]
-        name = self._names.host_of(host)
+        name = self._names.unique_host_with_name(host)
         if not brokers and name is not None:
             brokers = [self._by_host[name]]
         return brokers[0] if len(brokers) == 1 else None

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from collections import Counter
 
-from activemq_fleet.adopt.brokers import accounts_of, groups_of
-from activemq_fleet.adopt.network_connectors import network_connectors
-from activemq_fleet.adopt.profiles import master_connector
-from activemq_fleet.adopt.proposal import Proposal
+from activemq_fleet.adopt.brokers import authentication_user_elements, listed_group_names
+from activemq_fleet.adopt.network_connectors import network_connector_elements
+from activemq_fleet.adopt.profiles import master_connector_element
+from activemq_fleet.adopt.proposal import VariableProposal
 from activemq_fleet.topology.access import NETWORK_GROUP
 
 NEW_USER = "network"
 """The account where bridges log in with none."""
 
 
-def propose_network_user(proposal: Proposal) -> bool:
+def propose_network_user(proposal: VariableProposal) -> bool:
     """Propose ``activemq_network_username`` from the bridges' logins.
 
     Return True where bridges exist and neither they nor the accounts name a user, so that a new user was proposed.
@@ -22,31 +22,31 @@ def propose_network_user(proposal: Proposal) -> bool:
     dialling = [
         node
         for document in proposal.documents
-        for node in (*network_connectors(document), master_connector(document))
+        for node in (*network_connector_elements(document), master_connector_element(document))
         if node
     ]
     names = Counter(node.get("userName") for node in dialling if node.get("userName"))
-    users = [account for document in proposal.documents for account in accounts_of(document)]
+    users = [account for document in proposal.documents for account in authentication_user_elements(document)]
     if not names:
-        names.update(account.get("username") for account in users if NETWORK_GROUP in groups_of(account))
+        names.update(account.get("username") for account in users if NETWORK_GROUP in listed_group_names(account))
     if not (names or dialling):
         return False
     name = names.most_common(1)[0][0] if names else NEW_USER
     passwords = Counter(
         node.get("password")
         for document in proposal.documents
-        for node in (*network_connectors(document), *accounts_of(document))
+        for node in (*network_connector_elements(document), *authentication_user_elements(document))
         if name in (node.get("userName"), node.get("username"))
     )
     value = passwords.most_common(1)[0][0] if passwords else ""
-    secret = proposal.secrets.secret_for(name, value, f"password of the network user {name}")
+    secret = proposal.secrets.secret_lookup_for(name, value, f"password of the network user {name}")
     for document in proposal.documents:
         if proposal.propose_value(document.host, "network_username", name):
             proposal[document.host]["network_password"] = secret
     return not names
 
 
-def withdraw_network_user(proposal: Proposal) -> None:
+def withdraw_network_user(proposal: VariableProposal) -> None:
     """Remove the network user from brokers whose rendered files do not contain it.
 
     These have no links and no such account in their file, or they have no authentication: no bridge then logs in.
@@ -59,7 +59,7 @@ def withdraw_network_user(proposal: Proposal) -> None:
         if broker.settings.authentication == "none":
             needed = False
         if broker.settings.authentication == "custom":
-            needed = any(node.get("userName") for node in network_connectors(document))
-        if not needed and name not in {account.get("username") for account in accounts_of(document)}:
+            needed = any(node.get("userName") for node in network_connector_elements(document))
+        if not needed and name not in {account.get("username") for account in authentication_user_elements(document)}:
             proposal[document.host].pop("network_username", None)
             proposal[document.host].pop("network_password", None)

@@ -16,17 +16,17 @@ from activemq_fleet.adopt.network_connectors import (
     BrokersByAddress,
     ReplaceableBridge,
     Ttl,
-    allows_replay,
+    allows_replay_over_bridges,
     inexpressible_part,
-    network_connectors,
+    link_ttl_setting,
+    network_connector_elements,
     replaceable_bridges,
     ttl_as_setting,
-    ttl_of,
 )
 from activemq_fleet.adopt.network_user import NEW_USER, propose_network_user, withdraw_network_user
-from activemq_fleet.adopt.profiles import master_connector, store_path
+from activemq_fleet.adopt.profiles import kahadb_directory, master_connector_element
 from activemq_fleet.adopt.properties import address_hint
-from activemq_fleet.adopt.proposal import Proposal, is_default, is_valid_value, yaml_value_of
+from activemq_fleet.adopt.proposal import VariableProposal, is_default_value, is_valid_value, yaml_value_of
 from activemq_fleet.adopt.sources import AdoptedDocument
 from activemq_fleet.settings.fields import option_text
 from activemq_fleet.topology import Broker, Fleet, Link
@@ -35,10 +35,10 @@ _SHAPES = ("mesh", "hub", "chain", "ring")
 _UNEQUAL = "the two nodes of the pair have different bridges of this name"
 
 
-def propose_network(proposal: Proposal) -> None:
+def propose_network(proposal: VariableProposal) -> None:
     """Propose topology, links and pair links of all brokers, and the account with which bridges log in."""
     new_user = propose_network_user(proposal)
-    _Network(proposal).propose()
+    _Network(proposal).propose_link_variables()
     withdraw_network_user(proposal)
     linked = [
         broker.host
@@ -60,7 +60,7 @@ class _Network:
     brokers find each other; ``base`` is the proposed fleet without links.
     """
 
-    def __init__(self, proposal: Proposal) -> None:
+    def __init__(self, proposal: VariableProposal) -> None:
         self.proposal = proposal
         self.multicast = propose_multicast(proposal)
         self.reasons: dict[tuple[str, str], str] = {}
@@ -72,7 +72,7 @@ class _Network:
         self.base = self._without_links()
         self.taken = {name for broker in self.base.brokers for name in (broker.group, broker.pair, broker.unit)}
 
-    def propose(self) -> None:
+    def propose_link_variables(self) -> None:
         """Propose variables for links that render the existing bridges, and note each bridge that stays a fragment."""
         unfit: dict[tuple[str, str], str] | None = None
         while unfit is None or unfit:
@@ -168,7 +168,7 @@ class _Network:
         if len({broker.pair for broker in brokers}) > 1:
             return ""
         documents = [d for d in self.proposal.documents if d.host in {broker.host for broker in brokers}]
-        stores = {path for d in documents if (path := store_path(d)) and not path.startswith("/")}
+        stores = {path for d in documents if (path := kahadb_directory(d)) and not path.startswith("/")}
         path = f" (its path {' and '.join(sorted(stores))} is relative)" if stores else ""
         return f". By name they are the pair {brokers[0].pair}, but no file shows that they share a store{path}"
 
@@ -178,7 +178,7 @@ class _Network:
         """Add the link that replaces a unit's bridges of one name, or the reason where its brokers' bridges differ."""
         hosts = [document.host for document in documents]
         pure = self.proposal.proposed_profile(hosts[0]).replicates
-        slaves = {document.host for document in documents if pure and master_connector(document)}
+        slaves = {document.host for document in documents if pure and master_connector_element(document)}
         first = next((by_host[host] for host in hosts if host in by_host and host not in slaves), None)
         if first and all(
             host in by_host
@@ -224,7 +224,7 @@ class _Network:
             variables["network_attributes"] = {name: yaml_value_of(text) for name, text in sorted(common)}
             variables["network_options"] = {name: yaml_value_of(text) for name, text in options}
             for name in ("network_attributes", "network_options"):
-                if is_default(name, tuple((key, option_text(text)) for key, text in variables[name].items())):
+                if is_default_value(name, tuple((key, option_text(text)) for key, text in variables[name].items())):
                     del variables[name]
         self.links = [
             replace(
@@ -256,12 +256,12 @@ class _Network:
         plain = {
             (link.source, link.target, link.bridge.name, link.bridge.duplex): link
             for link in self.links
-            if link.is_plain
+            if link.has_default_options
         }
         fitting: dict[str, dict[str, list[AdoptedLink]]] = {group.name: {} for group in self.base.groups}
         # A shape without links makes a network all the same, whose policies have replay.
         apart = {document.identity.group for document in self._documents_without_multicast()} - {
-            document.identity.group for document in self.proposal.documents if allows_replay(document)
+            document.identity.group for document in self.proposal.documents if allows_replay_over_bridges(document)
         }
         several = {group.name for group in self.base.groups if len({broker.unit for broker in group.brokers}) > 1}
         for shape in _SHAPES:
@@ -326,7 +326,7 @@ class _Network:
             adopted
             for adopted in self.links
             if any(
-                ttl_of(link) != adopted.bridge.ttl
+                link_ttl_setting(link) != adopted.bridge.ttl
                 for host in adopted.hosts
                 for link in links[host, adopted.bridge.name]
             )
@@ -361,7 +361,7 @@ class _Network:
         replaced |= {(host, bridge.name) for host, bridge in self.pair_links.items()}
         hosts_by_reason: dict[tuple[str, str], list[str]] = defaultdict(list)
         for document in self.proposal.documents:
-            for node in network_connectors(document):
+            for node in network_connector_elements(document):
                 key = document.host, node.get("name")
                 is_multicast = document.identity.group in self.multicast and node.get("uri").startswith("multicast:")
                 if (key in replaced and key not in self.reasons) or is_multicast:

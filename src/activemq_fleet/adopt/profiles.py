@@ -8,8 +8,8 @@ from collections.abc import Collection, Sequence
 
 from activemq_fleet.adopt.equal_meaning import expand_directories
 from activemq_fleet.adopt.properties import placeholder_names
-from activemq_fleet.adopt.proposal import Proposal
-from activemq_fleet.adopt.secrets import holds_secret
+from activemq_fleet.adopt.proposal import VariableProposal
+from activemq_fleet.adopt.secrets import has_clear_text_password
 from activemq_fleet.adopt.sources import AdoptedDocument
 from activemq_fleet.adopt.xml_diff import PLACEHOLDERS, ComparedElement
 from activemq_fleet.errors import InputError
@@ -26,7 +26,7 @@ _KAHADB = ("kahaDB", "mKahaDB")
 _LOCKED = ("lockKeepAlivePeriod", "databaseLockedWaitDelay")
 
 
-def propose_profiles(proposal: Proposal, shared: Collection[str] = ()) -> None:
+def propose_profiles(proposal: VariableProposal, shared: Collection[str] = ()) -> None:
     """Propose a high-availability profile (``activemq_ha``) for every pair, and the variables of the profile.
 
     ``shared`` names pairs whose nodes share a KahaDB store that no file shows to be shared. Raises InputError for one
@@ -72,36 +72,36 @@ def propose_profiles(proposal: Proposal, shared: Collection[str] = ()) -> None:
             _propose_name(proposal, document)
 
 
-def _note_missing_store_marker(proposal: Proposal, pair: str, documents: Sequence[AdoptedDocument]) -> None:
+def _note_missing_store_marker(proposal: VariableProposal, pair: str, documents: Sequence[AdoptedDocument]) -> None:
     """Add a note that an adopted store needs its marker, which a store of activemq.fleet already has."""
     if any(document.preferred is None for document in documents):
         proposal.add_note(
             [document.host for document in documents],
-            f"the playbook site starts these brokers only if the shared store {store_path(documents[0])} contains the "
-            f"file {STORE_MARKER} with the name of the pair. Mount the store, and write {pair} into this file",
+            f"the playbook site starts these brokers only if the shared store {kahadb_directory(documents[0])} contains "
+            f"the file {STORE_MARKER} with the name of the pair. Mount the store, and write {pair} into this file",
             is_urgent=True,
         )
 
 
-def master_connector(document: AdoptedDocument) -> ComparedElement | None:
+def master_connector_element(document: AdoptedDocument) -> ComparedElement | None:
     """Return the masterConnector element with which a pure slave dials its master, or None."""
     return document.broker.find("services/masterConnector")
 
 
 def dialled_master_address(document: AdoptedDocument) -> tuple[str, int] | None:
     """Return the (host, port) at which a pure slave dials its master, or None."""
-    connector = master_connector(document)
+    connector = master_connector_element(document)
     dialled = Uri.read(connector.get("remoteURI")).transports if connector else ()
     return next(((transport.host, transport.port) for transport in dialled if transport.host and transport.port), None)
 
 
 def _is_pure(documents: Sequence[AdoptedDocument]) -> bool:
-    slaves = [document for document in documents if master_connector(document)]
+    slaves = [document for document in documents if master_connector_element(document)]
     return len(slaves) == 1 and all(document.release.has_pure_master_slave for document in documents)
 
 
-def _propose_pure(proposal: Proposal, documents: Sequence[AdoptedDocument]) -> None:
-    slave, master = sorted(documents, key=lambda document: master_connector(document) is None)
+def _propose_pure(proposal: VariableProposal, documents: Sequence[AdoptedDocument]) -> None:
+    slave, master = sorted(documents, key=lambda document: master_connector_element(document) is None)
     for document in documents:
         proposal[document.host]["ha"] = PURE.name
         proposal.set_preferred_master(document.host, master.identity.node)
@@ -130,7 +130,7 @@ def _store(document: AdoptedDocument) -> ComparedElement | None:
     return adapter.children[0] if adapter and adapter.children else None
 
 
-def store_path(document: AdoptedDocument) -> str:
+def kahadb_directory(document: AdoptedDocument) -> str:
     """Return the directory of a KahaDB store as the file has it, "" for any other store."""
     store = _store(document)
     return store.get("directory") if store is not None and store.name in _KAHADB else ""
@@ -158,13 +158,15 @@ def _store_that_may_be_shared(pair: str, documents: Sequence[AdoptedDocument]) -
     stores = [store for document in documents if (store := _store(document))]
     if len(stores) == len(documents) and all(store.name == "jdbcPersistenceAdapter" for store in stores):
         return "a database", f"set activemq_ha: {SHARED_JDBC.name}, and activemq_jdbc"
-    paths = {store_path(document) for document in documents}
+    paths = {kahadb_directory(document) for document in documents}
     if len(paths) != 1 or "" in paths:
         return None
     return f"the store {paths.pop()}", f"adopt again with --shared-store {pair}"
 
 
-def _propose_lock(proposal: Proposal, document: AdoptedDocument, locker: str, acquire: int, keepalive: int) -> None:
+def _propose_lock(
+    proposal: VariableProposal, document: AdoptedDocument, locker: str, acquire: int, keepalive: int
+) -> None:
     """Propose the intervals in ms of the store's lock where they differ from the defaults ``acquire``, ``keepalive``.
 
     ``locker`` is the name of the element that configures the lock.
@@ -178,12 +180,14 @@ def _propose_lock(proposal: Proposal, document: AdoptedDocument, locker: str, ac
     _propose_interval(proposal, document, "lock_keepalive_interval", store.get("lockKeepAlivePeriod"), keepalive)
 
 
-def _propose_interval(proposal: Proposal, document: AdoptedDocument, name: str, text: str, default: int) -> None:
+def _propose_interval(
+    proposal: VariableProposal, document: AdoptedDocument, name: str, text: str, default: int
+) -> None:
     if text.isascii() and text.isdigit() and int(text) != default:
         proposal.propose_value(document.host, name, int(text))
 
 
-def _propose_store(proposal: Proposal, document: AdoptedDocument) -> None:
+def _propose_store(proposal: VariableProposal, document: AdoptedDocument) -> None:
     store = _store(document)
     if store is None or store.name not in _KAHADB:
         return
@@ -200,19 +204,19 @@ def _propose_store(proposal: Proposal, document: AdoptedDocument) -> None:
         proposal.propose_value(document.host, "store_directory", store.get("directory"))
 
 
-def propose_own_directories(proposal: Proposal) -> None:
+def propose_store_directories(proposal: VariableProposal) -> None:
     """Propose ``activemq_store_directory`` of stores below ``${activemq.base}``, once that directory is proposed.
 
     Add a note for a store whose location only the host can show, because the broker would start with an empty one.
     """
     for document in proposal.documents:
-        directories = proposal.directories(document.host)
-        path = expand_directories(store_path(document), directories).rstrip("/")
-        if path not in (store_path(document), f"{directories['data']}/kahadb"):
+        directories = proposal.base_and_data_directories(document.host)
+        path = expand_directories(kahadb_directory(document), directories).rstrip("/")
+        if path not in (kahadb_directory(document), f"{directories['data']}/kahadb"):
             proposal.propose_value(document.host, "store_directory", path)
     unknown = defaultdict(list)
     for document in proposal.documents:
-        path = store_path(document)
+        path = kahadb_directory(document)
         if path and not path.startswith("/") and "base" not in proposal[document.host]:
             unknown[path].append(document.host)
     for path, hosts in unknown.items():
@@ -240,14 +244,14 @@ def _has_default_store(document: AdoptedDocument) -> bool:
     return not configures_store and document.broker.get("persistent") != "false"
 
 
-def _propose_name(proposal: Proposal, document: AdoptedDocument) -> None:
+def _propose_name(proposal: VariableProposal, document: AdoptedDocument) -> None:
     shared = proposal.proposed_profile(document.host).shares_store
     name = document.broker.get("brokerName")
     if name != (document.identity.pair if shared else document.identity.host):
         proposal.propose_value(document.host, "broker_name", name)
 
 
-def data_source(document: AdoptedDocument) -> ComparedElement | None:
+def jdbc_data_source_bean(document: AdoptedDocument) -> ComparedElement | None:
     """Return the data source bean of a JDBC store if ``activemq_jdbc`` can express it, otherwise None."""
     store = _store(document)
     if store is None or store.name != "jdbcPersistenceAdapter" or not document.release.has_lockers:
@@ -268,27 +272,29 @@ def bean_properties(bean: ComparedElement) -> dict[str, str]:
 
 
 def _same_database(documents: Sequence[AdoptedDocument]) -> bool:
-    beans = [data_source(document) for document in documents]
+    beans = [jdbc_data_source_bean(document) for document in documents]
     return None not in beans and len({bean_properties(bean)["url"] for bean in beans if bean}) == 1
 
 
-def _propose_jdbc(proposal: Proposal, documents: Sequence[AdoptedDocument]) -> None:
+def _propose_jdbc(proposal: VariableProposal, documents: Sequence[AdoptedDocument]) -> None:
     proposed = all(_propose_database(proposal, document) for document in documents)
     for document in documents:
         proposal[document.host]["ha"] = SHARED_JDBC.name if proposed else NONE.name
         if not proposed:
             proposal[document.host].pop("jdbc", None)
             continue
-        proposal.exclude_from_fragments(data_source(document))
+        proposal.exclude_from_fragments(jdbc_data_source_bean(document))
         _propose_lock(proposal, document, "lease-database-locker", 10_000, 5000)
 
 
-def _propose_database(proposal: Proposal, document: AdoptedDocument) -> bool:
-    bean = data_source(document)
-    if bean is None or holds_secret("url", bean_properties(bean)["url"]):
+def _propose_database(proposal: VariableProposal, document: AdoptedDocument) -> bool:
+    bean = jdbc_data_source_bean(document)
+    if bean is None or has_clear_text_password("url", bean_properties(bean)["url"]):
         return False
     values = bean_properties(bean)
     user = values["username"]
-    secret = proposal.secrets.secret_for("jdbc", values.get("password", ""), f"password of the database user {user}")
+    secret = proposal.secrets.secret_lookup_for(
+        "jdbc", values.get("password", ""), f"password of the database user {user}"
+    )
     value = {"url": values["url"], "driver": values["driverClassName"], "username": user, "password": secret}
     return proposal.propose_value(document.host, "jdbc", value)

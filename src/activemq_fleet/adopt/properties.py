@@ -38,7 +38,7 @@ _LARGEST = 1 << 20  # bytes
 
 @dataclass(frozen=True)
 class HostProperties:
-    """The properties of a host by name, and the files that were read for them."""
+    """The values of one host's ``${name}`` placeholders by name, and the properties files that define them."""
 
     values: Mapping[str, str] = field(default_factory=dict)
     files: tuple[str, ...] = ()
@@ -48,7 +48,7 @@ class HostProperties:
         return HostProperties({**self.values, **other.values}, (*self.files, *other.files))
 
 
-def read_properties(arguments: Sequence[str], hosts: Collection[str]) -> dict[str, HostProperties]:
+def read_properties_by_host(arguments: Sequence[str], hosts: Collection[str]) -> dict[str, HostProperties]:
     """Return the properties of each host, by host, from ``FILE`` (for all hosts) and ``HOST=FILE`` arguments.
 
     A file has a line ``NAME=VALUE`` for each, as Java's properties and environment files have. Properties of one
@@ -72,7 +72,7 @@ def read_properties(arguments: Sequence[str], hosts: Collection[str]) -> dict[st
     return {host: common | properties for host, properties in properties_by_host.items()}
 
 
-def read_credentials(document: Path, companions: CompanionFiles) -> dict[str, str]:
+def read_credentials_properties(document: Path, companions: CompanionFiles) -> dict[str, str]:
     """Return the properties of the credentials.properties next to an activemq.xml; none if this project rendered that
     file.
 

@@ -8,8 +8,8 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from activemq_fleet.adopt.equal_meaning import directories_of
-from activemq_fleet.adopt.secrets import FoundPasswords, value_for_model
+from activemq_fleet.adopt.equal_meaning import base_and_data_directories
+from activemq_fleet.adopt.secrets import LabeledPasswords, value_with_secret_placeholders
 from activemq_fleet.adopt.sources import AdoptedDocument
 from activemq_fleet.adopt.xml_diff import ComparedElement
 from activemq_fleet.errors import names_to_text
@@ -22,7 +22,7 @@ Variables = dict[str, Any]
 
 
 @dataclass
-class Proposal:
+class VariableProposal:
     """The variables that ``adopt`` proposes for existing brokers, by host, without the prefix ``activemq_``.
 
     ``replaced_elements`` are ids of XML elements that a variable replaces although it renders another element, so that
@@ -34,14 +34,14 @@ class Proposal:
     variables: dict[str, Variables]
     agents: dict[str, Variables] = field(default_factory=dict)
     """Variables of hosts that run an agent, by host."""
-    secrets: FoundPasswords = field(default_factory=FoundPasswords)
+    secrets: LabeledPasswords = field(default_factory=LabeledPasswords)
     notes: list[str] = field(default_factory=list)
     _noted: set[str] = field(default_factory=set)
     _urgent: int = 0
     replaced_elements: set[int] = field(default_factory=set)
 
     @classmethod
-    def from_documents(cls, documents: Sequence[AdoptedDocument], naming: Naming) -> Proposal:
+    def from_documents(cls, documents: Sequence[AdoptedDocument], naming: Naming) -> VariableProposal:
         """Return a proposal of variables that holds nothing but naming and the release of every host."""
         common = {"naming_parity": naming.parity} if naming.parity else {}
         common |= naming.stated
@@ -61,14 +61,14 @@ class Proposal:
         self.variables[host][name] = value
         return True
 
-    def directories(self, host: str) -> dict[str, str]:
+    def base_and_data_directories(self, host: str) -> dict[str, str]:
         """Return the directories that ``${activemq.base}`` and ``${activemq.data}`` mean on a host, by ``base`` and
         ``data``.
         """
         base, instance = (
             str(self.variables[host].get(name, Settings.model_fields[name].default)) for name in ("base", "instance")
         )
-        return directories_of(base, instance)
+        return base_and_data_directories(base, instance)
 
     def set_preferred_master(self, host: str, mark: str) -> None:
         """Propose which node of a host's pair is the preferred master, unless this follows from the naming convention.
@@ -87,16 +87,20 @@ class Proposal:
 
     def proposed_fleet(self, **changes: Any) -> Fleet:
         """Return the fleet of the proposed variables; ``changes`` override every host's variables, None removes one."""
-        return self.fleet_with(lambda _host: changes)
+        return self.proposed_fleet_with_changes(lambda _host: changes)
 
-    def fleet_with(self, changes: Callable[[str], Mapping[str, Any]]) -> Fleet:
+    def proposed_fleet_with_changes(self, changes: Callable[[str], Mapping[str, Any]]) -> Fleet:
         """Return the fleet of the proposed variables, with the overrides that ``changes`` returns for each host."""
         hosts = {}
         for host, variables in self.variables.items():
             merged = {**variables, **changes(host)}
-            hosts[host] = {PREFIX + name: value_for_model(value) for name, value in merged.items() if value is not None}
+            hosts[host] = {
+                PREFIX + name: value_with_secret_placeholders(value)
+                for name, value in merged.items()
+                if value is not None
+            }
         for host, variables in self.agents.items():
-            hosts[host] = {PREFIX + name: value_for_model(value) for name, value in variables.items()}
+            hosts[host] = {PREFIX + name: value_with_secret_placeholders(value) for name, value in variables.items()}
         return build_fleet(hosts, {AGENTS: list(self.agents)}, naming_pattern=self.naming.pattern)
 
     def add_note(self, hosts: Iterable[str], text: str, *, is_urgent: bool = False) -> None:
@@ -126,13 +130,13 @@ class Proposal:
 def is_valid_value(name: str, value: Any) -> bool:
     """Return whether the variable ``activemq_NAME`` accepts a value, whatever the other variables are."""
     try:
-        Settings.model_validate({name: value_for_model(value)})
+        Settings.model_validate({name: value_with_secret_placeholders(value)})
     except ValidationError:
         return False
     return True
 
 
-def is_default(name: str, value: Any) -> bool:
+def is_default_value(name: str, value: Any) -> bool:
     """Return whether a value is its variable's default, so that the inventory need not set the variable."""
     return bool(Settings.model_fields[name].get_default(call_default_factory=True) == value)
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from typing import Any
 
-from activemq_fleet.adopt.xml_diff import ComparedElement, xml_element_of
+from activemq_fleet.adopt.xml_diff import ComparedElement, compared_element_of
 from activemq_fleet.inventory_yaml import quote_for_jinja
 from activemq_fleet.node.masking import is_secret_name, mask
 from activemq_fleet.schema import UnreadableError, parse
@@ -40,7 +40,7 @@ _MARKED = re.compile(f"{_OPEN}([^{_CLOSE}]*){_CLOSE}")
 
 
 @dataclass(frozen=True, slots=True)
-class Secret:
+class SecretReference:
     """A reference to a password whose value is in the file ``.secrets/LABEL``."""
 
     label: str
@@ -56,7 +56,7 @@ class Secret:
 
 @dataclass(frozen=True, slots=True)
 class TemplatedText:
-    """A text in which passwords are replaced by labels of secrets, between private-use characters."""
+    """A text in which a label, between private-use characters, replaces each password; its value is in a secrets file."""
 
     marked: str
 
@@ -66,21 +66,21 @@ class TemplatedText:
         return set(_MARKED.findall(self.marked))
 
     @property
-    def plain(self) -> str:
+    def text_with_secret_markers(self) -> str:
         """The text with ``@.secrets/LABEL@`` in place of each secret, for rendering and comparing."""
         return _MARKED.sub(r"@.secrets/\1@", self.marked)
 
     @property
-    def jinja(self) -> str:
+    def jinja_template(self) -> str:
         """The text as a Jinja template with a lookup for each secret; other Jinja markup is quoted."""
         pieces = _MARKED.split(self.marked)
         pieces[::2] = map(quote_for_jinja, pieces[::2])
-        pieces[1::2] = (f"{{{{ {Secret(label).lookup_expression} }}}}" for label in pieces[1::2])
+        pieces[1::2] = (f"{{{{ {SecretReference(label).lookup_expression} }}}}" for label in pieces[1::2])
         return "".join(pieces)
 
 
 @dataclass
-class FoundPasswords:
+class LabeledPasswords:
     """The passwords found in existing files by label: each different value of a name has a separate label."""
 
     _labels: dict[tuple[str, str], str] = field(default_factory=dict)
@@ -89,7 +89,7 @@ class FoundPasswords:
     used: dict[str, str] = field(default_factory=dict)
     """A description of each label's password."""
 
-    def secret_for(self, name: str, value: str, what: str) -> Secret:
+    def secret_lookup_for(self, name: str, value: str, what: str) -> SecretReference:
         """Return the lookup of ``.secrets/LABEL`` that replaces a password: the same one for the same name and value.
 
         ``what``, the password's use, is noted the first time.
@@ -105,15 +105,15 @@ class FoundPasswords:
             self._labels[key] = label
             self._taken.add(label)
         self.used.setdefault(label, what)
-        return Secret(label)
+        return SecretReference(label)
 
 
 def is_clear_text_password(name: str, value: str) -> bool:
     """Return whether an attribute is a password in clear text: no placeholder, no reference, not encrypted."""
-    return is_password(name) and not _is_reference(value)
+    return is_password_name(name) and not _is_reference(value)
 
 
-def is_password(name: str) -> bool:
+def is_password_name(name: str) -> bool:
     """Return whether an attribute's name is that of a password, key or token."""
     return _NAME.search(name) is not None or (name not in _HARMLESS_TOKENS and is_secret_name(name))
 
@@ -127,18 +127,18 @@ def _is_reference(value: str) -> bool:
     return _NOT_CLEAR.fullmatch(value) is not None
 
 
-def holds_secret(name: str, value: str) -> bool:
+def has_clear_text_password(name: str, value: str) -> bool:
     """Return whether an attribute is a password in clear text or contains one, as a URI may."""
     return with_masked_passwords(ComparedElement("", {name: value})).get(name) != value
 
 
-def contains_password(path: str, text: str) -> bool:
+def file_contains_password(path: str, text: str) -> bool:
     """Return whether the text of a configuration file contains a password in clear text, in comments too.
 
     A text that is not XML, although its file is imported as such, counts as one that does.
     """
     try:
-        node = xml_element_of(parse(text.encode()))
+        node = compared_element_of(parse(text.encode()))
     except (UnreadableError, UnicodeEncodeError):
         return True
     labelled = with_masked_passwords(node)
@@ -150,14 +150,14 @@ def with_masked_passwords(node: ComparedElement) -> ComparedElement:
     return _replace_passwords(node, lambda _node, _name, _value: MASK)
 
 
-def with_secret_labels(node: ComparedElement, secrets: FoundPasswords) -> ComparedElement:
+def with_secret_labels(node: ComparedElement, secrets: LabeledPasswords) -> ComparedElement:
     """Return a copy of an XML element in which a label marks the place of every password in clear text."""
 
     def label(element: ComparedElement, name: str, value: str) -> str:
         owner = element.get("username") or element.get("userName") or element.get("id")
         called = element.get("name") or element.get("key")
         of = f'<{element.name} name="{called}">' if called and called != name else f"<{element.name}>"
-        secret = secrets.secret_for(owner or f"{element.name}-{name}", value, f"{name} of {of}")
+        secret = secrets.secret_lookup_for(owner or f"{element.name}-{name}", value, f"{name} of {of}")
         return f"{_OPEN}{secret.label}{_CLOSE}"
 
     return _replace_passwords(node, label)
@@ -167,7 +167,7 @@ def _replace_passwords(
     node: ComparedElement, by: Callable[[ComparedElement, str, str], str], *, below_secret: bool = False
 ) -> ComparedElement:
     """Return the element with each password in clear text replaced by what ``by(element, name, value)`` returns."""
-    secret_here = below_secret or any(is_password(node.get(name)) for name in ("name", "key"))
+    secret_here = below_secret or any(is_password_name(node.get(name)) for name in ("name", "key"))
 
     def attribute(name: str, value: str) -> str:
         local = name.rpartition("}")[2]
@@ -200,10 +200,10 @@ def _secret_arguments(node: ComparedElement) -> Iterator[ComparedElement]:
     name of a password, as in the arguments of ``System.setProperty``.
     """
     methods = [child.get("value") for child in node.children if child.get("name") in ("targetMethod", "staticMethod")]
-    if any(is_password(method.rpartition(".")[2].removeprefix("set")) for method in methods):
+    if any(is_password_name(method.rpartition(".")[2].removeprefix("set")) for method in methods):
         yield from (child for child in node.children if child.get("name") == "arguments")
     for name, value in pairwise(node.children):
-        if name.name == value.name == "value" and is_password(name.text.strip()):
+        if name.name == value.name == "value" and is_password_name(name.text.strip()):
             yield value
 
 
@@ -219,7 +219,7 @@ def _replace_in_text(text: str, node: ComparedElement, by: Callable[[ComparedEle
     return _IN_URI.sub(hide, text)
 
 
-def without_passwords(name: str, value: Any, secrets: FoundPasswords) -> Any:
+def without_passwords(name: str, value: Any, secrets: LabeledPasswords) -> Any:
     """Return a variable's value with a reference in place of every password in clear text, at any depth."""
     if isinstance(value, dict):
         return {key: without_passwords(str(key), item, secrets) for key, item in value.items()}
@@ -228,21 +228,21 @@ def without_passwords(name: str, value: Any, secrets: FoundPasswords) -> Any:
     if not isinstance(value, str):
         return value
     if is_clear_text_password(name, value):
-        return secrets.secret_for(name, value, f"{name} of a variable")
+        return secrets.secret_lookup_for(name, value, f"{name} of a variable")
 
     def label(_node: ComparedElement, kind: str, password: str) -> str:
-        return f"{_OPEN}{secrets.secret_for(kind, password, f'password inside {name}').label}{_CLOSE}"
+        return f"{_OPEN}{secrets.secret_lookup_for(kind, password, f'password inside {name}').label}{_CLOSE}"
 
     marked = _replace_in_text(value, ComparedElement("", {}), label)
     return value if marked == value else TemplatedText(marked)
 
 
-def value_for_model(value: Any) -> Any:
+def value_with_secret_placeholders(value: Any) -> Any:
     """Return a variable's value with a placeholder text for each secret, as the fleet model accepts it."""
-    if isinstance(value, Secret):
+    if isinstance(value, SecretReference):
         return f"secret-{value.label}"
     if isinstance(value, TemplatedText):
-        return value.plain
+        return value.text_with_secret_markers
     if isinstance(value, dict):
-        return {name: value_for_model(item) for name, item in value.items()}
-    return [value_for_model(item) for item in value] if isinstance(value, list) else value
+        return {name: value_with_secret_placeholders(item) for name, item in value.items()}
+    return [value_with_secret_placeholders(item) for item in value] if isinstance(value, list) else value

@@ -10,16 +10,16 @@ from pathlib import Path
 from lxml import etree
 
 from activemq_fleet.addresses import validated_host
-from activemq_fleet.adopt.companion_reader import CompanionFiles, files_below, read_document
-from activemq_fleet.adopt.equal_meaning import with_names
+from activemq_fleet.adopt.companion_reader import CompanionFiles, file_paths_below, read_limited_bytes
+from activemq_fleet.adopt.equal_meaning import with_default_connector_names
 from activemq_fleet.adopt.properties import (
     HostProperties,
-    read_credentials,
-    read_properties,
+    read_credentials_properties,
+    read_properties_by_host,
     resolve_placeholders,
     with_placeholder_defaults,
 )
-from activemq_fleet.adopt.xml_diff import ComparedElement, xml_element_of
+from activemq_fleet.adopt.xml_diff import ComparedElement, compared_element_of
 from activemq_fleet.errors import InputError, ReleaseError
 from activemq_fleet.findings import join_sentences
 from activemq_fleet.grouping import inventory_groups
@@ -92,7 +92,7 @@ def read_sources(
             )
         paths[host], roots[host] = path, root
     chosen = _release_by_host(releases, paths)
-    values = read_properties(properties, paths)
+    values = read_properties_by_host(properties, paths)
     documents = [
         _document(host, path, roots[host], chosen.get(host), naming, values[host])
         for host, path in sorted(paths.items())
@@ -120,7 +120,7 @@ def _source_files(arguments: Iterable[str], naming: Naming) -> Iterator[tuple[st
         path = Path(file)
         root = path if path.is_dir() else None
         if root is not None:
-            xml_paths = list(files_below(root, ACTIVEMQ_XML))
+            xml_paths = list(file_paths_below(root, ACTIVEMQ_XML))
             if not xml_paths:
                 raise InputError(
                     f"{path}: the directory contains no {ACTIVEMQ_XML}: write HOST=FILE for a file with another name"
@@ -163,8 +163,8 @@ def _stem_of(path: Path) -> str:
     return path.name.removesuffix(".xml").removesuffix(".activemq")
 
 
-class UnreadHostsError(InputError):
-    """An error for files whose hosts the naming convention does not read, with the conventions that read them.
+class UnparsedHostNamesError(InputError):
+    """An error for files of hosts whose names the naming convention cannot parse, with conventions that parse them.
 
     ``files`` are the paths by host, ``conventions`` the proposed ones by the condition under which each fits.
     """
@@ -186,7 +186,7 @@ class UnreadHostsError(InputError):
 
 
 def _refuse_unread_names(files: Sequence[tuple[str, Path, Path | None]], naming: Naming) -> None:
-    """Raise UnreadHostsError for files whose host is unknown, or has a name that the naming convention does not
+    """Raise UnparsedHostNamesError for files whose host is unknown, or has a name that the naming convention does not
     read.
     """
     unread = [(host, path) for host, path, _ in files if not naming.matches(host)]
@@ -215,7 +215,7 @@ def _refuse_unread_names(files: Sequence[tuple[str, Path, Path | None]], naming:
         )
     proposals = {"if the brokers are pairs": pairs, "if each broker is a single broker": alone}
     conventions = {condition: proposal.naming for condition, proposal in proposals.items() if proposal}
-    raise UnreadHostsError(f"{path}: {reason}", by_host, conventions)
+    raise UnparsedHostNamesError(f"{path}: {reason}", by_host, conventions)
 
 
 def _probable_host(path: Path) -> str:
@@ -241,7 +241,7 @@ def _release_by_host(arguments: Sequence[str], hosts: Mapping[str, Path]) -> dic
     return chosen
 
 
-def read_addresses(arguments: Sequence[str], documents: Sequence[AdoptedDocument]) -> dict[str, str]:
+def read_addresses_by_host(arguments: Sequence[str], documents: Sequence[AdoptedDocument]) -> dict[str, str]:
     """Return the address of each host, by host, from ``HOST=ADDRESS`` arguments.
 
     Raises InputError for a host without a file and for an invalid address.
@@ -277,9 +277,11 @@ def _document(
             f"write HOST={path} with the name of the host, or set --naming-pattern"
         )
     companions = CompanionFiles(root or _tree_of(path))
-    content, root_element, remarks = _read(path, root, {**read_credentials(path, companions), **properties.values})
-    original = xml_element_of(root_element)
-    tree = with_placeholder_defaults(with_names(original))
+    content, root_element, remarks = _read(
+        path, root, {**read_credentials_properties(path, companions), **properties.values}
+    )
+    original = compared_element_of(root_element)
+    tree = with_placeholder_defaults(with_default_connector_names(original))
     header = read_rendered_header(content)
     if release is None and header is None:
         raise InputError(
@@ -296,7 +298,7 @@ def _document(
         content=etree.tostring(root_element.getroottree(), encoding="UTF-8"),
         original=original,
         preferred=header.is_preferred_master if header else None,
-        other_files=_other_files(path, imported_names(tree), companions),
+        other_files=_other_files(path, imported_file_paths(tree), companions),
         files_read=tuple(map(str, (path, *companions.read, *properties.files))),
         files_refused=tuple(companions.refused),
         remarks=remarks,
@@ -315,7 +317,7 @@ def _read(
 
     Raises InputError for a file that is none, or that has not exactly one broker.
     """
-    content = read_document(path, root, _LARGEST, "Or name the file itself as HOST=FILE")
+    content = read_limited_bytes(path, root, _LARGEST, "Or name the file itself as HOST=FILE")
     kind = foreign_kind(content, str(path))
     mark = None if kind and b"\0" in content else template_mark(text_of(content, None))
     remarks = []
@@ -362,7 +364,7 @@ def _put_in_beans(broker: etree._Element) -> etree._Element:
     return beans
 
 
-def imported_names(root: ComparedElement) -> list[str]:
+def imported_file_paths(root: ComparedElement) -> list[str]:
     """Return the imports of an activemq.xml: paths below its directory, without the prefixes that represent the
     directory.
 
@@ -384,7 +386,7 @@ def _other_files(path: Path, imports: Iterable[str], companions: CompanionFiles)
         tree = path.parents[1]
         paths |= {name: tree / name for name in _IN_TREE}
         for directory, ending in _DIRECTORIES_IN_TREE:
-            names = [name for name in companions.names_in(tree / directory) if name.endswith(ending)]
+            names = [name for name in companions.sorted_entry_names(tree / directory) if name.endswith(ending)]
             paths |= {f"{directory}/{name}": tree / directory / name for name in names}
     return {name: text for name, file in paths.items() if (text := companions.read_text(file)) is not None}
 

@@ -12,7 +12,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
-from activemq_fleet.adopt.proposal import Proposal, Variables
+from activemq_fleet.adopt.proposal import VariableProposal, Variables
 from activemq_fleet.errors import InputError
 from activemq_fleet.findings import Finding
 from activemq_fleet.lint.files import prevents_start
@@ -26,7 +26,7 @@ _MOST_TRIED = 50
 _SCHEMA_RULE = "V002"
 
 
-def propose_waivers(proposal: Proposal, findings_of: FindingsOf) -> None:
+def propose_waivers(proposal: VariableProposal, findings_of: FindingsOf) -> None:
     """Waive the rules that would stop ``render`` and that the original files break too, for the hosts concerned.
 
     An error with which a broker does not start remains an error, with a note. What causes any other error is left out
@@ -46,7 +46,7 @@ def propose_waivers(proposal: Proposal, findings_of: FindingsOf) -> None:
     _waive(proposal, [finding for finding in remaining if not prevents_start(finding.rule)])
 
 
-def note_findings_in_force(proposal: Proposal, findings_of: FindingsOf) -> None:
+def note_kept_warnings(proposal: VariableProposal, findings_of: FindingsOf) -> None:
     """Add a note about the warnings that ``check`` reports for the original files, too, because adopt keeps their
     causes.
     """
@@ -69,7 +69,7 @@ def note_findings_in_force(proposal: Proposal, findings_of: FindingsOf) -> None:
         )
 
 
-def _blocking_findings(proposal: Proposal, findings_of: FindingsOf) -> list[Finding]:
+def _blocking_findings(proposal: VariableProposal, findings_of: FindingsOf) -> list[Finding]:
     fleet = proposal.proposed_fleet()
     rendered = {broker.host: XmlDocument(activemq_xml(broker)) for broker in fleet.brokers}
     return [finding for finding in findings_of(fleet, rendered) if finding.blocks]
@@ -80,7 +80,7 @@ def _key_of(finding: Finding) -> tuple[str, str, str]:
     return finding.rule, finding.host, finding.message if finding.rule == _SCHEMA_RULE else ""
 
 
-def _leave_out_cause(proposal: Proposal, finding: Finding, findings_of: FindingsOf) -> None:
+def _leave_out_cause(proposal: VariableProposal, finding: Finding, findings_of: FindingsOf) -> None:
     """Remove the fragment or broker attribute that causes an error from a host's proposal, or raise InputError."""
     key = _key_of(finding)
     variables = proposal.variables.get(finding.host, {})
@@ -120,7 +120,7 @@ def _variants_without_one_variable(variables: Variables) -> Iterator[tuple[str, 
         yield f"the attribute {name} of <broker>", {"broker_attributes": kept_attributes}
 
 
-def _note_impossible_files(proposal: Proposal, errors: Iterable[Finding]) -> None:
+def _note_impossible_files(proposal: VariableProposal, errors: Iterable[Finding]) -> None:
     """Add a note about each original file with which no broker of its release starts."""
     releases = {document.host: document.release.text for document in proposal.documents}
     hosts: dict[tuple[str, str, str], list[str]] = defaultdict(list)
@@ -135,7 +135,7 @@ def _note_impossible_files(proposal: Proposal, errors: Iterable[Finding]) -> Non
         )
 
 
-def _waive(proposal: Proposal, errors: Iterable[Finding]) -> None:
+def _waive(proposal: VariableProposal, errors: Iterable[Finding]) -> None:
     hosts: dict[str, dict[str, str]] = defaultdict(dict)
     for finding in errors:
         hosts[finding.rule].setdefault(finding.host, finding.message)

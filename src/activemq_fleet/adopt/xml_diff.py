@@ -119,7 +119,7 @@ class ComparedElement:
 
 
 @dataclass(frozen=True, slots=True)
-class Difference:
+class XmlDifference:
     """A place where a rendered activemq.xml deviates from its original.
 
     ``original`` and ``rendered`` are the values on either side, None where the element or attribute is absent; elements
@@ -134,8 +134,8 @@ class Difference:
     rendered: str | None
 
 
-def xml_element_of(element: etree._Element) -> ComparedElement:
-    """Return an lxml element and all its descendants as an XmlElement, without comments."""
+def compared_element_of(element: etree._Element) -> ComparedElement:
+    """Return an lxml element and all its descendants as a ComparedElement, without comments."""
     attributes = {
         str(name): " ".join(str(value).split()) if str(name) == f"{{{XSI}}}schemaLocation" else str(value)
         for name, value in element.attrib.items()
@@ -143,7 +143,7 @@ def xml_element_of(element: etree._Element) -> ComparedElement:
     texts, children = [element.text or ""], []
     for child in element:
         if isinstance(child.tag, str):
-            children.append(xml_element_of(child))
+            children.append(compared_element_of(child))
             texts.append(child.tail or "")
         else:
             texts[-1] += child.tail or ""  # type: ignore[unreachable] # lxml-stubs: a comment's tag is a function
@@ -156,22 +156,24 @@ def document_differences(
     original: ComparedElement,
     rendered: ComparedElement,
     hidden: Callable[[ComparedElement], ComparedElement],
-) -> list[Difference]:
+) -> list[XmlDifference]:
     """Return every difference between an existing activemq.xml and the one rendered from the proposed inventory.
 
     ``hidden`` returns a document with its secrets masked: secrets are compared and never shown.
     """
     shown: dict[int, ComparedElement] = {}
     for tree in (original, rendered):
-        shown |= {id(node): same for node, same in zip(walk(tree), walk(hidden(tree)), strict=True)}
+        shown |= {
+            id(node): same for node, same in zip(iterate_elements(tree), iterate_elements(hidden(tree)), strict=True)
+        }
     return list(_Comparison(host, shown).of(original.name, original, rendered))
 
 
-def walk(node: ComparedElement) -> Iterator[ComparedElement]:
+def iterate_elements(node: ComparedElement) -> Iterator[ComparedElement]:
     """Yield an XML element and all inside it, in the order of the document."""
     yield node
     for child in node.children:
-        yield from walk(child)
+        yield from iterate_elements(child)
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,7 +182,7 @@ class _Comparison:
     shown: Mapping[int, ComparedElement]
     """Each element, by ``id``, as it may be shown."""
 
-    def of(self, path: str, original: ComparedElement, rendered: ComparedElement) -> Iterator[Difference]:
+    def of(self, path: str, original: ComparedElement, rendered: ComparedElement) -> Iterator[XmlDifference]:
         if original.comparison_key == rendered.comparison_key:
             return
         yield from self._attribute_differences(path, original, rendered)
@@ -197,7 +199,7 @@ class _Comparison:
 
     def _attribute_differences(
         self, path: str, original: ComparedElement, rendered: ComparedElement
-    ) -> Iterator[Difference]:
+    ) -> Iterator[XmlDifference]:
         before, after = self.shown[id(original)], self.shown[id(rendered)]
         for name in sorted({**original.attributes, **rendered.attributes}):
             if original.attributes.get(name) != rendered.attributes.get(name):
@@ -212,7 +214,7 @@ class _Comparison:
         pairs: Sequence[tuple[ComparedElement, ComparedElement]],
         steps: Mapping[int, str],
         rendered: ComparedElement,
-    ) -> Iterator[Difference]:
+    ) -> Iterator[XmlDifference]:
         places = {id(after): position for position, (_, after) in enumerate(pairs)}
         followed = [places[id(child)] for child in rendered.children if id(child) in places]
         if followed != sorted(followed):
@@ -220,9 +222,9 @@ class _Comparison:
             then = ", ".join(steps[id(pairs[place][0])] for place in followed)
             yield self._difference(path, f"in this order: {first}", f"in this order: {then}")
 
-    def _difference(self, path: str, before: str | None, after: str | None) -> Difference:
+    def _difference(self, path: str, before: str | None, after: str | None) -> XmlDifference:
         direction: Direction = "rendered adds" if before is None else "rendered lacks" if after is None else "differs"
-        return Difference(self.host, path, direction, before, after)
+        return XmlDifference(self.host, path, direction, before, after)
 
 
 def _pair_children(
@@ -245,7 +247,7 @@ def _pair_children(
 
 
 def _identity(node: ComparedElement) -> tuple[str, ...]:
-    if replaces_placeholders(node):
+    if is_placeholder_bean(node):
         return BEANS, PLACEHOLDERS
     if is_console_import(node):
         return node.tag, "console"
@@ -259,7 +261,7 @@ def _listening_address(node: ComparedElement) -> object:
     return (node.tag, node.get("uri").partition("?")[0]) if node.name == "transportConnector" else id(node)
 
 
-def replaces_placeholders(node: ComparedElement) -> bool:
+def is_placeholder_bean(node: ComparedElement) -> bool:
     """Return whether an XML element is a Spring bean that replaces placeholders ``${name}``; rendered files have one.
 
     A bean for placeholders with another prefix, such as ``@{name}``, does not.
@@ -268,10 +270,10 @@ def replaces_placeholders(node: ComparedElement) -> bool:
         return True
     if node.tag != f"{{{BEANS}}}bean" or not node.get("class").endswith(PLACEHOLDERS):
         return False
-    return placeholder_settings(node).get("placeholderPrefix", _DEFAULT_PREFIX) == _DEFAULT_PREFIX
+    return placeholder_bean_properties(node).get("placeholderPrefix", _DEFAULT_PREFIX) == _DEFAULT_PREFIX
 
 
-def placeholder_settings(node: ComparedElement) -> dict[str, str]:
+def placeholder_bean_properties(node: ComparedElement) -> dict[str, str]:
     """Return the properties of a bean that replaces placeholders, name to value."""
     settings = {
         name.rpartition("}")[2]: value for name, value in node.attributes.items() if name not in ("class", "id", "name")

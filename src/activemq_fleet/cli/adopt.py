@@ -18,7 +18,7 @@ from activemq_fleet.naming import DEFAULT_PATTERN
 from activemq_fleet.node.printable import counted
 
 if TYPE_CHECKING:
-    from activemq_fleet.adopt import Adoption
+    from activemq_fleet.adopt import AdoptedInventory
 
 
 @click.command("adopt")
@@ -93,7 +93,7 @@ def adopt_command(
     import json
 
     from activemq_fleet import adopt_files
-    from activemq_fleet.adopt import UnreadHostsError
+    from activemq_fleet.adopt import UnparsedHostNamesError
     from activemq_fleet.cli.fleet_checks import schema_of
 
     check_inventory(output)
@@ -111,7 +111,7 @@ def adopt_command(
                 schema_of=schema_of,
                 warn=warn,
             )
-    except UnreadHostsError as error:
+    except UnparsedHostNamesError as error:
         options = options_of_current_command(without=("naming_pattern", "naming_parity", "node"))
         placeholder = [] if releases else ["--release", "RELEASE"]
         raise InputError(error.text_with_commands([*placeholder, *options])) from None
@@ -127,7 +127,7 @@ def adopt_command(
 
 def check_inventory(directory: Path) -> None:
     """Raise InputError unless ``directory`` is absent, empty, or holds only files that ``adopt`` wrote."""
-    from activemq_fleet.adopt import MARK, is_unchanged
+    from activemq_fleet.adopt import MARK, is_inventory_unedited
 
     files = {}
     for path in sorted(paths_in(directory, below=True)):
@@ -139,14 +139,14 @@ def check_inventory(directory: Path) -> None:
                 f"{directory}: the directory contains {name}, which adopt did not write and would remove: move "
                 f"{name} away, or choose another directory"
             )
-    if files and not is_unchanged(files):
+    if files and not is_inventory_unedited(files):
         raise InputError(
             f"{directory}: files in this directory were changed after adopt wrote them, and adopt would overwrite the "
             "changes. Choose another directory"
         )
 
 
-def _as_text(output: Path, adopted: Adoption) -> Iterator[str]:
+def _as_text(output: Path, adopted: AdoptedInventory) -> Iterator[str]:
     """Yield the lines of the report: first what the operator must act on, last what needs no action."""
     from activemq_fleet.adopt import describe_differences
 
@@ -157,14 +157,14 @@ def _as_text(output: Path, adopted: Adoption) -> Iterator[str]:
     yield f"Next: {command_line('check', '-i', output)}"
 
 
-def _to_do(output: Path, adopted: Adoption) -> Iterator[str]:
+def _to_do(output: Path, adopted: AdoptedInventory) -> Iterator[str]:
     for note in adopted.notes:
         yield f"note: {_printable(note)}"
     for label, what in adopted.secrets.items():
         yield f"secret: {output}/.secrets/{label}: the {what}; write it there, or set its variable with ansible-vault"
 
 
-def _files_read(adopted: Adoption) -> Iterator[str]:
+def _files_read(adopted: AdoptedInventory) -> Iterator[str]:
     for host, paths in adopted.files_read.items():
         yield f"read: {host}: {', '.join(map(_printable, paths))}"
 
