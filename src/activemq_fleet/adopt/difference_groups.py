@@ -38,7 +38,7 @@ class AdditionGroup:
 
 @dataclass(frozen=True, slots=True)
 class LimitAsPercentage:
-    """A limit of memory or disk that an original file has in bytes, and the rendered file as a percentage of a total."""
+    """A limit of memory or disk: bytes in an original file, and a percentage of a total in the rendered file."""
 
     host: str
     path: str

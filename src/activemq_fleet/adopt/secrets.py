@@ -56,7 +56,7 @@ class SecretReference:
 
 @dataclass(frozen=True, slots=True)
 class TemplatedText:
-    """A text in which a label, between private-use characters, replaces each password; its value is in a secrets file."""
+    """A text in which each password is replaced by the label of its secret, between private-use characters."""
 
     marked: str
 
