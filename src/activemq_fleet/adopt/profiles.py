@@ -78,7 +78,8 @@ def _note_missing_store_marker(proposal: VariableProposal, pair: str, documents:
         proposal.add_note(
             [document.host for document in documents],
             f"the playbook site starts these brokers only if the shared store {kahadb_directory(documents[0])} "
-            f"contains the file {STORE_MARKER} with the name of the pair. Mount the store, and write {pair} into this file",
+            f"contains the file {STORE_MARKER} with the name of the pair. Mount the store, and write {pair} into this "
+            "file",
             is_urgent=True,
         )
 
