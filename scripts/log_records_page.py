@@ -6,7 +6,7 @@ import re
 import sys
 from collections.abc import Iterator
 
-from activemq_fleet.audit.record_signs import incidents_of_kind
+from activemq_fleet.audit.record_signs import incident_kinds_of_record_kind
 from activemq_fleet.logs.harmless import harmless_records
 from activemq_fleet.logs.kinds import log_message_kind, log_message_kind_ids
 from scripts.generated_page import DOCS, write_or_check
@@ -53,7 +53,7 @@ def _page() -> Iterator[str]:
         yield f"| {record.id} | {_code(record.message)} | {record.releases} | {source} | {record.reason} |\n"
     yield _PARTS
     for name in log_message_kind_ids():
-        incidents = incidents_of_kind(name)
+        incidents = incident_kinds_of_record_kind(name)
         kind = log_message_kind(name)
         if incidents and _BAD.search(kind.releases):
             yield f"| {name} | {_code(kind.regex.pattern)} | {kind.releases} | {', '.join(incidents)} |\n"

@@ -39,7 +39,7 @@ def read(files: Mapping[str, list[str]]) -> Read:
         for epoch, mine in by_epoch.items():
             whole = [(number, line) for number, line in mine if line and line.kind]
             found.parts.append(
-                journals.EpochPart(
+                journals.JournalEpochPart(
                     host,
                     file,
                     epoch and epoch[0],
@@ -81,7 +81,7 @@ def _torn(head: re.Match[str]) -> journals.JournalLine:
 
 
 def _name(named: dict[tuple[str, str], int], line: journals.JournalLine) -> None:
-    parts = journals.id_parts(line.event_id or "")
+    parts = journals.parse_event_id(line.event_id or "")
     if parts is None:
         return
     agent, epoch, seq = parts
@@ -94,19 +94,19 @@ def _name(named: dict[tuple[str, str], int], line: journals.JournalLine) -> None
 def judge(found: Read, modules: SimpleNamespace = MODULES) -> tuple[Units, dict[str, str]]:
     """The verdicts of units, and of events, by modules that may have a bug planted."""
     journals, ranges = modules.journals, modules.reached_ranges
-    epochs = journals.epochs_of(found.parts, found.named)
+    epochs = journals.merge_epoch_parts(found.parts, found.named)
     in_order = sorted(
         found.lines, key=lambda line: (line.agent, epochs[line.agent, line.epoch].rank, line.jseq, line.kind is None)
     )
     said = list(journals.records_in_order(in_order, epochs))
-    subscribers = ranges.subscribers_of([one for one in said if isinstance(one, journals.SubscriptionChange)])
-    missing = {one.agent: one.records for one in said if isinstance(one, journals.MissingRecords)}
+    subscribers = ranges.subscribers_by_name([one for one in said if isinstance(one, journals.SubscriptionChange)])
+    missing = {one.agent: one.records for one in said if isinstance(one, journals.MissingRecordCount)}
     records = sorted((one for one in said if isinstance(one, journals.OrderedRecord)), key=lambda one: one.event_id)
-    events_of = modules.event_records.events_of
-    reach = dict(ranges.reached_ranges(events_of(records), subscribers, missing))
+    events_of = modules.event_records.events_from_records
+    reach = dict(ranges.ranges_by_subscriber(events_of(records), subscribers, missing))
     units: Units = {}
     events: dict[str, str] = {}
-    for outcome, deliveries in modules.deliveries.DeliveryJudge(subscribers, missing, reach).outcomes_of(
+    for outcome, deliveries in modules.deliveries.DeliveryJudge(subscribers, missing, reach).outcomes_with_deliveries(
         events_of(records)
     ):
         for unit in deliveries:

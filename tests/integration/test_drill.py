@@ -20,7 +20,7 @@ from typing import Any
 import psutil
 import pytest
 
-from activemq_fleet.audit.scraped_availability import read_scrapes
+from activemq_fleet.audit.scraped_availability import read_availability
 from activemq_fleet.drills.judging import drill_verdict_and_reasons
 from activemq_fleet.drills.model import DrillResult
 from activemq_fleet.errors import InputError, LabError
@@ -124,7 +124,7 @@ def test_a_drill_of_a_sound_pair_is_clean(lab: Lab, capsys: pytest.CaptureFixtur
 def check_seen_from_outside(lab: Lab, result: DrillResult) -> None:
     """Prometheus saw both nodes active in turn, and nobody around each kill; its answer is kept for an audit."""
     kept = lab.directory / "drill" / METRICS
-    assert result.scraped == read_scrapes(kept.read_bytes(), str(kept))
+    assert result.scraped == read_availability(kept.read_bytes(), str(kept))
     assert {period.host for period in result.scraped.active} == {A, B}
     assert all(fault.unserved for fault in result.counted_faults), result.scraped
     assert "no active node, by scrapes" in drill_report(result)

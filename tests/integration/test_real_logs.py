@@ -12,8 +12,8 @@ import pyarrow as pa
 import pytest
 
 from activemq_fleet.audit.evidence import Incident, LogEvidence, PairNode
-from activemq_fleet.audit.log_evidence import evidence_in
-from activemq_fleet.audit.pair_findings import FleetEvidence, findings_of_logs, incidents_of_pair
+from activemq_fleet.audit.log_evidence import evidence_in_log
+from activemq_fleet.audit.pair_findings import FleetEvidence, incidents_of_pair, pair_findings_of_logs
 from activemq_fleet.logs.classifier import UNKNOWN
 from activemq_fleet.logs.event_batches import SCHEMA, LogSource, Scanner
 from tests.integration.planted import Ground
@@ -75,9 +75,11 @@ def incidents_of(logs: Path) -> list[Incident]:
         group, pair, store = (about.get(name) or None for name in ("group", "pair", "store"))
         node = PairNode(home.name, group, pair, store)
         nodes.setdefault(node.pair or node.host, []).append(node)
-        evidence.setdefault(node.pair or node.host, []).extend(evidence_in(seen_of(home, about.get("release"))))
-    findings_of_pairs = [findings_of_logs(nodes[pair], evidence[pair]) for pair in nodes]
-    fleet = FleetEvidence(frozenset(name for findings in findings_of_pairs for name in findings.reporting_names))
+        evidence.setdefault(node.pair or node.host, []).extend(evidence_in_log(seen_of(home, about.get("release"))))
+    findings_of_pairs = [pair_findings_of_logs(nodes[pair], evidence[pair]) for pair in nodes]
+    fleet = FleetEvidence(
+        frozenset(name for findings in findings_of_pairs for name in findings.refusal_reporting_brokers)
+    )
     return [incident for findings in findings_of_pairs for incident in incidents_of_pair(findings, (), fleet=fleet)]
 
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow.parquet as pq
 import pytest
 
-from activemq_fleet.audit.scraped_availability import ScrapedAvailability, read_scrapes
+from activemq_fleet.audit.scraped_availability import ScrapedAvailability, read_availability
 from activemq_fleet.errors import InputError
 from activemq_fleet.node.watchdog.hang_detection import hung_message
 from activemq_fleet.spark.audit_job import audit
@@ -176,7 +176,7 @@ def scrapes(ended: str) -> ScrapedAvailability:
     """What Prometheus saw of the pair: active until 1:06, and again from a moment on."""
     seconds = [(moment(text).timestamp(), value) for text, value in (("1:06", 1), ("1:07", 0), (ended, 1))]
     series = {"metric": {"pair": PAIR, "host": A}, "values": [[at, str(value)] for at, value in seconds]}
-    return read_scrapes(json.dumps({"data": {"result": [series]}}), "f")
+    return read_availability(json.dumps({"data": {"result": [series]}}), "f")
 
 
 def test_the_bridge_over_the_failover_was_rebuilt(out: Path) -> None:

@@ -16,13 +16,13 @@ from typing import Any
 import pyarrow as pa
 
 from activemq_fleet.audit.evidence import Incident, LogEvidence, LoggedPeriod, PairNode
-from activemq_fleet.audit.log_evidence import TEXT, evidence_in
+from activemq_fleet.audit.log_evidence import TEXT, evidence_in_log
 from activemq_fleet.audit.logged_bridges import LoggedBridge
 from activemq_fleet.audit.pair_findings import (
     FleetEvidence,
-    findings_of_logs,
     incidents_of_pair,
     logged_periods,
+    pair_findings_of_logs,
 )
 from activemq_fleet.audit.unexplained_records import UnexplainedRecords
 from activemq_fleet.logs.event_batches import SCHEMA, LogSource, Scanner
@@ -54,13 +54,13 @@ def read_log(directory: Path) -> bytes:
     return gzip.decompress((directory / "activemq.log.gz").read_bytes())
 
 
-def evidence_of_log(host: str, log: bytes, release: str | None = None) -> Iterator[LogEvidence | LoggedPeriod]:
+def evidence_of_log_text(host: str, log: bytes, release: str | None = None) -> Iterator[LogEvidence | LoggedPeriod]:
     """Yield the evidence in a log and the times at which it has records, as an audit reads them."""
     table = pa.Table.from_batches(list(Scanner(LogSource(release)).scan(log)), schema=SCHEMA)
     times = table["time"].drop_null().combine_chunks()
     yield from logged_periods(pa.array([host] * len(times)), times)
     rows = table.to_pylist()
-    yield from evidence_in(log_records(host, rows))
+    yield from evidence_in_log(log_records(host, rows))
 
 
 def log_records(host: str, rows: Iterable[dict[str, Any]]) -> Iterator[LogEvidence]:
@@ -86,15 +86,15 @@ def audit_logs(logs: dict[str, bytes], pairs: Iterable[tuple[str, ...]] = (), re
     for host in logs:
         groups.setdefault(pair_of.get(host, host), []).append(host)
     by_group = {
-        name: findings_of_logs(
+        name: pair_findings_of_logs(
             [PairNode(host, pair=pair_of.get(host)) for host in hosts],
-            [record for host in hosts for record in evidence_of_log(host, logs[host], release or None)],
+            [record for host in hosts for record in evidence_of_log_text(host, logs[host], release or None)],
         )
         for name, hosts in groups.items()
     }
     fleet = FleetEvidence(
-        frozenset(name for findings in by_group.values() for name in findings.reporting_names),
-        {name: text for findings in by_group.values() for name, text in findings.frame_refusals.items()},
+        frozenset(name for findings in by_group.values() for name in findings.refusal_reporting_brokers),
+        {name: text for findings in by_group.values() for name, text in findings.frame_refusals_by_broker.items()},
     )
     recorded = RecordedFindings()
     for findings in by_group.values():

@@ -9,17 +9,17 @@ import pyarrow as pa
 from activemq_fleet.audit.deliveries import DeliveryOutcome
 from activemq_fleet.audit.evidence import Incident
 from activemq_fleet.audit.report_figures import (
+    AuditReportData,
     BridgeFigures,
     EventFigures,
     IncidentFigures,
-    LineFigures,
-    ReportData,
-    ShownBridge,
-    ShownHost,
-    Silence,
-    TimeRange,
+    LinkSummary,
+    LogLineFigures,
+    ReportPeriod,
+    SubscriberSilence,
+    TimeLineHost,
 )
-from activemq_fleet.audit.result import AuditCounts, AuditResult, Gap, InputSummary, audit_outcome
+from activemq_fleet.audit.result import AuditCounts, AuditInputSummary, AuditResult, InputGap, audit_outcome
 from activemq_fleet.audit.state_spans import HostStateSpan
 
 NOON = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)
@@ -48,17 +48,17 @@ def make_incident(number: int = 1, kind: str = "takeover", text: str = "a was ki
     return Incident(**known)  # type: ignore[arg-type]
 
 
-def make_picture(text: str = "x", hosts: int = 1, incidents: int = 1, seconds: float = 90) -> ReportData:
-    times = TimeRange(NOON, time_after(seconds))
+def make_picture(text: str = "x", hosts: int = 1, incidents: int = 1, seconds: float = 90) -> AuditReportData:
+    times = ReportPeriod(NOON, time_after(seconds))
     incident_figures, bridges, lines, events = (
         IncidentFigures(),
         BridgeFigures(),
-        LineFigures(times),
+        LogLineFigures(times),
         EventFigures(times),
     )
     for number in range(incidents):
         incident_figures.count_incident(make_incident(number, text=text))
-    bridges.links.add(ShownBridge(f"h-{text}", f"l-{text}", (text,), "out", 2, 1, 3, "down", text, 6.2))
+    bridges.links.add_items(LinkSummary(f"h-{text}", f"l-{text}", (text,), "out", 2, 1, 3, "down", text, 6.2))
     logged = {"time": pa.array([NOON] * 3, pa.timestamp("us", "UTC")), "level": pa.array(["INFO", "WARN", "ERROR"])}
     lines.count_lines(pa.RecordBatch.from_pydict(logged))
     for number in range(100):
@@ -68,18 +68,22 @@ def make_picture(text: str = "x", hosts: int = 1, incidents: int = 1, seconds: f
         )
     events.count_event(DeliveryOutcome("b", "t", "delivered", "handled", time_after(3), time_after(2), ["s"]), [])
     events.count_event(DeliveryOutcome(f"e-{text}", f"t-{text}", "lost", text, None, None, []), [])
-    events.silences.add(Silence(f"s-{text}", time_after(40), 4.2))
+    events.silences.add_items(SubscriberSilence(f"s-{text}", time_after(40), 4.2))
     names = [f"h{number}-{text}" for number in range(hosts)]
     shown = [
-        ShownHost(name, f"p{n // 2}-{text}", (HostStateSpan(name, "active", NOON, None),))
+        TimeLineHost(name, f"p{n // 2}-{text}", (HostStateSpan(name, "active", NOON, None),))
         for n, name in enumerate(names)
     ]
-    return ReportData(times, incident_figures, shown, 0, bridges, lines, events)
+    return AuditReportData(times, incident_figures, shown, 0, bridges, lines, events)
 
 
 def make_result(text: str = "x", **messages: int) -> AuditResult:
     counts = AuditCounts(events=10, incidents={"takeover": 1}, messages=messages or {"delivered": 7, "lost": 1})
-    gaps = (Gap(f"h-{text}", f"cut-{text}", f"f-{text}", 3),)
+    gaps = (InputGap(f"h-{text}", f"cut-{text}", f"f-{text}", 3),)
     return AuditResult(
-        audit_outcome(gaps, counts), InputSummary(f"file:/{text}", 3, 2, 1, 100, (f"note {text}",)), gaps, counts, "out"
+        audit_outcome(gaps, counts),
+        AuditInputSummary(f"file:/{text}", 3, 2, 1, 100, (f"note {text}",)),
+        gaps,
+        counts,
+        "out",
     )

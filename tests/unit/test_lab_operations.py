@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from activemq_fleet.audit.operation_records import Operation, operations_of
+from activemq_fleet.audit.operation_records import PlannedOperation, planned_operations
 from activemq_fleet.lab.layout import LabLayout
 from activemq_fleet.lab.operations import recorded_operation
 
@@ -22,8 +22,8 @@ def layout(tmp_path: Path) -> LabLayout:
     return LabLayout(tmp_path)
 
 
-def read(layout: LabLayout, host: str) -> tuple[Operation, ...]:
-    found, problems = operations_of(host, layout.operations_file_path(host).read_bytes())
+def read(layout: LabLayout, host: str) -> tuple[PlannedOperation, ...]:
+    found, problems = planned_operations(host, layout.operations_file_path(host).read_bytes())
     assert problems == ()
     return found
 

@@ -16,15 +16,15 @@ from lxml import etree
 
 from activemq_fleet.audit import result as audit
 from activemq_fleet.audit.report_figures import (
+    AuditReportData,
     BridgeFigures,
     EventFigures,
     IncidentFigures,
-    LineFigures,
-    ReportData,
-    ShownHost,
-    TimeRange,
+    LogLineFigures,
+    ReportPeriod,
+    TimeLineHost,
 )
-from activemq_fleet.audit.result import AuditCounts, Gap, InputSummary
+from activemq_fleet.audit.result import AuditCounts, AuditInputSummary, InputGap
 from activemq_fleet.cli import main as cli
 from activemq_fleet.cli.drift import _show
 from activemq_fleet.cli.formats import formatter
@@ -110,19 +110,19 @@ def test_a_hostile_name_of_a_collected_host_forges_no_line_of_drift(
 @pytest.mark.parametrize("said", HOSTILE)
 def test_a_hostile_text_is_escaped_in_a_page(said: str) -> None:
     at = datetime(2026, 3, 1, tzinfo=UTC)
-    times = TimeRange(at, at + timedelta(seconds=1))
+    times = ReportPeriod(at, at + timedelta(seconds=1))
     figures = (
         IncidentFigures(),
-        [ShownHost(said, said, ())],
+        [TimeLineHost(said, said, ())],
         0,
         BridgeFigures(),
-        LineFigures(times),
+        LogLineFigures(times),
         EventFigures(times),
     )
-    picture = ReportData(times, *figures)
-    gaps = (Gap(said, "cut off"),)
+    picture = AuditReportData(times, *figures)
+    gaps = (InputGap(said, "cut off"),)
     whole = audit_report(
-        audit.AuditResult("incomplete", InputSummary("out", 1, 1, 0, 1), gaps, AuditCounts(), "out"), picture
+        audit.AuditResult("incomplete", AuditInputSummary("out", 1, 1, 0, 1), gaps, AuditCounts(), "out"), picture
     )
     assert is_harmless(whole)
     assert whole.count(html.escape(printable(said, lines=True))) >= 3  # the head, the time line and what was missing

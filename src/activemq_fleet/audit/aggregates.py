@@ -27,7 +27,7 @@ class SortedSample(NamedTuple):
     values: tuple[float, ...]
 
 
-def sample_of(numbers: Sequence[float] | NDArray[np.int64]) -> SortedSample:
+def sorted_sample(numbers: Sequence[float] | NDArray[np.int64]) -> SortedSample:
     """Return a sample of numbers, which holds the smallest and the largest of them."""
     ordered = np.sort(numbers)
     places = np.linspace(0, len(ordered) - 1, min(len(ordered), _MOST)).round().astype(np.int64)
@@ -55,16 +55,16 @@ class TopItems(Generic[_T]):
         self._kept: list[_T] = []
         self._all = 0
 
-    def add(self, *items: _T) -> None:
+    def add_items(self, *items: _T) -> None:
         """Add items to the collector."""
         self._all += len(items)
         self._kept += items
         if len(self._kept) > 2 * self._most:
             self._kept = self.first_items()
 
-    def merge(self, other: TopItems[_T]) -> None:
+    def merge_collector(self, other: TopItems[_T]) -> None:
         """Add the kept items and the count of another collector."""
-        self.add(*other.first_items())
+        self.add_items(*other.first_items())
         self._all += other.number_left_out
 
     def first_items(self) -> list[_T]:
@@ -77,7 +77,7 @@ class TopItems(Generic[_T]):
         return max(0, self._all - self._most)
 
 
-class Durations:
+class DurationHistogram:
     """A histogram of the seconds from an event's acceptance to its handling, with eight parts for each power of two.
 
     Quantiles are exact to a part: 9 %. ``backwards``: how many are below 0, and left out of all else.
@@ -94,7 +94,7 @@ class Durations:
         else:
             self._count(math.floor(_PARTS * math.log2(max(seconds * 1000, 0.5))), 1, seconds)
 
-    def merge(self, other: Durations) -> None:
+    def merge_histogram(self, other: DurationHistogram) -> None:
         """Add the counts of another histogram."""
         self.backwards += other.backwards
         for part, (count, longest) in other._parts.items():
@@ -112,7 +112,7 @@ class Durations:
             counts[part // _PARTS] += count
         return counts
 
-    def quantile(self, share: float) -> float | None:
+    def quantile_seconds(self, share: float) -> float | None:
         """Return the seconds that a share (0 to 1) of all durations does not exceed; None without durations."""
         wanted, seen = share * sum(count for count, _ in self._parts.values()), 0
         for _, (count, longest) in sorted(self._parts.items()):

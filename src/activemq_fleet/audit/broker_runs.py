@@ -25,7 +25,7 @@ _OWN = frozenset(
     | _UNCLEAN
 )
 KINDS = frozenset(REACTIONS) | _OWN
-"""The kinds of records that ``observed_runs`` reads."""
+"""The kinds of records that ``observed_broker_runs`` reads."""
 # What only a process that starts writes.
 _OF_STARTS = frozenset({"LIFE-CONFIG-INVALID", "LIFE-START-FAILED"})
 _STARTS = timedelta(minutes=3)
@@ -35,7 +35,7 @@ _AT_ONCE = 0.9
 
 
 @dataclass(slots=True)
-class ObservedRun:
+class ObservedBrokerRun:
     """One run of a broker as its log shows it, from the choice of its store to its end.
 
     ``chosen`` is None for a run whose beginning is not in the log. ``waited``: when it became standby; ``locked``: when
@@ -73,28 +73,28 @@ class ObservedRun:
     """The time at which the broker tried to acquire a lock in a database; later releases do not log the wait."""
 
     @property
-    def is_active(self) -> bool:
+    def was_active(self) -> bool:
         """Whether the broker was active at any time during the run."""
         return self.started is not None or self.was_active_before
 
     @property
-    def waits_since(self) -> datetime | None:
+    def waiting_since(self) -> datetime | None:
         """The time from which the broker has waited for its lock when its log ends; None where it does not wait."""
-        is_waiting = self.end == "open" and not self.is_active and not self.pure and self.locked is None
+        is_waiting = self.end == "open" and not self.was_active and not self.pure and self.locked is None
         return (self.waited or self.tried) if is_waiting else None
 
     @property
-    def begin(self) -> datetime | None:
+    def store_acquired_at(self) -> datetime | None:
         """The time from which the broker had its store to itself; None where the log does not show it."""
         return self.locked or self.started or self.last
 
     @property
-    def end_or_last(self) -> datetime | None:
+    def end_or_last_record_time(self) -> datetime | None:
         """The time at which the run ended, or of its last log record where the log has no end."""
         return self.released or self.ended or self.last
 
 
-def observed_runs(seen: Iterable[LogEvidence], busy: Sequence[LoggedPeriod] = ()) -> list[ObservedRun]:
+def observed_broker_runs(seen: Iterable[LogEvidence], busy: Sequence[LoggedPeriod] = ()) -> list[ObservedBrokerRun]:
     """Return the runs of a broker from its log evidence, in log order; ``busy`` are the periods in
     which it logged anything.
     """
@@ -111,8 +111,8 @@ class _RunReader:
 
     def __init__(self) -> None:
         self._story = BrokerRun()
-        self._terms: list[ObservedRun] = []
-        self._term: ObservedRun | None = None
+        self._terms: list[ObservedBrokerRun] = []
+        self._term: ObservedBrokerRun | None = None
         self._tried: datetime | None = None
 
     def take(self, seen: LogEvidence) -> None:
@@ -120,7 +120,7 @@ class _RunReader:
             self._begin(seen)
         term = self._term or self._begin_unseen(seen)
         before = self._story.phase
-        self._story.apply(event_of(seen))
+        self._story.apply(log_event_of_evidence(seen))
         if seen.kind in ("LIFE-STARTING", "LIFE-STARTED", "LIFE-STARTING-OLD", "LIFE-STARTED-OLD"):
             term.name = seen.fields.get("broker", term.name)
         if term.end == "open":
@@ -128,7 +128,7 @@ class _RunReader:
         if seen.kind in ("KDB-STOPPED", "LOCK-LEASE-RELEASED", "LIFE-STOPPED", "LIFE-STOPPED-OLD"):
             term.released = term.released or seen.at
 
-    def close(self) -> list[ObservedRun]:
+    def close(self) -> list[ObservedBrokerRun]:
         if self._term is not None:
             self._terms.append(self._term)
         return self._terms
@@ -137,7 +137,7 @@ class _RunReader:
         """Return whether a record is of a new process, so that the previous run ended without a record."""
         if seen.kind == "LIFE-REFRESH":
             return True
-        return seen.kind in _OF_STARTS and self._term is not None and self._term.is_active and self._term.end == "open"
+        return seen.kind in _OF_STARTS and self._term is not None and self._term.was_active and self._term.end == "open"
 
     def _begin(self, seen: LogEvidence) -> None:
         """Begin a run; continue the current run if it has only begun to read its files."""
@@ -151,18 +151,18 @@ class _RunReader:
                 self._term.end = "silent"
             self._terms.append(self._term)
         self._story = BrokerRun()
-        self._term = ObservedRun(
+        self._term = ObservedBrokerRun(
             seen.host, seen.sequence, chosen=chosen, store=seen.fields.get("adapter"), last=seen.at
         )
         self._term.is_new, self._term.first = chosen is None, seen.at
         self._tried = None
 
-    def _begin_unseen(self, seen: LogEvidence) -> ObservedRun:
+    def _begin_unseen(self, seen: LogEvidence) -> ObservedBrokerRun:
         """Begin a run whose beginning the log lacks."""
-        self._term = ObservedRun(seen.host, seen.sequence, last=seen.at)
+        self._term = ObservedBrokerRun(seen.host, seen.sequence, last=seen.at)
         return self._term
 
-    def _apply_record(self, term: ObservedRun, seen: LogEvidence, before: str) -> None:
+    def _apply_record(self, term: ObservedBrokerRun, seen: LogEvidence, before: str) -> None:
         story = self._story
         term.pure |= story.phase == "attached" or seen.kind.startswith("PMS-") or story.promoted
         term.unclean |= seen.kind in _UNCLEAN
@@ -176,10 +176,10 @@ class _RunReader:
             term.ended, term.end = seen.at, _end_of(seen, story.phase)
             term.was_active_before |= _was_active(term, seen)
             return
-        term.last = max(term.last or seen.until, seen.until)
+        term.last = max(term.last or seen.last_record_time, seen.last_record_time)
         self._note_activity(term, seen)
 
-    def _note_wait(self, term: ObservedRun, seen: LogEvidence) -> None:
+    def _note_wait(self, term: ObservedBrokerRun, seen: LogEvidence) -> None:
         """Note when the run began to wait for its lock, and when it got the lock."""
         if term.started is not None or term.was_active_before:
             return
@@ -198,7 +198,7 @@ class _RunReader:
     def _has_tried_long(self, now: datetime) -> bool:
         return self._tried is not None and (now - self._tried).total_seconds() >= _AT_ONCE
 
-    def _note_activity(self, term: ObservedRun, seen: LogEvidence) -> None:
+    def _note_activity(self, term: ObservedBrokerRun, seen: LogEvidence) -> None:
         """Note when the broker of the run became active."""
         if self._story.phase == "started" and term.started is None:
             term.started = seen.at
@@ -209,21 +209,21 @@ class _RunReader:
             term.was_active_before = True
 
 
-def event_of(seen: LogEvidence) -> LogEvent:
+def log_event_of_evidence(seen: LogEvidence) -> LogEvent:
     """Return log evidence as a log event, from which a broker run is computed."""
     record = Record(seen.sequence, seen.at, "", "", "", seen.thread)
     return LogEvent(seen.kind, record, seen.fields)
 
 
-def _ends_run(seen: LogEvidence, phase: str, before: str, term: ObservedRun) -> bool:
+def _ends_run(seen: LogEvidence, phase: str, before: str, term: ObservedBrokerRun) -> bool:
     if seen.kind in ("LOCK-LOST", "RLD-DEMOTED", "LIFE-MASTERFAIL-STOP"):
         return True
     if seen.kind == "IO-STOP-BROKER":
-        return term.is_active
+        return term.was_active
     return phase in ("stopping", "stopped", "failed") and phase != before
 
 
-def _was_active(term: ObservedRun, seen: LogEvidence) -> bool:
+def _was_active(term: ObservedBrokerRun, seen: LogEvidence) -> bool:
     """Return whether the last record of a run without a logged beginning shows that the broker was active."""
     if term.chosen is not None or term.started is not None or term.waited is not None:
         return False
@@ -240,7 +240,7 @@ def _end_of(seen: LogEvidence, phase: str) -> End:
     return "failed" if phase == "failed" else "stopped"
 
 
-def _extend_runs(runs: Sequence[ObservedRun], busy: Sequence[LoggedPeriod]) -> None:
+def _extend_runs(runs: Sequence[ObservedBrokerRun], busy: Sequence[LoggedPeriod]) -> None:
     """Set each run's last record to the last that its host logged, also if that record shows no state."""
     for index, term in enumerate(runs):
         begin = term.chosen or term.first

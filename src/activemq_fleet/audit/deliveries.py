@@ -1,8 +1,8 @@
 """Conclude from the records of agents' journals whether each event was delivered: see docs/verdicts.md.
 
 It is done in two passes over records that come by event: the first learns what of each publisher has reached each
-subscriber (``reached_ranges``), the second judges every event by that (``outcomes_of``). Memory is that of one event,
-and of what is learned: a few numbers for each publisher's epoch, topic and subscriber.
+subscriber (``ranges_by_subscriber``), the second judges every event by that (``outcomes_with_deliveries``). Memory is
+that of one event, and of what is learned: a few numbers for each publisher's epoch, topic and subscriber.
 """
 
 from __future__ import annotations
@@ -14,8 +14,14 @@ from functools import lru_cache
 from typing import Literal, NamedTuple
 
 from activemq_fleet.audit import verdict_words as words
-from activemq_fleet.audit.event_records import Event, PublishedEvent, Receipt
-from activemq_fleet.audit.reached_ranges import EventRange, Reach, SubscribedRanges, Subscription, proved_prefix
+from activemq_fleet.audit.event_records import EventReceipt, JournaledEvent, PublishedEvent
+from activemq_fleet.audit.reached_ranges import (
+    EventRange,
+    Reach,
+    SubscriberSubscriptions,
+    Subscription,
+    barrier_topic_prefix,
+)
 
 Verdict = Literal["lost", "stuck", "indeterminate", "duplicate", "delivered"]
 
@@ -55,11 +61,11 @@ class _Stream:
     topics: dict[str, dict[int, EventRange]] = field(default_factory=dict)
     barriers: dict[str, dict[int, EventRange]] = field(default_factory=dict)
 
-    def range_during(self, subscriber: SubscribedRanges, subscription: Subscription) -> EventRange:
+    def event_range_during(self, subscriber: SubscriberSubscriptions, subscription: Subscription) -> EventRange:
         """Return the smallest and largest SEQ and position of the events that arrived during a subscription."""
         event_range = EventRange()
-        begin = subscriber.changes_before(subscription.begin)
-        end = None if subscription.end is None else subscriber.changes_before(subscription.end)
+        begin = subscriber.change_count_before(subscription.begin)
+        end = None if subscription.end is None else subscriber.change_count_before(subscription.end)
         for era, extremes in self.eras.items():
             if era > begin and (end is None or era <= end):
                 event_range.include_range(extremes)
@@ -71,7 +77,7 @@ class DeliveryJudge:
 
     def __init__(
         self,
-        subscribers: Mapping[str, SubscribedRanges],
+        subscribers: Mapping[str, SubscriberSubscriptions],
         missing: Mapping[str, int],
         reach: Reach,
         subscribed_before_events: Collection[str] = (),
@@ -93,7 +99,11 @@ class DeliveryJudge:
                 by_hole.setdefault(key.name, {})[key.number] = extremes
         self._lasting = {
             (publisher, name): [
-                (subscription.filter, subscription.end is None, stream.range_during(subscribers[name], subscription))
+                (
+                    subscription.filter,
+                    subscription.end is None,
+                    stream.event_range_during(subscribers[name], subscription),
+                )
                 for subscription in subscribers[name].subscriptions
             ]
             for publisher, streams in self._streams.items()
@@ -101,7 +111,9 @@ class DeliveryJudge:
             if name in subscribers
         }
 
-    def outcomes_of(self, events: Iterable[Event]) -> Iterator[tuple[DeliveryOutcome | None, list[Delivery]]]:
+    def outcomes_with_deliveries(
+        self, events: Iterable[JournaledEvent]
+    ) -> Iterator[tuple[DeliveryOutcome | None, list[Delivery]]]:
         """Yield for each event its outcome (None for a barrier) and its deliveries to subscribers."""
         for event in events:
             deliveries = [
@@ -127,7 +139,7 @@ class DeliveryJudge:
                 deliveries,
             )
 
-    def _delivery_of_receipt(self, event: Event, receipt: Receipt) -> Delivery:
+    def _delivery_of_receipt(self, event: JournaledEvent, receipt: EventReceipt) -> Delivery:
         """Return the delivery that the receipt shows; a gap before the receipt cannot hide a later handling."""
         verdict: Verdict
         if receipt.handled > 1:
@@ -142,7 +154,7 @@ class DeliveryJudge:
             verdict, reason = "stuck", words.NOT_HANDLED
         return Delivery(event.event_id, receipt.subscriber, verdict, reason, receipt.attempts)
 
-    def _missed_deliveries(self, event: Event) -> Iterator[Delivery]:
+    def _missed_deliveries(self, event: JournaledEvent) -> Iterator[Delivery]:
         """Yield the deliveries to subscribers that were expected to receive the event and have no record of it.
 
         Where several agents published the event, only the worst delivery to each subscriber is yielded.
@@ -168,7 +180,7 @@ class DeliveryJudge:
             if (
                 came.has_earlier_event(copy)
                 and (is_open or came.reaches_event(copy))
-                and filter_matches(wanted, copy.topic)
+                and topic_filter_matches(wanted, copy.topic)
             ):
                 return True
         return False
@@ -184,7 +196,7 @@ class DeliveryJudge:
         if is_hidden or (is_acked and copy.state_hole > copy.last_hole):
             return words.PUBLISHER_GAP
         by_seq = copy.seq is not None and copy.first == copy.last
-        barriers = stream.barriers.get(proved_prefix(topic), {})
+        barriers = stream.barriers.get(barrier_topic_prefix(topic), {})
         barrier_hole = _hole_before_later_barrier(barriers, (copy.seq if by_seq else None) or copy.last, by_seq=by_seq)
         missing = self._missing.get(name, 0)
         low, high = _holes_around(stream.topics.get(topic, {}), copy, missing)
@@ -234,7 +246,7 @@ def _gravity(delivery: Delivery) -> tuple[int, str]:
 
 
 @lru_cache(1 << 14)
-def filter_matches(wanted: str, topic: str) -> bool:
+def topic_filter_matches(wanted: str, topic: str) -> bool:
     """Return whether the MQTT topic filter ``wanted`` matches a topic (MQTT 3.1.1, section 4.7)."""
     filter_levels, topic_levels = wanted.split("/"), topic.split("/")
     if "#" in filter_levels:

@@ -10,7 +10,7 @@ from functools import lru_cache
 from itertools import groupby
 
 from activemq_fleet.audit import verdict_words as words
-from activemq_fleet.audit.journals import OrderedRecord, id_parts
+from activemq_fleet.audit.journals import OrderedRecord, parse_event_id
 
 _BARRIER = re.compile(words.BARRIER_TOPIC)
 _PUBLISHED = frozenset(words.PUBLISHING)
@@ -47,7 +47,7 @@ class PublishedEvent:
 
 
 @dataclass(slots=True)
-class Receipt:
+class EventReceipt:
     """A summary of the records of one event in one subscriber's journal.
 
     ``came``: the number of records, barriers left out. ``place``: the position of the first record. ``received_hole``:
@@ -69,7 +69,7 @@ class Receipt:
 
 
 @dataclass(slots=True)
-class Event:
+class JournaledEvent:
     """An event with the journal records of all agents about it; ``topic`` is the publisher's, else the subscribers'."""
 
     event_id: str
@@ -77,17 +77,17 @@ class Event:
     is_barrier: bool
     accepted_at: datetime | None
     copies: list[PublishedEvent]
-    receipts: list[Receipt]
+    receipts: list[EventReceipt]
 
 
-def events_of(records: Iterable[OrderedRecord]) -> Iterator[Event]:
+def events_from_records(records: Iterable[OrderedRecord]) -> Iterator[JournaledEvent]:
     """Yield events, given their journal records ordered by event id; the records of one event may come in any order."""
     for event_id, records_of_event in groupby(records, key=lambda record: record.event_id):
         yield _build_event(event_id, list(records_of_event))
 
 
-def _build_event(event_id: str, records: list[OrderedRecord]) -> Event:
-    parts_of_id = id_parts(event_id)
+def _build_event(event_id: str, records: list[OrderedRecord]) -> JournaledEvent:
+    parts_of_id = parse_event_id(event_id)
     published, received = dict[str, list[OrderedRecord]](), dict[str, list[OrderedRecord]]()
     for record in sorted(records, key=lambda record: (record.agent, record.place)):
         if record.is_sent or record.kind in _PUBLISHED:
@@ -101,7 +101,7 @@ def _build_event(event_id: str, records: list[OrderedRecord]) -> Event:
         copies.append(PublishedEvent(*parts_of_id, topic=topic))
     for copy in copies:
         copy.topic = copy.topic or topic
-    return Event(
+    return JournaledEvent(
         event_id,
         topic,
         is_barrier=any(receipt.is_barrier for receipt in receipts)
@@ -147,8 +147,8 @@ def _build_copy(
     return copy
 
 
-def _build_receipt(subscriber: str, records: Sequence[OrderedRecord]) -> Receipt:
-    receipt = Receipt(subscriber, records[0].place, _least_topic(record.topic for record in records))
+def _build_receipt(subscriber: str, records: Sequence[OrderedRecord]) -> EventReceipt:
+    receipt = EventReceipt(subscriber, records[0].place, _least_topic(record.topic for record in records))
     for record in records:
         kind = record.kind
         receipt.came += kind != "barrier"

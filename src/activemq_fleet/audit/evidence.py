@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any, Literal
 
-from activemq_fleet.audit.advice import Advice, IncidentKind
+from activemq_fleet.audit.advice import IncidentKind, Remedy
 from activemq_fleet.audit.watchdog_kills import WatchdogKill
 
 BeganFrom = Literal["agent", "bridge", "watchdog", "log", "unknown"]
@@ -37,7 +37,7 @@ class LogEvidence:
     level: str = ""
 
     @property
-    def until(self) -> datetime:
+    def last_record_time(self) -> datetime:
         """The time of the last log record that this evidence counts."""
         return self.last or self.at
 
@@ -67,7 +67,7 @@ class ConnectionLoss:
 
 
 @dataclass(frozen=True, slots=True)
-class StoreRisk:
+class SubscriptionRisk:
     """A record in a store: which durable subscriptions a start without a usable index put at risk."""
 
     time: datetime
@@ -90,12 +90,12 @@ class PairNode:
     store: str | None = None
     complete: bool = True
     generations: tuple[tuple[int, float], ...] = ()
-    risks: tuple[StoreRisk, ...] = ()
+    risks: tuple[SubscriptionRisk, ...] = ()
     state: str | None = None
     collected: datetime | None = None
     kills: tuple[WatchdogKill, ...] = ()
 
-    def generation_at(self, moment: datetime | None) -> int | None:
+    def fencing_generation_at(self, moment: datetime | None) -> int | None:
         """Return the number of the fenced store's generation that the host's broker wrote at
         ``moment``; None without one.
         """
@@ -138,7 +138,7 @@ class Incident:
         return "/".join([self.kind, self.host, when, *([self.mark] if self.mark else [])])
 
 
-def incident_of(kind: IncidentKind, node: PairNode, advised: Advice, **known: Any) -> Incident:
+def new_incident(kind: IncidentKind, node: PairNode, advised: Remedy, **known: Any) -> Incident:
     """Return a new incident of a host; remedy and rules are those of ``advised``, other
     attributes are given by name.
     """

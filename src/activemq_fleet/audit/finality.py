@@ -25,7 +25,7 @@ class EvidenceEnds:
     of_logs: Mapping[str, datetime | None]
     of_journals: datetime | None
 
-    def is_final(self, ended: datetime | None, hosts: Sequence[str]) -> bool:
+    def is_incident_final(self, ended: datetime | None, hosts: Sequence[str]) -> bool:
         """Return whether an incident or bridge that ended at ``ended`` is final, because the logs of ``hosts`` continue
         long enough.
         """

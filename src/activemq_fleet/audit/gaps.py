@@ -9,7 +9,7 @@ from activemq_fleet.audit import verdict_words as words
 from activemq_fleet.audit.journal_lines import JournalFileSummary
 from activemq_fleet.audit.journals import JournalGap
 from activemq_fleet.audit.log_summaries import LogFileSummary
-from activemq_fleet.audit.result import UNREAD, Gap
+from activemq_fleet.audit.result import UNREAD, InputGap
 from activemq_fleet.logs.rolled_files import missing_files
 from activemq_fleet.node.log.log_layouts import READABLE_LAYOUTS
 from activemq_fleet.node.printable import counted
@@ -19,35 +19,37 @@ _CUT = re.compile(r"\b(?:cut|truncated|damaged|missing)\b", re.IGNORECASE)
 MOST_GAPS = 500
 
 
-def log_gaps(logs: Sequence[LogFileSummary], names: Mapping[str, Iterable[str]]) -> list[Gap]:
+def log_gaps(logs: Sequence[LogFileSummary], names: Mapping[str, Iterable[str]]) -> list[InputGap]:
     """Return the gaps in log files: files that are cut off or missing, and records that could not be parsed.
 
     ``names`` are those of all log files by host. Records that could not be parsed weigh where they are many.
     """
     problems = sorted({(summary.host, summary.file, problem) for summary in logs for problem in summary.problems})
     gaps = [
-        Gap(host, problem.replace("N ", "some "), file, weighs=_CUT.search(problem) is not None)
+        InputGap(host, problem.replace("N ", "some "), file, weighs=_CUT.search(problem) is not None)
         for host, file, problem in problems
     ]
-    gaps += [Gap(host, problem) for host, file_names in sorted(names.items()) for problem in missing_files(file_names)]
+    gaps += [
+        InputGap(host, problem) for host, file_names in sorted(names.items()) for problem in missing_files(file_names)
+    ]
     unread = sorted(
         (summary for summary in logs if summary.unread),
         key=lambda summary: (-summary.unread, summary.host, summary.file),
     )
     gaps += [
-        Gap(summary.host, f"the log records have no full class names: {READABLE_LAYOUTS}", summary.file, 1)
+        InputGap(summary.host, f"the log records have no full class names: {READABLE_LAYOUTS}", summary.file, 1)
         for summary in logs
         if summary.has_loggers and not summary.has_class_names
     ]
     return gaps + [_gap_of_unread_records(summary) for summary in unread[:MOST_GAPS]]
 
 
-def _gap_of_unread_records(summary: LogFileSummary) -> Gap:
+def _gap_of_unread_records(summary: LogFileSummary) -> InputGap:
     weighs = summary.unread > UNREAD * summary.rows
     text = f"{summary.unread} of {summary.rows} log records could not be parsed"
     if weighs:
         text += f", the first in line {summary.first_unread}: {READABLE_LAYOUTS}"
-    return Gap(summary.host, text, summary.file, summary.first_unread, weighs=weighs)
+    return InputGap(summary.host, text, summary.file, summary.first_unread, weighs=weighs)
 
 
 def gap_sort_key(gap: JournalGap) -> tuple[str, str, int]:
@@ -55,10 +57,10 @@ def gap_sort_key(gap: JournalGap) -> tuple[str, str, int]:
     return gap.agent, gap.epoch, gap.jseq
 
 
-def gaps_of_foreign_journals(files: Iterable[JournalFileSummary], host_of: Mapping[str, str]) -> list[Gap]:
+def gaps_of_foreign_journals(files: Iterable[JournalFileSummary], host_of: Mapping[str, str]) -> list[InputGap]:
     """Return a gap for each file with lines of an agent whose journal another host has, the first ``MOST_GAPS``.
 
-    ``host_of`` is what ``journal_hosts`` returns.
+    ``host_of`` is what ``journal_host_by_agent`` returns.
     """
     claims = sorted(
         {
@@ -69,7 +71,7 @@ def gaps_of_foreign_journals(files: Iterable[JournalFileSummary], host_of: Mappi
         }
     )
     return [
-        Gap(
+        InputGap(
             host, f"the audit ignores lines of the agent {agent}, because its journal is on host {host_of[agent]}", file
         )
         for host, file, agent in claims[:MOST_GAPS]
@@ -87,12 +89,12 @@ def _gap_text(gap: JournalGap) -> str:
     return f"{journal} lacks {records}, from record {gap.jseq} on: collect the logs of this host again"
 
 
-def journal_gaps(gaps: Iterable[JournalGap], files: Iterable[JournalFileSummary]) -> list[Gap]:
+def reported_journal_gaps(gaps: Iterable[JournalGap], files: Iterable[JournalFileSummary]) -> list[InputGap]:
     """Return the first ``MOST_GAPS`` gaps of journals, and as many files with unreadable lines, as gaps for the report.
 
     Each makes the audit incomplete."""
     record_gaps = [
-        Gap(
+        InputGap(
             gap.agent,
             _gap_text(gap),
         )
@@ -104,6 +106,6 @@ def journal_gaps(gaps: Iterable[JournalGap], files: Iterable[JournalFileSummary]
         for problem, (count, first) in summary.problems.items()
     )
     return record_gaps + [
-        Gap(host, f"the audit ignores {counted(count, 'line')} of the event journal: {problem}", file, first)
+        InputGap(host, f"the audit ignores {counted(count, 'line')} of the event journal: {problem}", file, first)
         for host, file, first, count, problem in malformed[:MOST_GAPS]
     ]

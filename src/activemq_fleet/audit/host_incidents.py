@@ -12,18 +12,25 @@ from datetime import UTC, datetime, timedelta
 from itertools import groupby, pairwise
 
 from activemq_fleet.audit import advice
-from activemq_fleet.audit.broker_runs import ObservedRun
-from activemq_fleet.audit.evidence import Incident, LogEvidence, PairNode, incident_of, seconds_between, short_name
+from activemq_fleet.audit.broker_runs import ObservedBrokerRun
+from activemq_fleet.audit.evidence import (
+    Incident,
+    LogEvidence,
+    PairNode,
+    new_incident,
+    seconds_between,
+    short_name,
+)
 from activemq_fleet.audit.log_evidence import FORWARDED, LOCKS
 from activemq_fleet.audit.log_record_incidents import (
     FRAME_ERRORS,
     SHOWN_NAMES,
     incident_of_series,
     log_record_incidents,
-    shortened,
+    shorten_text,
     split_into_series,
 )
-from activemq_fleet.audit.logged_bridges import LoggedBridge, bridges_of, link_name
+from activemq_fleet.audit.logged_bridges import LoggedBridge, bridges_over_time, link_name_of_connector
 from activemq_fleet.audit.record_signs import FRAME, REFUSED, STARTS_FAILED, STORE, TWICE
 
 CRASHES = 3
@@ -64,7 +71,9 @@ _BEFORE = timedelta(minutes=2)
 """The longest time between the record of the reason and the lost lock."""
 
 
-def host_incidents(node: PairNode, evidence: Sequence[LogEvidence], runs: Sequence[ObservedRun]) -> list[Incident]:
+def host_incidents(
+    node: PairNode, evidence: Sequence[LogEvidence], runs: Sequence[ObservedBrokerRun]
+) -> list[Incident]:
     """Return a host's demotions, failed starts, store errors, refusals and duplicate bridges as incidents."""
     ordered = sorted(evidence, key=lambda record: (record.at, record.sequence))
     return [
@@ -89,10 +98,12 @@ def host_incidents(node: PairNode, evidence: Sequence[LogEvidence], runs: Sequen
     ]
 
 
-def _demotions(node: PairNode, evidence: Sequence[LogEvidence], runs: Sequence[ObservedRun]) -> Iterator[Incident]:
+def _demotions(
+    node: PairNode, evidence: Sequence[LogEvidence], runs: Sequence[ObservedBrokerRun]
+) -> Iterator[Incident]:
     """Yield an incident for each lost lock, which ends when the node is a standby or active again."""
     for index, term in enumerate(runs):
-        if term.end != "lost_lock" or not term.is_active or term.ended is None:
+        if term.end != "lost_lock" or not term.was_active or term.ended is None:
             continue
         sign = _lost_lock_reason(evidence, term.ended)
         what, advised = advice.LOST_LOCKS[sign.kind if sign else ""]
@@ -101,7 +112,7 @@ def _demotions(node: PairNode, evidence: Sequence[LogEvidence], runs: Sequence[O
         back = (after.waited or after.started) if after else None
         rules = advised.rules if back else tuple(dict.fromkeys((*advised.rules, "L021")))
         came = "became standby again" if back and after and after.waited else "became active again" if back else ""
-        yield incident_of(
+        yield new_incident(
             "demotion",
             node,
             advised,
@@ -125,7 +136,7 @@ def _lost_lock_reason(evidence: Sequence[LogEvidence], lost: datetime) -> LogEvi
     return strong[-1] if strong else reasons[-1] if reasons else None
 
 
-def _silent_ends(runs: Sequence[ObservedRun]) -> Iterator[LogEvidence]:
+def _silent_ends(runs: Sequence[ObservedBrokerRun]) -> Iterator[LogEvidence]:
     """Yield evidence of each run that was active, ended soon after without a record, and was followed by another."""
     for run, following in pairwise(runs):
         begins = following.first or following.chosen
@@ -134,7 +145,9 @@ def _silent_ends(runs: Sequence[ObservedRun]) -> Iterator[LogEvidence]:
             yield LogEvidence(run.host, run.place, run.last or run.started, _SILENT, {}, text)
 
 
-def _failing_starts(node: PairNode, evidence: Sequence[LogEvidence], runs: Sequence[ObservedRun]) -> Iterator[Incident]:
+def _failing_starts(
+    node: PairNode, evidence: Sequence[LogEvidence], runs: Sequence[ObservedBrokerRun]
+) -> Iterator[Incident]:
     """Yield series of starts that failed, at once or soon after the broker was ready.
 
     A start after which the broker was active or standby for longer than ``SOON`` ends a series. A start that failed
@@ -168,12 +181,12 @@ def _incident_of_failed_starts(
     if starts < CRASHES and any(failed[0].at - SOON <= at <= failed[-1].at + SOON for at in explained):
         return
     often = "once" if starts == 1 else f"{starts} times"
-    cause = f"{short_name(node.host)} failed to start {often}: “{shortened(failed[-1].text)}”"
+    cause = f"{short_name(node.host)} failed to start {often}: “{shorten_text(failed[-1].text)}”"
     series = [replace(record, fields={"what": "", "who": ""}) for record in failed]
     yield incident_of_series(node, series, "failing_start", cause, advice.FAILING_START)
 
 
-def _crashes(node: PairNode, runs: Sequence[ObservedRun]) -> Iterator[Incident]:
+def _crashes(node: PairNode, runs: Sequence[ObservedBrokerRun]) -> Iterator[Incident]:
     """Yield series of runs in a row that were active and ended without a record, which no takeover reports."""
     series: list[datetime] = []
     for run, following in pairwise(runs):
@@ -181,7 +194,7 @@ def _crashes(node: PairNode, runs: Sequence[ObservedRun]) -> Iterator[Incident]:
         begins = following.first or following.chosen
         is_late = run.started is None or begins is None or begins - run.started > SOON  # else its start failed
         # A node that waits afterwards lost its lock to its peer: the takeover reports it.
-        is_crash = run.end == "silent" and run.is_active and is_late and following.waited is None
+        is_crash = run.end == "silent" and run.was_active and is_late and following.waited is None
         if series and (not is_crash or (ended is not None and ended - series[-1] > CRASHES_WITHIN)):
             yield from _incident_of_crashes(node, series)
             series = []
@@ -194,7 +207,7 @@ def _incident_of_crashes(node: PairNode, series: Sequence[datetime]) -> Iterator
     if len(series) >= CRASHES:
         times = f"{len(series)} times in a row"
         cause = f"The process of {short_name(node.host)} ended {times} without a record in its log."
-        yield incident_of(
+        yield new_incident(
             "crashes",
             node,
             advice.CRASHES,
@@ -207,13 +220,13 @@ def _incident_of_crashes(node: PairNode, series: Sequence[datetime]) -> Iterator
         )
 
 
-def _slow_starts(node: PairNode, runs: Sequence[ObservedRun]) -> Iterator[Incident]:
+def _slow_starts(node: PairNode, runs: Sequence[ObservedBrokerRun]) -> Iterator[Incident]:
     for run in runs:
         # Before 5.17.3 the first record after the lock comes when the index is loaded.
         began = run.locked if run.waited else run.chosen or run.locked
         seconds = seconds_between(began, run.started)
         if seconds is not None and seconds >= SLOW_START and not run.pure:
-            yield incident_of(
+            yield new_incident(
                 "slow_store",
                 node,
                 advice.SLOW_STORE,
@@ -228,7 +241,9 @@ def _slow_starts(node: PairNode, runs: Sequence[ObservedRun]) -> Iterator[Incide
             )
 
 
-def _lock_errors(node: PairNode, evidence: Sequence[LogEvidence], runs: Sequence[ObservedRun]) -> Iterator[Incident]:
+def _lock_errors(
+    node: PairNode, evidence: Sequence[LogEvidence], runs: Sequence[ObservedBrokerRun]
+) -> Iterator[Incident]:
     """Yield incidents of locks that could not be renewed, where the broker kept its lock all the same."""
     lost = [run.ended for run in runs if run.end == "lost_lock" and run.ended is not None]
     kept = [record for record in evidence if not any(at - _BEFORE <= record.at <= at + _BEFORE for at in lost)]
@@ -248,7 +263,11 @@ def _store_error_incidents(node: PairNode, evidence: Sequence[LogEvidence]) -> I
         sentence, advised = advice.STORE_ERRORS[what]
         first = next(record for record in series if record.fields["what"] == what)
         yield incident_of_series(
-            node, series, "store_error", f"On {short_name(node.host)} {sentence}: “{shortened(first.text)}”", advised
+            node,
+            series,
+            "store_error",
+            f"On {short_name(node.host)} {sentence}: “{shorten_text(first.text)}”",
+            advised,
         )
 
 
@@ -267,7 +286,7 @@ def _refusals(
         )
         rules = (*advised.rules, *(advice.REFUSED_BRIDGE.rules if "bridge" in kinds and "client" in kinds else ()))
         cause = f"{short_name(node.host)}: {'; '.join(_describe_refusals(series))}."
-        incident = incident_of_series(node, series, "refused_credentials", cause, advice.Advice(advised.remedy, rules))
+        incident = incident_of_series(node, series, "refused_credentials", cause, advice.Remedy(advised.remedy, rules))
         peer = _refusing_peer(series, bridges)
         yield replace(incident, mark="", peer=peer, names=() if peer else names)
 
@@ -314,7 +333,9 @@ def _duplicate_bridges(node: PairNode, evidence: Sequence[LogEvidence]) -> Itera
     A single report can come from a bridge that was rebuilt before its old connection was closed.
     """
     started_links = {
-        link_name(record.fields.get("connector", "")) for record in evidence if record.kind == "NET-CONNECTOR-UP"
+        link_name_of_connector(record.fields.get("connector", ""))
+        for record in evidence
+        if record.kind == "NET-CONNECTOR-UP"
     }
     accepted_links = {
         record.fields.get("duplexId", "").partition("@")[0] for record in evidence if record.kind == "NET-DUPLEX-UP"
@@ -335,7 +356,9 @@ def _duplicate_bridges(node: PairNode, evidence: Sequence[LogEvidence]) -> Itera
             )
             yield incident_of_series(node, series, "duplicate_bridge", cause, advice.DUPLICATE_BRIDGE)
     if has_both_ends and not is_reported:
-        yield from _bridges_from_both_ends(node, bridges_of(sorted(evidence, key=lambda record: record.sequence)))
+        yield from _bridges_from_both_ends(
+            node, bridges_over_time(sorted(evidence, key=lambda record: record.sequence))
+        )
 
 
 @dataclass(slots=True)
@@ -347,7 +370,7 @@ class _Breaks:
     destinations: Counter[str] = field(default_factory=Counter)
 
     @property
-    def error(self) -> str:
+    def most_frequent_error(self) -> str:
         """The error that most of the breaks have; empty where the log has none."""
         errors = Counter(record.fields["e"] for record in self.breaks if record.fields.get("e"))
         return errors.most_common(1)[0][0] if errors else ""
@@ -399,9 +422,9 @@ def _incident_of_breaks(node: PairNode, breaks: _Breaks) -> Iterator[Incident]:
     if breaks.destinations:
         names = ", ".join(name for name, _ in breaks.destinations.most_common(SHOWN_NAMES))
         destination = f" Destinations of the messages that it forwarded meanwhile: {names}."
-    error = f"“{shortened(breaks.error)}”" if breaks.error else "no error in this log"
-    is_frame = any(text in breaks.error for text in FRAME_ERRORS)
-    yield incident_of(
+    error = f"“{shorten_text(breaks.most_frequent_error)}”" if breaks.most_frequent_error else "no error in this log"
+    is_frame = any(text in breaks.most_frequent_error for text in FRAME_ERRORS)
+    yield new_incident(
         "breaking_bridge",
         node,
         advice.FRAMES if is_frame else advice.BREAKING_BRIDGE,
@@ -431,7 +454,7 @@ def _refused_frames(node: PairNode, evidence: Sequence[LogEvidence]) -> Iterator
                 limit = "wireFormat.maxFrameSize" if is_openwire else "a limit"
                 cause = (
                     f"{short_name(node.host)} closed {count} connections because {sender}sent a frame that is larger "
-                    f"than {limit} of its connector: “{shortened(series[0].text)}”"
+                    f"than {limit} of its connector: “{shorten_text(series[0].text)}”"
                 )
                 advised = advice.FRAMES if is_openwire else advice.CLIENT_FRAMES
                 yield incident_of_series(node, series, "refused_frames", cause, advised)
@@ -450,7 +473,7 @@ def _bridges_from_both_ends(node: PairNode, bridges: Sequence[LoggedBridge]) -> 
         if not overlaps:
             continue
         began, last = overlaps[0][0], max(end for _, end in overlaps)
-        yield incident_of(
+        yield new_incident(
             "duplicate_bridge",
             node,
             advice.DUPLICATE_BRIDGE,

@@ -11,7 +11,15 @@ from sys import intern
 from typing import Any, NamedTuple
 
 from activemq_fleet.audit import verdict_words as words
-from activemq_fleet.audit.journals import Epoch, EpochKey, EpochPart, JournalLine, epochs_of, id_parts, is_sent_barrier
+from activemq_fleet.audit.journals import (
+    EpochKey,
+    JournalEpoch,
+    JournalEpochPart,
+    JournalLine,
+    is_sent_barrier,
+    merge_epoch_parts,
+    parse_event_id,
+)
 from activemq_fleet.logs.gzip_pieces import inflated_pieces
 
 LARGEST_JOURNAL_FILE = 1 << 30
@@ -55,7 +63,7 @@ class ConnectionRecord(NamedTuple):
     reason: str | None
 
 
-def journal_lines(content: memoryview) -> Iterator[tuple[int, str | None, str | None]]:
+def read_journal_lines(content: memoryview) -> Iterator[tuple[int, str | None, str | None]]:
     """Yield (number, text, problem) of each line of a journal file, unpacked; text is None
     where gzip data are damaged.
     """
@@ -84,11 +92,11 @@ def _unpacked_pieces(content: memoryview) -> Iterator[tuple[bytes, str | None]]:
 
 def parsed_lines(content: memoryview) -> Iterator[ParsedLine]:
     """Yield each line of a journal file, parsed."""
-    for number, text, problem in journal_lines(content):
-        yield ParsedLine(number, None, problem) if text is None else parse_line(number, text)
+    for number, text, problem in read_journal_lines(content):
+        yield ParsedLine(number, None, problem) if text is None else parse_journal_line(number, text)
 
 
-def parse_line(number: int, text: str) -> ParsedLine:
+def parse_journal_line(number: int, text: str) -> ParsedLine:
     """Return a journal line as a record; of a torn record only agent, epoch and number, if it begins with them."""
     line = None
     try:
@@ -169,7 +177,7 @@ class JournalFileSummary:
 
     host: str
     file: str
-    parts: dict[tuple[str | None, str | None], EpochPart] = field(default_factory=dict)
+    parts: dict[tuple[str | None, str | None], JournalEpochPart] = field(default_factory=dict)
     received: dict[EpochKey, int] = field(default_factory=dict)
     problems: dict[str, tuple[int, int]] = field(default_factory=dict)
     first: datetime | None = None
@@ -182,7 +190,7 @@ class JournalFileSummary:
             count, first = self.problems.get(problem, (0, number))
             self.problems[problem] = count + 1, first
         agent, epoch = key = (record.agent, record.epoch) if record else (None, None)
-        part = self.parts.get(key) or EpochPart(self.host, self.file, agent, epoch, None, None, None, None)
+        part = self.parts.get(key) or JournalEpochPart(self.host, self.file, agent, epoch, None, None, None, None)
         if record is None:
             if problem in words.UNREADABLE:
                 self.parts[key] = part._replace(torn=number)
@@ -195,20 +203,22 @@ class JournalFileSummary:
         )
         self.first = _earlier(self.first, record.ts)
         self.last = max((at for at in (self.last, record.ts) if at is not None), default=None)
-        if is_whole and (parts := id_parts(record.event_id or "")):
+        if is_whole and (parts := parse_event_id(record.event_id or "")):
             is_own = parts[:2] == key and (record.kind == "accepted" or is_sent_barrier(record))
             came = parts[2] if record.kind in _RECEIVED and not is_own else 0
             self.received[parts[:2]] = max(self.received.get(parts[:2], 0), came)
 
 
-def too_large_file(host: str, file: str) -> JournalFileSummary:
+def summary_of_too_large_file(host: str, file: str) -> JournalFileSummary:
     """Return the summary of a journal file that is too large to be read, and may hold records of any agent."""
     summary = JournalFileSummary(host, file)
     summary.count_line(ParsedLine(1, None, words.TOO_LARGE))
     return summary
 
 
-def summarize_journal(host: str, file: str, content: memoryview) -> tuple[JournalFileSummary, list[ConnectionRecord]]:
+def summarize_journal_file(
+    host: str, file: str, content: memoryview
+) -> tuple[JournalFileSummary, list[ConnectionRecord]]:
     """Return the summary of a journal file, and its records of connections that were made or lost."""
     summary, connections = JournalFileSummary(host, file), list[ConnectionRecord]()
     for line in parsed_lines(content):
@@ -221,7 +231,7 @@ def summarize_journal(host: str, file: str, content: memoryview) -> tuple[Journa
     return summary, connections
 
 
-def journal_hosts(
+def journal_host_by_agent(
     files: Sequence[JournalFileSummary], hosts: Collection[str], agent_hosts: Mapping[str, str]
 ) -> dict[str, str]:
     """Return by agent the host whose directory has its journal. Lines in the directory of any other do not count.
@@ -247,20 +257,20 @@ def journal_hosts(
 
 def epochs_of_files(
     files: Sequence[JournalFileSummary], host_of: Mapping[str, str] | None = None
-) -> tuple[dict[EpochKey, Epoch], dict[EpochKey, int]]:
+) -> tuple[dict[EpochKey, JournalEpoch], dict[EpochKey, int]]:
     """Return (epochs by agent and epoch, highest SEQ that a subscriber received by epoch) of all journal files.
 
-    ``host_of`` is what ``journal_hosts`` returns; without it every line counts.
+    ``host_of`` is what ``journal_host_by_agent`` returns; without it every line counts.
     """
     received: dict[EpochKey, int] = {}
     for file in files:
         for key, seq in file.received.items():
             received[key] = max(seq, received.get(key, 0))
-    parts = (part for file in files for part in file.parts.values() if is_of_host(part.agent, part.host, host_of))
-    return epochs_of(parts, received), received
+    parts = (part for file in files for part in file.parts.values() if is_agent_of_host(part.agent, part.host, host_of))
+    return merge_epoch_parts(parts, received), received
 
 
-def is_of_host(agent: str | None, host: str, host_of: Mapping[str, str] | None) -> bool:
+def is_agent_of_host(agent: str | None, host: str, host_of: Mapping[str, str] | None) -> bool:
     """Return whether an agent's journal line belongs to a host; also True if the agent or its host is unknown."""
     return agent is None or host_of is None or host_of.get(agent, host) == host
 

@@ -39,7 +39,7 @@ class JournalLine(NamedTuple):
     reason: str | None
 
 
-class EpochPart(NamedTuple):
+class JournalEpochPart(NamedTuple):
     """The part of an agent's epoch (lifetime of one store) in one journal file; ``agent``, ``epoch`` None: unknown.
 
     ``known``: the highest jseq. ``began``: the earliest time. ``line``: the last readable line. ``torn``: the last line
@@ -56,7 +56,7 @@ class EpochPart(NamedTuple):
     torn: int | None
 
 
-class Epoch(NamedTuple):
+class JournalEpoch(NamedTuple):
     """An epoch of an agent (lifetime of one store): ``rank`` counts them by time, from 1; ``known`` is the highest
     jseq.
 
@@ -111,14 +111,14 @@ class JournalGap(NamedTuple):
     what: str
 
 
-class MissingRecords(NamedTuple):
+class MissingRecordCount(NamedTuple):
     """The number of records missing from all journals of an agent; a missing end of a journal counts as one."""
 
     agent: str
     records: int
 
 
-JournalFinding = OrderedRecord | SubscriptionChange | JournalGap | MissingRecords
+JournalFinding = OrderedRecord | SubscriptionChange | JournalGap | MissingRecordCount
 
 
 def is_sent_barrier(line: JournalLine) -> bool:
@@ -127,13 +127,13 @@ def is_sent_barrier(line: JournalLine) -> bool:
     return line.kind == "barrier" and not line.came and has_own_id
 
 
-def id_parts(event_id: str) -> tuple[str, str, int] | None:
+def parse_event_id(event_id: str) -> tuple[str, str, int] | None:
     """Return (AGENT, EPOCH, SEQ) of an event id that an agent assigned; None for an id that the publisher chose."""
     id_match = _ID.fullmatch(event_id)
     return (id_match[1], id_match[2], int(id_match[3])) if id_match else None
 
 
-def epochs_of(parts: Iterable[EpochPart], named: Mapping[EpochKey, int]) -> dict[EpochKey, Epoch]:
+def merge_epoch_parts(parts: Iterable[JournalEpochPart], named: Mapping[EpochKey, int]) -> dict[EpochKey, JournalEpoch]:
     """Return every epoch that has a journal, given the parts of epochs in all journal files.
 
     ``named``: the highest SEQ that any subscriber received, 0 for none, by the agent and epoch in events' ids.
@@ -147,13 +147,13 @@ def epochs_of(parts: Iterable[EpochPart], named: Mapping[EpochKey, int]) -> dict
         began[key] = min((at for at in (began.get(key), part.began) if at is not None), default=None)
     by_time = sorted(known, key=lambda key: (key[0], began[key] is not None, began[key], key[1]))
     return {
-        key: Epoch(rank, known[key], torn[key] >= known[key], named.get(key, 0))
+        key: JournalEpoch(rank, known[key], torn[key] >= known[key], named.get(key, 0))
         for _, keys in groupby(by_time, key=lambda key: key[0])
         for rank, key in enumerate(keys, 1)
     }
 
 
-def _torn_ends(parts: Iterable[EpochPart]) -> Iterator[tuple[EpochKey, EpochPart, int]]:
+def _torn_ends(parts: Iterable[JournalEpochPart]) -> Iterator[tuple[EpochKey, JournalEpochPart, int]]:
     """Yield each epoch's parts with the jseq after which unreadable lines follow; -1 for none."""
     torn_at = dict[tuple[str, str], int]()
     readable = set[tuple[str, str]]()
@@ -172,19 +172,19 @@ def _torn_ends(parts: Iterable[EpochPart]) -> Iterator[tuple[EpochKey, EpochPart
             yield (part.agent, part.epoch), part, after
 
 
-def place_of(epoch: Epoch, jseq: int) -> int:
+def record_position(epoch: JournalEpoch, jseq: int) -> int:
     """Return a record's position among all records of its agent: by epoch, then by jseq (number within the epoch)."""
     return (epoch.rank << _JSEQ_BITS) + jseq
 
 
-def gaps_of_absent_journals(named: Iterable[EpochKey], epochs: Mapping[EpochKey, Epoch]) -> Iterator[JournalGap]:
+def gaps_of_absent_journals(named: Iterable[EpochKey], epochs: Mapping[EpochKey, JournalEpoch]) -> Iterator[JournalGap]:
     """Yield a gap for each epoch that is named in event ids and has no journal."""
     for agent, epoch in sorted(named):
         if (agent, epoch) not in epochs and _UUID.fullmatch(epoch):
             yield JournalGap(agent, epoch, 1, None, NO_JOURNAL)
 
 
-def records_in_order(lines: Iterable[JournalLine], epochs: Mapping[EpochKey, Epoch]) -> Iterator[JournalFinding]:
+def records_in_order(lines: Iterable[JournalLine], epochs: Mapping[EpochKey, JournalEpoch]) -> Iterator[JournalFinding]:
     """Yield the ordered records, subscription changes and gaps in ``lines``, which come sorted
     by agent, epoch and jseq.
     """
@@ -196,7 +196,7 @@ def records_in_order(lines: Iterable[JournalLine], epochs: Mapping[EpochKey, Epo
                 yield from reader.read(line)
             yield from reader.end()
             missing = reader.missing
-        yield MissingRecords(agent, missing)
+        yield MissingRecordCount(agent, missing)
 
 
 @dataclass(slots=True)
@@ -205,7 +205,7 @@ class _EpochReader:
 
     agent: str
     epoch: str
-    about: Epoch
+    about: JournalEpoch
     missing: int
     _before: int = field(init=False)
     _previous: int = 0
@@ -225,14 +225,14 @@ class _EpochReader:
             return
         yield from self._gap_before(line.jseq)
         self._read = line.jseq
-        yield from self._records_in_line(line, place_of(self.about, line.jseq))
+        yield from self._records_in_line(line, record_position(self.about, line.jseq))
 
     def _records_in_line(self, line: JournalLine, place: int) -> Iterator[JournalFinding]:
         """Yield the record of a readable line, and the changes of subscriptions in it."""
         assert line.kind is not None  # noqa: S101 -- for the type alone
         if line.event_id is not None:
             is_sent = is_sent_barrier(line)
-            parts = id_parts(line.event_id)
+            parts = parse_event_id(line.event_id)
             if parts and parts[:2] == (self.agent, self.epoch) and (line.kind == "accepted" or is_sent):
                 self._newest_own = max(self._newest_own or (0, 0), (parts[2], self.missing))
             yield OrderedRecord(

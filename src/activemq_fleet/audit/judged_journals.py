@@ -6,18 +6,18 @@ from collections.abc import Collection, Iterable
 from typing import NamedTuple
 
 from activemq_fleet.audit.deliveries import DeliveryJudge, DeliveryOutcome
-from activemq_fleet.audit.event_records import events_of
+from activemq_fleet.audit.event_records import events_from_records
 from activemq_fleet.audit.journal_lines import JournalFileSummary, ParsedLine, epochs_of_files
 from activemq_fleet.audit.journals import (
     EpochKey,
     JournalGap,
     JournalLine,
-    MissingRecords,
+    MissingRecordCount,
     OrderedRecord,
     SubscriptionChange,
     records_in_order,
 )
-from activemq_fleet.audit.reached_ranges import reached_ranges, subscribers_of
+from activemq_fleet.audit.reached_ranges import ranges_by_subscriber, subscribers_by_name
 
 
 class JudgedJournals(NamedTuple):
@@ -44,12 +44,12 @@ def judge_journals(
     journal_findings = list(records_in_order(ordered, epochs))
     records = [record for record in journal_findings if isinstance(record, OrderedRecord)]
     missing = dict.fromkeys(subscribed_before_events, 1)
-    missing |= {count.agent: count.records for count in journal_findings if isinstance(count, MissingRecords)}
-    subscribers = subscribers_of(change for change in journal_findings if isinstance(change, SubscriptionChange))
-    events = list(events_of(sorted(records, key=lambda record: record.event_id)))
-    reach = dict(reached_ranges(events, subscribers, missing))
+    missing |= {count.agent: count.records for count in journal_findings if isinstance(count, MissingRecordCount)}
+    subscribers = subscribers_by_name(change for change in journal_findings if isinstance(change, SubscriptionChange))
+    events = list(events_from_records(sorted(records, key=lambda record: record.event_id)))
+    reach = dict(ranges_by_subscriber(events, subscribers, missing))
     judge = DeliveryJudge(subscribers, missing, reach, subscribed_before_events)
-    outcomes = [outcome for outcome, _ in judge.outcomes_of(events) if outcome]
+    outcomes = [outcome for outcome, _ in judge.outcomes_with_deliveries(events) if outcome]
     return JudgedJournals(outcomes, records, [gap for gap in journal_findings if isinstance(gap, JournalGap)])
 
 

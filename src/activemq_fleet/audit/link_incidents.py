@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from activemq_fleet.audit import advice
-from activemq_fleet.audit.evidence import Incident, PairNode, incident_of, short_name
+from activemq_fleet.audit.evidence import Incident, PairNode, new_incident, short_name
 from activemq_fleet.audit.host_incidents import REFUSALS
 from activemq_fleet.audit.logged_bridges import LoggedBridge
 
@@ -28,14 +28,14 @@ def link_incidents(
             continue
         if bridge.state == "failed" and bridge.dialled is not None:
             yield _incident_of_link_never_up(node, bridge)
-        elif bridge.is_broken:
+        elif bridge.is_permanently_broken:
             yield _incident_of_lost_link(node, bridge)
 
 
 def _incident_of_link_never_up(node: PairNode, bridge: LoggedBridge) -> Incident:
     attempts = f"{bridge.flaps} attempts" if bridge.flaps else "its attempt"
     why = " The last attempt ended in the handshake. The log has no later attempt." if bridge.broken_handshake else ""
-    return incident_of(
+    return new_incident(
         "link_down",
         node,
         advice.LINK_HANDSHAKE if bridge.broken_handshake else advice.LINK_NEVER_UP,
@@ -60,7 +60,7 @@ def _incident_of_lost_link(node: PairNode, bridge: LoggedBridge) -> Incident:
         )
     else:
         cause = f"{what} since it broke ({bridge.cause}). It was not up again until the end of the log."
-    return incident_of(
+    return new_incident(
         "link_down",
         node,
         advice.LINK_HANDSHAKE if bridge.broken_handshake else advice.LINK_LOST,

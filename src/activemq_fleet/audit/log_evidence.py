@@ -37,7 +37,7 @@ _ABORTED = re.compile(r"attempt to obtain lock aborted|asked to shut down|[Ii]nt
 """A standby was stopped while it waited for its lock."""
 
 
-def evidence_in(records: Iterable[LogEvidence]) -> Iterator[LogEvidence]:
+def evidence_in_log(records: Iterable[LogEvidence]) -> Iterator[LogEvidence]:
     """Yield the evidence in a host's log: broker runs, links, and a count a minute of repeated errors.
 
     Only records of failed starts keep their text.
@@ -67,6 +67,6 @@ def _merge_evidence(known: LogEvidence, sign: LogEvidence) -> LogEvidence:
     return replace(
         first,
         at=min(known.at, sign.at),
-        last=max(known.until, sign.until),
+        last=max(known.last_record_time, sign.last_record_time),
         count=known.count + sign.count,
     )

@@ -12,7 +12,7 @@ from activemq_fleet.audit.evidence import (
     Incident,
     LogEvidence,
     PairNode,
-    incident_of,
+    new_incident,
     seconds_between,
     short_name,
 )
@@ -81,17 +81,17 @@ def split_into_series(evidence: Iterable[LogEvidence]) -> Iterator[list[LogEvide
             yield series
             series, until = [], None
         series.append(record)
-        until = record.until if until is None else max(until, record.until)
+        until = record.last_record_time if until is None else max(until, record.last_record_time)
     if series:
         yield series
 
 
 def incident_of_series(
-    node: PairNode, series: Sequence[LogEvidence], kind: advice.IncidentKind, cause: str, advised: advice.Advice
+    node: PairNode, series: Sequence[LogEvidence], kind: advice.IncidentKind, cause: str, advised: advice.Remedy
 ) -> Incident:
     """Return the incident that a series of signs shows, from its first to its last record."""
-    began, ended = series[0].at, max(record.until for record in series)
-    return incident_of(
+    began, ended = series[0].at, max(record.last_record_time for record in series)
+    return new_incident(
         kind,
         node,
         advised,
@@ -105,12 +105,12 @@ def incident_of_series(
     )
 
 
-def shortened(text: str) -> str:
+def shorten_text(text: str) -> str:
     """Return a text, cut to 200 characters."""
     return text if len(text) <= 200 else f"{text[:199]}…"
 
 
-def count_of(series: Iterable[LogEvidence]) -> int:
+def event_count(series: Iterable[LogEvidence]) -> int:
     """Return the number of events that a series of log records reports: the largest count of any kind of record.
 
     A single event can cause a record of each of several kinds, so the counts of the kinds are not added.
@@ -128,17 +128,18 @@ def _exhausted_resources(node: PairNode, evidence: Sequence[LogEvidence]) -> Ite
     ):
         for series in split_into_series(record for record in evidence if record.fields["what"] == what):
             which = f" ({series[0].fields['who']})" if series[0].fields["who"] else ""
-            text = f"{short_name(node.host)} {cause} {_times(count_of(series))}{which}: “{shortened(series[0].text)}”."
+            record = shorten_text(series[0].text)
+            text = f"{short_name(node.host)} {cause} {_times(event_count(series))}{which}: “{record}”."
             yield replace(incident_of_series(node, series, kind, text, advised), mark="")  # type: ignore[arg-type]
 
 
 def _refused_messages(node: PairNode, evidence: Sequence[LogEvidence]) -> Iterator[Incident]:
     """Yield an incident for each series of messages that the broker refused for another reason than a missing right."""
     for series in split_into_series(evidence):
-        count = count_of(series)
+        count = event_count(series)
         if count >= MESSAGES:
             most = max(series, key=lambda record: record.count)
-            cause = f"{short_name(node.host)} refused messages {count} times: “{shortened(most.text)}”"
+            cause = f"{short_name(node.host)} refused messages {count} times: “{shorten_text(most.text)}”"
             yield incident_of_series(node, series, "refused_messages", cause, advice.REFUSED_MESSAGES)
 
 
@@ -180,7 +181,7 @@ def _blocked_producers(
         ("memory", "the memory limit was reached", advice.BLOCKED_MEMORY),
     ):
         for series in split_into_series(record for record in evidence if record.fields["what"] == what):
-            began, ended = series[0].at, max(record.until for record in series)
+            began, ended = series[0].at, max(record.last_record_time for record in series)
             if what == "memory" and ended - began < _BLOCKED:
                 continue
             destinations = ", ".join(name or "a destination" for name, _ in _most_frequent(series))
@@ -200,10 +201,10 @@ def _refused_connections(node: PairNode, evidence: Sequence[LogEvidence]) -> Ite
         ("tls", _TLS_FAILURES, "their TLS handshake failed", advice.REFUSED_TLS),
     ):
         for series in split_into_series(record for record in evidence if record.fields["what"] == what):
-            count = count_of(series)
+            count = event_count(series)
             if count >= least:
                 cause = f"{short_name(node.host)} refused connections {_times(count)}, because {why}"
-                cause += f": “{shortened(series[0].text)}”."
+                cause += f": “{shorten_text(series[0].text)}”."
                 yield incident_of_series(node, series, "refused_connections", cause, advised)
 
 
@@ -212,8 +213,8 @@ def _lost_spool(node: PairNode, evidence: Sequence[LogEvidence]) -> Iterator[Inc
         full = any(record.fields["what"] == "full" for record in series)
         reason = "its disk was full" if full else "its files were missing or damaged"
         cause = (
-            f"{short_name(node.host)} could not use its temporary store {_times(count_of(series))}, because {reason}: "
-            f"“{shortened(series[0].text)}”."
+            f"{short_name(node.host)} could not use its temporary store {_times(event_count(series))}, because "
+            f"{reason}: “{shorten_text(series[0].text)}”."
         )
         yield incident_of_series(node, series, "lost_spool", cause, advice.LOST_SPOOL)
 
@@ -226,14 +227,15 @@ def _reconnections(node: PairNode, evidence: Sequence[LogEvidence]) -> Iterator[
     for uri, records in sorted(by_uri.items()):
         for series in split_into_series(records):
             count = sum(record.count for record in series)
-            lasted = max(record.until for record in series) - series[0].at
+            lasted = max(record.last_record_time for record in series) - series[0].at
             if count < _RECONNECTIONS or lasted > count * _BETWEEN_RECONNECTIONS:
                 continue
             most = max(series, key=lambda record: record.count)
             is_frame = any(text in most.text for text in FRAME_ERRORS)
             cause = (
                 f"A bridge of {short_name(node.host)} to {uri or 'another broker'} lost its connection "
-                f"{_times(count)} in a row, and its failover: URI connected again each time: “{shortened(most.text)}”."
+                f"{_times(count)} in a row, and its failover: URI connected again each time: "
+                f"“{shorten_text(most.text)}”."
             )
             advised = advice.FRAMES if is_frame else advice.BREAKING_BRIDGE
             yield incident_of_series(node, series, "breaking_bridge", cause, advised)
@@ -243,7 +245,7 @@ def _slow_stores(node: PairNode, evidence: Sequence[LogEvidence]) -> Iterator[In
     for series in split_into_series(evidence):
         count = sum(record.count for record in series)
         if count >= _ACCESSES or any(record.fields["what"] == "replay" for record in series):
-            cause = f"The store of {short_name(node.host)} was slow {_times(count)}: “{shortened(series[-1].text)}”."
+            cause = f"The store of {short_name(node.host)} was slow {_times(count)}: “{shorten_text(series[-1].text)}”."
             yield incident_of_series(node, series, "slow_store", cause, advice.SLOW_STORE)
 
 
@@ -255,7 +257,7 @@ def _reported_errors(node: PairNode, evidence: Sequence[LogEvidence]) -> Iterato
     for kind, series in sorted(by_kind.items()):
         sentence, advised = advice.REPORTED[kind]
         count = sum(record.count for record in series)
-        cause = f"On {short_name(node.host)} {sentence} ({_times(count)}): “{shortened(series[0].text)}”."
+        cause = f"On {short_name(node.host)} {sentence} ({_times(count)}): “{shorten_text(series[0].text)}”."
         yield incident_of_series(node, series, "reported_error", cause, advised)
 
 
@@ -264,7 +266,7 @@ def _most_frequent(series: Iterable[LogEvidence]) -> list[tuple[str, int]]:
     by_name: dict[str, list[LogEvidence]] = {}
     for record in series:
         by_name.setdefault(record.fields["who"], []).append(record)
-    counts = Counter({name: count_of(records) for name, records in by_name.items()})
+    counts = Counter({name: event_count(records) for name, records in by_name.items()})
     return counts.most_common(SHOWN_NAMES)
 
 

@@ -10,7 +10,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from activemq_fleet.audit.aggregates import SortedSample, sample_of
+from activemq_fleet.audit.aggregates import SortedSample, sorted_sample
 from activemq_fleet.logs.log_files import LINES
 
 _DIGITS = re.compile(r"\d+")
@@ -41,7 +41,7 @@ class LogFileSummary:
     times: list[SortedSample] = field(default_factory=list)
 
     @classmethod
-    def of(cls, batch: pa.RecordBatch) -> LogFileSummary:
+    def empty_for_batch(cls, batch: pa.RecordBatch) -> LogFileSummary:
         """Return a new empty summary for the log file that a batch of events is from."""
         host, file, sequence = (batch.column(name)[0].as_py() for name in ("host", "file", "sequence"))
         return cls(host, file, sequence // LINES)
@@ -62,7 +62,7 @@ class LogFileSummary:
         times = batch.column("time").drop_null().cast(pa.int64())
         if len(times):
             self.last = max(self.last or 0, pc.max(times).as_py())
-            self.times.append(sample_of(times.to_numpy()))
+            self.times.append(sorted_sample(times.to_numpy()))
 
     def to_dict(self) -> dict[str, Any]:
         """Return the summary as a mapping that can be written as JSON."""

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
-from activemq_fleet.audit.broker_runs import event_of
+from activemq_fleet.audit.broker_runs import log_event_of_evidence
 from activemq_fleet.audit.evidence import LogEvidence
 from activemq_fleet.node.log.broker_run import REACTIONS, BridgeUp, BrokerRun
 
@@ -63,7 +63,7 @@ class LoggedBridge:
     """The time at which the last attempt to connect again ended in the handshake, where none followed."""
 
     @property
-    def is_broken(self) -> bool:
+    def is_permanently_broken(self) -> bool:
         """Whether the bridge was not rebuilt although its broker kept running, after an error or a broken handshake."""
         is_lost = (self.cause or "").startswith(BROKE) or self.broken_handshake is not None
         is_certain = not self.ended_late or self.broken_handshake is not None
@@ -85,7 +85,7 @@ class _DialledLink:
     is_dialled: bool = True
     """Whether the log has the records of attempts; a log with warnings only has none, and none of links that are up."""
 
-    def has_failed(self, newest: datetime | None, last: datetime | None, least: int) -> bool:
+    def has_never_come_up(self, newest: datetime | None, last: datetime | None, least: int) -> bool:
         """Return whether the link never came up, in ``least`` or more attempts or in attempts over a long time.
 
         ``newest`` is the time of the newest record of a link or a run, ``last`` that of the last record of the log.
@@ -122,14 +122,14 @@ class _Links:
             self.pending.append((seen.thread, uri))
 
     def connector(self, seen: LogEvidence) -> None:
-        name = link_name(seen.fields.get("connector", ""))
+        name = link_name_of_connector(seen.fields.get("connector", ""))
         self.names.add(name)
         for thread, uri in self.pending:
             if thread == seen.thread:
                 self.by_uri[uri] = name
         self.pending = [(thread, uri) for thread, uri in self.pending if thread != seen.thread]
 
-    def note_failure(self, seen: LogEvidence) -> None:
+    def count_failed_attempt(self, seen: LogEvidence) -> None:
         """Count a failed attempt of the link that the record names, or of the only one."""
         remote = seen.fields.get("remote", "")
         if seen.kind in _FAILED_ATTEMPTS and remote not in self.attempts and not self.dialled:
@@ -141,7 +141,7 @@ class _Links:
                 link.handshake = None
                 link.failed = seen.at
 
-    def note_tries(self, seen: LogEvidence) -> None:
+    def count_reported_attempts(self, seen: LogEvidence) -> None:
         """Count the attempts that a failover transport reports, by the addresses that the record has."""
         addresses = _addresses_in(seen.fields.get("uris", ""))
         for link in self.attempts.values():
@@ -149,7 +149,7 @@ class _Links:
                 link.failures = max(link.failures, int(seen.fields.get("n", 0)))
                 link.error = link.error or seen.fields.get("e", "")[:200]
 
-    def note_handshake(self, seen: LogEvidence) -> None:
+    def note_broken_handshake(self, seen: LogEvidence) -> None:
         """Note the end of an attempt before the other broker has sent its name."""
         match = _CONNECTED.search(seen.fields.get("t", ""))
         for link in self.attempts.values():
@@ -162,7 +162,7 @@ class _Links:
             if link.handshake is not None and link.handshake >= since:
                 link.handshake = None
 
-    def note_up(self, bridge: BridgeUp) -> None:
+    def note_link_up(self, bridge: BridgeUp) -> None:
         """Note that the link to the address of a bridge came up; a name can be logged in place of its address."""
         address = bridge.remote_host, bridge.remote_port
         links = list(self.attempts.values())
@@ -185,7 +185,7 @@ class _Links:
         return next(iter(self.names)) if len(self.names) == 1 and not exact else None
 
 
-def link_name(connector: str) -> str:
+def link_name_of_connector(connector: str) -> str:
     """Return the name of a link from a network connector's logged name: ``ms`` from
     ``DiscoveryNetworkConnector:ms:BrokerService[N1]``.
     """
@@ -198,7 +198,7 @@ def _addresses_in(uri: str) -> set[tuple[str, int]]:
     return {(host, int(port)) for host, port in _ADDRESS.findall(uri)}
 
 
-def bridges_of(seen: Iterable[LogEvidence], last: datetime | None = None) -> list[LoggedBridge]:
+def bridges_over_time(seen: Iterable[LogEvidence], last: datetime | None = None) -> list[LoggedBridge]:
     """Return a host's bridges over time from its log evidence, in the order of the log, which ends at ``last``."""
     reader = _BridgeReader(last)
     for record in seen:
@@ -229,7 +229,7 @@ class _BridgeReader:
             self._links = _Links()
         self._newest, self._host = seen.at, seen.host
         if seen.kind in REACTIONS:
-            self._story.apply(event_of(seen))
+            self._story.apply(log_event_of_evidence(seen))
         now = {bridge.local: bridge for bridge in self._story.bridges}
         self._read_other(seen, had=before)
         for local, bridge in now.items():
@@ -250,11 +250,11 @@ class _BridgeReader:
                 bridge.ended_late = bridge.ended is not None and seen.at - bridge.ended <= LASTS
             self._links.forget_handshakes(seen.at - LASTS)
         elif seen.kind == "NET-PENDING-INFO" and seen.fields.get("side") == "remote":
-            self._links.note_handshake(seen)
+            self._links.note_broken_handshake(seen)
         elif seen.kind == "FO-STILL-TRYING":
-            self._links.note_tries(seen)
+            self._links.count_reported_attempts(seen)
         elif seen.kind in _FAILED and seen.fields.get("local", "") not in had:
-            self._links.note_failure(seen)
+            self._links.count_failed_attempt(seen)
             self._count_failed_attempt(seen)
 
     def _open_bridge(self, local: str, up: BridgeUp, seen: LogEvidence) -> None:
@@ -264,7 +264,7 @@ class _BridgeReader:
         passive = up.responder and (up.remote_host, up.remote_port) not in self._links.dialled
         link, direction = (self._next_accepted_link(), "in") if passive else (self._links.of(up), "out")
         if not passive:
-            self._links.note_up(up)
+            self._links.note_link_up(up)
         bridge = LoggedBridge(seen.host, link, up.peer, direction, seen.at)
         self._up[local] = bridge
         self.bridges.append(bridge)
@@ -335,7 +335,7 @@ class _BridgeReader:
     def _add_failed_links(self, host: str, least: int) -> None:
         """Add the links of the run that never came up: after so many attempts, or after a long time."""
         for uri, link in self._links.attempts.items():
-            if not link.has_failed(self._newest, self._end, least):
+            if not link.has_never_come_up(self._newest, self._end, least):
                 continue
             names = self._links.names
             name = self._links.by_uri.get(uri) or (next(iter(names)) if len(names) == 1 else None)

@@ -19,7 +19,7 @@ _LAST_YEAR = 9000
 
 
 @dataclass(frozen=True, slots=True)
-class Operation:
+class PlannedOperation:
     """Planned work on ``host`` from ``began`` to ``ended``: the playbook ``operation``, run by the user ``by``."""
 
     host: str
@@ -38,7 +38,7 @@ class _OperationRecord:
     at: datetime
 
 
-def operations_of(host: str, content: bytes) -> tuple[tuple[Operation, ...], tuple[str, ...]]:
+def planned_operations(host: str, content: bytes) -> tuple[tuple[PlannedOperation, ...], tuple[str, ...]]:
     """Return the planned operations of a host, sorted by beginning, and a text for each entry that cannot be read."""
     lines = [line for line in content.split(b"\n") if line.strip()]
     records = [record for record in map(_parse_record, lines) if record is not None]
@@ -51,7 +51,7 @@ def operations_of(host: str, content: bytes) -> tuple[tuple[Operation, ...], tup
     return tuple(_pair_records(host, records))[-_KEPT:], problems
 
 
-def _pair_records(host: str, records: list[_OperationRecord]) -> Iterable[Operation]:
+def _pair_records(host: str, records: list[_OperationRecord]) -> Iterable[PlannedOperation]:
     """Yield the operation of each begin and the end of its run; the last of several begins goes with the first end.
 
     A begin without an end is planned until the next run begins, and for ``UNENDED`` at most.
@@ -68,7 +68,7 @@ def _pair_records(host: str, records: list[_OperationRecord]) -> Iterable[Operat
             following = records[number + 1 : number + 2]
             next_begin = [other.at for other in following if other.at >= record.at and other.run != record.run]
             ended = ends[number].at if number in ends else min([record.at + UNENDED, *next_begin])
-            yield Operation(host, record.operation, record.by, record.at, ended)
+            yield PlannedOperation(host, record.operation, record.by, record.at, ended)
 
 
 def _parse_record(line: bytes) -> _OperationRecord | None:

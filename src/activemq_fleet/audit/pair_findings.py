@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from activemq_fleet.audit import advice
 from activemq_fleet.audit.broker_runs import KINDS as OF_RUNS
-from activemq_fleet.audit.broker_runs import ObservedRun, observed_runs
+from activemq_fleet.audit.broker_runs import ObservedBrokerRun, observed_broker_runs
 from activemq_fleet.audit.evidence import (
     SKEW,
     ConnectionLoss,
@@ -25,12 +25,12 @@ from activemq_fleet.audit.evidence import (
 from activemq_fleet.audit.host_incidents import host_incidents
 from activemq_fleet.audit.journal_lines import ConnectionRecord
 from activemq_fleet.audit.link_incidents import link_incidents
-from activemq_fleet.audit.log_evidence import OF_LINKS, TEMP_DELETED, evidence_in
-from activemq_fleet.audit.logged_bridges import LASTS, LoggedBridge, bridges_of
-from activemq_fleet.audit.operation_records import Operation
-from activemq_fleet.audit.pair_incidents import pair_incidents, store_path
+from activemq_fleet.audit.log_evidence import OF_LINKS, TEMP_DELETED, evidence_in_log
+from activemq_fleet.audit.logged_bridges import LASTS, LoggedBridge, bridges_over_time
+from activemq_fleet.audit.operation_records import PlannedOperation
+from activemq_fleet.audit.pair_incidents import pair_incidents, stable_store_name
 from activemq_fleet.audit.record_signs import FRAME, UNEXPLAINED
-from activemq_fleet.audit.state_spans import HostStateSpan, spans_of
+from activemq_fleet.audit.state_spans import HostStateSpan, host_state_spans
 from activemq_fleet.audit.unexplained_records import UnexplainedRecords, unexplained_records
 from activemq_fleet.logs.log_files import LINES
 
@@ -47,22 +47,22 @@ _SPOOL_LOST_WITHIN = timedelta(minutes=15)
 class FleetEvidence:
     """What the logs of all hosts show about the incidents of one.
 
-    ``reporting_names``: the brokers whose own logs report refusals. ``frame_refusals``: refusals of large frames, by
-    the name of the broker that refused. ``last_served_times``: until when brokers had stores open, by the store and its
-    host.
+    ``refusal_reporting_brokers``: the brokers whose own logs report refusals. ``frame_refusals_by_broker``: refusals of
+    large frames, by the name of the broker that refused. ``last_served_by_store_and_host``: until when brokers had
+    stores open, by the store and its host.
     """
 
-    reporting_names: frozenset[str] = frozenset()
-    frame_refusals: Mapping[str, str] = field(default_factory=dict)
-    last_served_times: Mapping[str, Mapping[str, datetime]] = field(default_factory=dict)
+    refusal_reporting_brokers: frozenset[str] = frozenset()
+    frame_refusals_by_broker: Mapping[str, str] = field(default_factory=dict)
+    last_served_by_store_and_host: Mapping[str, Mapping[str, datetime]] = field(default_factory=dict)
 
     def is_settled_by_another_log(self, incident: Incident) -> bool:
         """Return whether another host's log reports the incident, or shows that it is none."""
-        if incident.peer in self.reporting_names:
+        if incident.peer in self.refusal_reporting_brokers:
             return True
         if incident.kind != "outage" or incident.began is None:
             return False
-        users = self.last_served_times.get(incident.store, {})
+        users = self.last_served_by_store_and_host.get(incident.store, {})
         return any(host != incident.host and until >= incident.began for host, until in users.items())
 
     def with_peer_frame_limit(self, incident: Incident) -> Incident:
@@ -70,11 +70,11 @@ class FleetEvidence:
 
         The limit is added only if the peer's log reports that it refused a frame.
         """
-        if incident.kind != "breaking_bridge" or incident.mark not in self.frame_refusals:
+        if incident.kind != "breaking_bridge" or incident.mark not in self.frame_refusals_by_broker:
             return incident
         cause = (
             f"{incident.cause} {incident.mark[:80]} refuses a message that is larger than wireFormat.maxFrameSize of "
-            f"its connector: “{self.frame_refusals[incident.mark]}”."
+            f"its connector: “{self.frame_refusals_by_broker[incident.mark]}”."
         )
         return replace(incident, cause=cause, remedy=advice.FRAMES.remedy, rules=advice.FRAMES.rules)
 
@@ -89,7 +89,7 @@ class PairFindings:
     """
 
     nodes: Sequence[PairNode]
-    runs: dict[str, list[ObservedRun]] = field(default_factory=dict)
+    runs: dict[str, list[ObservedBrokerRun]] = field(default_factory=dict)
     incidents: list[Incident] = field(default_factory=list)
     bridges: list[LoggedBridge] = field(default_factory=list)
     spans: list[HostStateSpan] = field(default_factory=list)
@@ -98,22 +98,22 @@ class PairFindings:
     refused_frames: dict[str, str] = field(default_factory=dict)
 
     @property
-    def frame_refusals(self) -> dict[str, str]:
+    def frame_refusals_by_broker(self) -> dict[str, str]:
         """The refusals of frames by the names of the brokers that refused them."""
         return {name: text for host, text in self.refused_frames.items() for name in self.names.get(host, ()) if name}
 
     @property
-    def last_served_times(self) -> dict[str, dict[str, datetime]]:
+    def last_served_by_store_and_host(self) -> dict[str, dict[str, datetime]]:
         """The last time at which a node's log shows that its broker had a store open, by store and host."""
         served: dict[str, dict[str, datetime]] = {}
-        for run in (run for host_runs in self.runs.values() for run in host_runs if run.is_active):
-            if run.store and run.end_or_last:
-                users = served.setdefault(store_path(run.store), {})
-                users[run.host] = max(users.get(run.host, run.end_or_last), run.end_or_last)
+        for run in (run for host_runs in self.runs.values() for run in host_runs if run.was_active):
+            if run.store and run.end_or_last_record_time:
+                users = served.setdefault(stable_store_name(run.store), {})
+                users[run.host] = max(users.get(run.host, run.end_or_last_record_time), run.end_or_last_record_time)
         return served
 
     @property
-    def reporting_names(self) -> set[str]:
+    def refusal_reporting_brokers(self) -> set[str]:
         """The names of brokers whose own logs report refusals; reports of bridges about the
         same refusals are left out.
         """
@@ -127,7 +127,9 @@ class PairFindings:
                 yield bridge.peer, ConnectionLoss("bridge", bridge.host, bridge.ended, back=bridge.back)
 
 
-def evidence_of(rows: Iterable[Mapping[str, Any]], file_order: Mapping[tuple[str, str], int]) -> list[LogEvidence]:
+def incident_evidence_of_rows(
+    rows: Iterable[Mapping[str, Any]], file_order: Mapping[tuple[str, str], int]
+) -> list[LogEvidence]:
     """Return the evidence of incidents in rows of the dataset ``events``; ``text`` is message and stack trace.
 
     ``file_order``: the position of each log file among its host's, by host and file.
@@ -145,7 +147,7 @@ def evidence_of(rows: Iterable[Mapping[str, Any]], file_order: Mapping[tuple[str
         )
         for row in rows
     )
-    return list(evidence_in(records))
+    return list(evidence_in_log(records))
 
 
 def logged_periods(hosts: pa.Array, times: pa.Array) -> list[LoggedPeriod]:
@@ -165,7 +167,7 @@ def logged_periods(hosts: pa.Array, times: pa.Array) -> list[LoggedPeriod]:
     return [LoggedPeriod(names[host], *period) for host, *period in zip(of_host[begins], first, last, strict=True)]
 
 
-def findings_of_logs(nodes: Sequence[PairNode], evidence: Iterable[LogEvidence | LoggedPeriod]) -> PairFindings:
+def pair_findings_of_logs(nodes: Sequence[PairNode], evidence: Iterable[LogEvidence | LoggedPeriod]) -> PairFindings:
     """Return the runs, bridges and incidents of a pair's nodes, from the evidence in their logs, in any order."""
     findings = PairFindings(sorted(nodes, key=lambda node: node.host))
     evidence_by_host: dict[str, list[LogEvidence]] = {}
@@ -182,11 +184,11 @@ def findings_of_logs(nodes: Sequence[PairNode], evidence: Iterable[LogEvidence |
     for node in findings.nodes:
         node_evidence = sorted(evidence_by_host.get(node.host, ()), key=lambda record: record.sequence)
         of_runs = [record for record in node_evidence if record.kind in OF_RUNS]
-        runs = findings.runs[node.host] = observed_runs(of_runs, list(periods.values()))
+        runs = findings.runs[node.host] = observed_broker_runs(of_runs, list(periods.values()))
         findings.incidents += host_incidents(node, node_evidence, runs)
         last = max((period.last for (host, _), period in periods.items() if host == node.host), default=None)
         of_bridges = (record for record in node_evidence if record.kind in OF_RUNS or record.kind in OF_LINKS)
-        bridges = bridges_of(of_bridges, last)
+        bridges = bridges_over_time(of_bridges, last)
         for bridge in bridges:
             bridge.ended_late |= bridge.ended is not None and last is not None and last - bridge.ended <= LASTS
         findings.bridges += bridges
@@ -196,7 +198,7 @@ def findings_of_logs(nodes: Sequence[PairNode], evidence: Iterable[LogEvidence |
         )
         if frame := next((record.text for record in node_evidence if record.kind == FRAME), None):
             findings.refused_frames[node.host] = frame
-        findings.spans += spans_of(observed_runs(of_runs))
+        findings.spans += host_state_spans(observed_broker_runs(of_runs))
         names = {record.fields["broker"] for record in of_runs if record.kind in _NAMED and "broker" in record.fields}
         findings.names[node.host] = names
     starts = {
@@ -232,7 +234,7 @@ def incidents_of_pair(
     findings: PairFindings,
     witnesses: Iterable[ConnectionLoss | ConnectionRecord],
     skew: timedelta = SKEW,
-    operations: Sequence[Operation] = (),
+    operations: Sequence[PlannedOperation] = (),
     fleet: FleetEvidence = FleetEvidence(),
 ) -> list[Incident]:
     """Return the incidents of a pair, from its logs and from the observations of bridges and agents (``witnesses``).
@@ -260,7 +262,7 @@ def incidents_of_pair(
     )
 
 
-def lost_pair(
+def pair_of_connection_loss(
     name: str, loss: ConnectionLoss, hosts_by_name: Mapping[str, set[str]], pair_of: Mapping[str, str]
 ) -> tuple[str, ConnectionLoss] | None:
     """Return (pair's name, connection loss) of the broker called ``name``, with the broker's host filled in if known.

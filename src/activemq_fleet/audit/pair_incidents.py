@@ -8,19 +8,19 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 from activemq_fleet.audit import advice
-from activemq_fleet.audit.broker_runs import ObservedRun
+from activemq_fleet.audit.broker_runs import ObservedBrokerRun
 from activemq_fleet.audit.evidence import (
     SKEW,
     ConnectionLoss,
     Incident,
     PairNode,
-    incident_of,
+    new_incident,
     seconds_between,
     short_name,
 )
-from activemq_fleet.audit.operation_records import Operation
+from activemq_fleet.audit.operation_records import PlannedOperation
 from activemq_fleet.audit.takeover_durations import TakeoverStart, takeover_start, witnesses_with_right_clocks
-from activemq_fleet.audit.takeover_order import Offset, clock_offsets, runs_in_order, shifted_time
+from activemq_fleet.audit.takeover_order import Offset, active_runs_in_order, clock_offsets, to_common_clock
 from activemq_fleet.audit.watchdog_kills import WatchdogKill
 from activemq_fleet.node.fence.store_access import StoreAccess, two_masters_message
 
@@ -39,16 +39,16 @@ _LAST_WORDS = timedelta(seconds=30)
 _SLACK = timedelta(seconds=5)
 """The longest time between the end of a playbook and the record that the broker is active."""
 
-_Takeover = tuple[ObservedRun, Incident]
+_Takeover = tuple[ObservedBrokerRun, Incident]
 """The run of the node that took over."""
 
 
 def pair_incidents(
     nodes: Sequence[PairNode],
-    runs: Mapping[str, Sequence[ObservedRun]],
+    runs: Mapping[str, Sequence[ObservedBrokerRun]],
     losses: Sequence[ConnectionLoss] = (),
     skew: timedelta = SKEW,
-    operations: Sequence[Operation] = (),
+    operations: Sequence[PlannedOperation] = (),
 ) -> list[Incident]:
     """Return the takeovers (also failed ones), split brains and flapping of one pair as incidents.
 
@@ -56,7 +56,7 @@ def pair_incidents(
     nodes, are planned, and do not count as flapping.
     """
     offset = clock_offsets(runs, skew)
-    order = runs_in_order(runs, offset)
+    order = active_runs_in_order(runs, offset)
     by_host = {node.host: node for node in nodes}
     splits = [*_split_brains(by_host, runs, skew)]
     split_terms = {(host, place) for host, place, _ in splits}
@@ -81,14 +81,14 @@ def pair_incidents(
     return incidents
 
 
-def _outages(nodes: Mapping[str, PairNode], runs: Mapping[str, Sequence[ObservedRun]]) -> Iterator[Incident]:
+def _outages(nodes: Mapping[str, PairNode], runs: Mapping[str, Sequence[ObservedBrokerRun]]) -> Iterator[Incident]:
     """Yield an incident where a pair's nodes, or a single broker, wait for the lock at the end, and none is active.
 
     A node that had been stopped before the other one began to wait is not active either, nor is one whose broker did
     not run when its logs were collected, although its log has no end.
     """
     newest = {host: runs[host][-1] for host in nodes if runs.get(host)}
-    waiting = {host: run for host, run in sorted(newest.items()) if run.waits_since is not None}
+    waiting = {host: run for host, run in sorted(newest.items()) if run.waiting_since is not None}
     if not waiting or len(newest) < len(nodes) or not all(node.complete for node in nodes.values()):
         return
     dead = {host for host, run in newest.items() if host not in waiting and _is_dead(nodes[host], run)}
@@ -103,7 +103,7 @@ def _outages(nodes: Mapping[str, PairNode], runs: Mapping[str, Sequence[Observed
     ends = [newest[host].last for host in dead]
     if dead:
         began = max([began, *ends], key=lambda at: at or _EARLIEST)
-    yield incident_of(
+    yield new_incident(
         "outage",
         nodes[host],
         advice.OUTAGE,
@@ -113,7 +113,7 @@ def _outages(nodes: Mapping[str, PairNode], runs: Mapping[str, Sequence[Observed
         cause=f"No node has been active since {began:%Y-%m-%d %H:%M:%S} UTC: {_describe_outage(waiting, dead)}. The "
         "lock is stale, or another process holds it.",
         recorded=began,
-        store=store_path(run.store) if run.store and not nodes[host].pair else "",
+        store=stable_store_name(run.store) if run.store and not nodes[host].pair else "",
     )
 
 
@@ -130,15 +130,15 @@ def _describe_outage(waiting: Iterable[str], dead: Collection[str]) -> str:
     return f"{hosts} waits for the lock of its store, and no collected log shows a broker that has the lock"
 
 
-def _outage_begin(runs: Mapping[str, Sequence[ObservedRun]]) -> datetime | None:
+def _outage_begin(runs: Mapping[str, Sequence[ObservedBrokerRun]]) -> datetime | None:
     """Return when the node that was active last began to wait; without one, when the last of the nodes did."""
     active: list[tuple[datetime, datetime]] = []
     waits: list[datetime] = []
     for host_runs in runs.values():
-        places = [place for place, run in enumerate(host_runs) if run.is_active]
-        since = [run.waited or run.waits_since for run in host_runs[places[-1] + 1 if places else 0 :]]
+        places = [place for place, run in enumerate(host_runs) if run.was_active]
+        since = [run.waited or run.waiting_since for run in host_runs[places[-1] + 1 if places else 0 :]]
         first = min((at for at in since if at is not None), default=None)
-        last_active = host_runs[places[-1]].end_or_last if places else None
+        last_active = host_runs[places[-1]].end_or_last_record_time if places else None
         if first is not None:
             waits.append(first)
         if first is not None and last_active is not None:
@@ -146,27 +146,27 @@ def _outage_begin(runs: Mapping[str, Sequence[ObservedRun]]) -> datetime | None:
     return max(active)[1] if active else max(waits, default=None)
 
 
-def _is_dead(node: PairNode, run: ObservedRun) -> bool:
+def _is_dead(node: PairNode, run: ObservedBrokerRun) -> bool:
     """Return whether a broker did not run at the collection of its log, which has no end."""
     return node.state == "stopped" and run.end == "open" and run.last is not None
 
 
-def _waits_long_after(node: PairNode, ended: Iterable[ObservedRun]) -> bool:
+def _waits_long_after(node: PairNode, ended: Iterable[ObservedBrokerRun]) -> bool:
     """Return whether a broker still waited a while after the last records of others, when its log was collected."""
     return node.collected is not None and all(
         run.last is not None and node.collected - run.last >= _STOPPED_FOR for run in ended
     )
 
 
-def _ended_before(run: ObservedRun, waiting: Iterable[ObservedRun]) -> bool:
+def _ended_before(run: ObservedBrokerRun, waiting: Iterable[ObservedBrokerRun]) -> bool:
     """Return whether a run had ended a while before each of the runs that wait began."""
     begins = [other.first or other.chosen for other in waiting]
     return run.ended is not None and all(begin is not None and begin - run.ended >= _STOPPED_FOR for begin in begins)
 
 
-def _is_surely_single(runs: Sequence[ObservedRun]) -> bool:
+def _is_surely_single(runs: Sequence[ObservedBrokerRun]) -> bool:
     """Return whether the broker of a host without a known peer was active and had never been standby before."""
-    active = [index for index, run in enumerate(runs) if run.is_active]
+    active = [index for index, run in enumerate(runs) if run.was_active]
     return bool(active) and not any(run.waited for run in runs[: active[-1] + 1])
 
 
@@ -179,7 +179,7 @@ def _subscriptions_at_risk(nodes: Sequence[PairNode]) -> Iterator[Incident]:
             if (risk.time, name) in seen:
                 continue
             seen.add((risk.time, name))
-            yield incident_of(
+            yield new_incident(
                 "subscriptions_at_risk",
                 node,
                 advice.SUBSCRIPTIONS_AT_RISK,
@@ -194,17 +194,19 @@ def _subscriptions_at_risk(nodes: Sequence[PairNode]) -> Iterator[Incident]:
             )
 
 
-def _killed_master(term: ObservedRun, runs: Mapping[str, Sequence[ObservedRun]]) -> ObservedRun | None:
+def _killed_master(
+    term: ObservedBrokerRun, runs: Mapping[str, Sequence[ObservedBrokerRun]]
+) -> ObservedBrokerRun | None:
     """Return the last run of a promoted slave's master that was killed before it logged its start; None if unknown."""
     others = [run for host, host_runs in runs.items() for run in host_runs if host != term.host]
     return others[-1] if term.promoted and others else None
 
 
 def _took_over(
-    term: ObservedRun,
-    before: ObservedRun | None,
+    term: ObservedBrokerRun,
+    before: ObservedBrokerRun | None,
     nodes: Mapping[str, PairNode],
-    runs: Mapping[str, Sequence[ObservedRun]],
+    runs: Mapping[str, Sequence[ObservedBrokerRun]],
 ) -> bool:
     """Return whether the node became active after it was a standby of another node, or of a node that is not known."""
     if term.started is None:
@@ -220,17 +222,17 @@ def _took_over(
     return any(not nodes[host].complete or _lacks_first_run(runs.get(host, ())) for host in others) or not others
 
 
-def _lacks_first_run(runs: Sequence[ObservedRun]) -> bool:
+def _lacks_first_run(runs: Sequence[ObservedBrokerRun]) -> bool:
     return not runs or runs[0].chosen is None
 
 
 def _kill_before(
-    term: ObservedRun, before: ObservedRun | None, nodes: Mapping[str, PairNode], skew: timedelta
+    term: ObservedBrokerRun, before: ObservedBrokerRun | None, nodes: Mapping[str, PairNode], skew: timedelta
 ) -> WatchdogKill | None:
     """Return the last kill of the previous active node by its watchdog; None if its log shows another end."""
     if before is None or term.started is None or before.end not in ("silent", "open") or before.host not in nodes:
         return None
-    last, until = before.last or before.begin, term.started + skew
+    last, until = before.last or before.store_acquired_at, term.started + skew
     kills = [
         kill for kill in nodes[before.host].kills if (last is None or last <= kill.at + _SLACK) and kill.at <= until
     ]
@@ -238,8 +240,8 @@ def _kill_before(
 
 
 def _incident_of_takeover(
-    term: ObservedRun,
-    before: ObservedRun | None,
+    term: ObservedBrokerRun,
+    before: ObservedBrokerRun | None,
     nodes: Mapping[str, PairNode],
     measured: TakeoverStart,
     kill: WatchdogKill | None,
@@ -247,9 +249,9 @@ def _incident_of_takeover(
     how = "unknown" if before is None else "pure" if term.promoted else "hung" if kill else before.end
     advised = advice.TAKEOVERS["silent" if how == "open" else how]
     if measured.seconds is not None and measured.seconds > SLOW:
-        advised = advice.Advice(advised.remedy + advice.SLOW.remedy, (*advised.rules, *advice.SLOW.rules))
+        advised = advice.Remedy(advised.remedy + advice.SLOW.remedy, (*advised.rules, *advice.SLOW.rules))
     certain = before is not None and (term.certainly_waited or term.promoted or term.waited is not None)
-    return incident_of(
+    return new_incident(
         "takeover",
         nodes[term.host],
         advised,
@@ -264,7 +266,7 @@ def _incident_of_takeover(
 
 
 def _cause_of_takeover(
-    term: ObservedRun, before: ObservedRun | None, measured: TakeoverStart, kill: WatchdogKill | None
+    term: ObservedBrokerRun, before: ObservedBrokerRun | None, measured: TakeoverStart, kill: WatchdogKill | None
 ) -> str:
     if before is None:
         what = f"{short_name(term.host)} was standby and became active; the log of the previous active node is missing"
@@ -293,7 +295,7 @@ def _cause_of_takeover(
 
 
 def _failed_takeovers(
-    nodes: Mapping[str, PairNode], runs: Mapping[str, Sequence[ObservedRun]], order: Sequence[ObservedRun]
+    nodes: Mapping[str, PairNode], runs: Mapping[str, Sequence[ObservedBrokerRun]], order: Sequence[ObservedBrokerRun]
 ) -> Iterator[Incident]:
     """Yield an incident for each standby that got the lock and did not become active."""
     for host, host_runs in runs.items():
@@ -310,7 +312,7 @@ def _failed_takeovers(
                 else "it acquired the lock, but ended before it was active"
             )
             began = term.saw_loss if term.retired else term.locked
-            yield incident_of(
+            yield new_incident(
                 "failed_takeover",
                 nodes[host],
                 advised,
@@ -324,12 +326,12 @@ def _failed_takeovers(
 
 
 def _split_brains(
-    nodes: Mapping[str, PairNode], runs: Mapping[str, Sequence[ObservedRun]], skew: timedelta
+    nodes: Mapping[str, PairNode], runs: Mapping[str, Sequence[ObservedBrokerRun]], skew: timedelta
 ) -> Iterator[tuple[str, int, Incident]]:
     """Yield (host, later run's position, incident) where two nodes used one store for longer than clocks can differ."""
     locks = any(term.certainly_waited for host_runs in runs.values() for term in host_runs)
-    active = [term for host_runs in runs.values() for term in host_runs if term.is_active and not term.pure]
-    active.sort(key=lambda term: (term.begin is None, term.begin, term.host))
+    active = [term for host_runs in runs.values() for term in host_runs if term.was_active and not term.pure]
+    active.sort(key=lambda term: (term.store_acquired_at is None, term.store_acquired_at, term.host))
     for index, first in enumerate(active):
         for second in active[index + 1 :]:
             until = _both_active(first, second, skew)
@@ -337,66 +339,74 @@ def _split_brains(
                 yield second.host, second.place, _incident_of_split(first, second, until, nodes)
 
 
-def _both_active(first: ObservedRun, second: ObservedRun, skew: timedelta) -> datetime | None:
+def _both_active(first: ObservedBrokerRun, second: ObservedBrokerRun, skew: timedelta) -> datetime | None:
     """Return the time until which both were active, by the first node's clock; None where the clocks can explain it."""
-    first_last, begin, second_last = _last_active_record(first), second.begin, _last_active_record(second)
-    if first_last is None or begin is None or second_last is None or first.begin is None:
+    first_last, begin, second_last = _last_active_record(first), second.store_acquired_at, _last_active_record(second)
+    if first_last is None or begin is None or second_last is None or first.store_acquired_at is None:
         return None
     if first_last <= begin + skew:
         return None
-    if first.begin + skew < begin or second_last > begin + skew:
+    if first.store_acquired_at + skew < begin or second_last > begin + skew:
         return first_last
     return None
 
 
-def _last_active_record(term: ObservedRun) -> datetime | None:
+def _last_active_record(term: ObservedBrokerRun) -> datetime | None:
     """Return the time of the last record that shows that a node was active."""
     if term.end == "lost_lock" and term.ended and term.last and term.last > term.ended - _LAST_WORDS:
-        return None if term.begin is None else max(term.begin, min(term.last, term.ended - _LAST_WORDS))
+        return (
+            None
+            if term.store_acquired_at is None
+            else max(term.store_acquired_at, min(term.last, term.ended - _LAST_WORDS))
+        )
     return term.last
 
 
-def _share_store(first: ObservedRun, second: ObservedRun, nodes: Mapping[str, PairNode], locks: bool) -> bool:
+def _share_store(
+    first: ObservedBrokerRun, second: ObservedBrokerRun, nodes: Mapping[str, PairNode], locks: bool
+) -> bool:
     """Return whether both runs can write to one store, by the hosts' inventory, else by the store's path and its lock.
 
     Separate disks of two hosts can have the same path. With guards, the store in use is the newest generation.
     """
-    numbers = {run.host: nodes[run.host].generation_at(run.begin) for run in (first, second)}
+    numbers = {run.host: nodes[run.host].fencing_generation_at(run.store_acquired_at) for run in (first, second)}
     if all(numbers.values()):
         return bool(two_masters_message({host: StoreAccess(number, number) for host, number in numbers.items()}))
     first_store, second_store = nodes[first.host].store, nodes[second.host].store
     if first_store and second_store:
         return first_store == second_store
-    return locks and (not first.store or not second.store or store_path(first.store) == store_path(second.store))
+    return locks and (
+        not first.store or not second.store or stable_store_name(first.store) == stable_store_name(second.store)
+    )
 
 
-def store_path(store: str) -> str:
+def stable_store_name(store: str) -> str:
     """Return a store's logged name without the Java object's address, which differs in each run."""
     return _OBJECT.sub("", store)
 
 
 def _incident_of_split(
-    first: ObservedRun, second: ObservedRun, until: datetime, nodes: Mapping[str, PairNode]
+    first: ObservedBrokerRun, second: ObservedBrokerRun, until: datetime, nodes: Mapping[str, PairNode]
 ) -> Incident:
-    return incident_of(
+    return new_incident(
         "split_brain",
         nodes[second.host],
         advice.SPLIT_BRAIN,
-        began=second.begin,
+        began=second.store_acquired_at,
         ended=until,
-        seconds=seconds_between(second.begin, until),
+        seconds=seconds_between(second.store_acquired_at, until),
         began_from="log",
         cause=(
             f"{short_name(first.host)} continued to write to the store after {short_name(second.host)} had become "
             "active with the same store. A difference of the clocks cannot explain the length of this time."
         ),
-        recorded=second.begin,
+        recorded=second.store_acquired_at,
     )
 
 
 def _flapping(takeovers: Sequence[_Takeover], offset: Offset) -> Iterator[Incident]:
     """Yield an incident for each series of at least three takeovers in ten minutes."""
-    moments = [(shifted_time(term.started, offset[term.host]), incident) for term, incident in takeovers]
+    moments = [(to_common_clock(term.started, offset[term.host]), incident) for term, incident in takeovers]
     known = [(at, incident) for at, incident in moments if at is not None]
     begin = 0
     while begin + FLAPS <= len(known):
@@ -431,7 +441,7 @@ def _minutes(seconds: float) -> str:
     return f"{seconds / 60:.0f} minutes" if seconds >= 90 else f"{seconds:.0f} seconds"
 
 
-def _mark_planned(incident: Incident, operations: Sequence[Operation]) -> Incident:
+def _mark_planned(incident: Incident, operations: Sequence[PlannedOperation]) -> Incident:
     """Return the takeover, marked and explained as planned where its node became active during an operation."""
     for operation in operations:
         is_within = incident.ended is not None and operation.began <= incident.ended <= operation.ended + _SLACK

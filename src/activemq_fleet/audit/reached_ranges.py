@@ -10,7 +10,7 @@ from functools import lru_cache
 from itertools import groupby
 from typing import Literal, NamedTuple
 
-from activemq_fleet.audit.event_records import Event, PublishedEvent, Receipt
+from activemq_fleet.audit.event_records import EventReceipt, JournaledEvent, PublishedEvent
 from activemq_fleet.audit.journals import SubscriptionChange
 
 Stream = tuple[str, str, str]
@@ -88,22 +88,22 @@ class Subscription:
 
 
 @dataclass(frozen=True, slots=True)
-class SubscribedRanges:
+class SubscriberSubscriptions:
     """A subscriber's subscriptions, and the sorted journal positions at which any of them began or ended."""
 
     subscriptions: list[Subscription]
     changes: list[int]
 
-    def changes_before(self, place: int) -> int:
+    def change_count_before(self, place: int) -> int:
         """Return how many changes of the subscriptions come before a journal position."""
         return bisect_left(self.changes, place)
 
 
-def subscribers_of(changes: Iterable[SubscriptionChange]) -> dict[str, SubscribedRanges]:
+def subscribers_by_name(changes: Iterable[SubscriptionChange]) -> dict[str, SubscriberSubscriptions]:
     """Return subscribers with their subscriptions, by name; a filter that is subscribed again
     continues its subscription.
     """
-    subscribers: dict[str, SubscribedRanges] = {}
+    subscribers: dict[str, SubscriberSubscriptions] = {}
     in_order = sorted(changes, key=lambda change: (change.subscriber, change.filter, change.place))
     for name, of_agent in groupby(in_order, key=lambda change: change.subscriber):
         subscriptions, places = list[Subscription](), set[int]()
@@ -118,12 +118,12 @@ def subscribers_of(changes: Iterable[SubscriptionChange]) -> dict[str, Subscribe
                 begin = change.place if change.is_subscribed else None
             if begin is not None:
                 subscriptions.append(Subscription(wanted, begin, None))
-        subscribers[name] = SubscribedRanges(subscriptions, sorted(places))
+        subscribers[name] = SubscriberSubscriptions(subscriptions, sorted(places))
     return subscribers
 
 
-def reached_ranges(
-    events: Iterable[Event], subscribers: Mapping[str, SubscribedRanges], missing: Mapping[str, int]
+def ranges_by_subscriber(
+    events: Iterable[JournaledEvent], subscribers: Mapping[str, SubscriberSubscriptions], missing: Mapping[str, int]
 ) -> Iterator[tuple[RangeKey, EventRange]]:
     """Yield ranges of the events that reached each subscriber from each publisher's epoch, each with its key.
 
@@ -140,27 +140,27 @@ def reached_ranges(
 
 
 def _range_keys(
-    event: Event,
-    receipt: Receipt,
+    event: JournaledEvent,
+    receipt: EventReceipt,
     copy: PublishedEvent,
     stream: Stream,
-    subscribers: Mapping[str, SubscribedRanges],
+    subscribers: Mapping[str, SubscriberSubscriptions],
     missing: Mapping[str, int],
 ) -> Iterator[RangeKey]:
     """Yield the keys of the ranges that a received event belongs to."""
     if subscriber := subscribers.get(receipt.subscriber):
-        yield RangeKey("era", stream, "", subscriber.changes_before(receipt.place))
+        yield RangeKey("era", stream, "", subscriber.change_count_before(receipt.place))
     hole = receipt.received_hole
     if receipt.is_barrier:
         # One that came on another topic than it was accepted for is forged, and none.
         if event.is_barrier and receipt.topic == copy.topic and copy.topic is not None:
-            yield RangeKey("barrier", stream, proved_prefix(copy.topic), -1 if hole is None else hole)
+            yield RangeKey("barrier", stream, barrier_topic_prefix(copy.topic), -1 if hole is None else hole)
     # If no event is missing, the position of an event between two receipts is not needed.
     elif hole is not None and copy.topic is not None and missing.get(receipt.subscriber) and copy.is_accepted_once:
         yield RangeKey("topic", stream, copy.topic, hole)
 
 
 @lru_cache(1 << 12)
-def proved_prefix(topic: str) -> str:
+def barrier_topic_prefix(topic: str) -> str:
     """Return a topic without its last level; a barrier counts for events of the topics with its prefix."""
     return _PREFIX.sub("", topic)

@@ -310,7 +310,7 @@ _ELSEWHERE: Mapping[str, tuple[advice.IncidentKind, ...]] = {
 """Kinds from whose order, in runs and bridges, incidents are concluded."""
 
 
-def incidents_of_kind(kind: str) -> tuple[advice.IncidentKind, ...]:
+def incident_kinds_of_record_kind(kind: str) -> tuple[advice.IncidentKind, ...]:
     """Return the kinds of incidents that are concluded from records of a kind; empty for a harmless or unknown one."""
     if kind in _READERS:
         further = ("link_down", "breaking_bridge") if kind.startswith("NET-") else ()

@@ -17,7 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from activemq_fleet.audit.advice import IncidentKind
-from activemq_fleet.audit.aggregates import Durations, SortedSample, TopItems, quantiles
+from activemq_fleet.audit.aggregates import DurationHistogram, SortedSample, TopItems, quantiles
 from activemq_fleet.audit.deliveries import Delivery, DeliveryOutcome
 from activemq_fleet.audit.evidence import Incident
 from activemq_fleet.audit.logged_bridges import BROKE, LoggedBridge
@@ -37,7 +37,7 @@ _MICROSECOND = timedelta(microseconds=1)
 
 
 @dataclass(frozen=True, slots=True)
-class ShownHost:
+class TimeLineHost:
     """A broker on the time line of a report, with its states over time."""
 
     host: str
@@ -46,7 +46,7 @@ class ShownHost:
 
 
 @dataclass(frozen=True, slots=True)
-class ShownBridge:
+class LinkSummary:
     """A link of a host in a report: how often its bridge was up, and how many of these periods
     (``broken``) ended in an error.
     """
@@ -64,7 +64,7 @@ class ShownBridge:
 
 
 @dataclass(frozen=True, slots=True)
-class Silence:
+class SubscriberSilence:
     """A period in which a subscriber handled no event, timed by the subscriber's own clock."""
 
     subscriber: str
@@ -77,23 +77,23 @@ def incident_sort_key(incident: Incident) -> tuple[Any, ...]:
     return _GRAVEST.index(incident.kind), incident.ended or _BEGINNING_OF_TIME, incident.id
 
 
-def event_sort_key(outcome: DeliveryOutcome) -> tuple[int, str]:
+def outcome_sort_key(outcome: DeliveryOutcome) -> tuple[int, str]:
     """Return the sort key of an event's outcome: the worst verdict first, then the event id."""
     return WORST.index(outcome.verdict), outcome.event_id
 
 
-def silence_sort_key(silence: Silence) -> tuple[float, str]:
+def silence_sort_key(silence: SubscriberSilence) -> tuple[float, str]:
     """Return the sort key of a silence: the longest first, then the subscriber."""
     return -silence.seconds, silence.subscriber
 
 
-def bridge_sort_key(bridge: ShownBridge) -> tuple[Any, ...]:
+def link_sort_key(bridge: LinkSummary) -> tuple[Any, ...]:
     """Return the sort key of a link: links that are down come first, then those that broke most often."""
     return bridge.state == "up", -bridge.broken, -bridge.flaps, bridge.host, bridge.link or ""
 
 
 @dataclass(frozen=True, slots=True)
-class TimeRange:
+class ReportPeriod:
     """The period that a report shows, divided into slices of equal length."""
 
     began: datetime
@@ -104,12 +104,12 @@ class TimeRange:
         """The length of time that a bar of the report's charts covers, at least 1 ms."""
         return max((self.ended - self.began) / BUCKETS, timedelta(milliseconds=1))
 
-    def slice_of(self, moment: datetime) -> int:
+    def slice_index(self, moment: datetime) -> int:
         """Return the number, from 0, of the report's time slice in which ``moment`` lies."""
         return (moment - self.began) // _MICROSECOND // (self.slice_length // _MICROSECOND)
 
 
-def time_range(times: Iterable[SortedSample], others: Iterable[datetime | None]) -> TimeRange:
+def report_period(times: Iterable[SortedSample], others: Iterable[datetime | None]) -> ReportPeriod:
     """Return the period that contains all events and the times ``others``; it lasts at least 1 s.
 
     ``times`` are sorted samples of the events' times in microseconds since the epoch.
@@ -117,8 +117,8 @@ def time_range(times: Iterable[SortedSample], others: Iterable[datetime | None])
     moments = [_BEGINNING_OF_TIME + timedelta(microseconds=int(at)) for at in quantiles(times, _EDGES)]
     moments += [at for at in others if at is not None]
     if not moments:
-        return TimeRange(_BEGINNING_OF_TIME, _BEGINNING_OF_TIME + timedelta(seconds=1))
-    return TimeRange(min(moments), max(max(moments), min(moments) + timedelta(seconds=1)))
+        return ReportPeriod(_BEGINNING_OF_TIME, _BEGINNING_OF_TIME + timedelta(seconds=1))
+    return ReportPeriod(min(moments), max(max(moments), min(moments) + timedelta(seconds=1)))
 
 
 class IncidentFigures:
@@ -133,13 +133,13 @@ class IncidentFigures:
         """Count an incident."""
         self.counts[incident.kind] += 1
         self.planned += incident.planned
-        self.gravest.add(incident)
+        self.gravest.add_items(incident)
 
-    def merge(self, other: IncidentFigures) -> None:
+    def merge_incident_figures(self, other: IncidentFigures) -> None:
         """Add the figures of other incidents."""
         self.counts += other.counts
         self.planned += other.planned
-        self.gravest.merge(other.gravest)
+        self.gravest.merge_collector(other.gravest)
 
     @property
     def shown_incidents(self) -> list[Incident]:
@@ -150,12 +150,12 @@ class IncidentFigures:
         )
 
 
-def shown_hosts(
+def time_line_hosts(
     pair_of: Mapping[str, str | None],
     group_of: Mapping[str, str | None],
     spans: Iterable[HostStateSpan],
     incidents: Iterable[Incident],
-) -> tuple[list[ShownHost], int]:
+) -> tuple[list[TimeLineHost], int]:
     """Return (brokers for the report's time line, number left out); pairs stay together, hosts with incidents are
     preferred.
 
@@ -169,13 +169,13 @@ def shown_hosts(
     for span in spans:
         by_host.setdefault(span.host, []).append(span)
     hosts = [
-        ShownHost(name, pair_of[name], tuple(sorted(by_host.get(name, ()), key=lambda span: span.began)))
+        TimeLineHost(name, pair_of[name], tuple(sorted(by_host.get(name, ()), key=lambda span: span.began)))
         for name in chosen
     ]
     return hosts, len(ordered) - len(chosen)
 
 
-def shown_bridges(bridges: Iterable[LoggedBridge]) -> Iterator[ShownBridge]:
+def link_summaries(bridges: Iterable[LoggedBridge]) -> Iterator[LinkSummary]:
     """Yield one summary for each link of a host; ``bridges`` must hold all bridges of the hosts that it names."""
 
     def link_of(bridge: LoggedBridge) -> tuple[str, str, str]:
@@ -192,7 +192,7 @@ def shown_bridges(bridges: Iterable[LoggedBridge]) -> Iterator[ShownBridge]:
             if after.began is not None and before.ended is not None
         ]
         newest = bridges_of_link[-1]
-        yield ShownBridge(
+        yield LinkSummary(
             host=newest.host,
             link=newest.link,
             peers=tuple(sorted({bridge.peer for bridge in bridges_of_link if bridge.peer is not None})[:4]),
@@ -211,61 +211,61 @@ class BridgeFigures:
 
     def __init__(self) -> None:
         self.counts: Counter[str] = Counter()
-        self.links = TopItems[ShownBridge](MOST_BRIDGES, bridge_sort_key)
+        self.links = TopItems[LinkSummary](MOST_BRIDGES, link_sort_key)
 
     def count_bridges(self, bridges: Iterable[LoggedBridge]) -> None:
         """Count all bridges of some hosts."""
         bridges = list(bridges)
         self.counts.update(map(bridge_state, bridges))
-        self.links.add(*shown_bridges(bridges))
+        self.links.add_items(*link_summaries(bridges))
 
-    def merge(self, other: BridgeFigures) -> None:
+    def merge_bridge_figures(self, other: BridgeFigures) -> None:
         """Add the figures of other hosts' bridges."""
         self.counts += other.counts
-        self.links.merge(other.links)
+        self.links.merge_collector(other.links)
 
 
 def bridge_state(bridge: LoggedBridge) -> str:
     """Return the state as which a bridge is counted: ``not rebuilt`` if it broke permanently, else its state."""
-    return "not rebuilt" if bridge.is_broken else bridge.state
+    return "not rebuilt" if bridge.is_permanently_broken else bridge.state
 
 
-class UnexplainedFigures:
+class UnexplainedRecordFigures:
     """The number of warnings and errors that no incident explains, and those wordings that come first."""
 
     def __init__(self) -> None:
         self.count = 0
-        self.wordings = TopItems[UnexplainedRecords](MOST_WORDINGS, wording_sort_key)
+        self.wordings = TopItems[UnexplainedRecords](MOST_WORDINGS, unexplained_record_sort_key)
 
     def count_records(self, records: Iterable[UnexplainedRecords]) -> None:
         """Count the unexplained records of some hosts."""
         for wording in records:
             self.count += wording.count
-            self.wordings.add(wording)
+            self.wordings.add_items(wording)
 
-    def merge(self, other: UnexplainedFigures) -> None:
+    def merge_unexplained_figures(self, other: UnexplainedRecordFigures) -> None:
         """Add the figures of other hosts' records."""
         self.count += other.count
-        self.wordings.merge(other.wordings)
+        self.wordings.merge_collector(other.wordings)
 
 
-def wording_sort_key(wording: UnexplainedRecords) -> tuple[Any, ...]:
+def unexplained_record_sort_key(wording: UnexplainedRecords) -> tuple[Any, ...]:
     """Return the sort key of unexplained records: errors first, then those that came most often."""
     return wording.level == "WARN", -wording.count, wording.host, wording.message
 
 
-def silences_of(subscriber: str, moments: Iterable[datetime]) -> list[Silence]:
+def longest_silences(subscriber: str, moments: Iterable[datetime]) -> list[SubscriberSilence]:
     """Return a subscriber's longest silences of a second or more, between the moments at which it handled events."""
-    foremost = TopItems[Silence](MOST_SILENCES, silence_sort_key)
+    foremost = TopItems[SubscriberSilence](MOST_SILENCES, silence_sort_key)
     for before, after in pairwise(sorted(moments)):
         length = (after - before) / timedelta(seconds=1)
         if length >= 1:
-            foremost.add(Silence(subscriber, before, length))
+            foremost.add_items(SubscriberSilence(subscriber, before, length))
     return foremost.first_items()
 
 
 @dataclass(frozen=True, slots=True)
-class LineCounts:
+class LogLineCounts:
     """The numbers of log lines, and of warnings and errors among them, in the slice of time
     that begins at ``began``.
     """
@@ -276,13 +276,13 @@ class LineCounts:
     errors: int
 
 
-class LineFigures:
+class LogLineFigures:
     """The numbers of log lines by slice of time and level."""
 
     COLUMNS: ClassVar = ("time", "level")
     """The columns of the dataset ``events`` that ``count_lines`` reads."""
 
-    def __init__(self, of: TimeRange) -> None:
+    def __init__(self, of: ReportPeriod) -> None:
         self._range = of
         self._counts: Counter[tuple[int, str]] = Counter()
 
@@ -306,15 +306,15 @@ class LineFigures:
         for row in counted.aggregate([([], "count_all")]).to_pylist():
             self._counts[row["slice"], row["level"]] += row["count_all"]
 
-    def merge(self, other: LineFigures) -> None:
+    def merge_line_figures(self, other: LogLineFigures) -> None:
         """Add the numbers of other log lines."""
         self._counts += other._counts
 
     @property
-    def line_counts(self) -> list[LineCounts]:
+    def line_counts_by_slice(self) -> list[LogLineCounts]:
         """The numbers of log lines, warnings and errors in each slice of time that has any."""
         return [
-            LineCounts(
+            LogLineCounts(
                 self._range.began + number * self._range.slice_length,
                 sum(count for (at, _), count in self._counts.items() if at == number),
                 self._counts[number, "WARN"],
@@ -325,12 +325,12 @@ class LineFigures:
 
 
 @dataclass(slots=True)
-class EventSlice:
+class EventTimeSlice:
     """The number of events handled in a slice of time, and how long each took from acceptance."""
 
     began: datetime
     handled: int = 0
-    handling_times: Durations = field(default_factory=Durations)
+    handling_times: DurationHistogram = field(default_factory=DurationHistogram)
 
 
 class EventFigures:
@@ -340,13 +340,13 @@ class EventFigures:
     times in which a subscriber handled nothing.
     """
 
-    def __init__(self, of: TimeRange) -> None:
+    def __init__(self, of: ReportPeriod) -> None:
         self.messages: Counter[str] = Counter()
         self.deliveries: Counter[str] = Counter()
-        self.worst = TopItems[DeliveryOutcome](MOST_EVENTS, event_sort_key)
-        self.silences = TopItems[Silence](MOST_SILENCES, silence_sort_key)
+        self.worst = TopItems[DeliveryOutcome](MOST_EVENTS, outcome_sort_key)
+        self.silences = TopItems[SubscriberSilence](MOST_SILENCES, silence_sort_key)
         self._range = of
-        self._slices: dict[int, EventSlice] = {}
+        self._slices: dict[int, EventTimeSlice] = {}
 
     def count_event(self, outcome: DeliveryOutcome | None, deliveries: Iterable[Delivery]) -> None:
         """Count an event with its deliveries; ``outcome`` is None for a barrier."""
@@ -355,55 +355,55 @@ class EventFigures:
             return
         self.messages[outcome.verdict] += 1
         if outcome.verdict != "delivered":
-            self.worst.add(outcome)
+            self.worst.add_items(outcome)
         if outcome.handled is not None:
-            of_slice = self._slice(self._range.slice_of(outcome.handled))
+            of_slice = self._slice(self._range.slice_index(outcome.handled))
             of_slice.handled += 1
             if outcome.accepted is not None:
                 of_slice.handling_times.count_duration((outcome.handled - outcome.accepted) / timedelta(seconds=1))
 
-    def merge(self, other: EventFigures) -> None:
+    def merge_event_figures(self, other: EventFigures) -> None:
         """Add the figures of other events."""
         self.messages += other.messages
         self.deliveries += other.deliveries
-        self.worst.merge(other.worst)
-        self.silences.merge(other.silences)
+        self.worst.merge_collector(other.worst)
+        self.silences.merge_collector(other.silences)
         for number, other_slice in other._slices.items():
             event_slice = self._slice(number)
             event_slice.handled += other_slice.handled
-            event_slice.handling_times.merge(other_slice.handling_times)
+            event_slice.handling_times.merge_histogram(other_slice.handling_times)
 
-    def _slice(self, number: int) -> EventSlice:
-        return self._slices.setdefault(number, EventSlice(self._range.began + number * self._range.slice_length))
+    def _slice(self, number: int) -> EventTimeSlice:
+        return self._slices.setdefault(number, EventTimeSlice(self._range.began + number * self._range.slice_length))
 
     @property
-    def handling_times(self) -> Durations:
+    def handling_durations(self) -> DurationHistogram:
         """The durations from acceptance to handling of all handled events."""
-        durations = Durations()
+        durations = DurationHistogram()
         for event_slice in self._slices.values():
-            durations.merge(event_slice.handling_times)
+            durations.merge_histogram(event_slice.handling_times)
         return durations
 
     @property
-    def event_slices(self) -> list[EventSlice]:
+    def event_slices(self) -> list[EventTimeSlice]:
         """The number and the durations of handled events in each slice of time that has any."""
         return [event_slice for _, event_slice in sorted(self._slices.items())[: 2 * BUCKETS]]
 
 
 @dataclass(frozen=True, slots=True)
-class ReportData:
+class AuditReportData:
     """All data that an audit's report shows; ``hosts_left`` is the number of hosts left out of the time line.
 
     ``scraped``: the availability in Prometheus, None without ``--metrics``. ``unexplained``: warnings and errors that
     no incident explains.
     """
 
-    times: TimeRange
+    times: ReportPeriod
     incidents: IncidentFigures
-    hosts: list[ShownHost]
+    hosts: list[TimeLineHost]
     hosts_left: int
     bridges: BridgeFigures
-    lines: LineFigures
+    lines: LogLineFigures
     events: EventFigures
     scraped: ScrapedAvailability | None = None
-    unexplained: UnexplainedFigures = field(default_factory=UnexplainedFigures)
+    unexplained: UnexplainedRecordFigures = field(default_factory=UnexplainedRecordFigures)

@@ -20,7 +20,7 @@ _GAP_KEYS = ("host", "file", "line", "what", "weighs")
 
 
 @dataclass(frozen=True, slots=True)
-class Gap:
+class InputGap:
     """A missing part of the input of an audit; ``weighs`` is True if it may hide incidents or losses."""
 
     host: str
@@ -31,7 +31,7 @@ class Gap:
 
 
 @dataclass(frozen=True, slots=True)
-class InputSummary:
+class AuditInputSummary:
     """The input of an audit in numbers; ``bytes`` is its size on disk, ``notes`` lists the assumptions made."""
 
     root: str
@@ -67,8 +67,8 @@ class AuditResult:
     """The result of an audit, as audit.json has it."""
 
     verdict: AuditOutcome
-    read: InputSummary
-    gaps: tuple[Gap, ...]
+    read: AuditInputSummary
+    gaps: tuple[InputGap, ...]
     counts: AuditCounts
     out: str
     unexplained: tuple[UnexplainedRecords, ...] = ()
@@ -90,7 +90,7 @@ class AuditResult:
         }
 
 
-def audit_outcome(gaps: Sequence[Gap], counts: AuditCounts) -> AuditOutcome:
+def audit_outcome(gaps: Sequence[InputGap], counts: AuditCounts) -> AuditOutcome:
     """Return ``incomplete`` where a gap may hide something, ``clean`` where nothing was lost, broken or
     unplanned and each warning and error is explained, else ``findings``.
     """

@@ -10,7 +10,7 @@ from itertools import groupby, pairwise
 from typing import Any
 
 from activemq_fleet.audit.evidence import Incident
-from activemq_fleet.audit.result import Gap
+from activemq_fleet.audit.result import InputGap
 from activemq_fleet.documentation import page_address_or_command
 from activemq_fleet.errors import InputError
 
@@ -59,7 +59,7 @@ class ScrapedAvailability:
     active: tuple[ActivePeriod, ...]
     unserved: tuple[UnservedPeriod, ...]
 
-    def longest_unserved(self, pair: str, after: float, until: float) -> float | None:
+    def longest_unserved_seconds(self, pair: str, after: float, until: float) -> float | None:
         """Return the seconds of a pair's longest unserved period that ends later than ``after`` and begins before
         ``until``; 0 where scrapes saw a node active all the time, None for a pair without metrics.
         """
@@ -71,7 +71,7 @@ class ScrapedAvailability:
         return max((period.seconds for period in unserved), default=0.0)
 
 
-def read_scrapes(answer: str | bytes, source: str) -> ScrapedAvailability:
+def read_availability(answer: str | bytes, source: str) -> ScrapedAvailability:
     """Return the availability that the JSON answer of Prometheus' ``/api/v1/query_range`` to the query ``QUERY`` shows.
 
     ``source`` names the answer in messages. Raises InputError for any other text.
@@ -132,9 +132,9 @@ def _unserved_periods(pair: str, states_by_time: list[tuple[float, set[str]]]) -
             yield UnservedPeriod(pair, began, ended)
 
 
-def unexplained_gaps(
+def unexplained_downtime_gaps(
     scraped: ScrapedAvailability, incidents: Iterable[Incident], began: datetime, ended: datetime
-) -> list[Gap]:
+) -> list[InputGap]:
     """Return a gap for each unserved period within the audited time that no incident explains.
 
     Such a gap is an event that the collected logs do not show.
@@ -143,7 +143,9 @@ def unexplained_gaps(
         period for period in scraped.unserved if began.timestamp() <= period.began and period.ended <= ended.timestamp()
     ]
     known = list(incidents)
-    return [Gap(period.pair, _describe_gap(period)) for period in periods if incident_within(period, known) is None]
+    return [
+        InputGap(period.pair, _describe_gap(period)) for period in periods if incident_within(period, known) is None
+    ]
 
 
 def incident_within(period: UnservedPeriod, incidents: Iterable[Incident]) -> Incident | None:

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 
-from activemq_fleet.audit.broker_runs import ObservedRun
+from activemq_fleet.audit.broker_runs import ObservedBrokerRun
 
 MOST = 80
 """Largest number of spans of a host that are drawn; the newest ones are kept."""
@@ -24,7 +24,7 @@ class HostStateSpan:
     ended: datetime | None
 
 
-def spans_of(runs: Sequence[ObservedRun]) -> list[HostStateSpan]:
+def host_state_spans(runs: Sequence[ObservedBrokerRun]) -> list[HostStateSpan]:
     """Return a host's states over time, in order, from the runs of its broker."""
     spans = []
     for index, term in enumerate(runs):
@@ -47,7 +47,7 @@ def spans_until_takeovers(spans: Iterable[HostStateSpan], takeovers: Sequence[da
         yield replace(span, ended=min(ends)) if span.state == "active" and ends else span
 
 
-def _state_changes(term: ObservedRun) -> Iterator[tuple[datetime, str]]:
+def _state_changes(term: ObservedBrokerRun) -> Iterator[tuple[datetime, str]]:
     """Yield the time of each change of a run's state, and the new state."""
     if term.chosen is not None:
         yield term.chosen, "starting"

@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from activemq_fleet.audit.broker_runs import ObservedRun
+from activemq_fleet.audit.broker_runs import ObservedBrokerRun
 from activemq_fleet.audit.evidence import BeganFrom, ConnectionLoss, seconds_between, short_name
 from activemq_fleet.audit.watchdog_kills import WatchdogKill
 
@@ -33,8 +33,8 @@ class TakeoverStart:
 
 
 def takeover_start(
-    term: ObservedRun,
-    before: ObservedRun | None,
+    term: ObservedBrokerRun,
+    before: ObservedBrokerRun | None,
     losses: Sequence[ConnectionLoss],
     skew: timedelta,
     right: Collection[str] = (),
@@ -123,7 +123,9 @@ def _witness_sentence(loss: ConnectionLoss) -> str:
     )
 
 
-def _start_by_kill(term: ObservedRun, started: datetime, before: ObservedRun, kill: WatchdogKill) -> TakeoverStart:
+def _start_by_kill(
+    term: ObservedBrokerRun, started: datetime, before: ObservedBrokerRun, kill: WatchdogKill
+) -> TakeoverStart:
     """Return the start by the first check of the watchdog without an answer, unless the clocks of the nodes differ."""
     old = short_name(before.host)
     last = f", and its last log record is of {before.last:%H:%M:%S} UTC" if before.last else ""
@@ -134,7 +136,7 @@ def _start_by_kill(term: ObservedRun, started: datetime, before: ObservedRun, ki
     return TakeoverStart(kill.unanswered_since, seconds_between(kill.unanswered_since, started), "watchdog", note)
 
 
-def _start_by_log(term: ObservedRun, before: ObservedRun, ended: datetime) -> TakeoverStart:
+def _start_by_log(term: ObservedBrokerRun, before: ObservedBrokerRun, ended: datetime) -> TakeoverStart:
     """Return the start by the log of the node that was active before, unless the lock shows that the clocks differ.
 
     A standby gets a lock soon after it is free, and never before.

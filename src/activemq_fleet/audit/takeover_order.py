@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
 
-from activemq_fleet.audit.broker_runs import ObservedRun
+from activemq_fleet.audit.broker_runs import ObservedBrokerRun
 
 _NONE = timedelta(0)
 _STEP = timedelta(milliseconds=1)
@@ -16,13 +16,13 @@ Offset = Mapping[str, timedelta]
 """The correction that is added to a host's times."""
 
 
-def clock_offsets(by_host: Mapping[str, Sequence[ObservedRun]], skew: timedelta) -> Offset:
+def clock_offsets(by_host: Mapping[str, Sequence[ObservedBrokerRun]], skew: timedelta) -> Offset:
     """Return by host the correction of its clock that fits the runs of both nodes together; zero without two nodes."""
     hosts = sorted(by_host)
     if len(hosts) != 2:
         return dict.fromkeys(hosts, _NONE)
     first, second = hosts
-    a, b = ([term for term in by_host[host] if term.is_active] for host in hosts)
+    a, b = ([term for term in by_host[host] if term.was_active] for host in hosts)
     best = min(
         _candidate_offsets(a, b, skew),
         key=lambda offset: (*_contradictions(a, b, offset), abs(offset)),
@@ -31,22 +31,24 @@ def clock_offsets(by_host: Mapping[str, Sequence[ObservedRun]], skew: timedelta)
     return {first: _NONE, second: best}
 
 
-def runs_in_order(by_host: Mapping[str, Sequence[ObservedRun]], offset: Offset) -> list[ObservedRun]:
+def active_runs_in_order(by_host: Mapping[str, Sequence[ObservedBrokerRun]], offset: Offset) -> list[ObservedBrokerRun]:
     """Return all nodes' runs that became active, in the order in which they got the store."""
     timed_runs = [
-        (shifted_time(term.begin, offset[host]), term) for host, host_runs in by_host.items() for term in host_runs
+        (to_common_clock(term.store_acquired_at, offset[host]), term)
+        for host, host_runs in by_host.items()
+        for term in host_runs
     ]
-    known = [(at, term) for at, term in timed_runs if term.is_active and at is not None]
+    known = [(at, term) for at, term in timed_runs if term.was_active and at is not None]
     return [term for _, term in sorted(known, key=lambda pair: (pair[0], pair[1].host, pair[1].place))]
 
 
-def shifted_time(moment: datetime | None, offset: timedelta) -> datetime | None:
+def to_common_clock(moment: datetime | None, offset: timedelta) -> datetime | None:
     """Return a time of a node's clock converted to the common clock of the pair; None for None."""
     return None if moment is None else moment + offset
 
 
 def _candidate_offsets(
-    runs_a: Sequence[ObservedRun], runs_b: Sequence[ObservedRun], skew: timedelta
+    runs_a: Sequence[ObservedBrokerRun], runs_b: Sequence[ObservedBrokerRun], skew: timedelta
 ) -> Iterator[timedelta]:
     """Yield zero, and the offsets at which the order of two runs changes."""
     yield _NONE
@@ -54,9 +56,9 @@ def _candidate_offsets(
     for run_a in runs_a:
         for run_b in runs_b:
             for time_a, time_b in (
-                (run_a.end_or_last, run_b.begin),
-                (run_a.begin, run_b.end_or_last),
-                (run_a.begin, run_b.begin),
+                (run_a.end_or_last_record_time, run_b.store_acquired_at),
+                (run_a.store_acquired_at, run_b.end_or_last_record_time),
+                (run_a.store_acquired_at, run_b.store_acquired_at),
             ):
                 if time_a is None or time_b is None:
                     continue
@@ -68,7 +70,9 @@ def _candidate_offsets(
                 return
 
 
-def _contradictions(a: Sequence[ObservedRun], b: Sequence[ObservedRun], offset: timedelta) -> tuple[int, timedelta]:
+def _contradictions(
+    a: Sequence[ObservedBrokerRun], b: Sequence[ObservedBrokerRun], offset: timedelta
+) -> tuple[int, timedelta]:
     """Return the number of runs that waited for a lock that no other node had, and how long both nodes had it."""
     runs = sorted(
         [*_shifted_spans(a, _NONE), *_shifted_spans(b, offset)], key=lambda run: (run[0], run[2].host, run[2].place)
@@ -82,7 +86,7 @@ def _contradictions(a: Sequence[ObservedRun], b: Sequence[ObservedRun], offset: 
     return alone, overlap
 
 
-def _overlap_with_later(runs: Sequence[tuple[datetime, datetime, ObservedRun]], index: int) -> timedelta:
+def _overlap_with_later(runs: Sequence[tuple[datetime, datetime, ObservedBrokerRun]], index: int) -> timedelta:
     begin, end, term = runs[index]
     total = _NONE
     for other_begin, other_end, other in runs[index + 1 :]:
@@ -93,8 +97,13 @@ def _overlap_with_later(runs: Sequence[tuple[datetime, datetime, ObservedRun]], 
     return total
 
 
-def _shifted_spans(runs: Iterable[ObservedRun], offset: timedelta) -> Iterator[tuple[datetime, datetime, ObservedRun]]:
+def _shifted_spans(
+    runs: Iterable[ObservedBrokerRun], offset: timedelta
+) -> Iterator[tuple[datetime, datetime, ObservedBrokerRun]]:
     for term in runs:
-        begin, end = shifted_time(term.begin, offset), shifted_time(term.end_or_last, offset)
+        begin, end = (
+            to_common_clock(term.store_acquired_at, offset),
+            to_common_clock(term.end_or_last_record_time, offset),
+        )
         if begin is not None and end is not None:
             yield begin, max(begin, end), term

@@ -33,4 +33,6 @@ def unexplained_records(host: str, signs: Iterable[LogEvidence]) -> Iterator[Une
         count = sum(record.count for record in records)
         if level != "WARN" or count >= WARNINGS:
             first = min(records, key=lambda record: record.at)
-            yield UnexplainedRecords(host, level, first.text, count, first.at, max(record.until for record in records))
+            yield UnexplainedRecords(
+                host, level, first.text, count, first.at, max(record.last_record_time for record in records)
+            )

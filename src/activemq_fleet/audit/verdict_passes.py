@@ -9,20 +9,20 @@ from itertools import groupby
 from typing import Any, NamedTuple
 
 from activemq_fleet.audit.deliveries import Delivery, DeliveryJudge, DeliveryOutcome
-from activemq_fleet.audit.event_records import events_of
+from activemq_fleet.audit.event_records import events_from_records
 from activemq_fleet.audit.finality import EvidenceEnds
-from activemq_fleet.audit.journal_lines import is_of_host, parsed_lines
+from activemq_fleet.audit.journal_lines import is_agent_of_host, parsed_lines
 from activemq_fleet.audit.journals import (
-    Epoch,
     EpochKey,
+    JournalEpoch,
     JournalFinding,
     JournalLine,
     OrderedRecord,
-    place_of,
+    record_position,
     records_in_order,
 )
 from activemq_fleet.audit.reached_ranges import EventRange, Reach
-from activemq_fleet.audit.report_figures import EventFigures, Silence, silences_of
+from activemq_fleet.audit.report_figures import EventFigures, SubscriberSilence, longest_silences
 
 _EPOCH = datetime.fromtimestamp(0, UTC)
 _MICROSECOND = timedelta(microseconds=1)
@@ -38,7 +38,7 @@ class PlacedLine(NamedTuple):
 
 
 def placed_lines(
-    host: str, file: str, content: memoryview, epochs: Mapping[EpochKey, Epoch], host_of: Mapping[str, str]
+    host: str, file: str, content: memoryview, epochs: Mapping[EpochKey, JournalEpoch], host_of: Mapping[str, str]
 ) -> Iterator[PlacedLine]:
     """Yield the records of a journal file with their positions, up to the last record that ``epochs`` knows.
 
@@ -46,13 +46,13 @@ def placed_lines(
     """
     for number, line, *_ in parsed_lines(content):
         about = line and epochs.get((line.agent, line.epoch))
-        if line and about and line.jseq <= about.known and is_of_host(line.agent, host, host_of):
-            yield PlacedLine(line.agent, place_of(about, line.jseq), (host, file, number), line)
+        if line and about and line.jseq <= about.known and is_agent_of_host(line.agent, host, host_of):
+            yield PlacedLine(line.agent, record_position(about, line.jseq), (host, file, number), line)
 
 
-def findings_in_order(
-    lines: Iterable[PlacedLine], epochs: Mapping[EpochKey, Epoch]
-) -> Iterator[JournalFinding | Silence]:
+def records_gaps_and_silences(
+    lines: Iterable[PlacedLine], epochs: Mapping[EpochKey, JournalEpoch]
+) -> Iterator[JournalFinding | SubscriberSilence]:
     """Yield the ordered records, gaps and longest silences of agents, given lines sorted by agent and position."""
     for agent, agent_lines in groupby(lines, key=lambda placed: placed.agent):
         handled = array("q")
@@ -60,7 +60,7 @@ def findings_in_order(
             if isinstance(finding, OrderedRecord) and finding.kind == "handled" and finding.ts is not None:
                 _add_moment(handled, (finding.ts - _EPOCH) // _MICROSECOND)
             yield finding
-        yield from silences_of(agent, (_EPOCH + timedelta(microseconds=at) for at in handled))
+        yield from longest_silences(agent, (_EPOCH + timedelta(microseconds=at) for at in handled))
 
 
 def _sort_copies(lines: Iterable[PlacedLine]) -> Iterator[JournalLine]:
@@ -83,7 +83,7 @@ def _add_moment(moments: array[int], at: int) -> None:
         moments.append(at)
 
 
-def merged_reach(parts: Iterable[Reach]) -> Reach:
+def merge_event_ranges(parts: Iterable[Reach]) -> Reach:
     """Return the ranges of events that reached each subscriber, merged from ranges of parts of the events."""
     reach: Reach = {}
     for part in parts:
@@ -112,8 +112,8 @@ def judged_events(
                 last[record.event_id] = max(record.ts, last.get(record.event_id, record.ts))
             yield record
 
-    for event in events_of(watched()):
-        for outcome, deliveries in judge.outcomes_of([event]):
+    for event in events_from_records(watched()):
+        for outcome, deliveries in judge.outcomes_with_deliveries([event]):
             figures.count_event(outcome, deliveries)
             is_final = horizons is None or horizons.is_event_final(last.pop(event.event_id, None))
             yield JudgedEvent(outcome, deliveries, is_final)

@@ -93,10 +93,10 @@ def audit_command(
 
 
 def _scrapes(path: Path) -> ScrapedAvailability:
-    from activemq_fleet.audit.scraped_availability import read_scrapes
+    from activemq_fleet.audit.scraped_availability import read_availability
 
     try:
-        return read_scrapes(path.read_bytes(), str(path))
+        return read_availability(path.read_bytes(), str(path))
     except OSError as error:
         raise InputError(
             f"--metrics: the file {path} cannot be read ({error.strerror}): correct the path, or allow this account to "

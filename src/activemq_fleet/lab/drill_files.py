@@ -93,7 +93,7 @@ def _promised(path: Path) -> list[str]:
 
 def fault_with_scraped_downtime(fault: Fault, scraped: ScrapedAvailability) -> Fault:
     """Return a fault with the seconds in which scrapes showed no active node of its pair."""
-    return replace(fault, unserved=scraped.longest_unserved(fault.pair, fault.at, _until(fault)))
+    return replace(fault, unserved=scraped.longest_unserved_seconds(fault.pair, fault.at, _until(fault)))
 
 
 def _until(fault: Fault) -> float:

@@ -20,7 +20,7 @@ from typing import Any
 
 from pydantic import TypeAdapter
 
-from activemq_fleet.audit.scraped_availability import ScrapedAvailability, read_scrapes
+from activemq_fleet.audit.scraped_availability import ScrapedAvailability, read_availability
 from activemq_fleet.drills.judging import ATTEMPTS, drill_verdict_and_reasons, fault_void_reason, minimum_event_rate
 from activemq_fleet.drills.model import DrillResult, DrillSetup, Fault, FaultKind, ObservedState, StateSpan
 from activemq_fleet.errors import LabError
@@ -215,8 +215,8 @@ class DrillRun:
         """End the load, account for every event, and return the result with its verdict.
 
         ``skew`` is the number of seconds by which the clocks of the brokers' hosts and of this machine may differ.
-        ``scrapes`` returns the scrapes of Prometheus between two times, in the form that ``read_scrapes`` accepts. They
-        are stored with the drill's files as ``metrics.json``.
+        ``scrapes`` returns the scrapes of Prometheus between two times, in the form that ``read_availability`` accepts.
+        They are stored with the drill's files as ``metrics.json``.
         """
         (self.directory / "stop").touch()
         poll_until_true(lambda: any((self.directory / name).exists() for name in ("done", "failed")), _END, _POLL)
@@ -250,7 +250,7 @@ class DrillRun:
     def _save_scrapes(self, answer: bytes) -> ScrapedAvailability:
         path = self.directory / METRICS
         path.write_bytes(answer)
-        return read_scrapes(answer, str(path))
+        return read_availability(answer, str(path))
 
     def _launch(self, specs: Sequence[LoadSpec], longest: float, parent_pid: int) -> None:
         descriptor = os.open(self.directory / "load.json", os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)

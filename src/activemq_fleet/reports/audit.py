@@ -12,7 +12,7 @@ from datetime import datetime
 from itertools import groupby
 
 from activemq_fleet.audit.evidence import Incident, short_name
-from activemq_fleet.audit.report_figures import BUCKETS, EventSlice, ReportData, Silence
+from activemq_fleet.audit.report_figures import BUCKETS, AuditReportData, EventTimeSlice, SubscriberSilence
 from activemq_fleet.audit.result import AuditResult, audit_headline, incident_nouns
 from activemq_fleet.audit.scraped_availability import UnservedPeriod, incident_within
 from activemq_fleet.audit.state_spans import spans_until_takeovers
@@ -38,12 +38,12 @@ class ChartSection:
     """
 
     title: str
-    note: Callable[[ReportData], str]
-    charts: tuple[Callable[[ReportData], Chart | None], ...]
+    note: Callable[[AuditReportData], str]
+    charts: tuple[Callable[[AuditReportData], Chart | None], ...]
     legend: tuple[tuple[str, str], ...] = ()
 
 
-def audit_report(result: AuditResult, picture: ReportData) -> str:
+def audit_report(result: AuditResult, picture: AuditReportData) -> str:
     """Return the report of an audit as an HTML page."""
     takeovers = [incident.seconds for incident in _shown_takeovers(picture) if incident.seconds is not None]
     drawn = [(section, section.note(picture), [chart(picture) for chart in section.charts]) for section in SECTIONS]
@@ -63,7 +63,7 @@ def audit_report(result: AuditResult, picture: ReportData) -> str:
     )
 
 
-def _longest_unserved(picture: ReportData) -> list[tuple[UnservedPeriod, str]]:
+def _longest_unserved(picture: AuditReportData) -> list[tuple[UnservedPeriod, str]]:
     """Return the longest times without an active node by scrapes, each with the incident that explains it."""
     if picture.scraped is None:
         return []
@@ -74,15 +74,15 @@ def _longest_unserved(picture: ReportData) -> list[tuple[UnservedPeriod, str]]:
     return [(period, numbers[incident.id] if incident else "nothing") for period, incident in incidents]
 
 
-def _shown_takeovers(picture: ReportData) -> list[Incident]:
+def _shown_takeovers(picture: AuditReportData) -> list[Incident]:
     return [incident for incident in picture.incidents.shown_incidents if incident.kind == "takeover"]
 
 
-def _chart_over_time(title: str, picture: ReportData) -> Chart:
+def _chart_over_time(title: str, picture: AuditReportData) -> Chart:
     return Chart(title, picture.times.began.timestamp(), picture.times.ended.timestamp())
 
 
-def timeline_chart(picture: ReportData) -> Chart | None:
+def timeline_chart(picture: AuditReportData) -> Chart | None:
     """Return a chart of the hosts' states over time, with the numbers of incidents, and of the number of log lines."""
     if not picture.hosts:
         return None
@@ -116,10 +116,10 @@ def timeline_chart(picture: ReportData) -> Chart | None:
     return _add_time_axis(chart)
 
 
-def _add_lines(chart: Chart, picture: ReportData) -> None:
+def _add_lines(chart: Chart, picture: AuditReportData) -> None:
     """Add bars of all lines, of warnings and of errors; their height is a root, so that a few are visible too."""
     chart.add_name(chart.height + 10, "lines in logs", "warnings, errors")
-    slices = picture.lines.line_counts
+    slices = picture.lines.line_counts_by_slice
     most = max((counts.all for counts in slices), default=1)
     chart.height += 26
     for counts in slices:
@@ -152,7 +152,7 @@ def _add_time_axis(chart: Chart) -> Chart:
     )
 
 
-def flow_chart(picture: ReportData) -> Chart | None:
+def flow_chart(picture: AuditReportData) -> Chart | None:
     """Return a chart of how many events were handled in each slice of time, and how long each took (logarithmic)."""
     slices = picture.events.event_slices
     if not slices:
@@ -171,13 +171,15 @@ def flow_chart(picture: ReportData) -> Chart | None:
     return _add_time_axis(chart)
 
 
-def _add_latencies(chart: Chart, slices: Sequence[EventSlice]) -> None:
+def _add_latencies(chart: Chart, slices: Sequence[EventTimeSlice]) -> None:
     """Add the medians and longest of slices above the chart's height, on a scale of powers of ten of milliseconds."""
     if not slices:
         none = "no event whose acceptance and handling are both known"
         chart.add_label(chart.left + 10, chart.height - 48, none, anchor="start")
         return
-    highest = max(3, *(math.ceil(_power_of_ten(event_slice.handling_times.quantile(1))) for event_slice in slices))
+    highest = max(
+        3, *(math.ceil(_power_of_ten(event_slice.handling_times.quantile_seconds(1))) for event_slice in slices)
+    )
 
     def y_of(seconds: float | None) -> float:
         return chart.height - 96 * min(1.0, _power_of_ten(seconds) / highest)
@@ -188,8 +190,8 @@ def _add_latencies(chart: Chart, slices: Sequence[EventSlice]) -> None:
     for event_slice in slices:
         x, median, longest = (
             chart.position_of(event_slice.began.timestamp()),
-            event_slice.handling_times.quantile(0.5),
-            event_slice.handling_times.quantile(1),
+            event_slice.handling_times.quantile_seconds(0.5),
+            event_slice.handling_times.quantile_seconds(1),
         )
         tooltip = f"{time_text(event_slice.began)}: median {duration_text(median)}, longest {duration_text(longest)}"
         chart.add_line("stem", x, y_of(median), x, y_of(longest), tooltip)
@@ -201,11 +203,11 @@ def _power_of_ten(seconds: float | None) -> float:
     return math.log10(max(1e-3, seconds or 0.0) * 1000)
 
 
-def latency_chart(picture: ReportData) -> Chart | None:
+def latency_chart(picture: AuditReportData) -> Chart | None:
     """Return a chart of how many events took how long, by powers of two of milliseconds."""
     if not picture.events.event_slices:
         return None
-    chart, counts = Chart("Latency of events", 0, 1), picture.events.handling_times.counts_by_power_of_two
+    chart, counts = Chart("Latency of events", 0, 1), picture.events.handling_durations.counts_by_power_of_two
     chart.add_name(32, "number of events", "by latency")
     low, high, most = min(counts, default=0), max(counts, default=0), max(counts.values(), default=1)
     width = min(62.0, (chart.right - chart.left) / max(6, high - low + 1))
@@ -228,7 +230,7 @@ def _power_of_two(power: int) -> str:
     return duration_text(float(f"{2.0**power / 1000:.2g}"))
 
 
-def silences_chart(picture: ReportData) -> Chart | None:
+def silences_chart(picture: AuditReportData) -> Chart | None:
     """Return a chart of the longest times without a handled event, one row for each subscriber,
     with lines at take-overs.
     """
@@ -236,7 +238,7 @@ def silences_chart(picture: ReportData) -> Chart | None:
     if not silences:
         return None
     chart = _chart_over_time("Longest times without a handled event", picture)
-    by_subscriber: dict[str, list[Silence]] = {}
+    by_subscriber: dict[str, list[SubscriberSilence]] = {}
     for silence in silences:
         by_subscriber.setdefault(silence.subscriber, []).append(silence)
     for name in sorted(list(by_subscriber)[:12]):
@@ -257,7 +259,7 @@ def silences_chart(picture: ReportData) -> Chart | None:
     return _add_time_axis(chart)
 
 
-def _timeline_note(picture: ReportData) -> str:
+def _timeline_note(picture: AuditReportData) -> str:
     note, left = (
         "Numbers mark the incidents below. Where no bar is drawn, no log shows the state of the broker.",
         picture.hosts_left,
@@ -266,11 +268,11 @@ def _timeline_note(picture: ReportData) -> str:
     return note + more if left else note
 
 
-def _latency_note(picture: ReportData) -> str:
-    took = picture.events.handling_times
+def _latency_note(picture: AuditReportData) -> str:
+    took = picture.events.handling_durations
     if not took.counts_by_power_of_two:
         return ""
-    half, most, longest = (duration_text(took.quantile(share)) for share in (0.5, 0.99, 1))
+    half, most, longest = (duration_text(took.quantile_seconds(share)) for share in (0.5, 0.99, 1))
     differ = f" {counted(took.backwards, 'event')} were handled before their acceptance: the clocks differ."
     return (
         f"Accepted to handled: median {half}, 99th percentile {most}, maximum {longest}. Dots mark medians, "

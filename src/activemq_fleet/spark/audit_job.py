@@ -10,18 +10,18 @@ from typing import TYPE_CHECKING, Any
 
 from activemq_fleet.audit.evidence import SKEW
 from activemq_fleet.audit.finality import EvidenceEnds
-from activemq_fleet.audit.gaps import gaps_of_foreign_journals, journal_gaps, log_gaps
+from activemq_fleet.audit.gaps import gaps_of_foreign_journals, log_gaps, reported_journal_gaps
 from activemq_fleet.audit.log_summaries import LogFileSummary
 from activemq_fleet.audit.report_figures import (
+    AuditReportData,
     EventFigures,
-    LineFigures,
-    ReportData,
-    TimeRange,
-    shown_hosts,
-    time_range,
+    LogLineFigures,
+    ReportPeriod,
+    report_period,
+    time_line_hosts,
 )
-from activemq_fleet.audit.result import AuditCounts, AuditResult, Gap, audit_outcome
-from activemq_fleet.audit.scraped_availability import ScrapedAvailability, unexplained_gaps
+from activemq_fleet.audit.result import AuditCounts, AuditResult, InputGap, audit_outcome
+from activemq_fleet.audit.scraped_availability import ScrapedAvailability, unexplained_downtime_gaps
 from activemq_fleet.reports.audit import audit_report
 from activemq_fleet.spark.datasets import Output, read_text
 from activemq_fleet.spark.deliveries import judge_deliveries, read_journals
@@ -111,7 +111,7 @@ def _events_and_summaries(batches: Batches, *, by_host: bool) -> Iterator[Datase
     summaries: dict[tuple[str, str], LogFileSummary] = {}
     for batch in batches:
         if batch.num_rows:
-            empty = LogFileSummary.of(batch)
+            empty = LogFileSummary.empty_for_batch(batch)
             summaries.setdefault((empty.host, empty.file), empty).count_events(batch)
             yield DatasetRows("events", batch, part=empty.host if by_host else "")
     yield from summaries.values()
@@ -123,7 +123,7 @@ def write_audit(
     inputs: Inputs,
     logs: Sequence[LogFileSummary],
     *,
-    absent: Sequence[Gap],
+    absent: Sequence[InputGap],
     skew: timedelta,
     is_growing: bool,
     scraped: ScrapedAvailability | None = None,
@@ -140,27 +140,27 @@ def write_audit(
         horizons = _build_horizons(inputs, logs, journals.last) if is_growing else None
         log_figures = find_incidents(output, inputs, logs, journals.connections, skew, horizons)
     moments = [at for incident in log_figures.incidents.shown_incidents for at in (incident.began, incident.ended)]
-    times = time_range([sample for log in logs for sample in log.times], [*moments, journals.first, journals.last])
+    times = report_period([sample for log in logs for sample in log.times], [*moments, journals.first, journals.last])
     with show_phase("settling events"):
         events, missing = judge_deliveries(output, journals, times, horizons)
     with show_phase("writing the report"):
         names: dict[str, list[str]] = {}
         for file in inputs.files_of_kind("log"):
             names.setdefault(file.host, []).append(file.file)
-        gaps = [*absent, *log_gaps(logs, names), *journal_gaps(missing, journals.files)]
+        gaps = [*absent, *log_gaps(logs, names), *reported_journal_gaps(missing, journals.files)]
         gaps += gaps_of_foreign_journals(journals.files, journals.host_of)
         if scraped:
-            gaps += unexplained_gaps(scraped, log_figures.incidents.shown_incidents, times.began, times.ended)
+            gaps += unexplained_downtime_gaps(scraped, log_figures.incidents.shown_incidents, times.began, times.ended)
         counts = _build_counts(output, logs, gaps, log_figures, events)
         wordings = tuple(log_figures.unexplained.wordings.first_items())
         result = AuditResult(
             audit_outcome(gaps, counts), input_summary(inputs), tuple(gaps), counts, output.path, wordings
         )
         pair_of, group_of = ({name: getattr(inputs.hosts[name], key) for name in names} for key in ("pair", "group"))
-        hosts, hosts_left = shown_hosts(pair_of, group_of, log_figures.spans, log_figures.incidents.shown_incidents)
+        hosts, hosts_left = time_line_hosts(pair_of, group_of, log_figures.spans, log_figures.incidents.shown_incidents)
         lines = _line_figures(output, times)
         incidents, bridges, unexplained = log_figures.incidents, log_figures.bridges, log_figures.unexplained
-        picture = ReportData(times, incidents, hosts, hosts_left, bridges, lines, events, scraped, unexplained)
+        picture = AuditReportData(times, incidents, hosts, hosts_left, bridges, lines, events, scraped, unexplained)
         output.write_text("audit.json", json.dumps(result.to_dict(), indent=2, ensure_ascii=False) + "\n")
         output.write_text("report.html", audit_report(result, picture))
     return result
@@ -179,7 +179,7 @@ def _build_horizons(inputs: Inputs, logs: Sequence[LogFileSummary], of_journals:
 def _build_counts(
     output: Output,
     logs: Sequence[LogFileSummary],
-    gaps: Sequence[Gap],
+    gaps: Sequence[InputGap],
     log_figures: FoundIncidents,
     events: EventFigures,
 ) -> AuditCounts:
@@ -202,19 +202,19 @@ def _build_counts(
     )
 
 
-def _line_figures(output: Output, times: TimeRange) -> LineFigures:
+def _line_figures(output: Output, times: ReportPeriod) -> LogLineFigures:
     """Return the figures of all log lines that have a time."""
 
-    def count(batches: Batches) -> Iterator[LineFigures]:
-        figures = LineFigures(times)
+    def count(batches: Batches) -> Iterator[LogLineFigures]:
+        figures = LogLineFigures(times)
         for batch in batches:
             figures.count_lines(batch)
         yield figures
 
-    lines = output.read_written("events").where("time IS NOT NULL").select(*LineFigures.COLUMNS)
-    figures = LineFigures(times)
+    lines = output.read_written("events").where("time IS NOT NULL").select(*LogLineFigures.COLUMNS)
+    figures = LogLineFigures(times)
     for task_figures in output.write_results(lines.mapInArrow, count, [])[0]:
-        figures.merge(task_figures)
+        figures.merge_line_figures(task_figures)
     return figures
 
 

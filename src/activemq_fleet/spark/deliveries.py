@@ -10,30 +10,40 @@ from typing import TYPE_CHECKING
 
 from activemq_fleet.audit.aggregates import TopItems
 from activemq_fleet.audit.deliveries import DeliveryJudge
-from activemq_fleet.audit.event_records import events_of
+from activemq_fleet.audit.event_records import events_from_records
 from activemq_fleet.audit.finality import EvidenceEnds
 from activemq_fleet.audit.gaps import MOST_GAPS, gap_sort_key
 from activemq_fleet.audit.journal_lines import (
     LARGEST_JOURNAL_FILE,
     JournalFileSummary,
     epochs_of_files,
-    journal_hosts,
-    summarize_journal,
-    too_large_file,
+    journal_host_by_agent,
+    summarize_journal_file,
+    summary_of_too_large_file,
 )
 from activemq_fleet.audit.journals import (
-    Epoch,
     EpochKey,
+    JournalEpoch,
     JournalFinding,
     JournalGap,
-    MissingRecords,
+    MissingRecordCount,
     OrderedRecord,
     SubscriptionChange,
     gaps_of_absent_journals,
 )
-from activemq_fleet.audit.reached_ranges import Reach, SubscribedRanges, reached_ranges, subscribers_of
-from activemq_fleet.audit.report_figures import EventFigures, Silence, TimeRange
-from activemq_fleet.audit.verdict_passes import findings_in_order, judged_events, merged_reach, placed_lines
+from activemq_fleet.audit.reached_ranges import (
+    Reach,
+    SubscriberSubscriptions,
+    ranges_by_subscriber,
+    subscribers_by_name,
+)
+from activemq_fleet.audit.report_figures import EventFigures, ReportPeriod, SubscriberSilence
+from activemq_fleet.audit.verdict_passes import (
+    judged_events,
+    merge_event_ranges,
+    placed_lines,
+    records_gaps_and_silences,
+)
 from activemq_fleet.spark.datasets import Output
 from activemq_fleet.spark.inputs import Inputs, read_binary_files
 from activemq_fleet.spark.task_results import (
@@ -55,7 +65,7 @@ class JournalContents:
     """The journals of a fleet: ``contents`` is a frame of path and content, ``files`` a summary of each file.
 
     ``connections`` are OBJECTS with lists of ConnectionRecord by pair. Both frames are None without journals.
-    ``host_of`` is by agent the host whose directory has its journal, see ``journal_hosts``.
+    ``host_of`` is by agent the host whose directory has its journal, see ``journal_host_by_agent``.
     """
 
     contents: DataFrame | None = None
@@ -77,21 +87,21 @@ class JournalContents:
 def read_journals(spark: SparkSession, output: Output, inputs: Inputs) -> JournalContents:
     """Return the contents and summaries of all journal files; a file above LARGEST_JOURNAL_FILE has only a summary."""
     journals = inputs.files_of_kind("journal")
-    large = [too_large_file(file.host, file.file) for file in journals if file.size > LARGEST_JOURNAL_FILE]
+    large = [summary_of_too_large_file(file.host, file.file) for file in journals if file.size > LARGEST_JOURNAL_FILE]
     paths = [file.path for file in journals if file.size <= LARGEST_JOURNAL_FILE]
     if not paths:
-        return JournalContents(files=large, host_of=journal_hosts(large, inputs.hosts, inputs.agent_hosts))
+        return JournalContents(files=large, host_of=journal_host_by_agent(large, inputs.hosts, inputs.agent_hosts))
     pair_of = {name: host.pair or name for name, host in inputs.hosts.items()}
     contents = read_binary_files(spark, paths).select("path", "content")
     files, connections = output.write_results(
         contents.mapInArrow, partial(_summarize_journals, pair_of=pair_of), [], keep=True
     )
     files = [*large, *files]
-    return JournalContents(contents, connections, files, journal_hosts(files, inputs.hosts, inputs.agent_hosts))
+    return JournalContents(contents, connections, files, journal_host_by_agent(files, inputs.hosts, inputs.agent_hosts))
 
 
 def judge_deliveries(
-    output: Output, journals: JournalContents, times: TimeRange, horizons: EvidenceEnds | None
+    output: Output, journals: JournalContents, times: ReportPeriod, horizons: EvidenceEnds | None
 ) -> tuple[EventFigures, list[JournalGap]]:
     """Write the datasets ``deliveries`` and ``messages``; return the figures of all events, and
     the gaps of the journals.
@@ -109,18 +119,18 @@ def judge_deliveries(
     lines = partitioned_by_key(journals.contents.mapInArrow(task_to_objects(of_hosts), OBJECTS_DDL))
     findings, records = output.write_results(lines.mapInArrow, partial(_put_in_order, epochs=epochs), [], keep=True)
     gaps += [gap for gap in findings if isinstance(gap, JournalGap)]
-    events.silences.add(*(silence for silence in findings if isinstance(silence, Silence)))
-    missing = {count.agent: count.records for count in findings if isinstance(count, MissingRecords)}
-    subscribers = subscribers_of(change for change in findings if isinstance(change, SubscriptionChange))
+    events.silences.add_items(*(silence for silence in findings if isinstance(silence, SubscriberSilence)))
+    missing = {count.agent: count.records for count in findings if isinstance(count, MissingRecordCount)}
+    subscribers = subscribers_by_name(change for change in findings if isinstance(change, SubscriptionChange))
     by_event = output.cache_until_closed(partitioned_by_key(records))
     parts, _ = output.write_results(
         by_event.mapInArrow, partial(_compute_reach, subscribers=subscribers, missing=missing), []
     )
-    judge = DeliveryJudge(subscribers, missing, merged_reach(parts))
+    judge = DeliveryJudge(subscribers, missing, merge_event_ranges(parts))
     task = partial(_judge_events, judge=judge, times=times, horizons=horizons)
     figures, _ = output.write_results(by_event.mapInArrow, task, ["deliveries", "messages"])
     for task_figures in figures:
-        events.merge(task_figures)
+        events.merge_event_figures(task_figures)
     return events, gaps
 
 
@@ -135,14 +145,14 @@ def _journal_files(batches: Batches) -> Iterator[tuple[str, str, memoryview]]:
 def _summarize_journals(batches: Batches, *, pair_of: Mapping[str, str]) -> Iterator[JournalFileSummary | KeyedObject]:
     """Yield a summary of each journal file, and its connection records with their pair as key."""
     for host, file, content in _journal_files(batches):
-        summary, connections = summarize_journal(host, file, content)
+        summary, connections = summarize_journal_file(host, file, content)
         yield summary
         if connections:
             yield KeyedObject(pair_of[host], connections)
 
 
 def _key_lines_by_agent(
-    batches: Batches, *, epochs: Mapping[EpochKey, Epoch], host_of: Mapping[str, str]
+    batches: Batches, *, epochs: Mapping[EpochKey, JournalEpoch], host_of: Mapping[str, str]
 ) -> Iterator[KeyedObject]:
     """Yield the lines of journal files with their agent as key, in the order of the agent's records."""
     for file in _journal_files(batches):
@@ -150,15 +160,15 @@ def _key_lines_by_agent(
 
 
 def _put_in_order(
-    batches: Batches, *, epochs: Mapping[EpochKey, Epoch]
-) -> Iterator[JournalFinding | Silence | KeyedObject]:
+    batches: Batches, *, epochs: Mapping[EpochKey, JournalEpoch]
+) -> Iterator[JournalFinding | SubscriberSilence | KeyedObject]:
     """Yield the records with their event id as key, and for the driver all other findings and the first gaps."""
     gaps = TopItems(MOST_GAPS, gap_sort_key)
-    for finding in findings_in_order((keyed.value for keyed in from_objects(batches)), epochs):
+    for finding in records_gaps_and_silences((keyed.value for keyed in from_objects(batches)), epochs):
         if isinstance(finding, OrderedRecord):
             yield KeyedObject(finding.event_id, finding)
         elif isinstance(finding, JournalGap):
-            gaps.add(finding)
+            gaps.add_items(finding)
         else:
             yield finding
     yield from gaps.first_items()
@@ -170,14 +180,14 @@ def _unpack_records(batches: Batches) -> Iterator[OrderedRecord]:
 
 
 def _compute_reach(
-    batches: Batches, *, subscribers: Mapping[str, SubscribedRanges], missing: Mapping[str, int]
+    batches: Batches, *, subscribers: Mapping[str, SubscriberSubscriptions], missing: Mapping[str, int]
 ) -> Iterator[Reach]:
     """Yield the ranges of events that reached each subscriber, computed from one partition."""
-    yield dict(reached_ranges(events_of(_unpack_records(batches)), subscribers, missing))
+    yield dict(ranges_by_subscriber(events_from_records(_unpack_records(batches)), subscribers, missing))
 
 
 def _judge_events(
-    batches: Batches, *, judge: DeliveryJudge, times: TimeRange, horizons: EvidenceEnds | None
+    batches: Batches, *, judge: DeliveryJudge, times: ReportPeriod, horizons: EvidenceEnds | None
 ) -> Iterator[DatasetRows | EventFigures]:
     """Yield the rows of all deliveries and messages in one partition, and their figures."""
     figures = EventFigures(times)

@@ -15,18 +15,18 @@ from activemq_fleet.audit.evidence import ConnectionLoss, LogEvidence, LoggedPer
 from activemq_fleet.audit.finality import EvidenceEnds
 from activemq_fleet.audit.log_evidence import KINDS, TEXT
 from activemq_fleet.audit.log_summaries import LogFileSummary
-from activemq_fleet.audit.operation_records import Operation
+from activemq_fleet.audit.operation_records import PlannedOperation
 from activemq_fleet.audit.pair_findings import (
     FleetEvidence,
     PairFindings,
-    evidence_of,
-    findings_of_logs,
+    incident_evidence_of_rows,
     incidents_of_pair,
     logged_periods,
-    lost_pair,
+    pair_findings_of_logs,
+    pair_of_connection_loss,
 )
 from activemq_fleet.audit.record_signs import EXHAUSTED_TEXTS, LEVELS
-from activemq_fleet.audit.report_figures import BridgeFigures, IncidentFigures, UnexplainedFigures
+from activemq_fleet.audit.report_figures import BridgeFigures, IncidentFigures, UnexplainedRecordFigures
 from activemq_fleet.audit.state_spans import HostStateSpan
 from activemq_fleet.logs.harmless import harmless_kinds
 from activemq_fleet.spark.datasets import Output
@@ -61,11 +61,11 @@ class _Fleet:
     horizons: EvidenceEnds | None
     hosts: dict[str, list[str]] = field(default_factory=dict)
     nodes: dict[str, list[PairNode]] = field(default_factory=dict)
-    operations: dict[str, list[Operation]] = field(default_factory=dict)
+    operations: dict[str, list[PlannedOperation]] = field(default_factory=dict)
 
     def is_final(self, ended: datetime | None, hosts: Sequence[str]) -> bool:
         """Return whether a row about ``hosts`` that ended at ``ended`` can no longer change with later logs."""
-        return self.horizons is None or self.horizons.is_final(ended, hosts)
+        return self.horizons is None or self.horizons.is_incident_final(ended, hosts)
 
 
 @dataclass(slots=True)
@@ -73,12 +73,12 @@ class _PairSummary:
     """The summary of a pair's logs for the driver."""
 
     names: dict[str, set[str]]
-    reporting_names: set[str]
-    frame_refusals: dict[str, str]
-    last_served_times: dict[str, dict[str, datetime]]
+    refusal_reporting_brokers: set[str]
+    frame_refusals_by_broker: dict[str, str]
+    last_served_by_store_and_host: dict[str, dict[str, datetime]]
     spans: list[HostStateSpan]
     bridges: BridgeFigures
-    unexplained: UnexplainedFigures
+    unexplained: UnexplainedRecordFigures
 
 
 @dataclass(slots=True)
@@ -87,7 +87,7 @@ class FoundIncidents:
 
     incidents: IncidentFigures = field(default_factory=IncidentFigures)
     bridges: BridgeFigures = field(default_factory=BridgeFigures)
-    unexplained: UnexplainedFigures = field(default_factory=UnexplainedFigures)
+    unexplained: UnexplainedRecordFigures = field(default_factory=UnexplainedRecordFigures)
     spans: list[HostStateSpan] = field(default_factory=list)
 
 
@@ -120,21 +120,21 @@ def find_incidents(
         witnessed = witnessed.unionByName(connections)
     served: dict[str, dict[str, datetime]] = {}
     for pair in pairs:
-        for store, users in pair.last_served_times.items():
+        for store, users in pair.last_served_by_store_and_host.items():
             served.setdefault(store, {}).update(users)
     fleet_evidence = FleetEvidence(
-        frozenset(name for pair in pairs for name in pair.reporting_names),
-        {name: text for pair in pairs for name, text in pair.frame_refusals.items()},
+        frozenset(name for pair in pairs for name in pair.refusal_reporting_brokers),
+        {name: text for pair in pairs for name, text in pair.frame_refusals_by_broker.items()},
         served,
     )
     task = partial(_find_incidents_of_pairs, fleet=fleet, skew=skew, fleet_evidence=fleet_evidence)
     figures, _ = output.write_results(partitioned_by_key(witnessed).mapInArrow, task, ["incidents"])
     log_figures = FoundIncidents(spans=[span for pair in pairs for span in pair.spans])
     for task_figures in figures:
-        log_figures.incidents.merge(task_figures)
+        log_figures.incidents.merge_incident_figures(task_figures)
     for pair in pairs:
-        log_figures.bridges.merge(pair.bridges)
-        log_figures.unexplained.merge(pair.unexplained)
+        log_figures.bridges.merge_bridge_figures(pair.bridges)
+        log_figures.unexplained.merge_unexplained_figures(pair.unexplained)
     return log_figures
 
 
@@ -193,7 +193,7 @@ def _key_evidence_by_pair(
     for batch in batches:
         rows = batch.filter(batch.column("record").is_valid()).to_pylist()
         records = ({**row["record"], "host": row["host"], "time": row["time"]} for row in rows)
-        evidence: list[LogEvidence | LoggedPeriod] = [*evidence_of(records, file_order)]
+        evidence: list[LogEvidence | LoggedPeriod] = [*incident_evidence_of_rows(records, file_order)]
         evidence += logged_periods(batch.column("host"), batch.column("time"))
         by_pair = sorted(evidence, key=lambda record_or_period: fleet.pair_of[record_or_period.host])
         for pair, pair_evidence in groupby(by_pair, key=lambda record_or_period: fleet.pair_of[record_or_period.host]):
@@ -203,19 +203,19 @@ def _key_evidence_by_pair(
 def _find_in_logs(batches: Batches, *, fleet: _Fleet) -> Iterator[DatasetRows | _PairSummary | KeyedObject]:
     """Yield the bridges and the summary of each pair, and the findings of its logs for ``_find_incidents_of_pairs``."""
     for pair, objects in groupby(from_objects(batches), key=lambda keyed: keyed.key):
-        findings = findings_of_logs(fleet.nodes[pair], chain.from_iterable(keyed.value for keyed in objects))
+        findings = pair_findings_of_logs(fleet.nodes[pair], chain.from_iterable(keyed.value for keyed in objects))
         for bridge in findings.bridges:
             row = _dataset_row("bridges", bridge) | {"final": fleet.is_final(bridge.ended, [bridge.host])}
             yield DatasetRows("bridges", row)
         bridges = BridgeFigures()
         bridges.count_bridges(findings.bridges)
-        unexplained = UnexplainedFigures()
+        unexplained = UnexplainedRecordFigures()
         unexplained.count_records(findings.unexplained)
         yield _PairSummary(
             findings.names,
-            findings.reporting_names,
-            findings.frame_refusals,
-            findings.last_served_times,
+            findings.refusal_reporting_brokers,
+            findings.frame_refusals_by_broker,
+            findings.last_served_by_store_and_host,
             findings.spans,
             bridges,
             unexplained,
@@ -231,7 +231,7 @@ def _address_losses(batches: Batches, *, hosts_by_name: Mapping[str, set[str]], 
             yield keyed
         else:
             name, loss = keyed.value
-            if lost := lost_pair(name, loss, hosts_by_name, fleet.pair_of):
+            if lost := pair_of_connection_loss(name, loss, hosts_by_name, fleet.pair_of):
                 yield KeyedObject(*lost)
 
 
@@ -241,7 +241,7 @@ def _find_incidents_of_pairs(
     """Yield the rows of the incidents of each pair in one partition, and their figures."""
     figures = IncidentFigures()
     for pair, objects in groupby(from_objects(batches), key=lambda keyed: keyed.key):
-        findings, witnesses = findings_of_logs(fleet.nodes.get(pair, ()), ()), list[Any]()
+        findings, witnesses = pair_findings_of_logs(fleet.nodes.get(pair, ()), ()), list[Any]()
         for keyed in objects:
             if isinstance(keyed.value, PairFindings):
                 findings = keyed.value

@@ -16,9 +16,9 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Literal
 
 from activemq_fleet import InputError
-from activemq_fleet.audit.evidence import StoreRisk
-from activemq_fleet.audit.operation_records import OPERATIONS_FILE, Operation, operations_of
-from activemq_fleet.audit.result import Gap, InputSummary
+from activemq_fleet.audit.evidence import SubscriptionRisk
+from activemq_fleet.audit.operation_records import OPERATIONS_FILE, PlannedOperation, planned_operations
+from activemq_fleet.audit.result import AuditInputSummary, InputGap
 from activemq_fleet.audit.watchdog_kills import WATCHDOG_JOURNAL, WatchdogKill, kills_in_journal
 from activemq_fleet.logs.zones import zone_of
 from activemq_fleet.naming import Naming
@@ -66,9 +66,9 @@ class Host:
     pair: str | None = None
     store: str | None = None
     generations: tuple[tuple[int, float], ...] = ()
-    risks: tuple[StoreRisk, ...] = ()
+    risks: tuple[SubscriptionRisk, ...] = ()
     problems: tuple[str, ...] = ()
-    operations: tuple[Operation, ...] = ()
+    operations: tuple[PlannedOperation, ...] = ()
     agent: str | None = None
     state: str | None = None
     collected: datetime | None = None
@@ -159,7 +159,7 @@ def inputs_of(
     return Inputs(root, files, hosts, tuple(problems), agent_hosts)
 
 
-def with_inventory_hosts(inputs: Inputs, inventory_hosts: Mapping[str, Host] | None) -> tuple[Inputs, list[Gap]]:
+def with_inventory_hosts(inputs: Inputs, inventory_hosts: Mapping[str, Host] | None) -> tuple[Inputs, list[InputGap]]:
     """Return the inputs with brokers added that only the inventory has, and a gap for each host
     without log and journal.
     """
@@ -170,17 +170,17 @@ def with_inventory_hosts(inputs: Inputs, inventory_hosts: Mapping[str, Host] | N
         if name not in known and (host.agent is None or host.release is not None)
     }
     there = {file.host for file in inputs.files if file.kind in ("log", "journal")}
-    gaps = [Gap(name, "nothing was collected from this host: run the playbook collect again") for name in absent]
-    gaps += [Gap(name, _NO_LOG) for name in sorted(known) if name not in there]
+    gaps = [InputGap(name, "nothing was collected from this host: run the playbook collect again") for name in absent]
+    gaps += [InputGap(name, _NO_LOG) for name in sorted(known) if name not in there]
     return replace(inputs, hosts=known | absent), gaps
 
 
-def input_summary(inputs: Inputs) -> InputSummary:
+def input_summary(inputs: Inputs) -> AuditInputSummary:
     """Return the numbers of hosts, logs and journals that an audit reads, and their size on disk in bytes."""
     logs, journals = inputs.files_of_kind("log"), inputs.files_of_kind("journal")
     hosts = {file.host for file in inputs.files}
     size = sum(file.size for file in (*logs, *journals))
-    return InputSummary(inputs.root, len(hosts), len(logs), len(journals), size, inputs.problems)
+    return AuditInputSummary(inputs.root, len(hosts), len(logs), len(journals), size, inputs.problems)
 
 
 def read_binary_files(spark: SparkSession, paths: Sequence[str], **options: str) -> DataFrame:
@@ -274,7 +274,7 @@ def _with_pair(host: Host, pair: str) -> Host:
 def _with_operations(host: Host, content: bytes | None) -> Host:
     if content is None:
         return host
-    operations, problems = operations_of(host.host, content)
+    operations, problems = planned_operations(host.host, content)
     return replace(host, operations=operations, problems=(*host.problems, *problems))
 
 
@@ -321,7 +321,7 @@ def _parse_generations(rows: Any) -> tuple[tuple[int, float], ...]:
     return tuple(generations)
 
 
-def _parse_risks(rows: Any) -> tuple[StoreRisk, ...]:
+def _parse_risks(rows: Any) -> tuple[SubscriptionRisk, ...]:
     """Return the newest 100 records that host.json has of the host's store; what is no record is left out."""
     risks = []
     for row in rows if isinstance(rows, list) else ():
@@ -329,7 +329,7 @@ def _parse_risks(rows: Any) -> tuple[StoreRisk, ...]:
             path, description = row["path"], row["description"]
             if isinstance(path, str) and isinstance(description, str):
                 texts = (printable(text[:_LONGEST_TEXT]) for text in (path, description))
-                risks.append(StoreRisk(datetime.fromtimestamp(row["time"], UTC), *texts))
+                risks.append(SubscriptionRisk(datetime.fromtimestamp(row["time"], UTC), *texts))
     return tuple(sorted(risks, key=lambda risk: risk.time)[-_MOST_RISKS:])
 
 

@@ -7,9 +7,9 @@ from datetime import UTC, datetime, timedelta
 
 from activemq_fleet.audit.evidence import ConnectionLoss, Incident, LogEvidence, LoggedPeriod, PairNode
 from activemq_fleet.audit.journal_lines import ConnectionRecord
-from activemq_fleet.audit.log_evidence import KINDS, evidence_in
-from activemq_fleet.audit.operation_records import Operation
-from activemq_fleet.audit.pair_findings import findings_of_logs, incidents_of_pair
+from activemq_fleet.audit.log_evidence import KINDS, evidence_in_log
+from activemq_fleet.audit.operation_records import PlannedOperation
+from activemq_fleet.audit.pair_findings import incidents_of_pair, pair_findings_of_logs
 from activemq_fleet.audit.watchdog_kills import WatchdogKill
 from activemq_fleet.node.log.log_records import Record
 from tests.log_reading import event_of_any_kind, logger_of
@@ -121,9 +121,9 @@ def busy(host: str, first: str, last: str, clock: float = 0.0) -> LoggedPeriod:
     return LoggedPeriod(host, _at(first, clock), _at(last, clock))
 
 
-def operation(host: str, first: str, last: str, clock: float = 0.0) -> Operation:
+def operation(host: str, first: str, last: str, clock: float = 0.0) -> PlannedOperation:
     """A playbook at work on a host, as the host has written it down."""
-    return Operation(host, "restart", "ops@controller", _at(first, clock), _at(last, clock))
+    return PlannedOperation(host, "restart", "ops@controller", _at(first, clock), _at(last, clock))
 
 
 def agent(lost: str, back: str | None, *, broker: str = A, to: str = B, clock: float = 0.0) -> list[ConnectionRecord]:
@@ -170,11 +170,11 @@ def audit_pair(
         )
         for host in (A, B)
     ]
-    evidence = [sign for mine in logs for sign in evidence_in(mine)]
+    evidence = [sign for mine in logs for sign in evidence_in_log(mine)]
     periods = [one for one in more if isinstance(one, LoggedPeriod)]
-    operations = [one for one in more if isinstance(one, Operation)]
+    operations = [one for one in more if isinstance(one, PlannedOperation)]
     witnesses = [one for one in more if isinstance(one, ConnectionRecord | ConnectionLoss)]
-    findings = findings_of_logs(nodes, reversed([*evidence, *periods]))
+    findings = pair_findings_of_logs(nodes, reversed([*evidence, *periods]))
     return incidents_of_pair(findings, reversed(witnesses), operations=operations)
 
 

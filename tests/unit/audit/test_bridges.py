@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from datetime import timedelta
 
-from activemq_fleet.audit.logged_bridges import LoggedBridge, bridges_of
+from activemq_fleet.audit.logged_bridges import LoggedBridge, bridges_over_time
 from tests.unit.audit.broker_logs import NOON, C, log
 
 STARTS = ("0 chosen", "1 dial", "1 connector", "2 started")
 
 
 def bridges(*lines: str) -> list[LoggedBridge]:
-    return bridges_of(log(C, *STARTS, *lines))
+    return bridges_over_time(log(C, *STARTS, *lines))
 
 
 def test_a_bridge_that_is_up_has_no_end() -> None:
@@ -65,7 +65,7 @@ def test_a_stopped_bridge_saw_no_loss() -> None:
 def test_stopped_bridge_whose_next_attempt_breaks_in_the_handshake_is_broken() -> None:
     (bridge,) = bridges("3 bridge up", "60:00 bridge stopped", "60:01 dial", "60:02 handshake broken")
 
-    assert bridge.is_broken
+    assert bridge.is_permanently_broken
     assert bridge.broken_handshake == NOON + timedelta(minutes=60, seconds=2)
 
 
@@ -73,4 +73,4 @@ def test_bridge_is_not_broken_if_an_attempt_or_a_stop_follows_the_handshake() ->
     ended = ("3 bridge up", "60:00 bridge stopped", "60:01 dial", "60:02 handshake broken")
 
     for lines in (("60:05 dial",), ("60:05 dial", "60:06 bridge up"), ("60:10 stopping", "60:11 stopped")):
-        assert not bridges(*ended, *lines)[0].is_broken
+        assert not bridges(*ended, *lines)[0].is_permanently_broken

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from activemq_fleet.audit.deliveries import filter_matches
+from activemq_fleet.audit.deliveries import topic_filter_matches
 from tests.histories.damage import History, history
 from tests.histories.judged import Read, Units, judge, read
 from tests.histories.mutants import MUTANTS, Mutant, planted
@@ -100,4 +100,4 @@ def test_a_planted_bug_is_caught(mutant: Mutant, run: Run, tmp_path: Path) -> No
     ],
 )
 def test_a_filter_matches_as_mqtt_says(wanted: str, topic: str, is_match: bool) -> None:
-    assert filter_matches(wanted, topic) is is_match
+    assert topic_filter_matches(wanted, topic) is is_match

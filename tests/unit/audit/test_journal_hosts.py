@@ -7,7 +7,12 @@ import json
 import pytest
 
 from activemq_fleet.audit.gaps import gaps_of_foreign_journals
-from activemq_fleet.audit.journal_lines import epochs_of_files, journal_hosts, parse_line, summarize_journal
+from activemq_fleet.audit.journal_lines import (
+    epochs_of_files,
+    journal_host_by_agent,
+    parse_journal_line,
+    summarize_journal_file,
+)
 from activemq_fleet.audit.verdict_passes import placed_lines
 
 EPOCH = "00000000-0000-4000-8000-000000000001"
@@ -41,9 +46,9 @@ FORGED = line("sub", 3, "2026-02-01T12:00:00Z")
 )
 def test_journal_belongs_to_one_host(owner: str, hosts: list[str], agent_hosts: dict[str, str], expected: str) -> None:
     contents = {owner: OWN, "evil": FORGED}
-    files = [summarize_journal(host, "agent/j.jsonl", memoryview(text))[0] for host, text in contents.items()]
+    files = [summarize_journal_file(host, "agent/j.jsonl", memoryview(text))[0] for host, text in contents.items()]
 
-    host_of = journal_hosts(files, hosts, agent_hosts)
+    host_of = journal_host_by_agent(files, hosts, agent_hosts)
     epochs, _ = epochs_of_files(files, host_of)
     counted = {
         host: [one.line.jseq for one in placed_lines(host, "agent/j.jsonl", memoryview(text), epochs, host_of)]
@@ -66,7 +71,7 @@ def test_journal_belongs_to_one_host(owner: str, hosts: list[str], agent_hosts: 
     ],
 )
 def test_values_that_no_dataset_holds_are_not_read(text: str) -> None:
-    parsed = parse_line(1, text)
+    parsed = parse_journal_line(1, text)
 
     assert parsed.record is not None
     assert parsed.record.agent.encode()

@@ -11,15 +11,15 @@ import pytest
 
 from activemq_fleet.audit import journal_lines as reading
 from activemq_fleet.audit import verdict_words as words
-from activemq_fleet.audit.journal_lines import journal_lines, parse_line, summarize_journal
+from activemq_fleet.audit.journal_lines import parse_journal_line, read_journal_lines, summarize_journal_file
 
 
 def values(content: bytes) -> list[str | None]:
-    return [text for _, text, _ in journal_lines(memoryview(content))]
+    return [text for _, text, _ in read_journal_lines(memoryview(content))]
 
 
 def test_lines_are_numbered_from_1() -> None:
-    assert list(journal_lines(memoryview(b"one\ntwo\n"))) == [(1, "one", None), (2, "two", None)]
+    assert list(read_journal_lines(memoryview(b"one\ntwo\n"))) == [(1, "one", None), (2, "two", None)]
 
 
 def test_what_has_no_end_of_line_is_a_line_too() -> None:
@@ -46,7 +46,7 @@ def test_gzip_is_told_by_its_first_bytes_and_may_have_several_members() -> None:
 def test_a_gzip_file_that_is_cut_off_gives_what_it_has_and_says_so(size: int) -> None:
     text = "".join(f"{random.Random(number).random()}\n" for number in range(1000)).encode()
 
-    found = list(journal_lines(memoryview(gzip.compress(text)[:size])))
+    found = list(read_journal_lines(memoryview(gzip.compress(text)[:size])))
 
     assert found[-1][1:] == (None, words.CUT_OFF)
     assert text.decode().startswith("\n".join(str(text) for _, text, _ in found[:-1]))
@@ -57,7 +57,7 @@ def test_damage_inside_a_gzip_file_ends_it() -> None:
     packed = bytearray(gzip.compress(random.Random(1).randbytes(5000)))
     packed[len(packed) // 2 :] = b"\xff" * (len(packed) - len(packed) // 2)
 
-    assert list(journal_lines(memoryview(bytes(packed))))[-1][2] == words.CUT_OFF
+    assert list(read_journal_lines(memoryview(bytes(packed))))[-1][2] == words.CUT_OFF
 
 
 def test_a_large_file_comes_in_portions(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -96,25 +96,27 @@ def line(**more: Any) -> str:
     ],
 )
 def test_a_line_is_a_record_or_has_a_problem(text: str, problem: str | None, is_numbered: bool) -> None:
-    found = parse_line(1, text)
+    found = parse_journal_line(1, text)
 
     assert (found.problem, found.record is not None) == (problem, is_numbered)
 
 
 def test_a_record_has_the_values_that_its_line_names() -> None:
-    record = parse_line(1, line(event_id="", topic="a/b", conn=3, filters=["a/#", 1])).record
+    record = parse_journal_line(1, line(event_id="", topic="a/b", conn=3, filters=["a/#", 1])).record
 
     assert record is not None
     assert (record.event_id, record.topic, record.came, record.filters) == (None, "a/b", True, ["a/#", "1"])
     assert record.ts is not None
     assert record.ts.isoformat() == "2026-03-01T12:00:00.500000+00:00"
-    assert parse_line(1, line(ts="yesterday")).record == record._replace(ts=None, topic=None, came=False, filters=None)
+    assert parse_journal_line(1, line(ts="yesterday")).record == record._replace(
+        ts=None, topic=None, came=False, filters=None
+    )
 
 
 def test_a_file_tells_what_it_has_of_each_epoch_and_what_is_wrong_with_it() -> None:
     lines = [line(), line(jseq=9, ts="2026-03-01T11:00:00Z"), "?", line(jseq=11)[:60], "{"]
 
-    found, _ = summarize_journal("h", "agent/a.jsonl", memoryview("\n".join(lines).encode()))
+    found, _ = summarize_journal_file("h", "agent/a.jsonl", memoryview("\n".join(lines).encode()))
 
     (known, torn) = found.parts.values()
     assert (known.agent, known.epoch, known.known, known.line) == ("shop", "e", 11, 2)

@@ -7,8 +7,8 @@ from datetime import timedelta
 
 import pytest
 
-from activemq_fleet.audit.evidence import Incident, PairNode, StoreRisk
-from activemq_fleet.audit.pair_findings import findings_of_logs, incidents_of_pair
+from activemq_fleet.audit.evidence import Incident, PairNode, SubscriptionRisk
+from activemq_fleet.audit.pair_findings import incidents_of_pair, pair_findings_of_logs
 from activemq_fleet.audit.watchdog_kills import WatchdogKill
 from tests.unit.audit.broker_logs import NOON, PAIR, A, B, agent, audit_pair, bridge_loss, busy, kinds, log, operation
 
@@ -428,7 +428,7 @@ def test_a_start_that_fails_does_not_say_how_the_run_before_it_ended() -> None:
 
 
 def test_record_in_shared_store_is_one_incident_of_its_pair() -> None:
-    risk = StoreRisk(
+    risk = SubscriptionRisk(
         NOON, "/srv/activemq/orders-mq01/at-risk/1-2.json", "reporting:daily of topic://prices (at most 2)"
     )
     seen_by_peer = replace(risk, path="/mnt/store/at-risk/1-2.json")
@@ -436,7 +436,7 @@ def test_record_in_shared_store_is_one_incident_of_its_pair() -> None:
         PairNode(A, "orders", PAIR, risks=(risk,)),
         PairNode(B, "orders", PAIR, risks=(seen_by_peer, replace(risk, time=NOON + timedelta(days=1)))),
     ]
-    incidents = incidents_of_pair(findings_of_logs(nodes, ()), ())
+    incidents = incidents_of_pair(pair_findings_of_logs(nodes, ()), ())
     assert [(incident.kind, incident.host, incident.began) for incident in incidents] == [
         ("subscriptions_at_risk", A, NOON),
         ("subscriptions_at_risk", B, NOON + timedelta(days=1)),

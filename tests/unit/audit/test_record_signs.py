@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from activemq_fleet.audit.record_signs import incidents_of_kind
+from activemq_fleet.audit.record_signs import incident_kinds_of_record_kind
 from activemq_fleet.logs.harmless import harmless_kinds, harmless_records
 from activemq_fleet.logs.kinds import log_message_kind, log_message_kind_ids
 from tests.support.recorded_logs import RecordedFindings, audit_logs
@@ -40,7 +40,7 @@ def test_each_warning_and_error_of_the_log_facts_is_explained() -> None:
         name for name in log_message_kind_ids() if re.search(r"\b(?:WARN|ERROR)\b", log_message_kind(name).releases)
     }
 
-    unexplained = {name for name in warnings - harmless_kinds() if not incidents_of_kind(name)}
+    unexplained = {name for name in warnings - harmless_kinds() if not incident_kinds_of_record_kind(name)}
     assert unexplained == {"LIFE-REFRESH"}  # an INFO that the level of a logger hides
 
 

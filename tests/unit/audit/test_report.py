@@ -6,18 +6,25 @@ from dataclasses import replace
 
 import pytest
 
-from activemq_fleet.audit.aggregates import Durations
+from activemq_fleet.audit.aggregates import DurationHistogram
 from activemq_fleet.audit.deliveries import DeliveryOutcome
 from activemq_fleet.audit.report_figures import (
+    AuditReportData,
     BridgeFigures,
     EventFigures,
     IncidentFigures,
-    LineFigures,
-    ReportData,
-    ShownHost,
-    TimeRange,
+    LogLineFigures,
+    ReportPeriod,
+    TimeLineHost,
 )
-from activemq_fleet.audit.result import AuditCounts, AuditResult, Gap, InputSummary, audit_headline, audit_outcome
+from activemq_fleet.audit.result import (
+    AuditCounts,
+    AuditInputSummary,
+    AuditResult,
+    InputGap,
+    audit_headline,
+    audit_outcome,
+)
 from activemq_fleet.audit.state_spans import HostStateSpan
 from activemq_fleet.reports.audit import audit_report
 from tests.support.report_inputs import NOON, make_incident, make_picture, make_result, time_after
@@ -76,8 +83,8 @@ def test_a_report_of_the_largest_fleet_stays_small() -> None:
     big = make_picture("x" * 200, incidents=300, seconds=240)
     for number in range(240):
         big.events.count_event(DeliveryOutcome("e", "t", "delivered", "handled", NOON, time_after(number), ["s"]), [])
-        big.bridges.links.add(*big.bridges.links.first_items()[:1])
-    hosts = [ShownHost(f"host-{n}.example.com", f"p{n // 2}", spans) for n in range(160)]
+        big.bridges.links.add_items(*big.bridges.links.first_items()[:1])
+    hosts = [TimeLineHost(f"host-{n}.example.com", f"p{n // 2}", spans) for n in range(160)]
     full = replace(big, hosts=hosts)
 
     assert len(audit_report(make_result(), full)) < 3_000_000
@@ -91,10 +98,12 @@ def test_the_headline_tells_of_losses_first() -> None:
 
 
 def test_a_report_of_nothing_can_be_drawn() -> None:
-    times = TimeRange(NOON, time_after(1))
-    hosts: list[ShownHost] = []
-    picture = ReportData(times, IncidentFigures(), hosts, 0, BridgeFigures(), LineFigures(times), EventFigures(times))
-    nothing = AuditResult("clean", InputSummary("file:/x", 1, 1, 0, 1), (), AuditCounts(), "out")
+    times = ReportPeriod(NOON, time_after(1))
+    hosts: list[TimeLineHost] = []
+    picture = AuditReportData(
+        times, IncidentFigures(), hosts, 0, BridgeFigures(), LogLineFigures(times), EventFigures(times)
+    )
+    nothing = AuditResult("clean", AuditInputSummary("file:/x", 1, 1, 0, 1), (), AuditCounts(), "out")
 
     assert Page(audit_report(nothing, picture)).open == []
 
@@ -103,7 +112,7 @@ def test_a_report_of_nothing_can_be_drawn() -> None:
     ("gaps", "counts", "verdict"),
     [
         ((), AuditCounts(messages={"delivered": 3}, bridges={"up": 2, "down": 1}), "clean"),
-        ((Gap("h", "few records", weighs=False),), AuditCounts(), "clean"),
+        ((InputGap("h", "few records", weighs=False),), AuditCounts(), "clean"),
         ((), AuditCounts(incidents={"takeover": 1}), "findings"),
         ((), AuditCounts(incidents={"takeover": 3, "flapping": 1}, planned=4), "clean"),
         ((), AuditCounts(incidents={"takeover": 3, "flapping": 1}, planned=3), "findings"),
@@ -113,28 +122,28 @@ def test_a_report_of_nothing_can_be_drawn() -> None:
         ((), AuditCounts(bridges={"not rebuilt": 1}), "findings"),
         ((), AuditCounts(bridges={"failed": 1}), "findings"),
         ((), AuditCounts(messages={"indeterminate": 1}), "incomplete"),
-        ((Gap("h", "cut off"),), AuditCounts(), "incomplete"),
-        ((Gap("h", "cut off"),), AuditCounts(messages={"lost": 1}), "incomplete"),
+        ((InputGap("h", "cut off"),), AuditCounts(), "incomplete"),
+        ((InputGap("h", "cut off"),), AuditCounts(messages={"lost": 1}), "incomplete"),
     ],
 )
 def test_the_verdict_is_clean_only_where_nothing_can_be_hidden(
-    gaps: tuple[Gap, ...], counts: AuditCounts, verdict: str
+    gaps: tuple[InputGap, ...], counts: AuditCounts, verdict: str
 ) -> None:
     assert audit_outcome(gaps, counts) == verdict
 
 
 def test_the_time_that_events_took_comes_from_counts() -> None:
-    found = Durations()
+    found = DurationHistogram()
     for count, seconds in ((50, 0.008), (49, 0.016), (1, 4.1), (2, -0.1)):
         for _ in range(count):
             found.count_duration(seconds)
 
-    assert ([found.quantile(share) for share in (0.5, 0.99, 1)], found.backwards) == ([0.008, 0.016, 4.1], 2)
+    assert ([found.quantile_seconds(share) for share in (0.5, 0.99, 1)], found.backwards) == ([0.008, 0.016, 4.1], 2)
     assert found.counts_by_power_of_two == {3: 50, 4: 49, 12: 1}
 
 
 def test_figures_of_parts_of_the_events_add_up_to_those_of_all() -> None:
-    first_half, second_half, both = (EventFigures(TimeRange(NOON, time_after(90))) for _ in range(3))
+    first_half, second_half, both = (EventFigures(ReportPeriod(NOON, time_after(90))) for _ in range(3))
     for number in range(200):
         handled = time_after(number * 0.45) if number % 7 else None
         outcome = DeliveryOutcome(
@@ -142,7 +151,7 @@ def test_figures_of_parts_of_the_events_add_up_to_those_of_all() -> None:
         )
         for figures in (first_half if number % 3 else second_half, both):
             figures.count_event(outcome, [])
-    first_half.merge(second_half)
+    first_half.merge_event_figures(second_half)
 
     assert (first_half.messages, first_half.worst.first_items(), first_half.worst.number_left_out) == (
         both.messages,
@@ -152,4 +161,4 @@ def test_figures_of_parts_of_the_events_add_up_to_those_of_all() -> None:
     assert [(n.began, n.handled, n.handling_times.counts_by_power_of_two) for n in first_half.event_slices] == [
         (n.began, n.handled, n.handling_times.counts_by_power_of_two) for n in both.event_slices
     ]
-    assert first_half.handling_times.quantile(0.5) == both.handling_times.quantile(0.5)
+    assert first_half.handling_durations.quantile_seconds(0.5) == both.handling_durations.quantile_seconds(0.5)

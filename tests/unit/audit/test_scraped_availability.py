@@ -13,8 +13,8 @@ from activemq_fleet.audit.scraped_availability import (
     ActivePeriod,
     UnservedPeriod,
     incident_within,
-    read_scrapes,
-    unexplained_gaps,
+    read_availability,
+    unexplained_downtime_gaps,
 )
 from activemq_fleet.errors import InputError
 from activemq_fleet.reports.audit import audit_report
@@ -43,24 +43,24 @@ def taken_over(began: float) -> str:
 
 
 def test_a_gap_lasts_from_the_last_scrape_with_an_active_node_to_the_next() -> None:
-    found = read_scrapes(taken_over(100), "f")
+    found = read_availability(taken_over(100), "f")
     assert found.interval == 1
     assert found.active == (ActivePeriod(PAIR, A, 100, 109), ActivePeriod(PAIR, B, 114, 119))
     assert found.unserved == (UnservedPeriod(PAIR, 109, 114),)
-    assert found.longest_unserved(PAIR, after=105, until=112) == 5
-    assert found.longest_unserved(PAIR, after=115, until=119) == 0
-    assert found.longest_unserved("another", after=0, until=1000) is None
+    assert found.longest_unserved_seconds(PAIR, after=105, until=112) == 5
+    assert found.longest_unserved_seconds(PAIR, after=115, until=119) == 0
+    assert found.longest_unserved_seconds("another", after=0, until=1000) is None
 
 
 def test_nothing_is_known_of_a_time_without_scrapes() -> None:
     values = dict.fromkeys((0.0, 1.0, 2.0, 60.0, 61.0), 1)
-    found = read_scrapes(answer({(PAIR, A): values}), "f")
+    found = read_availability(answer({(PAIR, A): values}), "f")
     assert found.unserved == ()
     assert [(one.began, one.ended) for one in found.active] == [(0, 2), (60, 61)]
 
 
 def test_a_pair_that_was_never_active_is_unserved_as_long_as_it_was_looked_at() -> None:
-    found = read_scrapes(answer({(PAIR, A): {0: 0, 15: 0, 30: 0}, (PAIR, B): {0: 0, 30: 0}}), "f")
+    found = read_availability(answer({(PAIR, A): {0: 0, 15: 0, 30: 0}, (PAIR, B): {0: 0, 30: 0}}), "f")
     assert found.unserved == (UnservedPeriod(PAIR, 0, 30),)
 
 
@@ -80,33 +80,33 @@ def test_a_pair_that_was_never_active_is_unserved_as_long_as_it_was_looked_at() 
 )
 def test_another_text_is_refused_in_one_line(text: str) -> None:
     with pytest.raises(InputError, match="FILE is not the JSON answer of Prometheus to a range query"):
-        read_scrapes(text, "FILE")
+        read_availability(text, "FILE")
 
 
 def test_only_a_gap_that_no_incident_tells_of_makes_an_audit_incomplete() -> None:
-    found = read_scrapes(taken_over(NOON.timestamp() + 30), "f")
+    found = read_availability(taken_over(NOON.timestamp() + 30), "f")
     known = make_incident()
     assert incident_within(found.unserved[0], [known]) is known
-    assert unexplained_gaps(found, [known], NOON, time_after(90)) == []
+    assert unexplained_downtime_gaps(found, [known], NOON, time_after(90)) == []
     elsewhere = [replace(known, pair="another"), make_incident(began=time_after(200), ended=time_after(201))]
-    gaps = unexplained_gaps(found, elsewhere, NOON, time_after(90))
+    gaps = unexplained_downtime_gaps(found, elsewhere, NOON, time_after(90))
     assert [(gap.host, gap.weighs) for gap in gaps] == [(PAIR, True)]
     assert gaps[0].what.startswith("Prometheus shows no active node for 5.0 s from 2026-03-01 12:00:39 UTC")
-    assert unexplained_gaps(found, elsewhere, NOON + timedelta(minutes=5), time_after(900)) == []
+    assert unexplained_downtime_gaps(found, elsewhere, NOON + timedelta(minutes=5), time_after(900)) == []
 
 
 def test_the_report_of_an_audit_names_the_incident_of_each_gap() -> None:
-    scraped = read_scrapes(taken_over(NOON.timestamp() + 30), "f")
+    scraped = read_availability(taken_over(NOON.timestamp() + 30), "f")
     text = audit_report(make_result(), replace(make_picture(), scraped=scraped))
     assert "Availability by Prometheus" in text
     assert "1: takeover" in text
     assert "Availability by Prometheus" not in audit_report(make_result(), make_picture())
-    evil: Any = read_scrapes(answer({(EVIL, EVIL): {0: 0, 1: 0}}), "f")
+    evil: Any = read_availability(answer({(EVIL, EVIL): {0: 0, 1: 0}}), "f")
     assert EVIL not in audit_report(make_result(), replace(make_picture(), scraped=evil))
 
 
 def test_the_report_of_a_drill_has_what_scrapes_saw_only_where_there_were_any() -> None:
-    scraped = read_scrapes(taken_over(BEGAN), "f")
+    scraped = read_availability(taken_over(BEGAN), "f")
     seen = result_of([replace(FAULT, unserved=5.0)], [ACCOUNT], scraped=scraped)
     assert "no active node, by scrapes" in drill_report(seen)
     assert "by scrapes of the brokers" in drill_report(seen)

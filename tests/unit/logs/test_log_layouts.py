@@ -14,7 +14,7 @@ import pytest
 
 from activemq_fleet.audit.gaps import log_gaps
 from activemq_fleet.audit.log_summaries import LogFileSummary
-from activemq_fleet.audit.result import Gap
+from activemq_fleet.audit.result import InputGap
 from activemq_fleet.logs.event_batches import SCHEMA, LogSource, Scanner
 from activemq_fleet.logs.log_files import LogFile, events_of_host
 from activemq_fleet.logs.rolled_files import beginning_of
@@ -178,11 +178,11 @@ def test_first_time_of_a_rolled_file_is_in_the_default_form(layout: str) -> None
     assert beginning.head == b"\tat x.Y.z(Y.java)\n"
 
 
-def gaps_of(log: bytes) -> list[Gap]:
+def gaps_of(log: bytes) -> list[InputGap]:
     file = LogFile("mq01", "activemq.log", LogSource())
     summaries: dict[str, LogFileSummary] = {}
     for batch in events_of_host([(file, memoryview(log))]):
-        summaries.setdefault("mq01", LogFileSummary.of(batch)).count_events(batch)
+        summaries.setdefault("mq01", LogFileSummary.empty_for_batch(batch)).count_events(batch)
     return log_gaps(list(summaries.values()), {"mq01": ["activemq.log"]})
 
 
