@@ -31,6 +31,7 @@ STANDS_BY = ("5 chosen", "6 wait", "1:10 opened", "1:10 unclean", "1:11 starting
 NEIGHBOUR = ("0 chosen", "1 dial", "1 connector", "2 started", "3 bridge up", "1:08.5 bridge lost", "1:13 bridge up b")
 
 
+UNIT: dict[str, Any] = {"broker": {"unit": {"Id": "activemq.service"}}}
 AT_RISK = "reporting:daily of topic://prices (at most 2)"
 
 
@@ -145,21 +146,45 @@ def test_planned_take_overs_alone_leave_the_verdict_clean(
     assert "Availability by Prometheus" in page
 
 
-def test_journal_of_watchdog_explains_takeover_after_hung_broker(spark: SparkSession, tmp_path: Path) -> None:
-    about = {"group": "orders", "pair": PAIR, "store": STORE, "release": "5.18.3"}
+def test_systemd_journals_explain_takeover_after_hung_broker(spark: SparkSession, tmp_path: Path) -> None:
+    about = {"group": "orders", "pair": PAIR, "store": STORE, "release": "5.18.3", **UNIT}
     frozen = "process 812 was stopped by a signal, and its log reports: Apache ActiveMQ 5.18.3 (x, ID:x) started"
     hung = hung_message(frozen, action="kill", ha="shared-file", unit="activemq.service", seconds=12, kills=True)
-    journal = f"{moment('1:08').isoformat()} orders-mq01-a activemq-watchdog[77]: {hung}\n"
-    hung_node = {"activemq.log": "".join(lines(*MASTER)), "journal/activemq-watchdog.service.log": journal}
+    exited = "activemq.service: Main process exited, code=exited, status=137/n/a"
+    hung_node = {
+        "activemq.log": "".join(lines(*MASTER)),
+        "journal/activemq-watchdog.service.log": f"{moment('1:08').isoformat()} mq01-a activemq-watchdog[77]: {hung}\n",
+        "journal/activemq.service.log": f"{moment('1:09').isoformat()} mq01-a systemd[1]: {exited}\n",
+    }
     lay(tmp_path / "logs", A, about, hung_node)
     lay(tmp_path / "logs", B, about, {"activemq.log": "".join(lines(*STANDS_BY))})
 
     audit(spark, str(tmp_path / "logs"), str(tmp_path / "out"))
 
-    takeover = next(row for row in rows(tmp_path / "out", "incidents") if row["kind"] == "takeover")
+    incidents = {row["kind"]: row for row in rows(tmp_path / "out", "incidents")}
+    assert set(incidents) == {"takeover", "hung_broker", "refused_credentials"}
+    takeover = incidents["takeover"]
     assert (takeover["began_from"], takeover["began"]) == ("watchdog", moment("1:08") - timedelta(seconds=12))
     assert "orders-mq01-a hung (process 812 was stopped by a signal), and its watchdog killed it" in takeover["cause"]
-    assert "a watchdog&#39;s journal" in (tmp_path / "out" / "report.html").read_text()
+    assert (takeover["seconds"], takeover["downtime_min"], takeover["downtime_max"]) == (16.0, 16.0, 70.0)
+    page = (tmp_path / "out" / "report.html").read_text()
+    assert "a watchdog&#39;s journal" in page
+    assert "between 16.0 and 70.0 s" in page
+
+
+def test_systemd_explains_takeover_after_kill_without_watchdog(spark: SparkSession, tmp_path: Path) -> None:
+    about = {"group": "orders", "pair": PAIR, "store": STORE, **UNIT}
+    oom = "activemq.service: A process of this unit has been killed by the OOM killer."
+    journal = f"{moment('1:09').isoformat()} mq01-a systemd[1]: {oom}\n"
+    killed_node = {"activemq.log": "".join(lines(*MASTER[:4])), "journal/activemq.service.log": journal}
+    lay(tmp_path / "logs", A, about, killed_node)
+    lay(tmp_path / "logs", B, about, {"activemq.log": "".join(lines(*STANDS_BY))})
+
+    audit(spark, str(tmp_path / "logs"), str(tmp_path / "out"))
+
+    (takeover,) = rows(tmp_path / "out", "incidents")
+    assert (takeover["began_from"], takeover["seconds"]) == ("systemd", 3.0)
+    assert "the kernel killed orders-mq01-a" in takeover["cause"]
 
 
 def test_a_gap_that_no_log_tells_of_makes_it_incomplete(spark: SparkSession, tmp_path: Path) -> None:

@@ -9,6 +9,7 @@ IncidentKind = Literal[
     "split_brain",
     "outage",
     "failed_takeover",
+    "hung_broker",
     "failing_start",
     "store_error",
     "lost_spool",
@@ -70,15 +71,16 @@ class Remedy:
 _LEASE = ("L009", "L010", "L011", "L014", "L015")
 _FILE = ("L001", "L002", "L003", "L006", "L007")
 
+HUNG_BROKER = Remedy(
+    "Find out why the broker hung: the systemd journal of its service contains the thread dump that the watchdog "
+    "requested, except if a signal had stopped the process. The pair requires no repair: systemd starts the killed "
+    "node again, which then becomes standby.",
+)
+
 TAKEOVERS = {
     "silent": Remedy(
         "Check the system journal of the host for the cause: the kernel's out-of-memory killer, a power failure, "
         "kill -9. The pair requires no repair: start the stopped node, which then becomes standby.",
-    ),
-    "hung": Remedy(
-        "Find out why the broker hung: the systemd journal of its service contains the thread dump that the watchdog "
-        "requested, except if a signal had stopped the process. The pair requires no repair: systemd starts the killed "
-        "node again, which then becomes standby.",
     ),
     "stopped": Remedy(
         "No action is required if the stop was intended. For maintenance, activemq.fleet.restart switches over "
@@ -103,6 +105,20 @@ TAKEOVERS = {
     "unknown": Remedy("Collect the log of the other node, too: it contains the cause of the stop."),
 }
 """The advice for a takeover, by how the previous active node stopped."""
+
+TAKEOVERS_BY_END = {
+    "WATCHDOG-KILLS": HUNG_BROKER,
+    "WATCHDOG-HUNG": HUNG_BROKER,
+    "GUARD-KILLED": Remedy(
+        "Find the reason for which the node did not renew its lock: a frozen process or machine, or a shared store "
+        "that did not respond. The pair requires no repair: systemd starts the node again as standby."
+    ),
+    "UNIT-OUT-OF-MEMORY": Remedy(
+        "Give the host more memory, or reduce the heap of the broker (activemq_memory): the kernel kills a process if "
+        "the memory of the host or of the unit is exhausted."
+    ),
+}
+"""The advice for a takeover after an end that a systemd journal explains, by the kind of its record."""
 
 SLOW = Remedy(
     " The takeover was slow: reduce the lock interval of the standby, and check how long the journal replay took.",

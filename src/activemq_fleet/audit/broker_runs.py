@@ -34,6 +34,22 @@ _STARTS = timedelta(minutes=3)
 _AT_ONCE = 0.9
 
 
+@dataclass(frozen=True, slots=True)
+class ProcessEnd:
+    """What the systemd journals of a host's units show about the end of a broker run.
+
+    ``kind`` is that of the record. ``at``: the time of the end, None if only a hang was recorded. ``hung_since``: the
+    first failed check of the watchdog. ``observed`` is its observation, or the reason of the end. ``last_sign``: the
+    last log record that shows a broker that worked.
+    """
+
+    kind: str
+    at: datetime | None = None
+    hung_since: datetime | None = None
+    observed: str = ""
+    last_sign: datetime | None = None
+
+
 @dataclass(slots=True)
 class ObservedBrokerRun:
     """One run of a broker as its log shows it, from the choice of its store to its end.
@@ -71,6 +87,8 @@ class ObservedBrokerRun:
     """True if the broker is a pure slave that is configured to stop when its master stops."""
     tried: datetime | None = None
     """The time at which the broker tried to acquire a lock in a database; later releases do not log the wait."""
+    process_end: ProcessEnd | None = None
+    """What the systemd journals show about the end of the run; None if they show nothing."""
 
     @property
     def was_active(self) -> bool:

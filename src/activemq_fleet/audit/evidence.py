@@ -8,9 +8,8 @@ from datetime import datetime, timedelta
 from typing import Any, Literal
 
 from activemq_fleet.audit.advice import IncidentKind, Remedy
-from activemq_fleet.audit.watchdog_kills import WatchdogKill
 
-BeganFrom = Literal["agent", "bridge", "watchdog", "log", "unknown"]
+BeganFrom = Literal["agent", "bridge", "watchdog", "systemd", "log", "unknown"]
 Certainty = Literal["proved", "possible"]
 
 SKEW = timedelta(minutes=5)
@@ -52,6 +51,17 @@ class LoggedPeriod:
 
 
 @dataclass(frozen=True, slots=True)
+class UnitRecord:
+    """A record of a systemd journal of ``host`` about the end of its broker; ``number`` is its line."""
+
+    host: str
+    number: int
+    at: datetime
+    kind: str
+    fields: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
 class ConnectionLoss:
     """A lost connection of an agent or a bridge and the connection that replaced it, both timed by the witness's clock.
 
@@ -80,8 +90,8 @@ class PairNode:
     """A node of a pair, or a host without a peer; ``complete`` is False where a part of its log is missing.
 
     ``generations`` are number and time (seconds since the epoch) of those that its guard made of a fenced store.
-    ``risks`` are the records in its store, ``kills`` those of its watchdog. ``state`` is the state of its broker when
-    its logs were collected, at the time ``collected``; None where that is not known.
+    ``risks`` are the records in its store. ``state`` is the state of its broker when its logs were collected, at the
+    time ``collected``; None where that is not known.
     """
 
     host: str
@@ -93,7 +103,6 @@ class PairNode:
     risks: tuple[SubscriptionRisk, ...] = ()
     state: str | None = None
     collected: datetime | None = None
-    kills: tuple[WatchdogKill, ...] = ()
 
     def fencing_generation_at(self, moment: datetime | None) -> int | None:
         """Return the number of the fenced store's generation that the host's broker wrote at
@@ -114,6 +123,10 @@ class Incident:
     began: datetime | None = None
     ended: datetime | None = None
     seconds: float | None = None
+    downtime_min: float | None = None
+    """The shortest time, in seconds, for which the pair had no working broker, as far as the evidence proves it."""
+    downtime_max: float | None = None
+    """The longest time, in seconds, for which the pair can have had no working broker."""
     began_from: BeganFrom = "unknown"
     certainty: Certainty = "proved"
     cause: str = ""

@@ -31,6 +31,7 @@ from activemq_fleet.audit.log_record_incidents import (
     split_into_series,
 )
 from activemq_fleet.audit.logged_bridges import LoggedBridge, bridges_over_time, link_name_of_connector
+from activemq_fleet.audit.process_ends import describe_process_end
 from activemq_fleet.audit.record_signs import FRAME, REFUSED, STARTS_FAILED, STORE, TWICE
 
 CRASHES = 3
@@ -189,6 +190,7 @@ def _incident_of_failed_starts(
 def _crashes(node: PairNode, runs: Sequence[ObservedBrokerRun]) -> Iterator[Incident]:
     """Yield series of runs in a row that were active and ended without a record, which no takeover reports."""
     series: list[datetime] = []
+    clauses: list[str] = []
     for run, following in pairwise(runs):
         ended = run.last or run.started
         begins = following.first or following.chosen
@@ -196,17 +198,22 @@ def _crashes(node: PairNode, runs: Sequence[ObservedBrokerRun]) -> Iterator[Inci
         # A node that waits afterwards lost its lock to its peer: the takeover reports it.
         is_crash = run.end == "silent" and run.was_active and is_late and following.waited is None
         if series and (not is_crash or (ended is not None and ended - series[-1] > CRASHES_WITHIN)):
-            yield from _incident_of_crashes(node, series)
-            series = []
+            yield from _incident_of_crashes(node, series, clauses)
+            series, clauses = [], []
         if is_crash and ended is not None:
             series.append(ended)
-    yield from _incident_of_crashes(node, series)
+            if run.process_end is not None:
+                clauses.append(describe_process_end(short_name(node.host), run.process_end))
+    yield from _incident_of_crashes(node, series, clauses)
 
 
-def _incident_of_crashes(node: PairNode, series: Sequence[datetime]) -> Iterator[Incident]:
+def _incident_of_crashes(node: PairNode, series: Sequence[datetime], clauses: Sequence[str]) -> Iterator[Incident]:
+    """Yield the incident of a series of crashes; ``clauses`` are the ends that a systemd journal explains."""
     if len(series) >= CRASHES:
         times = f"{len(series)} times in a row"
         cause = f"The process of {short_name(node.host)} ended {times} without a record in its log."
+        if clauses:
+            cause += f" The systemd journals explain {len(clauses)} of these ends. The last one: {clauses[-1]}."
         yield new_incident(
             "crashes",
             node,

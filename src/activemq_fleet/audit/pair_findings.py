@@ -20,6 +20,7 @@ from activemq_fleet.audit.evidence import (
     LogEvidence,
     LoggedPeriod,
     PairNode,
+    UnitRecord,
     short_name,
 )
 from activemq_fleet.audit.host_incidents import host_incidents
@@ -29,6 +30,7 @@ from activemq_fleet.audit.log_evidence import OF_LINKS, TEMP_DELETED, evidence_i
 from activemq_fleet.audit.logged_bridges import LASTS, LoggedBridge, bridges_over_time
 from activemq_fleet.audit.operation_records import PlannedOperation
 from activemq_fleet.audit.pair_incidents import pair_incidents, stable_store_name
+from activemq_fleet.audit.process_ends import explain_ends, hang_incidents, hangs_of
 from activemq_fleet.audit.record_signs import FRAME, UNEXPLAINED
 from activemq_fleet.audit.state_spans import HostStateSpan, host_state_spans
 from activemq_fleet.audit.unexplained_records import UnexplainedRecords, unexplained_records
@@ -167,14 +169,21 @@ def logged_periods(hosts: pa.Array, times: pa.Array) -> list[LoggedPeriod]:
     return [LoggedPeriod(names[host], *period) for host, *period in zip(of_host[begins], first, last, strict=True)]
 
 
-def pair_findings_of_logs(nodes: Sequence[PairNode], evidence: Iterable[LogEvidence | LoggedPeriod]) -> PairFindings:
-    """Return the runs, bridges and incidents of a pair's nodes, from the evidence in their logs, in any order."""
+def pair_findings_of_logs(
+    nodes: Sequence[PairNode], evidence: Iterable[LogEvidence | LoggedPeriod | UnitRecord]
+) -> PairFindings:
+    """Return the runs, bridges and incidents of a pair's nodes, from the evidence in their logs and in the journals of
+    their units, in any order.
+    """
     findings = PairFindings(sorted(nodes, key=lambda node: node.host))
     evidence_by_host: dict[str, list[LogEvidence]] = {}
     periods: dict[tuple[str, int], LoggedPeriod] = {}
+    unit_records: dict[str, list[UnitRecord]] = {}
     for record_or_period in evidence:
         if isinstance(record_or_period, LogEvidence):
             evidence_by_host.setdefault(record_or_period.host, []).append(record_or_period)
+        elif isinstance(record_or_period, UnitRecord):
+            unit_records.setdefault(record_or_period.host, []).append(record_or_period)
         else:
             key = record_or_period.host, int(record_or_period.first.timestamp()) // 60
             known = periods.get(key, record_or_period)
@@ -185,7 +194,11 @@ def pair_findings_of_logs(nodes: Sequence[PairNode], evidence: Iterable[LogEvide
         node_evidence = sorted(evidence_by_host.get(node.host, ()), key=lambda record: record.sequence)
         of_runs = [record for record in node_evidence if record.kind in OF_RUNS]
         runs = findings.runs[node.host] = observed_broker_runs(of_runs, list(periods.values()))
+        of_units = unit_records.get(node.host, [])
+        hangs = hangs_of(of_units)
+        explain_ends(runs, of_units, hangs, list(periods.values()))
         findings.incidents += host_incidents(node, node_evidence, runs)
+        findings.incidents += hang_incidents(node, hangs, runs)
         last = max((period.last for (host, _), period in periods.items() if host == node.host), default=None)
         of_bridges = (record for record in node_evidence if record.kind in OF_RUNS or record.kind in OF_LINKS)
         bridges = bridges_over_time(of_bridges, last)

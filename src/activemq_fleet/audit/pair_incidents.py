@@ -8,7 +8,8 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 from activemq_fleet.audit import advice
-from activemq_fleet.audit.broker_runs import ObservedBrokerRun
+from activemq_fleet.audit.broker_runs import ObservedBrokerRun, ProcessEnd
+from activemq_fleet.audit.downtimes import downtime_of
 from activemq_fleet.audit.evidence import (
     SKEW,
     ConnectionLoss,
@@ -19,9 +20,9 @@ from activemq_fleet.audit.evidence import (
     short_name,
 )
 from activemq_fleet.audit.operation_records import PlannedOperation
+from activemq_fleet.audit.process_ends import describe_process_end
 from activemq_fleet.audit.takeover_durations import TakeoverStart, takeover_start, witnesses_with_right_clocks
 from activemq_fleet.audit.takeover_order import Offset, active_runs_in_order, clock_offsets, to_common_clock
-from activemq_fleet.audit.watchdog_kills import WatchdogKill
 from activemq_fleet.node.fence.store_access import StoreAccess, two_masters_message
 
 FLAPS = 3
@@ -53,7 +54,7 @@ def pair_incidents(
     """Return the takeovers (also failed ones), split brains and flapping of one pair as incidents.
 
     ``losses`` are those that agents and bridges saw. Takeovers during ``operations``, the planned work on the pair's
-    nodes, are planned, and do not count as flapping.
+    nodes, are planned, and do not count as flapping. Neither do takeovers after an orderly stop.
     """
     offset = clock_offsets(runs, skew)
     order = active_runs_in_order(runs, offset)
@@ -68,14 +69,20 @@ def pair_incidents(
     right = witnesses_with_right_clocks(losses, [term.started for term, _ in taken if term.started])
     takeovers: list[_Takeover] = []
     for term, before in taken:
-        kill = _kill_before(term, before, by_host, skew)
-        measured = takeover_start(term, before, losses, skew, right, kill)
-        incident = _incident_of_takeover(term, before, by_host, measured, kill)
+        end = _process_end_before(term, before, skew)
+        measured = takeover_start(term, before, losses, skew, right, end)
+        incident = _incident_of_takeover(term, before, by_host, measured, end)
         takeovers.append((term, _mark_planned(incident, operations)))
     incidents = [incident for _, incident in takeovers]
     incidents += [incident for _, _, incident in splits]
     incidents += _failed_takeovers(by_host, runs, order)
-    incidents += _flapping([takeover for takeover in takeovers if not takeover[1].planned], offset)
+    orderly = {(term.host, term.place) for term, before in taken if before is not None and before.end == "stopped"}
+    unplanned = [
+        (term, incident)
+        for term, incident in takeovers
+        if not incident.planned and (term.host, term.place) not in orderly
+    ]
+    incidents += _flapping(unplanned, offset)
     incidents += _subscriptions_at_risk(nodes)
     incidents += _outages(by_host, runs)
     return incidents
@@ -226,17 +233,15 @@ def _lacks_first_run(runs: Sequence[ObservedBrokerRun]) -> bool:
     return not runs or runs[0].chosen is None
 
 
-def _kill_before(
-    term: ObservedBrokerRun, before: ObservedBrokerRun | None, nodes: Mapping[str, PairNode], skew: timedelta
-) -> WatchdogKill | None:
-    """Return the last kill of the previous active node by its watchdog; None if its log shows another end."""
-    if before is None or term.started is None or before.end not in ("silent", "open") or before.host not in nodes:
+def _process_end_before(
+    term: ObservedBrokerRun, before: ObservedBrokerRun | None, skew: timedelta
+) -> ProcessEnd | None:
+    """Return the end of the previous active node by its systemd journals; None for an end long after the takeover."""
+    end = before.process_end if before else None
+    if end is None or term.started is None:
         return None
-    last, until = before.last or before.store_acquired_at, term.started + skew
-    kills = [
-        kill for kill in nodes[before.host].kills if (last is None or last <= kill.at + _SLACK) and kill.at <= until
-    ]
-    return max(kills, key=lambda kill: kill.at, default=None)
+    first = end.at or end.hung_since
+    return end if first is None or first <= term.started + skew else None
 
 
 def _incident_of_takeover(
@@ -244,10 +249,13 @@ def _incident_of_takeover(
     before: ObservedBrokerRun | None,
     nodes: Mapping[str, PairNode],
     measured: TakeoverStart,
-    kill: WatchdogKill | None,
+    end: ProcessEnd | None,
 ) -> Incident:
-    how = "unknown" if before is None else "pure" if term.promoted else "hung" if kill else before.end
+    how = "unknown" if before is None else "pure" if term.promoted else before.end
     advised = advice.TAKEOVERS["silent" if how == "open" else how]
+    if end is not None and not term.promoted:
+        advised = advice.TAKEOVERS_BY_END.get(end.kind, advised)
+    downtime = downtime_of(term, before, measured, end)
     if measured.seconds is not None and measured.seconds > SLOW:
         advised = advice.Remedy(advised.remedy + advice.SLOW.remedy, (*advised.rules, *advice.SLOW.rules))
     certain = before is not None and (term.certainly_waited or term.promoted or term.waited is not None)
@@ -258,32 +266,32 @@ def _incident_of_takeover(
         began=measured.began,
         ended=term.started,
         seconds=measured.seconds,
+        downtime_min=downtime.shortest,
+        downtime_max=downtime.longest,
         began_from=measured.source,
         certainty="proved" if certain else "possible",
-        cause=_cause_of_takeover(term, before, measured, kill),
+        cause=_cause_of_takeover(term, before, measured, end) + downtime.note,
         recorded=term.started,
     )
 
 
 def _cause_of_takeover(
-    term: ObservedBrokerRun, before: ObservedBrokerRun | None, measured: TakeoverStart, kill: WatchdogKill | None
+    term: ObservedBrokerRun, before: ObservedBrokerRun | None, measured: TakeoverStart, end: ProcessEnd | None
 ) -> str:
     if before is None:
         what = f"{short_name(term.host)} was standby and became active; the log of the previous active node is missing"
     else:
         old = short_name(before.host)
-        killed = kill and f"{old} hung ({kill.reason}), and its watchdog killed it at {kill.at:%H:%M:%S} UTC"
-        ending = (
-            killed
-            or {
-                "silent": f"{old} ended without a log record, as after kill -9, an out-of-memory kill or a power cut",
-                "open": f"{old} stopped logging: it was killed (kill -9, out of memory), or its machine failed",
-                "stopped": f"{old} was stopped cleanly",
-                "lost_lock": f"{old} lost its lock and stopped serving",
-                "store": f"{old} stopped itself because of an error of its store",
-                "failed": f"{old} failed",
-            }[before.end]
-        )
+        ending = {
+            "silent": f"{old} ended without a log record, as after kill -9, an out-of-memory kill or a power cut",
+            "open": f"{old} stopped logging: it was killed (kill -9, out of memory), or its machine failed",
+            "stopped": f"{old} was stopped cleanly",
+            "lost_lock": f"{old} lost its lock and stopped serving",
+            "store": f"{old} stopped itself because of an error of its store",
+            "failed": f"{old} failed",
+        }[before.end]
+        if end is not None:
+            ending = describe_process_end(old, end)
         who = (
             f"{short_name(term.host)}, its slave, was promoted"
             if term.promoted
@@ -405,7 +413,7 @@ def _incident_of_split(
 
 
 def _flapping(takeovers: Sequence[_Takeover], offset: Offset) -> Iterator[Incident]:
-    """Yield an incident for each series of at least three takeovers in ten minutes."""
+    """Yield an incident for each series of at least three takeovers in ten minutes, none of which was planned."""
     moments = [(to_common_clock(term.started, offset[term.host]), incident) for term, incident in takeovers]
     known = [(at, incident) for at, incident in moments if at is not None]
     begin = 0

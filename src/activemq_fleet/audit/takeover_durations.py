@@ -6,9 +6,8 @@ from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from activemq_fleet.audit.broker_runs import ObservedBrokerRun
+from activemq_fleet.audit.broker_runs import ObservedBrokerRun, ProcessEnd
 from activemq_fleet.audit.evidence import BeganFrom, ConnectionLoss, seconds_between, short_name
-from activemq_fleet.audit.watchdog_kills import WatchdogKill
 
 _SLACK = timedelta(seconds=1)
 _BURST = timedelta(seconds=10)
@@ -38,17 +37,18 @@ def takeover_start(
     losses: Sequence[ConnectionLoss],
     skew: timedelta,
     right: Collection[str] = (),
-    kill: WatchdogKill | None = None,
+    end: ProcessEnd | None = None,
 ) -> TakeoverStart:
     """Return the start of the takeover that made the broker run ``term`` active.
 
-    The source is the watchdog that killed the hung broker, else an agent's journal, else a bridge, else a log. ``skew``
-    is the largest difference between clocks; ``right`` names the witnesses whose clocks agree with those of the pair.
+    The source is the watchdog of a hung broker, else an agent's journal, else a bridge, else a log or systemd.
+    ``skew`` is the largest difference between clocks; ``right`` names the witnesses whose clocks agree with those of
+    the pair; ``end`` is what systemd journals show about the end of ``before``.
     """
     if term.started is None:
         return TakeoverStart()
-    if before is not None and kill is not None:
-        return _start_by_kill(term, term.started, before, kill)
+    if before is not None and end is not None and end.hung_since is not None:
+        return _start_by_log(term, before, end.hung_since, end.at, "watchdog")
     old = None if before is None else before.host
     near_losses = [
         loss for loss in losses if _concerns_hosts(loss, old, term.host) and _is_near(loss, term.started, skew)
@@ -63,8 +63,10 @@ def takeover_start(
                 return start
     if term.saw_loss is not None:
         return TakeoverStart(term.saw_loss, seconds_between(term.saw_loss, term.started), "log")
+    if before is not None and end is not None and end.at is not None:
+        return _start_by_log(term, before, end.at, end.at, "systemd")
     if before is not None and before.ended is not None:
-        return _start_by_log(term, before, before.ended)
+        return _start_by_log(term, before, before.ended, before.released or before.ended, "log")
     return TakeoverStart(
         note=(" The start time is unknown: no agent's journal and no bridge's log records the lost connection.")
     )
@@ -123,28 +125,17 @@ def _witness_sentence(loss: ConnectionLoss) -> str:
     )
 
 
-def _start_by_kill(
-    term: ObservedBrokerRun, started: datetime, before: ObservedBrokerRun, kill: WatchdogKill
+def _start_by_log(
+    term: ObservedBrokerRun, before: ObservedBrokerRun, began: datetime, free: datetime | None, source: BeganFrom
 ) -> TakeoverStart:
-    """Return the start by the first check of the watchdog without an answer, unless the clocks of the nodes differ."""
-    old = short_name(before.host)
-    last = f", and its last log record is of {before.last:%H:%M:%S} UTC" if before.last else ""
-    note = f" {old} did not answer its watchdog from {kill.unanswered_since:%H:%M:%S} UTC on{last}."
-    if not -_SLACK <= (term.locked or started) - kill.at <= _LOOK:
-        note += _APART.format(old, short_name(term.host))
-        return TakeoverStart(kill.unanswered_since, None, "watchdog", note)
-    return TakeoverStart(kill.unanswered_since, seconds_between(kill.unanswered_since, started), "watchdog", note)
+    """Return the start by the node that was active before, unless the lock shows that the clocks differ.
 
-
-def _start_by_log(term: ObservedBrokerRun, before: ObservedBrokerRun, ended: datetime) -> TakeoverStart:
-    """Return the start by the log of the node that was active before, unless the lock shows that the clocks differ.
-
-    A standby gets a lock soon after it is free, and never before.
+    A standby gets a lock soon after it is ``free``, and never before.
     """
-    free = before.released or ended
     had = term.locked or term.started
-    if term.started is None or had is None or term.started < ended:
-        return TakeoverStart(ended, None, "log", _APART.format(short_name(before.host), short_name(term.host)))
-    if term.waited is not None and not -_SLACK <= had - free <= _LOOK:
-        return TakeoverStart(ended, None, "log", _APART.format(short_name(before.host), short_name(term.host)))
-    return TakeoverStart(ended, seconds_between(ended, term.started), "log")
+    is_apart = term.started is None or had is None or term.started < began
+    if had is not None and free is not None and term.waited is not None:
+        is_apart |= not -_SLACK <= had - free <= _LOOK
+    if is_apart:
+        return TakeoverStart(began, None, source, _APART.format(short_name(before.host), short_name(term.host)))
+    return TakeoverStart(began, seconds_between(began, term.started), source)

@@ -50,6 +50,7 @@ _BEGINNINGS = {
     "agent": "the lost connection of an agent",
     "bridge": "a broken bridge",
     "watchdog": "a check of the watchdog",
+    "systemd": "a record of systemd",
     "log": "a record in a log",
 }
 _ROLES = ("publisher", "subscriber")

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from itertools import groupby
 
+from activemq_fleet.audit.downtimes import downtime_text
 from activemq_fleet.audit.evidence import Incident, short_name
 from activemq_fleet.audit.report_figures import BUCKETS, AuditReportData, EventTimeSlice, SubscriberSilence
 from activemq_fleet.audit.result import AuditResult, audit_headline, incident_nouns
@@ -56,11 +57,23 @@ def audit_report(result: AuditResult, picture: AuditReportData) -> str:
         picture=picture,
         headline=audit_headline(result),
         longest_takeover=max(takeovers, default=None),
+        longest_downtime=_longest_downtime(picture),
+        downtime_text=downtime_text,
         incident_nouns=incident_nouns,
         incident_classes=dict.fromkeys(_GRAVE, "bad") | dict.fromkeys(("takeover", "demotion"), "change"),
         unserved=_longest_unserved(picture),
         sections=[(section, note, list(filter(None, charts))) for section, note, charts in drawn],
     )
+
+
+def _longest_downtime(picture: AuditReportData) -> str:
+    """Return the bounds of the longest proved downtime of a pair at a takeover as text; empty if none is known."""
+    known = [
+        (takeover.downtime_min, takeover.downtime_max)
+        for takeover in _shown_takeovers(picture)
+        if takeover.downtime_min is not None and takeover.downtime_max is not None
+    ]
+    return downtime_text(*max(known)) if known else ""
 
 
 def _longest_unserved(picture: AuditReportData) -> list[tuple[UnservedPeriod, str]]:

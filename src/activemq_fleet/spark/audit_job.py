@@ -138,7 +138,7 @@ def write_audit(
     with show_phase("finding incidents"):
         journals = read_journals(spark, output, inputs)
         horizons = _build_horizons(inputs, logs, journals.last) if is_growing else None
-        log_figures = find_incidents(output, inputs, logs, journals.connections, skew, horizons)
+        log_figures = find_incidents(spark, output, inputs, logs, journals.connections, skew, horizons)
     moments = [at for incident in log_figures.incidents.shown_incidents for at in (incident.began, incident.ended)]
     times = report_period([sample for log in logs for sample in log.times], [*moments, journals.first, journals.last])
     with show_phase("settling events"):

@@ -28,9 +28,10 @@ from activemq_fleet.audit.pair_findings import (
 from activemq_fleet.audit.record_signs import EXHAUSTED_TEXTS, LEVELS
 from activemq_fleet.audit.report_figures import BridgeFigures, IncidentFigures, UnexplainedRecordFigures
 from activemq_fleet.audit.state_spans import HostStateSpan
+from activemq_fleet.audit.unit_journals import LARGEST_UNIT_JOURNAL, unit_records_of
 from activemq_fleet.logs.harmless import harmless_kinds
 from activemq_fleet.spark.datasets import Output
-from activemq_fleet.spark.inputs import Inputs
+from activemq_fleet.spark.inputs import Inputs, read_binary_files
 from activemq_fleet.spark.schemas import SCHEMAS
 from activemq_fleet.spark.task_results import (
     OBJECTS_DDL,
@@ -43,7 +44,7 @@ from activemq_fleet.spark.task_results import (
 )
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
+    from pyspark.sql import DataFrame, SparkSession
 
 _EXHAUSTED = "(java.lang.)?(" + "|".join(EXHAUSTED_TEXTS) + ")[^\\n]{0,80}"
 _ANY_PAIR = ""
@@ -92,6 +93,7 @@ class FoundIncidents:
 
 
 def find_incidents(
+    spark: SparkSession,
     output: Output,
     inputs: Inputs,
     logs: Sequence[LogFileSummary],
@@ -101,11 +103,16 @@ def find_incidents(
 ) -> FoundIncidents:
     """Write the datasets ``bridges`` and ``incidents`` from the dataset ``events``, and return their figures.
 
-    ``logs``: the summaries of all log files; ``connections``: OBJECTS with agents' ConnectionRecords by pair; ``skew``:
-    by how much hosts' clocks may differ; ``horizons``: until when the evidence goes, None where all rows are final.
+    Runs in ``spark``. ``logs``: the summaries of all log files; ``connections``: OBJECTS with agents' ConnectionRecords
+    by pair; ``skew``: by how much hosts' clocks may differ; ``horizons``: until when the evidence goes, None where all
+    rows are final.
     """
     fleet = _describe_fleet(inputs, horizons)
-    evidence = partitioned_by_key(_evidence_frame(output.read_written("events"), logs, fleet))
+    evidence = _evidence_frame(output.read_written("events"), logs, fleet)
+    unit_records = _unit_records_frame(spark, inputs, fleet)
+    if unit_records is not None:
+        evidence = evidence.unionByName(unit_records)
+    evidence = partitioned_by_key(evidence)
     pairs, findings = output.write_results(
         evidence.mapInArrow, partial(_find_in_logs, fleet=fleet), ["bridges"], keep=True
     )
@@ -157,7 +164,6 @@ def _describe_fleet(inputs: Inputs, horizons: EvidenceEnds | None) -> _Fleet:
                 host.risks,
                 host.state,
                 host.collected,
-                host.kills,
             )
             fleet.nodes.setdefault(pair, []).append(node)
             fleet.operations.setdefault(pair, []).extend(host.operations)
@@ -198,6 +204,33 @@ def _key_evidence_by_pair(
         by_pair = sorted(evidence, key=lambda record_or_period: fleet.pair_of[record_or_period.host])
         for pair, pair_evidence in groupby(by_pair, key=lambda record_or_period: fleet.pair_of[record_or_period.host]):
             yield KeyedObject(pair, list(pair_evidence))
+
+
+def _unit_records_frame(spark: SparkSession, inputs: Inputs, fleet: _Fleet) -> DataFrame | None:
+    """Return the records of systemd journals as OBJECTS by pair; None without such journals of brokers' hosts."""
+    brokers = {node.host for nodes in fleet.nodes.values() for node in nodes}
+    paths = [
+        file.path
+        for file in inputs.files_of_kind("unit_journal")
+        if file.host in brokers and file.size <= LARGEST_UNIT_JOURNAL
+    ]
+    if not paths:
+        return None
+    units = {name: host.unit for name, host in inputs.hosts.items()}
+    task = partial(_key_unit_records_by_pair, units=units, pair_of=fleet.pair_of)
+    contents = read_binary_files(spark, paths).select("path", "content")
+    return contents.mapInArrow(task_to_objects(task), OBJECTS_DDL)
+
+
+def _key_unit_records_by_pair(
+    batches: Batches, *, units: Mapping[str, str | None], pair_of: Mapping[str, str]
+) -> Iterator[KeyedObject]:
+    """Yield the records of each systemd journal with the pair as key; a path ends with HOST/journal/NAME."""
+    for batch in batches:
+        for path, content in zip(batch.column("path"), batch.column("content"), strict=True):
+            host = path.as_py().rsplit("/", 3)[1]
+            if records := list(unit_records_of(host, units[host], memoryview(content.as_buffer()))):
+                yield KeyedObject(pair_of[host], records)
 
 
 def _find_in_logs(batches: Batches, *, fleet: _Fleet) -> Iterator[DatasetRows | _PairSummary | KeyedObject]:

@@ -1,8 +1,8 @@
 """List the files that the playbook ``collect`` wrote, and the hosts from which they come.
 
-``DIR/HOST/activemq.log*``, ``DIR/HOST/agent/*.jsonl*``, ``DIR/HOST/host.json``, ``DIR/HOST/operations.jsonl``, and
-``DIR/HOST/journal/*-watchdog.service.log``. Listed and read through Spark, so that DIR may be any path that Hadoop
-reads. A file of no bytes is not listed.
+``DIR/HOST/activemq.log*``, ``DIR/HOST/agent/*.jsonl*``, ``DIR/HOST/journal/*.service.log*``, ``DIR/HOST/host.json``,
+``DIR/HOST/operations.jsonl``. Listed and read through Spark, so that DIR may be any path that Hadoop reads. A file of
+no bytes is not listed.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from activemq_fleet import InputError
 from activemq_fleet.audit.evidence import SubscriptionRisk
 from activemq_fleet.audit.operation_records import OPERATIONS_FILE, PlannedOperation, planned_operations
 from activemq_fleet.audit.result import AuditInputSummary, InputGap
-from activemq_fleet.audit.watchdog_kills import WATCHDOG_JOURNAL, WatchdogKill, kills_in_journal
+from activemq_fleet.audit.unit_journals import LARGEST_UNIT_JOURNAL
 from activemq_fleet.logs.zones import zone_of
 from activemq_fleet.naming import Naming
 from activemq_fleet.node.foreign_data import parse_json
@@ -31,12 +31,11 @@ from activemq_fleet.spark.settings import temporary_settings
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-FileKind = Literal["log", "journal", "host", "operations", "watchdog", "other"]
+FileKind = Literal["log", "journal", "unit_journal", "host", "operations", "other"]
 
 HOST_FILE = "host.json"
-_WATCHDOG_NAMES = "*-watchdog.service.log"
-_NAMES = f"{{activemq.log*,*.jsonl*,{HOST_FILE},{_WATCHDOG_NAMES}}}"
-_HOST_FILES = f"{{{HOST_FILE},{OPERATIONS_FILE},{_WATCHDOG_NAMES}}}"
+_NAMES = f"{{activemq.log*,*.jsonl*,*.service.log*,{HOST_FILE}}}"
+_HOST_FILES = f"{{{HOST_FILE},{OPERATIONS_FILE}}}"
 _NO_LOG = "no log of a broker or agent was collected from this host: run the playbook collect again"
 _LONGEST_TEXT = 1000
 """Characters of a text in host.json."""
@@ -44,7 +43,7 @@ _MOST_RISKS = 100
 _NO_GENERATION = 10**9
 """No generation has this number, or a larger one."""
 LARGEST_HOST_FILE = 1 << 24
-"""Bytes of a host.json, operations.jsonl or journal of a watchdog that is read."""
+"""Bytes of a host.json or operations.jsonl that is read."""
 _TASKS_FROM, _NEVER = "spark.sql.sources.parallelPartitionDiscovery.threshold", str((1 << 31) - 1)
 
 
@@ -56,7 +55,7 @@ class Host:
     are number and time of those that its guard made of a fenced store. ``risks`` are the records in its store.
     ``problems`` are lines about the assumptions that were necessary. ``operations``: the planned work that its
     operations.jsonl records. ``agent``: the name in journals of the agent that the inventory has on it. ``state``: the
-    state of its broker at the time ``collected``. ``kills`` are those in the journal of its watchdog.
+    state of its broker at the time ``collected``. ``unit``: the name of its broker's unit.
     """
 
     host: str
@@ -72,7 +71,7 @@ class Host:
     agent: str | None = None
     state: str | None = None
     collected: datetime | None = None
-    kills: tuple[WatchdogKill, ...] = ()
+    unit: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,8 +135,8 @@ def inputs_of(
 ) -> Inputs:
     """Return the inputs of an audit, given the list of files and the contents of their hosts' host.json.
 
-    ``contents`` are those of host.json, operations.jsonl and journals of watchdogs by host and path;
-    ``inventory_hosts`` replace a missing host.json.
+    ``contents`` are those of host.json and operations.jsonl by host and file name; ``inventory_hosts`` replace a
+    missing host.json.
     """
     names = sorted({file.host for file in files})
     hosts = {
@@ -147,10 +146,6 @@ def inputs_of(
         )
         for name in names
     }
-    for (name, file), content in sorted(contents.items()):
-        if file_kind(file) == "watchdog" and name in hosts:
-            kills = (*hosts[name].kills, *kills_in_journal(name, content))
-            hosts[name] = replace(hosts[name], kills=kills)
     unknown = [name for name in names if (name, HOST_FILE) not in contents and name not in (inventory_hosts or {})]
     hosts |= {name: _with_pair(hosts[name], pair) for name, pair in _pairs_by_name(unknown).items()}
     problems = [f"{name}: {problem}" for name in names for problem in hosts[name].problems]
@@ -193,7 +188,7 @@ def read_binary_files(spark: SparkSession, paths: Sequence[str], **options: str)
 
 
 def _list_files(spark: SparkSession, root: str, logs: str) -> tuple[list[InputFile], dict[tuple[str, str], bytes]]:
-    """Return the files, and the contents of those that describe a host, by host and path below its directory."""
+    """Return the files, and the contents of host.json and operations.jsonl by host and file name."""
     from pyspark.sql import functions as sf
 
     everywhere = {"recursiveFileLookup": "true", "pathGlobFilter": _NAMES}
@@ -214,7 +209,7 @@ def _list_files(spark: SparkSession, root: str, logs: str) -> tuple[list[InputFi
         elif row["content"] is None:
             kind = file_kind(file)
             files.append(InputFile(row["path"], host, file, kind, row["length"], file.endswith(".gz")))
-        elif file_kind(file) in ("host", "operations", "watchdog"):
+        elif file in (HOST_FILE, OPERATIONS_FILE):
             contents[host, file] = row["content"]
     return files, contents
 
@@ -225,8 +220,8 @@ def file_kind(file: str) -> FileKind:
         return "log"
     if re.fullmatch(r"agent/[^/]+\.jsonl[^/]*", file):
         return "journal"
-    if WATCHDOG_JOURNAL.fullmatch(file):
-        return "watchdog"
+    if re.fullmatch(r"journal/[^/]+\.service\.log[^/]*", file):
+        return "unit_journal"
     return "host" if file == HOST_FILE else "operations" if file == OPERATIONS_FILE else "other"
 
 
@@ -300,6 +295,7 @@ def _host_of_file(name: str, known: Mapping[str, Any]) -> Host:
         problems,
         state=text("state"),
         collected=_parse_time(text("collected")),
+        unit=_parse_unit(known.get("broker")),
     )
 
 
@@ -309,6 +305,13 @@ def _parse_time(text: str | None) -> datetime | None:
         return datetime.strptime(text or "", "%Y-%m-%dT%H:%M:%SZ").replace(tzinfo=UTC)
     except ValueError:
         return None
+
+
+def _parse_unit(broker: Any) -> str | None:
+    """Return the name of the broker's unit in the part ``broker`` of host.json; None where it has none."""
+    unit = broker.get("unit") if isinstance(broker, dict) else None
+    name = unit.get("Id") if isinstance(unit, dict) else None
+    return name if isinstance(name, str) and name else None
 
 
 def _parse_generations(rows: Any) -> tuple[tuple[int, float], ...]:
@@ -350,11 +353,10 @@ def _problems_of_missing_files(files: Iterable[InputFile], hosts: Mapping[str, H
 
 
 def _problems_of_large_files(files: Iterable[InputFile]) -> list[str]:
-    """Return a line for each file that describes a host and is too large to be read."""
+    """Return a line for each host.json, operations.jsonl and systemd journal that is too large to be read."""
     what_to_do = {
         "operations": f"The planned work on the host is unknown: keep only the newest lines (tail -n 4000 "
         f"{OPERATIONS_FILE})",
-        "watchdog": "The kills of the watchdog on the host are unknown: keep only the newest lines (tail -n 10000)",
         "host": "Group, release and time zone of the host are unknown: run the playbook collect again",
     }
     return [
@@ -362,4 +364,10 @@ def _problems_of_large_files(files: Iterable[InputFile]) -> list[str]:
         f"{LARGEST_HOST_FILE >> 20} MiB. {what_to_do[file.kind]}"
         for file in files
         if file.kind in what_to_do and file.size > LARGEST_HOST_FILE
+    ] + [
+        f"{file.host}: the file {file.file} is not read, because it has {file.size / (1 << 20):.0f} MiB, more than "
+        f"{LARGEST_UNIT_JOURNAL >> 20} MiB. The end of a broker that the watchdog killed stays unexplained: keep only "
+        "the newest lines"
+        for file in files
+        if file.kind == "unit_journal" and file.size > LARGEST_UNIT_JOURNAL
     ]

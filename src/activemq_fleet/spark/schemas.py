@@ -48,7 +48,7 @@ _COLUMNS = {
     "events": "host file line:long end_line:long time:time raw_time level kind message stack logger thread release "
     "fields:map parsed:bool",
     "incidents": "incident kind group pair host began:time ended:time seconds:double began_from certainty cause remedy "
-    "rules:texts final:bool planned:bool",
+    "rules:texts final:bool planned:bool downtime_min:double downtime_max:double",
     "bridges": "host link peer direction began:time ended:time state flaps:int cause rebuilt:bool final:bool",
     "messages": "event_id topic verdict reason accepted:time handled:time by:texts final:bool",
     "deliveries": "event_id subscriber verdict reason attempts:int final:bool",

@@ -5,12 +5,18 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 
-from activemq_fleet.audit.evidence import ConnectionLoss, Incident, LogEvidence, LoggedPeriod, PairNode
+from activemq_fleet.audit.evidence import (
+    ConnectionLoss,
+    Incident,
+    LogEvidence,
+    LoggedPeriod,
+    PairNode,
+    UnitRecord,
+)
 from activemq_fleet.audit.journal_lines import ConnectionRecord
 from activemq_fleet.audit.log_evidence import KINDS, evidence_in_log
 from activemq_fleet.audit.operation_records import PlannedOperation
 from activemq_fleet.audit.pair_findings import incidents_of_pair, pair_findings_of_logs
-from activemq_fleet.audit.watchdog_kills import WatchdogKill
 from activemq_fleet.node.log.log_records import Record
 from tests.log_reading import event_of_any_kind, logger_of
 
@@ -155,7 +161,6 @@ def audit_pair(
     """
     made, known = generations or {}, states or {}
     at = _at(collected, 0) if collected else None
-    kills = [one for one in more if isinstance(one, WatchdogKill)]
     nodes = [
         PairNode(
             host,
@@ -166,12 +171,11 @@ def audit_pair(
             generations=made.get(host, ()),
             state=known.get(host),
             collected=at,
-            kills=tuple(kill for kill in kills if kill.host == host),
         )
         for host in (A, B)
     ]
     evidence = [sign for mine in logs for sign in evidence_in_log(mine)]
-    periods = [one for one in more if isinstance(one, LoggedPeriod)]
+    periods = [one for one in more if isinstance(one, LoggedPeriod | UnitRecord)]
     operations = [one for one in more if isinstance(one, PlannedOperation)]
     witnesses = [one for one in more if isinstance(one, ConnectionRecord | ConnectionLoss)]
     findings = pair_findings_of_logs(nodes, reversed([*evidence, *periods]))

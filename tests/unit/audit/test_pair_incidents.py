@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from datetime import timedelta
+from datetime import datetime, timedelta
 
 import pytest
 
-from activemq_fleet.audit.evidence import Incident, PairNode, SubscriptionRisk
+from activemq_fleet.audit.evidence import Incident, PairNode, SubscriptionRisk, UnitRecord
 from activemq_fleet.audit.pair_findings import incidents_of_pair, pair_findings_of_logs
-from activemq_fleet.audit.watchdog_kills import WatchdogKill
 from tests.unit.audit.broker_logs import NOON, PAIR, A, B, agent, audit_pair, bridge_loss, busy, kinds, log, operation
 
 MASTER = ("0 chosen", "1 opened", "1 starting", "2 started")
@@ -17,13 +16,21 @@ STANDS_BY = ("5 chosen", "6 wait")
 TAKES_OVER = ("1:10 opened", "1:10 unclean", "1:11 starting", "1:12 started")
 
 
-def killed(host: str, since: str, at: str) -> WatchdogKill:
-    """A kill at ``MINUTES:SECONDS`` after noon of a broker that had not answered since then."""
-    began, ended = (
-        NOON + timedelta(minutes=int(minutes), seconds=float(seconds))
-        for minutes, _, seconds in (since.partition(":"), at.partition(":"))
-    )
-    return WatchdogKill(host, began, ended, "process 812 was stopped by a signal")
+def at(text: str) -> datetime:
+    """The moment ``MINUTES:SECONDS`` after noon."""
+    minutes, _, seconds = text.partition(":")
+    return NOON + timedelta(minutes=int(minutes), seconds=float(seconds))
+
+
+def killed(host: str, since: str, moment: str, kind: str = "WATCHDOG-KILLS") -> UnitRecord:
+    """The watchdog's report of a broker that has not answered since then, with its kill."""
+    seconds = round((at(moment) - at(since)).total_seconds())
+    fields = {"seconds": str(seconds), "reason": "process 812 was stopped by a signal"}
+    return UnitRecord(host, 1, at(moment), kind, fields)
+
+
+def takeover_of(incidents: list[Incident]) -> Incident:
+    return only([incident for incident in incidents if incident.kind == "takeover"])
 
 
 def only(incidents: list[Incident]) -> Incident:
@@ -319,26 +326,30 @@ def test_three_unplanned_takeovers_beside_planned_one_are_flapping() -> None:
     assert only(flapping).cause.startswith("3 takeovers")
 
 
-def test_takeover_after_kill_by_watchdog_names_reason_and_whole_interruption() -> None:
-    incident = only(audit_pair(log(A, *MASTER), log(B, *STANDS_BY, *TAKES_OVER), more=[killed(A, "0:20", "1:09")]))
+def test_takeover_after_watchdog_killed_hung_node_names_reason_and_downtime() -> None:
+    incident = takeover_of(
+        audit_pair(log(A, *MASTER), log(B, *STANDS_BY, *TAKES_OVER), more=[killed(A, "0:20", "1:09")])
+    )
     assert (incident.began_from, incident.began, incident.seconds) == ("watchdog", NOON + timedelta(seconds=20), 52.0)
     assert incident.cause == (
         "orders-mq01-a hung (process 812 was stopped by a signal), and its watchdog killed it at 12:01:09 UTC; "
-        "orders-mq01-b took over after its store had been recovered. orders-mq01-a did not answer its watchdog from "
-        "12:00:20 UTC on, and its last log record is of 12:00:02 UTC."
+        "orders-mq01-b took over after its store had been recovered. The downtime of the pair was between 52.0 and "
+        "70.0 s. The last log record of orders-mq01-a before the hang is of 12:00:02 UTC, orders-mq01-a did not answer "
+        "its watchdog from 12:00:20 UTC on, and orders-mq01-b was active from 12:01:12 UTC on."
     )
+    assert (incident.downtime_min, incident.downtime_max) == (52.0, 70.0)
     assert "thread dump" in incident.remedy
 
 
 def test_kill_by_watchdog_counts_before_later_loss_that_agent_saw() -> None:
     more = [*agent("1:08.5", "1:14"), killed(A, "0:20", "1:09")]
-    incident = only(audit_pair(log(A, *MASTER), log(B, *STANDS_BY, *TAKES_OVER), more=more))
+    incident = takeover_of(audit_pair(log(A, *MASTER), log(B, *STANDS_BY, *TAKES_OVER), more=more))
     assert (incident.began_from, incident.seconds) == ("watchdog", 52.0)
 
 
 def test_kill_by_watchdog_with_other_clock_gives_reason_without_duration() -> None:
     logs = log(A, *MASTER, clock=-200.0), log(B, *STANDS_BY, *TAKES_OVER)
-    incident = only(audit_pair(*logs, more=[killed(A, "-3:20", "-3:29")]))
+    incident = takeover_of(audit_pair(*logs, more=[killed(A, "-3:20", "-3:29")]))
     assert (incident.began_from, incident.seconds) == ("watchdog", None)
     assert "hung (process 812" in incident.cause
     assert "contradict each other" in incident.cause
@@ -350,14 +361,93 @@ def test_kill_by_watchdog_with_other_clock_gives_reason_without_duration() -> No
     ids=["peer", "old", "late"],
 )
 def test_kill_that_does_not_belong_to_takeover_does_not_explain_it(host: str, since: str, at: str) -> None:
-    incident = only(audit_pair(log(A, *MASTER), log(B, *STANDS_BY, *TAKES_OVER), more=[killed(host, since, at)]))
+    incident = takeover_of(audit_pair(log(A, *MASTER), log(B, *STANDS_BY, *TAKES_OVER), more=[killed(host, since, at)]))
     assert (incident.began_from, incident.seconds) == ("unknown", None)
 
 
 def test_kill_by_watchdog_does_not_explain_takeover_after_orderly_stop() -> None:
     stops = log(A, *MASTER, "1:05 stopping", "1:06 stopped")
-    incident = only(audit_pair(stops, log(B, *STANDS_BY, *TAKES_OVER), more=[killed(A, "1:00", "1:09")]))
+    incident = takeover_of(audit_pair(stops, log(B, *STANDS_BY, *TAKES_OVER), more=[killed(A, "1:00", "1:09")]))
     assert "was stopped cleanly" in incident.cause
+
+
+def test_downtime_begins_with_last_record_before_hang_although_broker_logged_later() -> None:
+    more = [killed(A, "0:20", "1:09"), busy(A, "15", "50")]
+    incident = takeover_of(audit_pair(log(A, *MASTER), log(B, *STANDS_BY, *TAKES_OVER), more=more))
+    assert (incident.downtime_min, incident.downtime_max) == (52.0, 57.0)
+
+
+def test_killed_broker_without_journal_has_downtime_bounds_by_lock_and_last_record() -> None:
+    incident = only(audit_pair(log(A, *MASTER), log(B, *STANDS_BY, *TAKES_OVER), more=[busy(A, "40", "58")]))
+    assert (incident.seconds, incident.downtime_min, incident.downtime_max) == (None, 2.0, 14.0)
+    assert "The downtime of the pair was between 2.0 and 14.0 s." in incident.cause
+
+
+def test_downtime_after_orderly_stop_is_the_duration_of_the_takeover() -> None:
+    stops = log(A, *MASTER, "1:05 stopping", "1:06 stopped")
+    incident = only(audit_pair(stops, log(B, *STANDS_BY, *TAKES_OVER)))
+    assert (incident.seconds, incident.downtime_min, incident.downtime_max) == (7.0, 7.0, 7.0)
+    assert "downtime" not in incident.cause
+
+
+def test_slow_stop_and_late_lock_are_named() -> None:
+    stops = log(A, *MASTER, "10 stopping", "40 stopped")
+    incident = only(audit_pair(stops, log(B, *STANDS_BY, *TAKES_OVER)))
+    assert incident.cause.endswith(
+        "orders-mq01-a released its store 30 s after its stop had begun. orders-mq01-b acquired the lock 30 s after "
+        "orders-mq01-a had ended."
+    )
+
+
+def test_hang_is_an_incident_with_and_without_a_kill() -> None:
+    for kind, outcome in (("WATCHDOG-KILLS", "killed it."), ("WATCHDOG-HUNG", "did not kill it.")):
+        incident = only(audit_pair(log(A, *MASTER), log(B, *STANDS_BY), more=[killed(A, "0:20", "1:09", kind)]))
+        assert (incident.kind, incident.host, incident.began) == ("hung_broker", A, at("0:20"))
+        assert incident.cause.endswith(outcome)
+
+
+def test_hang_that_ended_hours_before_does_not_explain_a_crash() -> None:
+    healthy = UnitRecord(A, 2, at("0:40"), "WATCHDOG-HEALTHY")
+    hung = killed(A, "0:10", "0:30", "WATCHDOG-HUNG")
+    logs = log(A, *MASTER), log(B, *STANDS_BY, *TAKES_OVER)
+    incidents = audit_pair(*logs, more=[hung, healthy])
+    assert "orders-mq01-a stopped logging" in takeover_of(incidents).cause
+    assert "It answered again later." in only([one for one in incidents if one.kind == "hung_broker"]).cause
+
+
+@pytest.mark.parametrize(
+    ("kind", "fields", "cause"),
+    [
+        (
+            "GUARD-KILLED",
+            {"reason": "the other node took over the store (takeover 4 replaced takeover 3)"},
+            "the guard",
+        ),
+        ("UNIT-OUT-OF-MEMORY", {}, "the kernel killed orders-mq01-a at 12:01:09 UTC, because memory was exhausted"),
+        ("UNIT-EXITED", {"status": "code=killed, status=9/KILL"}, "systemd recorded code=killed, status=9/KILL at"),
+    ],
+)
+def test_record_of_guard_or_systemd_explains_the_end_of_a_broker(kind: str, fields: dict[str, str], cause: str) -> None:
+    record = UnitRecord(A, 1, at("1:09"), kind, fields)
+    incident = only(audit_pair(log(A, *MASTER), log(B, *STANDS_BY, *TAKES_OVER), more=[record]))
+    assert (incident.began_from, incident.seconds, incident.downtime_max) == ("systemd", 3.0, 70.0)
+    assert cause in incident.cause
+
+
+def test_three_orderly_stops_in_ten_minutes_are_no_flapping() -> None:
+    stops = ("chosen", "wait", "opened", "starting", "started", "stopping", "stopped")
+    a = [
+        *MASTER,
+        "2:00 stopping",
+        "2:01 stopped",
+        *(
+            f"{when} {what}"
+            for when, what in zip(("3:00", "3:01", "4:02", "4:03", "4:04", "6:00", "6:01"), stops, strict=True)
+        ),
+    ]
+    b = [*STANDS_BY, "2:02 opened", "2:03 starting", "2:04 started", "4:00 stopping", "4:01 stopped"]
+    b += ["5:00 chosen", "5:01 wait", "6:02 opened", "6:03 starting", "6:04 started"]
+    assert kinds(audit_pair(log(A, *a), log(B, *b))) == ["takeover", "takeover", "takeover"]
 
 
 def test_a_take_over_before_or_after_the_planned_work_is_not_planned() -> None:

@@ -1,0 +1,56 @@
+# Copyright: the activemq.fleet authors
+# SPDX-License-Identifier: Apache-2.0
+"""The kinds of records in the systemd journals of a broker's units: of its watchdog, of its guard and of systemd.
+
+The watchdog (``watchdog.hang_detection``, ``watchdog.watchdog``) and the guard (``fence.guard``) print the messages.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from ..watchdog.hang_detection import HUNG_MESSAGE, KILL_FAILED
+
+_LONGEST = 4000
+"""Characters of a message that are compared with the kinds."""
+_WATCHDOG = "watchdog"
+_GUARD = "guard"
+_SYSTEMD = "systemd"
+_EXPRESSIONS = {
+    _WATCHDOG: {
+        "WATCHDOG-KILLS": rf"(?=.* The watchdog kills it; ){HUNG_MESSAGE.pattern}",
+        "WATCHDOG-HUNG": HUNG_MESSAGE.pattern,
+        "WATCHDOG-KILL-FAILED": KILL_FAILED,
+        "WATCHDOG-HEALTHY": r"the broker is healthy again: ",
+    },
+    _GUARD: {"GUARD-KILLED": r"guard: the guard killed the broker, because (?P<reason>.+)\. This node restarts as "},
+    _SYSTEMD: {
+        "UNIT-OUT-OF-MEMORY": r"(?P<unit>\S+): (?:A process of this unit has been killed by the OOM killer\.|"
+        r"Failed with result 'oom-kill'\.)",
+        "UNIT-EXITED": r"(?P<unit>\S+): [Mm]ain process exited, (?P<status>code=\w+, status=[\w/]+)",
+    },
+}
+_KINDS = {
+    writer: {kind: re.compile(expression) for kind, expression in expressions.items()}
+    for writer, expressions in _EXPRESSIONS.items()
+}
+
+
+@dataclass(frozen=True)
+class UnitEvent:
+    """A journal record of a known kind, with the values that its message names."""
+
+    kind: str
+    fields: Mapping[str, str]
+
+
+def event_of_unit_record(identifier: str, message: str) -> UnitEvent | None:
+    """Return the journal record of the program ``identifier`` as an event; None for a record of another kind."""
+    writer = identifier if identifier == _SYSTEMD else identifier.rpartition("-")[2]
+    for kind, regex in _KINDS.get(writer, {}).items():
+        match = regex.match(message[:_LONGEST])
+        if match is not None:
+            return UnitEvent(kind, match.groupdict())
+    return None

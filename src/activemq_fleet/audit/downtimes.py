@@ -1,0 +1,90 @@
+"""Compute how long a pair had no working broker at a takeover: bounds, as far as logs and journals prove them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+
+from activemq_fleet.audit.broker_runs import ObservedBrokerRun, ProcessEnd
+from activemq_fleet.audit.evidence import seconds_between, short_name
+from activemq_fleet.audit.takeover_durations import TakeoverStart
+
+_EQUAL = 1.0
+"""Seconds up to which two durations are reported as equal."""
+_SLOW_STOP = 10.0
+"""Seconds from the beginning of a stop to the release of the lock from which the stop is slow."""
+_LATE_LOCK = 15.0
+"""Seconds from the release of the lock to its acquisition from which the lock was acquired late."""
+
+
+@dataclass(frozen=True, slots=True)
+class Downtime:
+    """The shortest and the longest time, in seconds, for which a pair had no working broker; None if unknown.
+
+    ``note`` explains the bounds, and why a downtime is longer than its takeover, in sentences for the cause.
+    """
+
+    shortest: float | None = None
+    longest: float | None = None
+    note: str = ""
+
+
+def downtime_of(
+    term: ObservedBrokerRun, before: ObservedBrokerRun | None, measured: TakeoverStart, end: ProcessEnd | None
+) -> Downtime:
+    """Return the downtime of a takeover that made the run ``term`` active after ``before``; ``measured`` is its start.
+
+    ``end`` is what systemd journals show about the end of ``before``. The downtime lasts from the last sign of service
+    of the old active node until the new one has opened its connectors.
+    """
+    if term.started is None or before is None or (measured.began is not None and measured.seconds is None):
+        return Downtime()
+    sign = end.last_sign if end else before.ended or before.last
+    longest = seconds_between(sign, term.started)
+    proofs = [measured.began, before.ended, term.locked, term.started]
+    proofs += [end.hung_since, end.at] if end else []
+    shortest = seconds_between(min(at for at in proofs if at is not None), term.started)
+    if longest is None or shortest is None or sign is None or longest < shortest - _EQUAL:
+        return Downtime()
+    longest = max(shortest, longest)
+    bounds = _bounds_sentence(term, before, end, measured, (shortest, longest), sign)
+    return Downtime(shortest, longest, bounds + _slow_steps(term, before, end))
+
+
+def downtime_text(shortest: float, longest: float) -> str:
+    """Return the bounds of a downtime as text."""
+    if longest - shortest <= _EQUAL:
+        return f"{shortest:.1f} s"
+    return f"between {shortest:.1f} and {longest:.1f} s"
+
+
+def _bounds_sentence(
+    term: ObservedBrokerRun,
+    before: ObservedBrokerRun,
+    end: ProcessEnd | None,
+    measured: TakeoverStart,
+    bounds: tuple[float, float],
+    sign: datetime,
+) -> str:
+    """Return a sentence about a downtime that is not equal to the duration of the takeover; empty if it is."""
+    if term.started is None or (measured.seconds is not None and bounds[1] - measured.seconds <= _EQUAL):
+        return ""
+    old, hung = short_name(before.host), end.hung_since if end else None
+    text = f" The downtime of the pair was {downtime_text(*bounds)}. The last log record of {old} before "
+    text += f"the {'hang' if hung else 'end'} is of {sign:%H:%M:%S} UTC, "
+    if hung:
+        text += f"{old} did not answer its watchdog from {hung:%H:%M:%S} UTC on, "
+    return f"{text}and {short_name(term.host)} was active from {term.started:%H:%M:%S} UTC on."
+
+
+def _slow_steps(term: ObservedBrokerRun, before: ObservedBrokerRun, end: ProcessEnd | None) -> str:
+    """Return a sentence for a slow stop of the old node, and one for a lock that was acquired late."""
+    text = ""
+    stop = seconds_between(before.ended, before.released)
+    if stop is not None and stop >= _SLOW_STOP:
+        text += f" {short_name(before.host)} released its store {stop:.0f} s after its stop had begun."
+    free = before.released or before.ended or (end.at if end else None)
+    late = seconds_between(free, term.locked)
+    if late is not None and late >= _LATE_LOCK:
+        text += f" {short_name(term.host)} acquired the lock {late:.0f} s after {short_name(before.host)} had ended."
+    return text

@@ -1,0 +1,73 @@
+"""Read the systemd journals of brokers' units, as ``collect`` and ``journalctl`` write them."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from typing import Any
+
+from activemq_fleet.audit.evidence import UnitRecord
+from activemq_fleet.audit.journal_lines import read_journal_lines
+from activemq_fleet.node.log.unit_records import event_of_unit_record
+from activemq_fleet.node.printable import printable
+from activemq_fleet.node.watchdog.hang_detection import KILL_FAILED
+
+LARGEST_UNIT_JOURNAL = 1 << 28
+"""Largest number of bytes of a systemd journal, which is a single value in Spark; collect writes 25 MB by default."""
+_LONGEST = 300  # characters of a reason
+# The outputs short-iso, short-iso-precise and short-unix of journalctl.
+_LINE = re.compile(
+    r"(?:(?P<date>\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?)(?P<zone>Z|[+-]\d\d:?\d\d)|(?P<seconds>\d{9,11}\.\d{1,6})) "
+    r"\S+ (?P<identifier>[^\s\[\]:]+)(?:\[\d+\])?: (?P<message>.*)"
+)
+_NEEDLES = (
+    "the broker is hung: ", KILL_FAILED, "the broker is healthy again: ", "the guard killed ", "OOM killer", "oom-kill",
+    "ain process exited, ",
+)  # fmt: skip
+"""A line without any of these texts is of no known kind."""
+
+
+def unit_records_of(host: str, unit: str | None, content: memoryview) -> Iterator[UnitRecord]:
+    """Yield the records of known kinds in a journal of a host, in their order; other lines are ignored.
+
+    systemd's records count only if they are about ``unit``, the broker's unit. The content may be gzip.
+    """
+    for number, text, _ in read_journal_lines(content):
+        if text is None or not any(needle in text for needle in _NEEDLES):
+            continue
+        fields = _fields_of_json(text) if text.startswith("{") else _fields_of_line(text)
+        if fields is None:
+            continue
+        at, identifier, message = fields
+        event = event_of_unit_record(identifier, message)
+        if event is not None and event.fields.get("unit") in (None, unit):
+            fields_shown = {name: printable(value)[:_LONGEST] for name, value in event.fields.items()}
+            yield UnitRecord(host, number, at, event.kind, fields_shown)
+
+
+def _fields_of_line(text: str) -> tuple[datetime, str, str] | None:
+    """Return time, program and message of a line; None for a line of another format."""
+    line = _LINE.match(text.rstrip("\r"))
+    if line is None:
+        return None
+    try:
+        if line["seconds"]:
+            at = datetime.fromtimestamp(float(line["seconds"]), UTC)
+        else:
+            at = datetime.fromisoformat(f"{line['date']}{line['zone']}").astimezone(UTC)
+    except (ValueError, OverflowError, OSError):
+        return None
+    return at, line["identifier"], line["message"]
+
+
+def _fields_of_json(text: str) -> tuple[datetime, str, str] | None:
+    """Return time, program and message of a line of the output json; None for a line of another format."""
+    try:
+        fields: Any = json.loads(text)
+        at = datetime.fromtimestamp(int(fields["__REALTIME_TIMESTAMP"]) / 1e6, UTC)
+        identifier, message = fields["SYSLOG_IDENTIFIER"], fields["MESSAGE"]
+    except (ValueError, TypeError, KeyError, OverflowError, OSError, RecursionError):
+        return None
+    return (at, identifier, message) if isinstance(identifier, str) and isinstance(message, str) else None

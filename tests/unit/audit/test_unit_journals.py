@@ -1,0 +1,138 @@
+"""Systemd journals of a broker's units, as ``collect`` and ``journalctl`` write them."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from datetime import UTC, datetime
+
+import pytest
+
+from activemq_fleet.audit.evidence import UnitRecord
+from activemq_fleet.audit.unit_journals import unit_records_of
+from activemq_fleet.node.watchdog.hang_detection import KILL_FAILED, hung_message
+from activemq_fleet.spark.inputs import file_kind
+
+HOST, UNIT = "orders-mq01-a.example.com", "activemq.service"
+FROZEN = "process 812 was stopped by a signal, and its log reports: Apache ActiveMQ 5.18.3 (x, ID:x) started"
+AT = datetime(2026, 3, 1, 12, 0, 20, 250000, UTC)
+GUARD = "guard: the guard killed the broker, because the other node took over the store. This node restarts as standby"
+
+
+def hung(action: str = "kill", kills: bool = True, text: str = FROZEN) -> str:
+    return hung_message(text, action=action, ha="shared-file", unit=UNIT, seconds=12.4, kills=kills)
+
+
+def journal(*messages: str, zone: str = "+00:00", identifier: str = "activemq-watchdog[77]") -> bytes:
+    lines = [
+        f"2026-03-01T12:00:{number:02}.250000{zone} web1 {identifier}: {message}"
+        for number, message in enumerate(messages, 20)
+    ]
+    return "\n".join(["-- Journal begins at Sun 2026-03-01 --", *lines, ""]).encode()
+
+
+def records(content: bytes) -> list[UnitRecord]:
+    return list(unit_records_of(HOST, UNIT, memoryview(content)))
+
+
+def test_report_of_hung_broker_has_its_time_the_seconds_and_the_reason() -> None:
+    fields = {"seconds": "12", "reason": "process 812 was stopped by a signal"}
+    assert records(journal(hung())) == [UnitRecord(HOST, 2, AT, "WATCHDOG-KILLS", fields)]
+
+
+@pytest.mark.parametrize(
+    ("messages", "kinds"),
+    [
+        ([hung(action="warn")], ["WATCHDOG-HUNG"]),
+        ([hung(kills=False)], ["WATCHDOG-HUNG"]),
+        (
+            [hung(), f"{KILL_FAILED} 812, because it ended earlier, or waits for a disk that hangs"],
+            ["WATCHDOG-KILLS", "WATCHDOG-KILL-FAILED"],
+        ),
+        (["the broker is healthy again: process 812 answers: openwire"], ["WATCHDOG-HEALTHY"]),
+        (["Started The watchdog of the ActiveMQ broker activemq.", "the broker is hung: many checks"], []),
+    ],
+    ids=["warn", "third-kill", "failed", "healthy", "other"],
+)
+def test_each_message_of_the_watchdog_has_its_kind(messages: list[str], kinds: list[str]) -> None:
+    assert [record.kind for record in records(journal(*messages))] == kinds
+
+
+@pytest.mark.parametrize(
+    ("identifier", "message", "kinds"),
+    [
+        ("activemq-guard[12]", GUARD, ["GUARD-KILLED"]),
+        ("activemq-watchdog[12]", GUARD, []),
+        ("systemd[1]", f"{UNIT}: Main process exited, code=killed, status=9/KILL", ["UNIT-EXITED"]),
+        ("systemd[1]", f"{UNIT}: main process exited, code=dumped, status=6/ABRT", ["UNIT-EXITED"]),
+        ("systemd[1]", f"{UNIT}: A process of this unit has been killed by the OOM killer.", ["UNIT-OUT-OF-MEMORY"]),
+        ("systemd[1]", f"{UNIT}: Failed with result 'oom-kill'.", ["UNIT-OUT-OF-MEMORY"]),
+        ("systemd[1]", "activemq-watchdog.service: Main process exited, code=killed, status=9/KILL", []),
+        ("activemq-guard[12]", f"{UNIT}: Main process exited, code=killed, status=9/KILL", []),
+        ("systemd[1]", hung(), []),
+    ],
+)
+def test_record_counts_only_if_its_program_wrote_it_about_the_unit(
+    identifier: str, message: str, kinds: list[str]
+) -> None:
+    assert [record.kind for record in records(journal(message, identifier=identifier))] == kinds
+
+
+def test_records_of_systemd_do_not_count_without_the_name_of_the_unit() -> None:
+    content = journal(f"{UNIT}: Main process exited, code=killed, status=9/KILL", identifier="systemd[1]")
+    assert list(unit_records_of(HOST, None, memoryview(content))) == []
+
+
+@pytest.mark.parametrize("zone", ["+0000", "Z", "+00:00"])
+def test_journal_is_read_in_each_form_of_the_time_zone(zone: str) -> None:
+    assert [record.at for record in records(journal(hung(), zone=zone))] == [AT]
+
+
+def test_local_time_of_a_journal_becomes_utc() -> None:
+    assert [record.at for record in records(journal(hung(), zone="+0530"))] == [AT.replace(hour=6, minute=30)]
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        f"2026-03-01T12:00:20.250000+0000 web1 activemq-watchdog[77]: {hung()}",
+        f"{AT.timestamp():.6f} web1 activemq-watchdog[77]: {hung()}",
+        json.dumps(
+            {
+                "__REALTIME_TIMESTAMP": str(round(AT.timestamp() * 1e6)),
+                "SYSLOG_IDENTIFIER": "activemq-watchdog",
+                "MESSAGE": hung(),
+            }
+        ),
+    ],
+    ids=["short-iso-precise", "short-unix", "json"],
+)
+def test_journal_is_read_in_each_output_of_journalctl(line: str) -> None:
+    for content in (line.encode(), gzip.compress(line.encode()), line.encode() + b"\r\n"):
+        assert [(record.at, record.kind) for record in records(content)] == [(AT, "WATCHDOG-KILLS")]
+
+
+def test_damaged_and_foreign_lines_are_ignored() -> None:
+    foreign = (
+        b'\xff\xfe\n2026-99-01T12:00:20+0000 web1 w[1]: the broker is hung: \n{"MESSAGE": "oom-kill"}\n{oom-kill\n'
+    )
+    content = foreign + journal(hung())[:-1] + b"\n\x00\x00\n2026-03"
+    assert len(records(content)) == 1
+
+
+def test_control_characters_of_a_reason_are_escaped() -> None:
+    (record,) = records(journal(hung(text="process 1: \x1b[31mopenwire, and its log has no record")))
+    assert "\x1b" not in record.fields["reason"]
+
+
+@pytest.mark.parametrize(
+    ("path", "kind"),
+    [
+        ("journal/activemq-watchdog.service.log", "unit_journal"),
+        ("journal/orders-watchdog.service.log.gz", "unit_journal"),
+        ("journal/activemq.service.log", "unit_journal"),
+        ("activemq-watchdog.service.log", "other"),
+    ],
+)
+def test_systemd_journal_is_known_by_its_path(path: str, kind: str) -> None:
+    assert file_kind(path) == kind
