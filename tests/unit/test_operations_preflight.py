@@ -44,6 +44,15 @@ def test_a_release_that_is_there_or_is_to_come_is_no_problem() -> None:
     assert lines(home(), home(B, home_exists=True, home_releases=("5.18.6",), home_processes=(3, 4))) == []
 
 
+def test_absent_directory_is_an_error_if_no_release_is_installed() -> None:
+    absent = home(install="none", home="/opt/activemq")
+    (line,) = lines(absent)
+    assert line.startswith(f"{A}: the directory /opt/activemq (activemq_home) does not exist, and activemq_install: ")
+    assert lines(absent, upgrades=True) == [line]
+    assert lines(home(install="none", home_exists=True)) == []
+    assert lines(home(install="none", has_service=False)) == []
+
+
 def test_hosts_with_one_wrong_archive_are_one_line() -> None:
     (line,) = lines(home(), home(B), archive=ReleaseArchive(found=("5.18.3",)))
     assert line == (
@@ -110,8 +119,6 @@ def test_another_broker_that_runs_from_it_is_to_be_stopped_first(upgrades: bool)
 
 
 def test_what_the_user_installs_himself_must_be_the_release_as_soon_as_it_is_there() -> None:
-    assert lines(home(install="none")) == []
-    assert lines(home(install="none", home_exists=True)) == []
     (line,) = lines(home(install="none", home_exists=True, home_releases=("5.18.3",)))
     assert "set activemq_release to the release in the directory" in line
 

@@ -104,7 +104,7 @@ class ReleaseDirectory:
     ``release``, ``install``, ``archive`` and ``home`` are of the inventory. ``home_releases`` are those of the brokers'
     jars in the directory, ``home_processes`` those that have its files open, ``pid`` is the process of this host's
     broker and ``running`` its release. ``can_be_upgraded`` is false for a pure pair, and for a broker that systemd does
-    not run.
+    not run, for which ``has_service`` is false, too.
     """
 
     host: str
@@ -118,6 +118,7 @@ class ReleaseDirectory:
     pid: int | None = None
     running: str | None = None
     can_be_upgraded: bool = True
+    has_service: bool = True
 
     @property
     def has_wanted_release(self) -> bool:
@@ -156,6 +157,7 @@ def observed_release_directory(broker: BrokerFacts, machine: MachineFacts) -> Re
         pid=machine.pid,
         running=machine.release,
         can_be_upgraded=broker.service == "systemd" and not broker.needs_resync,
+        has_service=broker.service == "systemd",
     )
 
 
@@ -210,6 +212,12 @@ def _lines_by_problem(problems: Sequence[tuple[str, str]]) -> list[str]:
 
 
 def _of_directory(home: ReleaseDirectory, upgrades: bool) -> Iterator[str]:
+    if home.install == "none" and not home.home_exists and home.has_service:
+        yield (
+            f"the directory {home.home} (activemq_home) does not exist, and activemq_install: none installs no "
+            f"release. Install ActiveMQ {home.release} there, set activemq_home to its directory, or set "
+            "activemq_install to archive"
+        )
     if home.has_wanted_release or not home.home_exists or home.install == "package":
         return
     difference = f"the directory {home.home} {_holds(home.home_releases)}, but activemq_release is {home.release}"
@@ -270,7 +278,7 @@ def refuse_unexpected_releases(request: OperationRequest) -> None:
         )
     if problems := wrong_release_messages(homes, archives, upgrades=bool(request.options.get("upgrades"))):
         raise RefusalError(
-            "nothing was changed, because these hosts would install or start a release other than activemq_release. "
+            "nothing was changed, because these hosts would not start the release activemq_release. "
             "Correct these errors, and run the playbook again:",
             problems,
         )
