@@ -37,6 +37,8 @@ _LAST_WORDS = timedelta(seconds=30)
 """Records in so short a time before a lost lock do not prove that the node was active."""
 
 
+_CLOCK_SLACK = timedelta(seconds=1)
+"""The largest difference between clocks that counts as none."""
 _SLACK = timedelta(seconds=5)
 """The longest time between the end of a playbook and the record that the broker is active."""
 
@@ -236,11 +238,16 @@ def _lacks_first_run(runs: Sequence[ObservedBrokerRun]) -> bool:
 def _process_end_before(
     term: ObservedBrokerRun, before: ObservedBrokerRun | None, skew: timedelta
 ) -> ProcessEnd | None:
-    """Return the end of the previous active node by its systemd journals; None for an end long after the takeover."""
+    """Return the end of the previous active node by its systemd journals; None for an end long after the takeover.
+
+    An exit after the other node had acquired the lock is that of a later start, which failed before it logged anything.
+    """
     end = before.process_end if before else None
     if end is None or term.started is None:
         return None
     first = end.at or end.hung_since
+    if end.kind == "UNIT-EXITED" and end.at is not None and end.at > (term.locked or term.started) + _CLOCK_SLACK:
+        return None
     return end if first is None or first <= term.started + skew else None
 
 

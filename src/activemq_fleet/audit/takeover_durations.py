@@ -63,7 +63,8 @@ def takeover_start(
                 return start
     if term.saw_loss is not None:
         return TakeoverStart(term.saw_loss, seconds_between(term.saw_loss, term.started), "log")
-    if before is not None and end is not None and end.at is not None:
+    # A guard kills a broker after the other node has taken over, so the time of the kill is not that of the start.
+    if before is not None and end is not None and end.at is not None and end.kind != "GUARD-KILLED":
         return _start_by_log(term, before, end.at, end.at, "systemd")
     if before is not None and before.ended is not None:
         return _start_by_log(term, before, before.ended, before.released or before.ended, "log")

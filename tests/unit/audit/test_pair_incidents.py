@@ -418,20 +418,31 @@ def test_hang_that_ended_hours_before_does_not_explain_a_crash() -> None:
 @pytest.mark.parametrize(
     ("kind", "fields", "cause"),
     [
-        (
-            "GUARD-KILLED",
-            {"reason": "the other node took over the store (takeover 4 replaced takeover 3)"},
-            "the guard",
-        ),
         ("UNIT-OUT-OF-MEMORY", {}, "the kernel killed orders-mq01-a at 12:01:09 UTC, because memory was exhausted"),
         ("UNIT-EXITED", {"status": "code=killed, status=9/KILL"}, "systemd recorded code=killed, status=9/KILL at"),
     ],
 )
-def test_record_of_guard_or_systemd_explains_the_end_of_a_broker(kind: str, fields: dict[str, str], cause: str) -> None:
+def test_record_of_systemd_explains_the_end_of_a_broker(kind: str, fields: dict[str, str], cause: str) -> None:
     record = UnitRecord(A, 1, at("1:09"), kind, fields)
     incident = only(audit_pair(log(A, *MASTER), log(B, *STANDS_BY, *TAKES_OVER), more=[record]))
     assert (incident.began_from, incident.seconds, incident.downtime_max) == ("systemd", 3.0, 70.0)
     assert cause in incident.cause
+
+
+def test_kill_by_guard_after_the_takeover_explains_the_end_without_a_duration() -> None:
+    record = UnitRecord(A, 1, at("1:30"), "GUARD-KILLED", {"reason": "the other node took over the store"})
+    incident = only(audit_pair(log(A, *MASTER), log(B, *STANDS_BY, *TAKES_OVER), more=[record]))
+    assert (incident.began_from, incident.seconds, incident.downtime_max) == ("unknown", None, 70.0)
+    reason = "the guard of orders-mq01-a killed its broker at 12:01:30 UTC, because the other node took over the store;"
+    assert incident.cause.startswith(reason)
+    assert "contradict" not in incident.cause
+
+
+def test_failed_start_after_the_takeover_does_not_explain_the_end_before() -> None:
+    record = UnitRecord(A, 1, at("1:30"), "UNIT-EXITED", {"status": "code=exited, status=1/FAILURE"})
+    incident = only(audit_pair(log(A, *MASTER), log(B, *STANDS_BY, *TAKES_OVER), more=[record]))
+    assert (incident.began_from, incident.seconds) == ("unknown", None)
+    assert "orders-mq01-a stopped logging" in incident.cause
 
 
 def test_three_orderly_stops_in_ten_minutes_are_no_flapping() -> None:
