@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 import time
 from pathlib import Path
 
+import pyarrow.parquet as pq
 import pytest
 
 from tests.hosts.brokers import UNIT, is_waiting, journal_of, wait_for_pair, wait_until
@@ -116,6 +119,12 @@ def test_its_questions_leave_nothing_in_the_brokers_log(pair: tuple[Machine, Mac
     raise LateError("the watchdog never had 8 s of answers in a row")
 
 
+def read_process_of_broker(machine: Machine) -> str:
+    """Return the number of the broker's Java process."""
+    (process,) = machine.run("pgrep", "--full", "java.*activemq.base").split()
+    return process
+
+
 def broker_log(machine: Machine) -> str:
     return machine.run("cat", "/var/lib/activemq/activemq/data/activemq.log")
 
@@ -157,6 +166,33 @@ def test_a_frozen_broker_is_killed_and_its_standby_takes_over(
     )
     wait_for_pair(pair)
     wait_to_be(active, "active")
+
+
+def test_audit_of_a_collection_explains_the_kill_and_bounds_the_downtime(
+    controller: Controller, pair: tuple[Machine, Machine], tmp_path: Path
+) -> None:
+    active, standby = pair
+    set_to(active, "kill", 2)
+    process = read_process_of_broker(active)
+    frozen = time.time()
+    active.run("kill", "-STOP", process)
+    controller.exchange("watch", "--timeout", str(PATIENCE), standby.address)
+    served = time.time()
+    wait_for_pair(pair)
+    ended(controller.play("collect", "-e", f"activemq_collect_to={tmp_path}/found"))
+    command = [sys.executable, "-m", "activemq_fleet", "audit", "--logs", f"{tmp_path}/found", "-o", f"{tmp_path}/out"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 1, done.stderr
+
+    rows = pq.read_table(tmp_path / "out" / "incidents").to_pylist()
+    takeover = max((row for row in rows if row["kind"] == "takeover"), key=lambda row: row["ended"])
+    print(takeover)
+    assert takeover["began_from"] == "watchdog"
+    assert f"hung (process {process} was stopped by a signal), and its watchdog killed it at" in takeover["cause"]
+    active_at = takeover["ended"].timestamp()
+    earliest, latest = (active_at - takeover[bound] for bound in ("downtime_max", "downtime_min"))
+    assert earliest <= frozen <= latest <= active_at <= served
+    assert any(row["kind"] == "hung_broker" and row["ended"].timestamp() > frozen for row in rows)
 
 
 def test_a_frozen_standby_is_left_alone(pair: tuple[Machine, Machine]) -> None:

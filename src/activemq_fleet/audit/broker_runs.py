@@ -34,6 +34,10 @@ _STARTS = timedelta(minutes=3)
 _AT_ONCE = 0.9
 
 
+HANG_ROUNDING = timedelta(seconds=0.5)
+"""The largest error of ``ProcessEnd.hung_since``: the watchdog rounds the time for which a broker has hung."""
+
+
 @dataclass(frozen=True, slots=True)
 class ProcessEnd:
     """What the systemd journals of a host's units show about the end of a broker run.

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import datetime
 
-from activemq_fleet.audit.broker_runs import ObservedBrokerRun, ProcessEnd
+from activemq_fleet.audit.broker_runs import HANG_ROUNDING, ObservedBrokerRun, ProcessEnd
 from activemq_fleet.audit.evidence import seconds_between, short_name
 from activemq_fleet.audit.takeover_durations import TakeoverStart
 
@@ -41,8 +41,11 @@ def downtime_of(
         return Downtime()
     sign = end.last_sign if end else before.ended or before.last
     longest = seconds_between(sign, term.started)
-    proofs = [measured.began, before.ended, term.locked, term.started]
-    proofs += [end.hung_since, end.at] if end else []
+    proofs = [before.ended, term.locked, term.started, end.at if end else None]
+    if end is not None and end.hung_since is not None:
+        proofs.append(end.hung_since + HANG_ROUNDING)
+    else:
+        proofs.append(measured.began)
     shortest = seconds_between(min(at for at in proofs if at is not None), term.started)
     if longest is None or shortest is None or sign is None or longest < shortest - _EQUAL:
         return Downtime()

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from activemq_fleet.audit import advice
-from activemq_fleet.audit.broker_runs import ObservedBrokerRun, ProcessEnd
+from activemq_fleet.audit.broker_runs import HANG_ROUNDING, ObservedBrokerRun, ProcessEnd
 from activemq_fleet.audit.evidence import (
     Incident,
     LoggedPeriod,
@@ -79,7 +79,7 @@ def explain_ends(
             continue
         hang = next((hang for hang in reversed(hangs) if _is_within(hang.since, begin, until)), None)
         if hang is not None and not _is_over(hang, until):
-            sign = _last_sign(run, begin, hang.since, busy)
+            sign = _last_sign(run, begin, hang.since - HANG_ROUNDING, busy)
             kind = "WATCHDOG-KILLS" if hang.killed else "WATCHDOG-HUNG"
             run.process_end = ProcessEnd(kind, hang.killed, hang.since, hang.observed, sign)
             continue
