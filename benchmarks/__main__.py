@@ -9,6 +9,7 @@ import platform
 import sys
 from pathlib import Path
 
+from activemq_fleet.cli.lab_options import sigterm_as_interrupt
 from benchmarks import (
     agent,
     agent_memory,
@@ -107,9 +108,13 @@ def main() -> int:
     cores, python = os.cpu_count(), platform.python_version()
     page = [f"Measured {datetime.date.today()} on {cores} cores with Python {python}; medians where runs repeat.\n"]
     try:
-        for part in arguments.parts or PARTS:
-            title, measured = PARTS[part]
-            page.append(f"## {title}\n\n{measured(work)}")
+        with sigterm_as_interrupt():
+            for part in arguments.parts or PARTS:
+                title, measured = PARTS[part]
+                page.append(f"## {title}\n\n{measured(work)}")
+    except KeyboardInterrupt:
+        print("benchmarks: interrupted; the brokers of all labs are stopped", file=sys.stderr)
+        return 130
     except BenchmarkError as error:
         print(f"benchmarks: {error}", file=sys.stderr)
         return 1

@@ -6,14 +6,12 @@ Exit 0 if every guarded store is sound; 1 if messages are lost that no report li
 from __future__ import annotations
 
 import argparse
-import multiprocessing
 import os
 import subprocess
 import sys
 import time
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
-from concurrent.futures import ProcessPoolExecutor
 from dataclasses import asdict
 from functools import partial
 from pathlib import Path
@@ -21,6 +19,7 @@ from statistics import median
 from typing import Any
 
 from scripts.attacks.attack import Attack, Result, carry_out
+from scripts.attacks.attack_processes import INTERRUPTED, run_in_processes
 from scripts.attacks.forms import FORMS, ON_AN_IMAGE, WITHOUT_GUARD
 from scripts.attacks.results import append_result, read_results
 
@@ -37,12 +36,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
     run_attack = partial(
         carry_out, parent=options.directory, heap=options.heap, stores=options.stores, keep=options.keep
     )
-    # Processes, since Ansible reads an inventory in one thread only.
-    with ProcessPoolExecutor(options.jobs, multiprocessing.get_context("spawn")) as pool:
-        for attack, result in zip(waiting, pool.map(run_attack, waiting), strict=True):
+    try:
+        for attack, result in zip(waiting, run_in_processes(run_attack, waiting, options.jobs), strict=True):
             row = {"name": attack.name, **asdict(attack), **asdict(result), "commit": _commit(), "at": time.time()}
             append_result(options.results, row)
             print(f"{attack.name}: {'sound' if result.is_sound else 'DAMAGED'} {result}", flush=True)
+    except KeyboardInterrupt:
+        print("attacks: interrupted; the brokers and clients of all labs are stopped", file=sys.stderr)
+        return INTERRUPTED
     rows = list(read_results(options.results))
     print("\n".join(table(rows)))
     return 0 if all(Result(**_fields(row)).is_sound for row in rows if row["fence"] != "none") else 1

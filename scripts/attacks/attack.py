@@ -115,9 +115,10 @@ def carry_out(attack: Attack, parent: Path, heap: str, stores: Path | None = Non
     except Exception as error:  # noqa: BLE001 - whatever went wrong is the result of this attack, and the next one runs
         result.problem = f"{type(error).__name__}: {error}"
         (parent / f"{attack.name.replace('/', '_')}.txt").write_text(traceback.format_exc())
+    finally:  # also of an interrupted attack
+        if result.is_sound or not keep:
+            shutil.rmtree(directory, ignore_errors=True)
     result.seconds = time.monotonic() - began
-    if result.is_sound or not keep:
-        shutil.rmtree(directory, ignore_errors=True)
     return result
 
 

@@ -28,11 +28,9 @@ from activemq_fleet.errors import FleetError
 from activemq_fleet.lab.drill import DrillOptions, run_drill
 from activemq_fleet.lab.lab import Lab
 from activemq_fleet.node.timeouts import READY
+from scripts.attacks.attack_processes import INTERRUPTED
 from scripts.attacks.filled_pair import start_filled, write_inventory
 from scripts.attacks.results import append_result, read_results
-
-_INTERRUPTED = 130
-"""Exit status after SIGINT or SIGTERM."""
 
 
 @dataclass(frozen=True)
@@ -62,7 +60,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             _run_drills(options)
     except KeyboardInterrupt:
         print("takeovers: interrupted; the brokers and clients of the lab are stopped", file=sys.stderr)
-        return _INTERRUPTED
+        return INTERRUPTED
     rows = list(read_results(options.results))
     print("\n".join(table(rows)))
     return int(any(row["lost"] for row in rows))

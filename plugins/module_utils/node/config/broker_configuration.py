@@ -170,11 +170,11 @@ def _consoles(root: ElementTree.Element, conf: str) -> Iterator[tuple[str, int]]
             continue
         # From 6.3 on the address is in a properties file next to the console's.
         settings = _read_properties_file(os.path.join(conf, name.replace(".xml", ".properties")))
-        found = [(settings.get("jetty.http.host"), settings.get("jetty.http.port"))]
+        addresses = [(settings.get("jetty.http.host"), settings.get("jetty.http.port"))]
         for bean in elements_named(page, "bean"):
             values = {child.get("name"): child.get("value") for child in bean if child.tag.endswith("property")}
-            found.append((values.get("host"), values.get("port")))
-        for host, port in found:
+            addresses.append((values.get("host"), values.get("port")))
+        for host, port in addresses:
             if port and port.isdecimal() and int(port):
                 yield host or Listener.bind, int(port)
 
