@@ -172,7 +172,7 @@ def plain(hosts: str, out: str) -> None:
 
 
 def _components(hosts: Path) -> tuple[PlanContext, dict[str, list[FleetComponentHost]]]:
-    from activemq_fleet.artifacts import schema_for
+    from activemq_fleet.artifacts import schema_bytes
     from activemq_fleet.planning.components import divide_into_components, fleet_component_key
     from activemq_fleet.planning.compute import FleetComponentHost, PlanContext
     from activemq_fleet.planning.host_facts import host_facts
@@ -186,7 +186,7 @@ def _components(hosts: Path) -> tuple[PlanContext, dict[str, list[FleetComponent
     for fact, text in facts:
         host = FleetComponentHost(fact.host, text, fact.position, fact.broker, fact.agent, fact.balancer, fact.by_hand)
         members[division.component_of[fleet_component_key(fact) or ""]].append(host)
-    schemas = {text: zlib.compress(schema_for(Release.of(text))) for text in division.releases}
+    schemas = {text: zlib.compress(schema_bytes(Release.of(text))) for text in division.releases}
     return PlanContext(division, schemas), members
 
 

@@ -15,7 +15,7 @@ import zipfile
 from collections.abc import Sequence
 from pathlib import Path
 
-from activemq_fleet.artifacts import fetch_schema
+from activemq_fleet.artifacts import fetch_schema_to_cache
 from activemq_fleet.errors import FleetError
 from activemq_fleet.releases import Release, known_release_lines, releases_with_schema
 
@@ -39,7 +39,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     schemas: dict[str, bytes] = {}
     for release in releases():
         try:
-            schemas[f"{release.text}.xsd"] = fetch_schema(release, progress=print).read_bytes()
+            schemas[f"{release.text}.xsd"] = fetch_schema_to_cache(release, progress=print).read_bytes()
         except FleetError as error:
             print(f"bundle_schemas: {release} is left out: {error}", file=sys.stderr)
             if options.require_all:

@@ -14,7 +14,7 @@ from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from activemq_fleet.artifacts import distribution_directory_for, jar_directory_for, schema_for
+from activemq_fleet.artifacts import distribution_directory_for, jar_directory_for, schema_bytes
 from activemq_fleet.errors import FleetError
 from activemq_fleet.inventory import load_fleet
 from activemq_fleet.releases import Release
@@ -67,7 +67,7 @@ def fetch(text: str) -> str:
     kind = "distribution" if distribution_directory_for(release, progress=_tell) else "jars"
     if kind == "jars":
         jar_directory_for(release, progress=_tell)
-    schema_for(release, progress=_tell)
+    schema_bytes(release, progress=_tell)
     return f"==> ActiveMQ {release}: {kind} and schema in the cache ({time.monotonic() - began:.0f} s)"
 
 

@@ -18,7 +18,7 @@ LARGEST_BARRIER = 512
 """The most bytes of a barrier's payload: an agent's event id has 260 at most."""
 
 
-def topic_level_of(agent: str) -> str:
+def agent_topic_level(agent: str) -> str:
     """Return an agent's name as an MQTT topic level: all but letters, digits, ``_`` and ``-`` become ``_``.
 
     Some releases swap dots and slashes.
@@ -31,7 +31,7 @@ def canary_topic(prefix: str, agent: str) -> str:
 
     An empty prefix gives ``__canary__/AGENT``.
     """
-    return f"{prefix}/{CANARY}/{topic_level_of(agent)}" if prefix else f"{CANARY}/{topic_level_of(agent)}"
+    return f"{prefix}/{CANARY}/{agent_topic_level(agent)}" if prefix else f"{CANARY}/{agent_topic_level(agent)}"
 
 
 def canary_topic_matching(topic_filter: str, agent: str) -> str | None:
@@ -47,7 +47,7 @@ def canary_topic_matching(topic_filter: str, agent: str) -> str | None:
     return topic if topic != topic_filter else None
 
 
-def is_canary(topic: str) -> bool:
+def is_canary_topic(topic: str) -> bool:
     """Return whether an MQTT topic is an agent's canary topic; no topic of events has the level ``__canary__``."""
     return CANARY in topic and f"/{CANARY}/" in f"/{topic}/"
 
@@ -56,29 +56,29 @@ def barrier_topic(prefix: str, agent: str) -> str:
     """Return ``PREFIX/__barrier__/AGENT``, the MQTT topic of barriers: messages that mark that all earlier events were
     sent.
     """
-    return f"{prefix}/{BARRIER}/{topic_level_of(agent)}"
+    return f"{prefix}/{BARRIER}/{agent_topic_level(agent)}"
 
 
-def is_barrier(topic: str) -> bool:
+def is_barrier_topic(topic: str) -> bool:
     """Return whether an MQTT topic is ``PREFIX/__barrier__/AGENT``, or the older form ``PREFIX/__barrier__``."""
     rooted = f"/{topic}"
     return rooted.endswith(f"/{BARRIER}") or rooted.rpartition("/")[0].endswith(f"/{BARRIER}")
 
 
-def is_barrier_of(topic: str, agent: str) -> bool:
+def is_barrier_topic_of(topic: str, agent: str) -> bool:
     """Return whether a topic is the barrier topic of an agent; its barriers prove that earlier events arrived.
 
     True also for the older form of the topic, which names no agent.
     """
-    return topic.endswith((f"/{BARRIER}", f"/{BARRIER}/{topic_level_of(agent)}"))
+    return topic.endswith((f"/{BARRIER}", f"/{BARRIER}/{agent_topic_level(agent)}"))
 
 
-def prefix_of(topic: str) -> str:
+def event_topic_prefix(topic: str) -> str:
     """Return the prefix of an event's MQTT topic: all but its last level, or a topic of one level as a whole.
 
     Canaries and barriers prove events by prefix; a barrier has the prefix of the events that it follows.
     """
     prefix = topic.rpartition("/")[0]
-    if is_barrier(topic):
+    if is_barrier_topic(topic):
         prefix = prefix.removesuffix(f"/{BARRIER}")
     return prefix or topic

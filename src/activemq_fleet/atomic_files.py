@@ -20,7 +20,9 @@ _RENAME_EXCHANGE = 2  # linux/fs.h
 _AT_FDCWD = -100  # linux/fcntl.h
 
 
-def write_tree(directory: Path, files: Mapping[str, bytes], *, check_target: Callable[[Path], None]) -> None:
+def replace_directory_files(
+    directory: Path, files: Mapping[str, bytes], *, check_target: Callable[[Path], None]
+) -> None:
     """Make a directory hold exactly the given files (relative path -> content), in one atomic step.
 
     A new tree is written next to the directory and then swapped with it, so that no reader sees a part of it and an
@@ -76,7 +78,7 @@ def replace_content(path: Path, content: bytes) -> None:
     temporary = path.with_name(f".{path.name}.{secrets.token_hex(8)}")
     with os_errors_as_output_errors("write the file", path):
         try:
-            create_copy(path, temporary, content)
+            create_file_like(path, temporary, content)
             os.replace(temporary, path)
             sync_directory(str(path.parent))
         except BaseException:
@@ -84,7 +86,7 @@ def replace_content(path: Path, content: bytes) -> None:
             raise
 
 
-def create_copy(path: Path, copy: Path, content: bytes) -> None:
+def create_file_like(path: Path, copy: Path, content: bytes) -> None:
     """Create a file with ``content`` and with mode, owner and extended attributes of a present file, on the disk.
 
     Raises FileExistsError where anything has the name of the copy; OSError.

@@ -68,7 +68,7 @@ class Canvas:
     def add_element(self, tag: str, css: str, tooltip: str = "", text: str = "", **attributes: str | float) -> None:
         """Add an element; ``tooltip`` and ``text`` are plain text; underscores in attribute names become hyphens."""
         written = "".join(
-            f' {name.replace("_", "-")}="{escape_html(number) if isinstance(number, str) else decimal(number)}"'
+            f' {name.replace("_", "-")}="{escape_html(number) if isinstance(number, str) else format_decimal(number)}"'
             for name, number in attributes.items()
         )
         content = f"<title>{escape_html(tooltip)}</title>" if tooltip else ""
@@ -100,9 +100,9 @@ class Canvas:
         self.add_element("circle", css, cx=x, cy=y, r=radius)
 
     @contextmanager
-    def group(self, title: str = "", at: Point | None = None) -> Iterator[None]:
+    def svg_group(self, title: str = "", at: Point | None = None) -> Iterator[None]:
         """Group the elements added within the context; ``title`` is read by screen readers and shown as a tooltip."""
-        moved = f' transform="translate({decimal(at[0])} {decimal(at[1])})"' if at else ""
+        moved = f' transform="translate({format_decimal(at[0])} {format_decimal(at[1])})"' if at else ""
         self._elements.append(f"<g{moved}>")
         if title:
             self._elements.append(f"<title>{escape_html(title)}</title>")
@@ -113,13 +113,13 @@ class Canvas:
         return "\n".join(self._elements)
 
 
-def decimal(number: float) -> str:
+def format_decimal(number: float) -> str:
     """Return a number as text with at most one decimal, so that the same picture has the same bytes everywhere."""
     text = f"{number:.1f}".removesuffix(".0")
     return "0" if text == "-0" else text
 
 
-def width_of(text: str, font: str) -> float:
+def text_width(text: str, font: str) -> float:
     """Return the width of a text in pixels, in a font named in ``FONTS``."""
     chosen = FONTS[font]
     extra = _BOLD_EXTRA if chosen.weight >= 600 else 0
@@ -132,33 +132,33 @@ def width_of(text: str, font: str) -> float:
     return hundredths / 100 * chosen.size
 
 
-def shorten(text: str, font: str, width: float) -> str:
+def shorten_to_width(text: str, font: str, width: float) -> str:
     """Return the text cut to ``width`` pixels: the whole text where it fits, else its beginning and an ellipsis."""
-    if width_of(text, font) <= width:
+    if text_width(text, font) <= width:
         return text
-    fits = bisect_right(range(len(text)), width, key=lambda length: width_of(text[:length] + "…", font))
+    fits = bisect_right(range(len(text)), width, key=lambda length: text_width(text[:length] + "…", font))
     return text[: max(fits - 1, 0)] + "…"
 
 
 def shorten_name(name: str, font: str, width: float, number: str = "") -> str:
     """Return the name cut in its middle to ``width`` pixels; its end from the pair's ``number`` on is kept."""
-    if width_of(name, font) <= width:
+    if text_width(name, font) <= width:
         return name
     from_number = len(name) - name.rfind(number) if number and number in name else 0
     for length in (max(_NAME_END, from_number), _NAME_END):
-        beginning = shorten(name[:-length], font, width - width_of(name[-length:], font))
+        beginning = shorten_to_width(name[:-length], font, width - text_width(name[-length:], font))
         if len(beginning) > 1:
             return beginning + name[-length:]
-    return shorten(name, font, width)
+    return shorten_to_width(name, font, width)
 
 
-def wrap(words: Iterable[str], font: str, width: float, separator: str = " ") -> list[str]:
+def wrap_words(words: Iterable[str], font: str, width: float, separator: str = " ") -> list[str]:
     """Return words joined to lines that fit into ``width`` pixels; a word too long for a line is shortened."""
     lines: list[str] = []
     for word in words:
         longer = f"{lines[-1]}{separator}{word}" if lines else word
-        if lines and width_of(longer, font) <= width:
+        if lines and text_width(longer, font) <= width:
             lines[-1] = longer
         else:
-            lines.append(shorten(word, font, width))
+            lines.append(shorten_to_width(word, font, width))
     return lines

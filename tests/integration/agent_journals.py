@@ -12,7 +12,7 @@ from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
-from activemq_fleet.agent_topics import is_barrier
+from activemq_fleet.agent_topics import is_barrier_topic
 
 Record = dict[str, Any]
 
@@ -46,7 +46,7 @@ class Journal:
         assert record["jseq"] == self._jseq + 1, f"the journal misses records {self._jseq + 1} to {record['jseq'] - 1}"
         self._jseq = record["jseq"]
         record["at"] = datetime.fromisoformat(record["ts"]).timestamp()
-        if record["kind"] == "barrier" or not is_barrier(record.get("topic") or ""):
+        if record["kind"] == "barrier" or not is_barrier_topic(record.get("topic") or ""):
             self._kinds.setdefault(record["kind"], []).append(record)
 
     def of(self, *kinds: str) -> list[Record]:

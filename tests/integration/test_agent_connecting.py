@@ -27,7 +27,7 @@ from activemq_agent.connection_events import ConnectionEnded
 from activemq_agent.publishing import Publisher
 from activemq_agent.store import Store
 from activemq_agent.subscribing import Subscriber
-from activemq_fleet.agent_topics import is_barrier
+from activemq_fleet.agent_topics import is_barrier_topic
 from activemq_fleet.lab.lab import Lab
 from activemq_fleet.lab.stomp import Credentials
 from tests.integration.conftest import LabOf
@@ -100,7 +100,7 @@ class Agent:
 
     def ids(self, kind: str) -> list[str]:
         """Event ids of the records of a kind, barriers left out."""
-        return [r["event_id"] for r in self.journal() if r["kind"] == kind and not is_barrier(r["topic"])]
+        return [r["event_id"] for r in self.journal() if r["kind"] == kind and not is_barrier_topic(r["topic"])]
 
 
 class Load(threading.Thread):

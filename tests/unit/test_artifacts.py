@@ -19,18 +19,18 @@ import pytest
 from activemq_fleet.artifacts import (
     RecentDownloadFailureError,
     cache_directory,
+    checked_jar_directory,
     distribution_directory_for,
-    distribution_in,
-    fetch_schema,
+    fetch_schema_to_cache,
     jar_directory_for,
-    jars_in,
     java_executable,
-    java_feature,
+    java_feature_release,
     load_schema,
-    postgresql_driver,
-    schema_for,
+    local_distribution,
+    postgresql_driver_jar,
+    schema_bytes,
 )
-from activemq_fleet.artifacts._maven import cause_line
+from activemq_fleet.artifacts._maven import maven_error_line
 from activemq_fleet.cli.main import main
 from activemq_fleet.errors import ArtifactError, SchemaUnavailable
 from activemq_fleet.releases import Release
@@ -126,26 +126,26 @@ def test_a_schema_comes_from_the_one_jar_of_its_release_and_only_once(
     repository: Path, release: Release, artifact: str
 ) -> None:
     put(repository / f"{artifact}-{release}.jar", jar(artifact, release.text))
-    assert schema_for(release) == schema_for(release) == small_xsd()
+    assert schema_bytes(release) == schema_bytes(release) == small_xsd()
     assert len(runs(repository)) == 1
     assert f"-Dartifact=org.apache.activemq:{artifact}:{release}" in runs(repository)[0]
 
 
 def test_a_release_that_is_one_jar_only_gives_its_schema_too(repository: Path) -> None:
     put(repository / "activemq-all-6.2.7.jar", jar("activemq-all", "6.2.7"))
-    assert schema_for(Release.of("6.2.7")) == small_xsd()
+    assert schema_bytes(Release.of("6.2.7")) == small_xsd()
 
 
 def test_a_jar_that_is_in_the_cache_already_is_used_without_maven(repository: Path) -> None:
     put(cache_directory() / "distributions/5.18.3/lib/activemq-spring-5.18.3.jar", jar("activemq-spring", "5.18.3"))
-    assert schema_for(NEW) == small_xsd()
+    assert schema_bytes(NEW) == small_xsd()
     assert runs(repository) == []
 
 
 def test_a_schema_that_cannot_be_had_names_the_command_to_run_and_is_asked_for_once(repository: Path) -> None:
     for _ in range(2):
         with pytest.raises(SchemaUnavailable) as error:
-            schema_for(ABSENT)
+            schema_bytes(ABSENT)
         assert str(error.value) == (
             "the schema of ActiveMQ 6.3.3 is not available (Maven: Could not find artifact "
             "org.apache.activemq:activemq-spring:6.3.3 in central). To take it from a jar or archive of the release, "
@@ -157,17 +157,17 @@ def test_a_schema_that_cannot_be_had_names_the_command_to_run_and_is_asked_for_o
 
 def test_a_schema_given_as_a_jar_serves_from_then_on(tmp_path: Path) -> None:
     with pytest.raises(SchemaUnavailable):
-        schema_for(ABSENT)
+        schema_bytes(ABSENT)
     given = put(tmp_path / "given.jar", jar("activemq-spring", "6.3.3"))
-    path = fetch_schema(ABSENT, given)
-    assert path.read_bytes() == schema_for(ABSENT) == small_xsd()
+    path = fetch_schema_to_cache(ABSENT, given)
+    assert path.read_bytes() == schema_bytes(ABSENT) == small_xsd()
 
 
 def test_a_schema_given_replaces_the_cached_one_in_memory_too(tmp_path: Path) -> None:
-    fetch_schema(NEW, put(tmp_path / "1.jar", jar("activemq-spring", "5.18.3")))
+    fetch_schema_to_cache(NEW, put(tmp_path / "1.jar", jar("activemq-spring", "5.18.3")))
     assert not load_schema(NEW).is_valid(XmlDocument(broker(attributes=' more="x"')))
     more = small_xsd(broker_attributes=("more",))
-    fetch_schema(NEW, put(tmp_path / "2.jar", jar("activemq-spring", "5.18.3", xsd=more)))
+    fetch_schema_to_cache(NEW, put(tmp_path / "2.jar", jar("activemq-spring", "5.18.3", xsd=more)))
     assert load_schema(NEW).is_valid(XmlDocument(broker(attributes=' more="x"')))
     assert load_schema(NEW) is load_schema(NEW)
 
@@ -185,12 +185,12 @@ def archive_of(kind: str, tmp_path: Path) -> Path:
 
 @pytest.mark.parametrize("kind", ["tar.gz", "zip"])
 def test_a_schema_is_found_in_a_whole_distribution(kind: str, tmp_path: Path) -> None:
-    assert fetch_schema(NEW, archive_of(kind, tmp_path)).read_bytes() == small_xsd()
+    assert fetch_schema_to_cache(NEW, archive_of(kind, tmp_path)).read_bytes() == small_xsd()
 
 
 def test_a_build_of_another_vendor_counts_as_its_release(tmp_path: Path) -> None:
     given = put(tmp_path / "given.jar", jar("activemq-spring", "5.18.3.redhat-00001"))
-    assert fetch_schema(NEW, given).read_bytes() == small_xsd()
+    assert fetch_schema_to_cache(NEW, given).read_bytes() == small_xsd()
 
 
 def bomb() -> bytes:
@@ -215,7 +215,7 @@ def test_a_file_that_holds_no_schema_of_the_release_is_refused_and_nothing_is_ca
     content: Callable[[], bytes], said: str, tmp_path: Path
 ) -> None:
     with pytest.raises(SchemaUnavailable) as error:
-        fetch_schema(NEW, put(tmp_path / "given", content()))
+        fetch_schema_to_cache(NEW, put(tmp_path / "given", content()))
     assert said in str(error.value)
     assert not (cache_directory() / "schemas/5.18.3.xsd").exists()
     assert leftovers() == []
@@ -243,7 +243,7 @@ def test_jars_that_come_only_in_part_are_not_kept(repository: Path, monkeypatch:
 
 def test_jar_that_maven_cannot_deliver_is_named_with_the_reason(repository: Path) -> None:
     with pytest.raises(ArtifactError, match=r"^the jar org\.postgresql:postgresql:\S+ is not available: Maven: Could"):
-        postgresql_driver()
+        postgresql_driver_jar()
 
 
 def test_what_a_killed_process_left_is_swept_away(repository: Path) -> None:
@@ -338,12 +338,12 @@ def test_local_archive_is_used_without_maven(repository: Path, tmp_path: Path) -
     archive = put(tmp_path / "release.tar.gz", distribution(**broker))
     sha512 = hashlib.sha512(archive.read_bytes()).hexdigest()
 
-    home = distribution_in(archive, NEW, sha512)
+    home = local_distribution(archive, NEW, sha512)
     assert sorted(path.name for path in home.iterdir()) == ["bin", "lib"]
-    assert distribution_in(home, NEW, None) == home
-    assert jars_in(home / "lib", NEW) == home / "lib"
+    assert local_distribution(home, NEW, None) == home
+    assert checked_jar_directory(home / "lib", NEW) == home / "lib"
     assert runs(repository) == []
-    assert distribution_in(archive, NEW, None) == home
+    assert local_distribution(archive, NEW, None) == home
 
 
 def test_local_archive_of_another_release_is_refused(tmp_path: Path) -> None:
@@ -353,16 +353,16 @@ def test_local_archive_of_another_release_is_refused(tmp_path: Path) -> None:
     with pytest.raises(
         ArtifactError, match=r"release\.tar\.gz contains the broker of ActiveMQ 5\.18\.2, but activemq_rel"
     ):
-        distribution_in(archive, NEW, None)
+        local_distribution(archive, NEW, None)
     with pytest.raises(ArtifactError, match="contains no broker of ActiveMQ, but activemq_release is 5"):
-        jars_in(tmp_path, NEW)
+        checked_jar_directory(tmp_path, NEW)
 
 
 def test_local_archive_with_another_checksum_is_refused(tmp_path: Path) -> None:
     archive = put(tmp_path / "release.tar.gz", distribution())
 
     with pytest.raises(ArtifactError, match="but activemq_archive_sha512 begins with 0000000000000000: download"):
-        distribution_in(archive, NEW, "0" * 128)
+        local_distribution(archive, NEW, "0" * 128)
 
 
 def test_missing_jars_name_the_variable_for_a_local_archive(repository: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -382,7 +382,7 @@ def test_a_missing_maven_says_what_to_install(monkeypatch: pytest.MonkeyPatch, t
 def test_a_cache_that_cannot_be_written_names_the_variable(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("ACTIVEMQ_FLEET_CACHE", str(put(tmp_path / "file", b"") / "below"))
     with pytest.raises(ArtifactError, match=r"cannot be written \(.*Not a directory\): .* ACTIVEMQ_FLEET_CACHE to"):
-        schema_for(NEW)
+        schema_bytes(NEW)
 
 
 @pytest.mark.parametrize(
@@ -399,13 +399,13 @@ def test_a_cache_that_cannot_be_written_names_the_variable(monkeypatch: pytest.M
     ],
 )
 def test_of_a_failed_run_the_cause_line_is_shown(output: str, line: str) -> None:
-    assert cause_line(output) == line
+    assert maven_error_line(output) == line
 
 
 def test_progress_goes_to_the_log_unless_it_is_asked_for(repository: Path, caplog: pytest.LogCaptureFixture) -> None:
     put(repository / "activemq-core-5.5.1.jar", jar("activemq-core", "5.5.1"))
     with caplog.at_level(logging.INFO, logger="activemq_fleet.artifacts"):
-        schema_for(OLD)
+        schema_bytes(OLD)
     assert caplog.messages == ["fetching activemq-core 5.5.1 …"]
 
 
@@ -428,7 +428,7 @@ def test_a_java_that_is_too_old_is_passed_over(tmp_path: Path) -> None:
 
 
 def test_java_8_and_before_tell_their_version_the_old_way(tmp_path: Path) -> None:
-    assert java_feature(fake_java(tmp_path / "8/bin/java", "1.8.0_402")) == 8
+    assert java_feature_release(fake_java(tmp_path / "8/bin/java", "1.8.0_402")) == 8
 
 
 def test_a_java_home_without_java_is_an_error_and_not_passed_over(
@@ -487,7 +487,7 @@ def test_a_release_without_a_schema_uses_the_nearest_of_its_line_with_one_note(
     put(repository / f"activemq-spring-{nearest}.jar", jar("activemq-spring", nearest))
     lines: list[str] = []
     for _ in range(2):
-        assert schema_for(Release.of(missing), progress=lines.append) == small_xsd()
+        assert schema_bytes(Release.of(missing), progress=lines.append) == small_xsd()
     notes = [line for line in lines if line.startswith(f"the schema of ActiveMQ {missing} is not available")]
     assert len(notes) == 1
     assert f"that of {nearest}, the nearest release with one, is used instead" in notes[0]
@@ -496,7 +496,7 @@ def test_a_release_without_a_schema_uses_the_nearest_of_its_line_with_one_note(
 def test_note_about_the_nearest_schema_has_the_reason(repository: Path) -> None:
     put(repository / "activemq-spring-5.15.16.jar", jar("activemq-spring", "5.15.16"))
     lines: list[str] = []
-    schema_for(Release.of("5.15.99"), progress=lines.append)
+    schema_bytes(Release.of("5.15.99"), progress=lines.append)
     (note,) = [line for line in lines if "is not available" in line]
     assert "(Maven: Could not find artifact org.apache.activemq:activemq-spring:5.15.99 in central)" in note
 
@@ -508,7 +508,7 @@ def test_maven_that_fails_does_not_run_again_for_the_nearest_release(
     put(tmp_path / "tools/mvn", failing, executable=True)
     for _ in range(2):
         with pytest.raises(SchemaUnavailable, match="Could not transfer artifact a"):
-            schema_for(Release.of("5.17.99"))
+            schema_bytes(Release.of("5.17.99"))
     assert len(runs(repository)) == 1
 
 
@@ -516,5 +516,5 @@ def test_jar_without_a_schema_is_fetched_once(repository: Path) -> None:
     put(repository / "activemq-spring-5.16.99.jar", jar("activemq-spring", "5.16.99", xsd=b"<html/>"))
     put(repository / "activemq-spring-5.16.7.jar", jar("activemq-spring", "5.16.7"))
     for _ in range(2):
-        assert schema_for(Release.of("5.16.99")) == small_xsd()
+        assert schema_bytes(Release.of("5.16.99")) == small_xsd()
     assert len(runs(repository)) == 2

@@ -11,14 +11,14 @@ import pytest
 
 from activemq_fleet import atomic_files
 from activemq_fleet.atomic_files import write_file
-from activemq_fleet.cli.render import check_directory
+from activemq_fleet.cli.render import check_output_directory
 from activemq_fleet.errors import InputError, OutputError
 
 FILES = {"fleet.json": b"{}", "hosts/a/conf/x.xml": b"<x/>", "hosts/a/bin/env": b"\x00"}
 
 
 def write_tree(directory: Path, files: dict[str, bytes]) -> None:
-    atomic_files.write_tree(directory, files, check_target=check_directory)
+    atomic_files.replace_directory_files(directory, files, check_target=check_output_directory)
 
 
 def tree(root: Path) -> dict[str, bytes]:
@@ -92,13 +92,13 @@ def test_a_directory_that_is_not_ours_is_refused(tmp_path: Path, present: list[s
 def test_a_file_in_the_place_of_the_directory_is_refused(tmp_path: Path) -> None:
     (tmp_path / "out").write_text("")
     with pytest.raises(InputError, match="is not a directory"):
-        check_directory(tmp_path / "out")
+        check_output_directory(tmp_path / "out")
 
 
 def test_a_link_to_nothing_is_refused(tmp_path: Path) -> None:
     (tmp_path / "out").symlink_to(tmp_path / "nowhere")
     with pytest.raises(InputError, match="is a symbolic link without a target"):
-        check_directory(tmp_path / "out")
+        check_output_directory(tmp_path / "out")
 
 
 @pytest.mark.parametrize("step", ["_fill", "_exchange"])

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from activemq_fleet.artifacts import _schemas, fetch_schema
+from activemq_fleet.artifacts import _schemas, fetch_schema_to_cache
 from activemq_fleet.cli.main import main
 from activemq_fleet.releases import Release, known_release_lines
 from scripts.bundle_schemas import releases, write_bundle
@@ -19,7 +19,7 @@ def bundle(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Return a bundle with a schema of 5.18.3, in the place of the wheel's; there are no Maven and no cache."""
     path = tmp_path / "schemas.zip"
     write_bundle({"5.18.3.xsd": small_xsd()}, path)
-    monkeypatch.setattr(_schemas.packaged_schema, "__defaults__", (path,))
+    monkeypatch.setattr(_schemas.packaged_schema_bytes, "__defaults__", (path,))
     monkeypatch.setenv("ACTIVEMQ_FLEET_CACHE", str(tmp_path / "cache"))
     monkeypatch.setenv("PATH", str(tmp_path))
     return path
@@ -28,7 +28,7 @@ def bundle(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def test_schema_of_the_wheel_needs_no_maven(bundle: Path) -> None:
     lines: list[str] = []
 
-    path = fetch_schema(Release.of("5.18.3"), progress=lines.append)
+    path = fetch_schema_to_cache(Release.of("5.18.3"), progress=lines.append)
 
     assert path.read_bytes() == small_xsd()
     assert lines == []

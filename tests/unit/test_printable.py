@@ -27,8 +27,8 @@ from activemq_fleet.audit.report_figures import (
 from activemq_fleet.audit.result import AuditCounts, AuditInputSummary, InputGap
 from activemq_fleet.cli import main as cli
 from activemq_fleet.cli.drift import _show
-from activemq_fleet.cli.formats import formatter
-from activemq_fleet.cli.formats.report import Report
+from activemq_fleet.cli.formats import report_formatter
+from activemq_fleet.cli.formats.report import CheckReport
 from activemq_fleet.cli.printing import echo
 from activemq_fleet.drift.host_drift import DriftResult, HostDriftCounts
 from activemq_fleet.findings import Finding
@@ -89,7 +89,7 @@ def test_a_hostile_host_or_message_does_not_reach_the_terminal_of_who_checks(for
         rule="T001", severity="error", host=said, message=f"x {said}", fix=said, why=said, file=f"{said}.xml", line=1
     )
     waived = Finding(rule="T001", severity="error", host="a", message="x", fix="y", waived=said)
-    shown = formatter(form)(Report((said, "a"), (finding, waived), warnings=(said,)))
+    shown = report_formatter(form)(CheckReport((said, "a"), (finding, waived), warnings=(said,)))
     own_colours = ("\x1b[1m", "\x1b[31m", "\x1b[90m", "\x1b[0m") if form == "text" else ()
     for colour in own_colours:
         shown = shown.replace(colour, "")

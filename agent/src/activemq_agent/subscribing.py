@@ -21,7 +21,13 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Unpack
 
 from activemq_agent.agent_errors import AgentError
-from activemq_agent.agent_topics import LARGEST_BARRIER, canary_topic_matching, is_barrier, is_barrier_of, is_canary
+from activemq_agent.agent_topics import (
+    LARGEST_BARRIER,
+    canary_topic_matching,
+    is_barrier_topic,
+    is_barrier_topic_of,
+    is_canary_topic,
+)
 from activemq_agent.connecting import ReportDown, ReportUp
 from activemq_agent.connection_events import Message, Suback
 from activemq_agent.identity import event_id_in
@@ -184,10 +190,10 @@ class Subscriber:
     # -- messages ---------------------------------------------------------------------------------
 
     def _arrived(self, message: Message) -> None:
-        if is_canary(message.topic):
+        if is_canary_topic(message.topic):
             self.link.acknowledge(message)
             return
-        if is_barrier(message.topic):
+        if is_barrier_topic(message.topic):
             self._barrier_arrived(message)
             return
         name = lane_of(message.topic, self._config.topics)
@@ -207,7 +213,7 @@ class Subscriber:
 
     def _barrier_arrived(self, message: Message) -> None:
         event_id = event_id_in(message.payload) if len(message.payload) <= LARGEST_BARRIER else None
-        if event_id is None or not is_barrier_of(message.topic, event_id.rsplit(":", 2)[0]):
+        if event_id is None or not is_barrier_topic_of(message.topic, event_id.rsplit(":", 2)[0]):
             self.link.dropped.count_drop("barrier (test message) of another sender", topic=message.topic)
             self.link.acknowledge(message)
             return

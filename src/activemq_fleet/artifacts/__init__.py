@@ -8,33 +8,38 @@ from __future__ import annotations
 
 from activemq_fleet.artifacts._brokers import (
     RecentDownloadFailureError,
+    checked_jar_directory,
     distribution_directory_for,
-    distribution_in,
     jar_directory_for,
-    jars_in,
     local_archive_hint,
+    local_distribution,
     metrics_exporter_jar,
-    postgresql_driver,
+    postgresql_driver_jar,
 )
 from activemq_fleet.artifacts._cache import Progress, cache_directory
-from activemq_fleet.artifacts._java import java_executable, java_feature
-from activemq_fleet.artifacts._schemas import cached_schemas, fetch_schema, load_schema, schema_for
+from activemq_fleet.artifacts._java import java_executable, java_feature_release
+from activemq_fleet.artifacts._schemas import (
+    fetch_schema_to_cache,
+    load_schema,
+    releases_with_cached_schema,
+    schema_bytes,
+)
 
 __all__ = [
     "Progress",
     "RecentDownloadFailureError",
     "cache_directory",
-    "cached_schemas",
+    "checked_jar_directory",
     "distribution_directory_for",
-    "distribution_in",
-    "fetch_schema",
+    "fetch_schema_to_cache",
     "jar_directory_for",
-    "jars_in",
     "java_executable",
-    "java_feature",
+    "java_feature_release",
     "load_schema",
     "local_archive_hint",
+    "local_distribution",
     "metrics_exporter_jar",
-    "postgresql_driver",
-    "schema_for",
+    "postgresql_driver_jar",
+    "releases_with_cached_schema",
+    "schema_bytes",
 ]

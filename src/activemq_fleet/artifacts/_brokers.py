@@ -98,7 +98,9 @@ def distribution_directory_for(release: Release, *, progress: Progress = log_pro
         raise ArtifactError(message) from None
 
 
-def distribution_in(archive: Path, release: Release, sha512: str | None, *, progress: Progress = log_progress) -> Path:
+def local_distribution(
+    archive: Path, release: Release, sha512: str | None, *, progress: Progress = log_progress
+) -> Path:
     """Return the distribution of a release in a local directory, or unpacked from a local archive.
 
     ``archive`` is the release's tar archive or the directory to which it was unpacked, and ``sha512`` the checksum that
@@ -109,7 +111,7 @@ def distribution_in(archive: Path, release: Release, sha512: str | None, *, prog
     return home
 
 
-def jars_in(directory: Path, release: Release) -> Path:
+def checked_jar_directory(directory: Path, release: Release) -> Path:
     """Return a local directory of jars. Raises ArtifactError if they are not of the release."""
     _require_release(directory, directory, release)
     return directory
@@ -147,7 +149,7 @@ def _unpacked(archive: Path, release: Release, sha512: str | None, progress: Pro
     return ensure_cached(f"distributions/{release}-{digest[:16]}", make, progress=progress)
 
 
-def postgresql_driver(*, progress: Progress = log_progress) -> Path:
+def postgresql_driver_jar(*, progress: Progress = log_progress) -> Path:
     """Return the path of the jar with PostgreSQL's JDBC driver, class ``org.postgresql.Driver``; 1 MB, for Java 8 on.
 
     Raises ArtifactError when Maven does not have it.

@@ -26,7 +26,7 @@ def java_executable(minimum: int = 0) -> Path:
     for candidate in _candidates():
         if not minimum:
             return candidate
-        feature = java_feature(candidate)
+        feature = java_feature_release(candidate)
         if feature >= minimum:
             return candidate
         too_old.append(f"{candidate} is Java {feature}")
@@ -36,7 +36,7 @@ def java_executable(minimum: int = 0) -> Path:
 
 
 @cache
-def java_feature(executable: Path) -> int:
+def java_feature_release(executable: Path) -> int:
     """Return the feature release of a ``java``: 8 for 1.8.0, 17 for 17.0.15. Raises ArtifactError if it fails."""
     try:
         answer = subprocess.run([executable, "-version"], capture_output=True, text=True, timeout=60, check=False)

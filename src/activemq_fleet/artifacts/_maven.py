@@ -77,11 +77,11 @@ def _maven(goal: str, properties: Mapping[str, str], arguments: Sequence[str] = 
             f"Maven did not finish within {_SECONDS} s: check the connection to the Maven repository"
         ) from None
     if run.returncode != 0:
-        line = cause_line(run.stdout)
+        line = maven_error_line(run.stdout)
         raise (MissingArtifactError if "Could not find artifact" in line else ArtifactError)(line)
 
 
-def cause_line(output: str) -> str:
+def maven_error_line(output: str) -> str:
     """Return the line of a failed Maven run's output that names the cause, without Maven's prefix and suffix."""
     lines = [line.strip() for line in split_lines(_TERMINAL_CODE.sub("", output)) if line.strip()]
     errors = [line.removeprefix("[ERROR] ") for line in lines if line.startswith("[ERROR] ")]

@@ -30,7 +30,7 @@ _failures: dict[Path, FleetError] = {}
 _noted: set[tuple[Release, Release]] = set()
 
 
-def schema_for(release: Release, *, progress: Progress = log_progress) -> bytes:
+def schema_bytes(release: Release, *, progress: Progress = log_progress) -> bytes:
     """Return the bytes of the ``activemq.xsd`` of a release, fetched once, or of the nearest release of its line.
 
     Raises SchemaUnavailable, which names the command to run, when the line has no schema.
@@ -52,13 +52,13 @@ def _load(path: Path, _changed: int) -> Schema:
     return Schema(path.read_bytes(), str(path))
 
 
-def cached_schemas() -> list[Release]:
+def releases_with_cached_schema() -> list[Release]:
     """Return the releases whose ``activemq.xsd`` is in the download cache."""
     xsd_files = (cache_directory() / "schemas").glob("*.xsd")
     return [Release.of(path.stem) for path in xsd_files if re.fullmatch(r"\d+\.\d+\.\d+", path.stem)]
 
 
-def packaged_schema(release: Release, bundle: Path = BUNDLE) -> bytes | None:
+def packaged_schema_bytes(release: Release, bundle: Path = BUNDLE) -> bytes | None:
     """Return the ``activemq.xsd`` of a release from the wheel, or None if no wheel has it."""
     try:
         with zipfile.ZipFile(bundle) as archive:
@@ -67,7 +67,7 @@ def packaged_schema(release: Release, bundle: Path = BUNDLE) -> bytes | None:
         return None
 
 
-def fetch_schema(release: Release, source: Path | None = None, *, progress: Progress = log_progress) -> Path:
+def fetch_schema_to_cache(release: Release, source: Path | None = None, *, progress: Progress = log_progress) -> Path:
     """Store the ``activemq.xsd`` of a release in the download cache and return its path.
 
     ``source`` is a jar (activemq-core to 5.7, activemq-spring, activemq-all) or a distribution (tar.gz or zip) of
@@ -111,7 +111,7 @@ def _nearest(release: Release, progress: Progress) -> Path:
 
 def _others_of_line(release: Release) -> list[Release]:
     line = Release.of(release.data_release).line
-    cached = [known for known in cached_schemas() if known.line == line]
+    cached = [known for known in releases_with_cached_schema() if known.line == line]
     cached.sort(key=lambda known: abs(known.version[2] - release.version[2]))
     return [other for other in dict.fromkeys((*cached, *releases_with_schema(line))) if other is not release]
 
@@ -119,7 +119,7 @@ def _others_of_line(release: Release) -> list[Release]:
 def _is_at_hand(release: Release) -> bool:
     """Return whether the schema of a release is available without a download."""
     is_cached = (cache_directory() / _name(release)).exists()
-    return is_cached or packaged_schema(release) is not None or any(_jars_at_hand(release))
+    return is_cached or packaged_schema_bytes(release) is not None or any(_jars_at_hand(release))
 
 
 def _name(release: Release) -> str:
@@ -154,7 +154,7 @@ def _write(part: Path, xsd: bytes) -> None:
 
 
 def _obtain(release: Release, progress: Progress) -> bytes:
-    if (packaged := packaged_schema(release)) is not None:
+    if (packaged := packaged_schema_bytes(release)) is not None:
         return packaged
     for jar in _jars_at_hand(release):
         return _xsd_in(jar, release)

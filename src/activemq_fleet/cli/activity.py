@@ -46,7 +46,7 @@ class ActivityDisplay:
             self._end()
 
     @contextmanager
-    def interrupted(self) -> Iterator[None]:
+    def without_spinner(self) -> Iterator[None]:
         """Remove the spinner inside a ``with`` block that prints lines."""
         with self._lock:
             progress = self._progress

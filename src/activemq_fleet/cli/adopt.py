@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING
 import click
 
 from activemq_fleet import InputError
-from activemq_fleet.atomic_files import paths_in, write_tree
+from activemq_fleet.atomic_files import paths_in, replace_directory_files
 from activemq_fleet.cli.activity import ACTIVITY
 from activemq_fleet.cli.options import format_option, output_option
-from activemq_fleet.cli.printing import command_line, echo, options_of_current_command, warn
+from activemq_fleet.cli.printing import echo, options_of_current_command, print_warning, quoted_command_line
 from activemq_fleet.naming import DEFAULT_PATTERN
 from activemq_fleet.node.printable import counted
 
@@ -94,9 +94,9 @@ def adopt_command(
 
     from activemq_fleet import adopt_files
     from activemq_fleet.adopt import UnparsedHostNamesError
-    from activemq_fleet.cli.fleet_checks import schema_of
+    from activemq_fleet.cli.fleet_checks import load_schema_with_progress
 
-    check_inventory(output)
+    check_inventory_directory(output)
     try:
         with ACTIVITY.show_activity("Reading the files"):
             adopted = adopt_files(
@@ -108,24 +108,28 @@ def adopt_command(
                 naming_pattern=naming_pattern,
                 naming_parity=naming_parity,
                 node=node,
-                schema_of=schema_of,
-                warn=warn,
+                schema_of=load_schema_with_progress,
+                warn=print_warning,
             )
     except UnparsedHostNamesError as error:
         options = options_of_current_command(without=("naming_pattern", "naming_parity", "node"))
         placeholder = [] if releases else ["--release", "RELEASE"]
         raise InputError(error.text_with_commands([*placeholder, *options])) from None
-    write_tree(output, adopted.files, check_target=check_inventory)
+    replace_directory_files(output, adopted.files, check_target=check_inventory_directory)
     if form == "json":
         echo(json.dumps([asdict(difference) for difference in adopted.differences], indent=2))
-        for line in (*_to_do(output, adopted), *_files_read(adopted), f"Next: {command_line('check', '-i', output)}"):
+        for line in (
+            *_to_do(output, adopted),
+            *_files_read(adopted),
+            f"Next: {quoted_command_line('check', '-i', output)}",
+        ):
             echo(line, err=True)
     else:
         echo("\n".join(_as_text(output, adopted)))
     return 0
 
 
-def check_inventory(directory: Path) -> None:
+def check_inventory_directory(directory: Path) -> None:
     """Raise InputError unless ``directory`` is absent, empty, or holds only files that ``adopt`` wrote."""
     from activemq_fleet.adopt import MARK, is_inventory_unedited
 
@@ -154,7 +158,7 @@ def _as_text(output: Path, adopted: AdoptedInventory) -> Iterator[str]:
     yield from _to_do(output, adopted)
     yield from describe_differences(adopted)
     yield from _files_read(adopted)
-    yield f"Next: {command_line('check', '-i', output)}"
+    yield f"Next: {quoted_command_line('check', '-i', output)}"
 
 
 def _to_do(output: Path, adopted: AdoptedInventory) -> Iterator[str]:

@@ -8,10 +8,10 @@ import click
 
 from activemq_fleet import FleetError, InputError
 from activemq_fleet.cli.completion_values import complete_releases, complete_rule_list
-from activemq_fleet.cli.configuration import CheckConfiguration, find_configuration
-from activemq_fleet.cli.formats import FORMATS, formatter
+from activemq_fleet.cli.configuration import CheckConfiguration, read_nearest_configuration
+from activemq_fleet.cli.formats import FORMATS, report_formatter
 from activemq_fleet.cli.options import InventoryOptions, format_option, inventory_options
-from activemq_fleet.cli.printing import warn
+from activemq_fleet.cli.printing import print_warning
 
 _PATH = click.Path(path_type=Path)
 
@@ -109,21 +109,21 @@ def check_command(
     other formats. With --diff, 1 where --fix would change a file.
     """
     from activemq_fleet.cli.checking import (
+        print_repairs,
         print_report,
         report_on_error,
         report_on_files,
         report_on_fleet,
-        show_repairs,
         write_output,
         write_repairs,
     )
     from activemq_fleet.cli.file_repairs import refuse_pipes
-    from activemq_fleet.cli.unused_settings import unused_settings
+    from activemq_fleet.cli.unused_settings import unused_setting_warnings
     from activemq_fleet.validation import select_rules
 
     paths = (*named, *files)
     if not paths:
-        inventory = inventory.or_configured()
+        inventory = inventory.with_configured_inventory()
     if inventory and paths:
         raise click.UsageError(
             "-i and files cannot be used together: check the inventory and the files in separate commands"
@@ -148,17 +148,17 @@ def check_command(
             "--fix and --diff cannot be used together: --fix writes the changes, --diff only prints them. Remove one "
             "of the options"
         )
-    configuration = find_configuration(Path.cwd()) if use_configuration else CheckConfiguration()
+    configuration = read_nearest_configuration(Path.cwd()) if use_configuration else CheckConfiguration()
     _check_configured_rules(configuration)
-    for warning in unused_settings(configuration, paths):
-        warn(warning)
+    for warning in unused_setting_warnings(configuration, paths):
+        print_warning(warning)
     select, ignore = select or configuration.select, ignore or configuration.ignore
     if baseline is None and write_baseline is None and configuration.baseline is not None:
         baseline = configuration.baseline
         if not baseline.exists():
             raise InputError(
-                f"{configuration.place_of('baseline')}: baseline {baseline} does not exist: correct the path, or write "
-                f"the file with --write-baseline {baseline}"
+                f"{configuration.setting_position('baseline')}: baseline {baseline} does not exist: correct the path, or "
+                f"write the file with --write-baseline {baseline}"
             )
     written = True
     select_rules(select, ignore)  # so that an unknown rule is an error of usage, before any input is read
@@ -169,7 +169,7 @@ def check_command(
                 refuse_pipes(paths)
             report = report_on_files(*arguments)
             if diff:
-                return show_repairs(report)
+                return print_repairs(report)
             if fix:
                 written = write_repairs(report, keep_original=backup, to_stderr=form != "text" and output is None)
                 report = report_on_files(*arguments)
@@ -177,7 +177,7 @@ def check_command(
             report = report_on_fleet(inventory, select, ignore)
     except FleetError as error:
         if form != "text":  # else the lines on stderr are the report
-            text = formatter(form)(report_on_error(error, ", ".join(map(str, paths or inventory.sources))))
+            text = report_formatter(form)(report_on_error(error, ", ".join(map(str, paths or inventory.sources))))
             if output is not None:
                 write_output(output, text)
             else:
@@ -195,4 +195,4 @@ def _check_configured_rules(configuration: CheckConfiguration) -> None:
         select_rules(configuration.select, configuration.ignore)
     except InputError as error:
         message = str(error).removeprefix("--")
-        raise InputError(f"{configuration.place_of(message.partition(' ')[0])}: {message}") from None
+        raise InputError(f"{configuration.setting_position(message.partition(' ')[0])}: {message}") from None

@@ -25,7 +25,7 @@ from activemq_fleet import (
 from activemq_fleet.atomic_files import write_file
 from activemq_fleet.cli.activity import ACTIVITY
 from activemq_fleet.cli.baseline import read_baseline, with_baseline_waived, write_baseline
-from activemq_fleet.cli.companions import UnreadableFileError, companions_of, read_file, unreadable_finding
+from activemq_fleet.cli.companions import UnreadableFileError, read_companions, read_file, unreadable_finding
 from activemq_fleet.cli.file_releases import (
     broker_files_below,
     header_differences,
@@ -33,13 +33,13 @@ from activemq_fleet.cli.file_releases import (
     read_release_rules,
     releases_of_files,
 )
-from activemq_fleet.cli.file_repairs import changed_files, shown_difference, write_repair
-from activemq_fleet.cli.fleet_checks import print_warnings, schema_of
-from activemq_fleet.cli.formats import Report, formatter
+from activemq_fleet.cli.file_repairs import colored_repair_diff, repairs_with_changes, write_repair
+from activemq_fleet.cli.fleet_checks import load_schema_with_progress, print_warnings
+from activemq_fleet.cli.formats import CheckReport, report_formatter
 from activemq_fleet.cli.formats.report import INPUT_ERROR
 from activemq_fleet.cli.options import InventoryOptions
-from activemq_fleet.cli.printing import echo_to_stderr, warn
-from activemq_fleet.cli.terminal import print_long
+from activemq_fleet.cli.printing import echo_to_stderr, print_warning
+from activemq_fleet.cli.terminal import print_through_pager
 from activemq_fleet.lint.file_kinds import KIND_RULE, NO_BROKER_RULE, foreign_kind
 from activemq_fleet.node.printable import counted
 from activemq_fleet.validation import suppress_by_comments
@@ -58,7 +58,7 @@ def report_on_files(
     ignore: Sequence[str],
     release_from: Path | None = None,
     configured_releases: Sequence[tuple[str, str]] = (),
-) -> Report:
+) -> CheckReport:
     """Return a check's report on the given files by lint rules; a file that cannot be read becomes a finding.
 
     ``configured_releases`` map patterns of file names to the release that reads a file, if no option sets it.
@@ -75,16 +75,16 @@ def report_on_files(
     source = "the project's configuration" if configured else "--release-from"
     releases = releases_of_files(brokers_files, release, rules or configured, source)
     texts = {path: file_release.text for path, file_release in releases.items()}
-    schemas = {Release.of(text): schema_of(Release.of(text)) for text in dict.fromkeys(texts.values())}
+    schemas = {Release.of(text): load_schema_with_progress(Release.of(text)) for text in dict.fromkeys(texts.values())}
     warnings = [warning for read_by in schemas for warning in read_by.warnings]
     warnings += header_differences(brokers_files, releases)
     for warning in warnings:
-        warn(warning)
+        print_warning(warning)
     read_with_others: set[Path] = set()
     xml_files = {str(path): content for path, content in contents.items()}
     companions: dict[Path, Mapping[str, bytes]] = {}
     for path, content in contents.items():
-        other_files, missing = companions_of(path, content)
+        other_files, missing = read_companions(path, content)
         companions[path] = other_files
         read_with_others |= {path.parent / name for name in other_files}
         xml_files |= {str(path.parent / name): data for name, data in other_files.items() if name.endswith(".xml")}
@@ -125,17 +125,17 @@ def report_on_files(
                 )
     proven = {replace(finding, waived=None) for repair in repairs.values() for finding in repair.repaired}
     marked = tuple(f if f.waived is None and f in proven else replace(f, edits=()) for f in suppressed)
-    return Report(tuple(map(str, named)), marked, warnings=tuple(warnings), is_about_files=True, repairs=repairs)
+    return CheckReport(tuple(map(str, named)), marked, warnings=tuple(warnings), is_about_files=True, repairs=repairs)
 
 
-def show_repairs(report: Report) -> int:
+def print_repairs(report: CheckReport) -> int:
     """Print what ``--fix`` would change, and return the exit code: 1 where a file would change, else 0.
 
     2 where a file was not read.
     """
-    changed = changed_files(report.repairs)
+    changed = repairs_with_changes(report.repairs)
     for path, repair in changed.items():
-        click.echo(shown_difference(path, repair))
+        click.echo(colored_repair_diff(path, repair))
     _print_withheld(report)
     repaired = sum(len(repair.repaired) for repair in changed.values())
     echo_to_stderr(f"--fix would repair {counted(repaired, 'finding')} in {counted(len(changed), 'file')}")
@@ -144,27 +144,27 @@ def show_repairs(report: Report) -> int:
     return 1 if changed else 0
 
 
-def write_repairs(report: Report, *, keep_original: bool, to_stderr: bool) -> bool:
+def write_repairs(report: CheckReport, *, keep_original: bool, to_stderr: bool) -> bool:
     """Write the repairs of a report, print their differences, and return whether all could be written.
 
     ``to_stderr``: print the differences to stderr, because stdout is for a program.
     """
     written = True
-    for path, repair in changed_files(report.repairs).items():
+    for path, repair in repairs_with_changes(report.repairs).items():
         try:
             original = write_repair(path, repair, keep_original=keep_original)
         except InputError as error:
             echo_to_stderr(f"error: {error}")
             written = False
             continue
-        click.echo(shown_difference(path, repair), err=to_stderr)
+        click.echo(colored_repair_diff(path, repair), err=to_stderr)
         kept = f"; the previous content is in {original}" if original else ""
         echo_to_stderr(f"{path}: {counted(len(repair.repaired), 'finding')} repaired{kept}")
     _print_withheld(report)
     return written
 
 
-def _print_withheld(report: Report) -> None:
+def _print_withheld(report: CheckReport) -> None:
     for path, repair in report.repairs.items():
         for withheld in repair.withheld:
             finding, error = withheld.finding, withheld.error
@@ -174,17 +174,17 @@ def _print_withheld(report: Report) -> None:
             )
 
 
-def report_on_fleet(inventory: InventoryOptions, select: Sequence[str], ignore: Sequence[str]) -> Report:
+def report_on_fleet(inventory: InventoryOptions, select: Sequence[str], ignore: Sequence[str]) -> CheckReport:
     """Return the report on an inventory's fleet: topology, schema, lint rules and routes. Raises FleetError."""
     fleet, positions = inventory.load_fleet_and_positions()
     print_warnings(fleet)
     with ACTIVITY.show_activity(f"Checking {counted(len(fleet.brokers), 'broker')}"):
-        findings = check_fleet(fleet, schema_of=schema_of, select=select, ignore=ignore)
-    return replace(Report.of(replace(fleet, findings=findings)), positions=positions)
+        findings = check_fleet(fleet, schema_of=load_schema_with_progress, select=select, ignore=ignore)
+    return replace(CheckReport.of_fleet(replace(fleet, findings=findings)), positions=positions)
 
 
 def print_report(
-    report: Report,
+    report: CheckReport,
     form: str,
     baseline: Path | None,
     write_to: Path | None,
@@ -203,9 +203,9 @@ def print_report(
     if baseline is not None:
         report = replace(report, findings=with_baseline_waived(report.findings, read_baseline(baseline)))
     if output is not None:
-        write_output(output, formatter(form)(report))
+        write_output(output, report_formatter(form)(report))
         form = "text"
-    (print_long if form == "text" else click.echo)(formatter(form)(report))
+    (print_through_pager if form == "text" else click.echo)(report_formatter(form)(report))
     if write_to is not None:
         known = write_baseline(write_to, [finding for finding in report.findings if finding.rule != INPUT_ERROR])
         echo_to_stderr(
@@ -216,7 +216,7 @@ def print_report(
         return 2
     if write_to is not None:
         return 0
-    counts = report.counts
+    counts = report.finding_counts
     return 1 if counts["error"] or (strict and counts["warning"]) else 0
 
 
@@ -225,7 +225,7 @@ def write_output(path: Path, text: str) -> None:
     write_file(path, f"{click.unstyle(text)}\n".encode(errors="backslashreplace"))
 
 
-def report_on_error(error: FleetError, subject: str) -> Report:
+def report_on_error(error: FleetError, subject: str) -> CheckReport:
     """Return a check's report on unusable input, a finding for each problem; ``subject`` names the input."""
     findings = []
     for problem in error.lines:
@@ -247,7 +247,7 @@ def report_on_error(error: FleetError, subject: str) -> Report:
                 hosts=hosts if of_hosts else (),
             )
         )
-    return Report((subject,), tuple(findings))
+    return CheckReport((subject,), tuple(findings))
 
 
 def _position_in(message: str) -> tuple[str | None, int | None]:

@@ -8,7 +8,7 @@ from pathlib import Path, PurePosixPath
 from zipfile import BadZipFile, ZipFile
 
 from activemq_fleet import Finding, InputError
-from activemq_fleet.cli.file_releases import homes_around, jar_directories, names_in
+from activemq_fleet.cli.file_releases import first_entry_names, loaded_jar_directories, possible_homes
 from activemq_fleet.cli.formats.report import INPUT_ERROR
 from activemq_fleet.findings import error_finding, join_sentences
 from activemq_fleet.given_files import read_given_file
@@ -34,7 +34,7 @@ _LARGEST = 16 << 20  # bytes; the largest activemq.xml ever seen has a few hundr
 _MOST_NAMES = 300
 
 
-def companions_of(path: Path, data: bytes) -> tuple[dict[str, bytes], list[Finding]]:
+def read_companions(path: Path, data: bytes) -> tuple[dict[str, bytes], list[Finding]]:
     """Return the contents of the files next to an activemq.xml by relative name, and errors for unreadable files.
 
     Files that an XML file next to it names are read, too, because it may be imported.
@@ -75,9 +75,9 @@ def _services_around(path: Path, data: bytes) -> Iterator[str]:
     if not wanted:
         return
     yield from (name for name in wanted if (path.parent / name).is_file())
-    for home in homes_around(path):
-        for directory in jar_directories(home):
-            for jar in names_in(directory):
+    for home in possible_homes(path):
+        for directory in loaded_jar_directories(home):
+            for jar in first_entry_names(directory):
                 if jar.endswith(".jar"):
                     yield from wanted & _names_in_jar(directory / jar)
 

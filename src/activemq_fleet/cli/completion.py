@@ -34,7 +34,7 @@ def completion_command(context: click.Context, shell: str) -> int:
     return 0
 
 
-def complete_line(group: click.Command, instruction: str) -> int:
+def print_completions(group: click.Command, instruction: str) -> int:
     """Print what a shell's script queries, by the value of its variable such as ``bash_complete``; return 0 on success.
 
     Nothing is printed to stderr, which the shell shows in the middle of the line that the user types.

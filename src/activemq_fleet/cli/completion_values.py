@@ -46,7 +46,7 @@ def _hosts(context: click.Context) -> Iterable[tuple[str, str]]:
     """Return the hosts of the inventory of ``-i``. Programs that make inventories are not run: they may take long."""
     from activemq_fleet.cli.options import InventoryOptions
 
-    sources = InventoryOptions(tuple(context.params.get("sources") or ())).or_configured().sources
+    sources = InventoryOptions(tuple(context.params.get("sources") or ())).with_configured_inventory().sources
     if not sources or any(map(_is_dynamic, sources)):
         return []
     from activemq_fleet._ansible import open_inventory

@@ -39,14 +39,14 @@ class CheckConfiguration:
     path: Path | None = None
     """The file of the settings; None without one."""
 
-    def place_of(self, key: str) -> str:
+    def setting_position(self, key: str) -> str:
         """Return ``FILE:LINE`` of a setting. Raises ValueError without a file."""
         if self.path is None:
             raise ValueError(f"no file contains {key}")
         return position_of_setting(self.path, key)
 
 
-def find_configuration(directory: Path) -> CheckConfiguration:
+def read_nearest_configuration(directory: Path) -> CheckConfiguration:
     """Return the settings in the nearest file at or above a directory; the defaults where there is none.
 
     In one directory ``activemq-fleet.toml`` wins over the table ``[tool.activemq-fleet]`` of ``pyproject.toml``.

@@ -64,11 +64,11 @@ def drill_command(lab: Lab, report: str | None, form: str, **options: Any) -> in
         result = run_drill(lab, DrillOptions(**options), echo_to_stderr)
     if report is not None:
         write_file(Path(report), drill_report(result).encode())
-    echo(json.dumps(result.to_dict(), indent=2) if form == "json" else as_text(result))
+    echo(json.dumps(result.to_dict(), indent=2) if form == "json" else drill_result_text(result))
     return 0 if result.verdict == "clean" else 1
 
 
-def as_text(result: DrillResult) -> str:
+def drill_result_text(result: DrillResult) -> str:
     """Return a drill's result as text for a terminal: headline with tested releases, faults, accounts and reasons."""
     from activemq_fleet.drills.judging import drill_headline
 

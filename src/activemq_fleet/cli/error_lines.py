@@ -66,7 +66,7 @@ def _outcome_of(error: BaseException) -> tuple[int, list[str]]:
     ]
 
 
-def run(command: Callable[[], int]) -> int:
+def run_and_print_errors(command: Callable[[], int]) -> int:
     """Call a command's function and return its exit code; print an exception's message to stderr."""
     _survive_any_text()
     try:

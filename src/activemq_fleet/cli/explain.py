@@ -10,7 +10,7 @@ from activemq_fleet.cli.activity import ACTIVITY
 from activemq_fleet.cli.completion_values import complete_hosts
 from activemq_fleet.cli.options import InventoryOptions, format_option, inventory_options
 from activemq_fleet.cli.printing import echo
-from activemq_fleet.cli.terminal import print_long
+from activemq_fleet.cli.terminal import print_through_pager
 from activemq_fleet.node.printable import printable_json
 
 _LEAST, _MOST = 80, 100
@@ -46,14 +46,14 @@ def explain_command(inventory: InventoryOptions, host: str, to: str | None, dest
     one host to a consumer on another, and the single failures that interrupt it.
     """
     from activemq_fleet import explain_host, find_routes
-    from activemq_fleet.cli.fleet_checks import print_inventory_warnings
+    from activemq_fleet.cli.fleet_checks import print_warnings_and_inventory_findings
     from activemq_fleet.explain import explanation_to_text
     from activemq_fleet.explain.route import explain_route
 
     if destination and not to:
         raise click.UsageError("--destination requires --to: add --to HOST, or remove --destination")
     fleet = inventory.load_fleet()
-    print_inventory_warnings(fleet)
+    print_warnings_and_inventory_findings(fleet)
     with ACTIVITY.show_activity("Following the routes of messages" if to else f"Explaining {host}"):
         explanation = (
             explain_route(fleet, find_routes(fleet), host, to, destination) if to else explain_host(fleet, host)
@@ -61,7 +61,7 @@ def explain_command(inventory: InventoryOptions, host: str, to: str | None, dest
     if form == "json":
         echo(printable_json(explanation.to_dict()))
     else:
-        print_long(explanation_to_text(explanation, width=_width(), emphasis=_styled))
+        print_through_pager(explanation_to_text(explanation, width=_width(), emphasis=_styled))
     return 0
 
 

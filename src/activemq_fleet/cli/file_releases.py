@@ -204,29 +204,29 @@ def _refuse_unknown_header_release(path: Path, text: str) -> None:
         ) from None
 
 
-def homes_around(path: Path) -> list[Path]:
+def possible_homes(path: Path) -> list[Path]:
     """Return the directories of which one may be the installation that a file belongs to, the nearest first."""
     above = path.absolute().parent
     return [above, *list(above.parents)[:2]]
 
 
-def jar_directories(home: Path) -> list[Path]:
+def loaded_jar_directories(home: Path) -> list[Path]:
     """Return the directories of an installation whose jars a broker loads, whether they exist or not."""
     return [home, home / "lib", *(home / "lib" / name for name in _BELOW_LIB)]
 
 
 def _release_around(path: Path) -> str | None:
     """Return the release named by jars and directories around a file; None where they name none or several."""
-    for home in homes_around(path):
+    for home in possible_homes(path):
         releases = {match[1] for match in map(_HOME.fullmatch, [home.name]) if match}
-        for directory in jar_directories(home):
-            releases |= {match[1] for match in map(_JAR.fullmatch, names_in(directory)) if match}
+        for directory in loaded_jar_directories(home):
+            releases |= {match[1] for match in map(_JAR.fullmatch, first_entry_names(directory)) if match}
         if releases:
             return releases.pop() if len(releases) == 1 else None
     return None
 
 
-def names_in(directory: Path) -> list[str]:
+def first_entry_names(directory: Path) -> list[str]:
     """Return the names of the first 5,000 entries of a directory; [] for a directory that cannot be listed."""
     try:
         with os.scandir(directory) as entries:

@@ -11,7 +11,7 @@ from pathlib import Path
 import click
 
 from activemq_fleet import FileRepair, InputError
-from activemq_fleet.atomic_files import create_copy, replace_content
+from activemq_fleet.atomic_files import create_file_like, replace_content
 from activemq_fleet.cli.companions import read_file
 from activemq_fleet.node.printable import printable
 
@@ -27,7 +27,7 @@ def refuse_pipes(paths: Iterable[Path]) -> None:
             )
 
 
-def changed_files(repairs: Mapping[Path, FileRepair]) -> dict[Path, FileRepair]:
+def repairs_with_changes(repairs: Mapping[Path, FileRepair]) -> dict[Path, FileRepair]:
     """Return the repairs that change their file, one for each file, even if the file has several names."""
     changed: dict[str, tuple[Path, FileRepair]] = {}
     for path, repair in repairs.items():
@@ -36,7 +36,7 @@ def changed_files(repairs: Mapping[Path, FileRepair]) -> dict[Path, FileRepair]:
     return dict(changed.values())
 
 
-def shown_difference(path: Path, repair: FileRepair) -> str:
+def colored_repair_diff(path: Path, repair: FileRepair) -> str:
     """Return what a repair changes in a file as a colored unified diff; control characters are escaped."""
     lines = repair.difference(str(path)).split("\n")
     return "\n".join(click.style(printable(line.removesuffix("\r")), fg=_COLORS.get(line[:1])) for line in lines[:-1])
@@ -85,7 +85,7 @@ def _keep(target: Path, content: bytes) -> Path:
     for number in count(1):
         path = target.with_name(f"{target.name}.orig" + (f".{number}" if number > 1 else ""))
         try:
-            create_copy(target, path, content)
+            create_file_like(target, path, content)
         except FileExistsError:
             if path.is_file() and path.read_bytes() == content:
                 return path

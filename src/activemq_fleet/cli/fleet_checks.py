@@ -7,8 +7,8 @@ import click
 from activemq_fleet import Fleet, Release
 from activemq_fleet.artifacts import load_schema
 from activemq_fleet.cli.activity import ACTIVITY
-from activemq_fleet.cli.formats import Report, formatter
-from activemq_fleet.cli.printing import echo_to_stderr, warn
+from activemq_fleet.cli.formats import CheckReport, report_formatter
+from activemq_fleet.cli.printing import echo_to_stderr, print_warning
 from activemq_fleet.schema import Schema
 from activemq_fleet.topology.inventory_rules import warnings_about_inventory
 
@@ -16,16 +16,16 @@ from activemq_fleet.topology.inventory_rules import warnings_about_inventory
 def print_warnings(fleet: Fleet) -> None:
     """Print each warning of a fleet on a line of stderr."""
     for warning in fleet.warnings:
-        warn(warning)
+        print_warning(warning)
 
 
-def print_inventory_warnings(fleet: Fleet) -> None:
+def print_warnings_and_inventory_findings(fleet: Fleet) -> None:
     """Print a fleet's warnings and the findings about its inventory, for commands that print no other findings."""
     for warning in warnings_about_inventory(fleet):
-        warn(warning)
+        print_warning(warning)
 
 
-def schema_of(release: Release) -> Schema:
+def load_schema_with_progress(release: Release) -> Schema:
     """Return the compiled ``activemq.xsd`` of a release, or of the nearest one of its line; stderr shows downloads.
 
     Raises SchemaUnavailable or ArtifactError when the line has no schema.
@@ -34,7 +34,7 @@ def schema_of(release: Release) -> Schema:
         return load_schema(release, progress=echo_to_stderr)
 
 
-def print_findings(fleet: Fleet) -> None:
+def print_warnings_and_findings(fleet: Fleet) -> None:
     """Print the warnings of a fleet, and its findings as text, to stderr."""
     print_warnings(fleet)
-    click.echo(formatter("text")(Report.of(fleet)), err=True)
+    click.echo(report_formatter("text")(CheckReport.of_fleet(fleet)), err=True)

@@ -30,7 +30,7 @@ def graph_command(inventory: InventoryOptions, output: Path, status: Path | None
     Findings are marked at their brokers and links, except those of the releases' schemas: `check` reports these.
     """
     from activemq_fleet.atomic_files import write_file
-    from activemq_fleet.cli.fleet_checks import print_inventory_warnings
+    from activemq_fleet.cli.fleet_checks import print_warnings_and_inventory_findings
     from activemq_fleet.diagram import to_mermaid, to_svg
     from activemq_fleet.topology import count_units
 
@@ -38,7 +38,7 @@ def graph_command(inventory: InventoryOptions, output: Path, status: Path | None
     if output.suffix not in writers:
         raise click.BadParameter(f"the name of the output file, {output}, must end in .svg or .mmd", param_hint="-o")
     fleet = inventory.load_fleet()
-    print_inventory_warnings(fleet)
+    print_warnings_and_inventory_findings(fleet)
     states: dict[str, str] = {}
     if status is None:
         from activemq_fleet.render import render_activemq_xml_by_host

@@ -8,7 +8,7 @@ import click
 
 from activemq_fleet import InputError
 from activemq_fleet.cli.completion_values import complete_topics
-from activemq_fleet.cli.terminal import is_terminal, print_long, text_of
+from activemq_fleet.cli.terminal import is_terminal, print_through_pager, rendered_text
 from activemq_fleet.node.printable import aligned
 from activemq_fleet.similar_names import similar_name
 
@@ -38,7 +38,7 @@ def help_command(context: click.Context, topic: tuple[str, ...]) -> int:
 
     root = context.find_root()
     if not topic:
-        print_long("\n".join([root.get_help(), "", *_topic_lines()]))
+        print_through_pager("\n".join([root.get_help(), "", *_topic_lines()]))
         return 0
     name, *section = topic
     usage = _usage_of(root, topic)
@@ -53,7 +53,7 @@ def help_command(context: click.Context, topic: tuple[str, ...]) -> int:
             )
         if usage is None:
             raise InputError(_unknown_topic(name, [*_command_names(root), *help_page_names(), *_PAGES_OF_PLAYBOOKS]))
-        print_long(usage)
+        print_through_pager(usage)
         return 0
     page = read_help_page(name)
     text: str | None = page.text
@@ -64,7 +64,7 @@ def help_command(context: click.Context, topic: tuple[str, ...]) -> int:
             raise InputError(f"the page {name} has no section {' '.join(section)}: {_near_section(section, names)}")
     parts = [usage] if usage else []
     parts += [_formatted(strip_markdown_links(text))] if text else []
-    print_long("\n\n".join(parts))
+    print_through_pager("\n\n".join(parts))
     return 0
 
 
@@ -109,4 +109,4 @@ def _formatted(markdown: str) -> str:
         return markdown
     from rich.markdown import Markdown
 
-    return text_of(Markdown(markdown, hyperlinks=False))
+    return rendered_text(Markdown(markdown, hyperlinks=False))

@@ -9,10 +9,10 @@ from pathlib import Path
 import click
 
 from activemq_fleet import InputError
-from activemq_fleet.atomic_files import paths_in, write_tree
+from activemq_fleet.atomic_files import paths_in, replace_directory_files
 from activemq_fleet.cli.completion_values import complete_releases
 from activemq_fleet.cli.options import output_option
-from activemq_fleet.cli.printing import command_line, echo, warn
+from activemq_fleet.cli.printing import echo, print_warning, quoted_command_line
 from activemq_fleet.node.printable import counted
 
 
@@ -44,13 +44,13 @@ def init_command(hosts: tuple[str, ...], release: str, output: Path, archive: Pa
     from activemq_fleet import Release
     from activemq_fleet.inventory_scaffold import InventoryRequest, scaffold_inventory
 
-    check_empty(output)
+    check_directory_empty(output)
     for warning in Release.of(release).warnings:
-        warn(warning)
+        print_warning(warning)
     checksum = _sha512(archive) if archive else None
     request = InventoryRequest(hosts, release, str(archive.absolute()) if archive else None, checksum, tls)
     inventory = scaffold_inventory(request)
-    write_tree(output, inventory.files, check_target=check_empty)
+    replace_directory_files(output, inventory.files, check_target=check_directory_empty)
     for reading in inventory.readings:
         echo(reading)
     echo(
@@ -58,13 +58,13 @@ def init_command(hosts: tuple[str, ...], release: str, output: Path, archive: Pa
         f"{output / 'hosts.yml'}. You can also remove {output} and run init with HOST,HOST for each pair."
     )
     echo(
-        f"{output}: {counted(len(inventory.files), 'file')}. Next: {command_line('check', '-i', output)}, "
+        f"{output}: {counted(len(inventory.files), 'file')}. Next: {quoted_command_line('check', '-i', output)}, "
         f"then ansible-playbook -i {shlex.quote(str(output))} activemq.fleet.site --check --diff"
     )
     return 0
 
 
-def check_empty(directory: Path) -> None:
+def check_directory_empty(directory: Path) -> None:
     """Raise InputError unless a directory is absent or empty."""
     if names := sorted(path.name for path in paths_in(directory)):
         raise InputError(

@@ -14,7 +14,7 @@ from activemq_fleet.cli.completion_values import complete_hosts
 from activemq_fleet.cli.drill import drill_command
 from activemq_fleet.cli.lab_options import existing_lab_options, lab_command_line, lab_options, sigterm_as_interrupt
 from activemq_fleet.cli.options import format_option
-from activemq_fleet.cli.printing import echo, echo_to_stderr, print_table, warn
+from activemq_fleet.cli.printing import echo, echo_to_stderr, print_table, print_warning
 from activemq_fleet.node.printable import counted
 
 if TYPE_CHECKING:
@@ -104,7 +104,7 @@ def down_command(lab: Lab) -> None:
         removal = shlex.join(["rm", "-r", str(lab.directory)])
         echo_to_stderr(f"stores and logs are kept in {lab.directory}; remove them with: {removal}")
     else:
-        warn(
+        print_warning(
             f"the directory {lab.directory} contains no lab: set --dir to the directory of the lab, or -i to the "
             "inventory of `lab up`"
         )
@@ -118,7 +118,7 @@ def status_command(lab: Lab, form: str) -> None:
     status = lab.status()
     others = ", ".join(lab.original_sources_if_different())
     if others:
-        warn(
+        print_warning(
             f"the directory {lab.directory} contains the lab of the inventory {others}: set -i to that inventory, or "
             "run `lab up` with the current one"
         )

@@ -13,7 +13,7 @@ import click
 
 from activemq_fleet import InputError
 from activemq_fleet.cli.options import Decorator, InventoryOptions, inventory_options, options_as_argument
-from activemq_fleet.cli.printing import command_line, echo_to_stderr, options_of_current_command
+from activemq_fleet.cli.printing import echo_to_stderr, options_of_current_command, quoted_command_line
 from activemq_fleet.install_hint import install_hint
 
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ def require_packages(part: str, *names: str) -> None:
 
 def _open_lab(inventory: InventoryOptions, directory: str | None) -> Lab:
     if directory is None:
-        inventory = inventory.or_configured()
+        inventory = inventory.with_configured_inventory()
     if not (inventory or directory):
         raise click.UsageError("no lab is selected: set -i INVENTORY, or set --dir to the directory of a lab")
     require_packages("the lab", "paho", "psutil")
@@ -66,7 +66,7 @@ _LAB_PARAMETERS = ("sources", "extra_vars", "vault_ids", "vault_password_files",
 
 def lab_command_line(name: str) -> str:
     """Return the command line that runs a command of ``lab`` for the lab that the user's options choose."""
-    return command_line("lab", name, *options_of_current_command(_LAB_PARAMETERS))
+    return quoted_command_line("lab", name, *options_of_current_command(_LAB_PARAMETERS))
 
 
 @contextmanager

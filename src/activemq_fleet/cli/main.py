@@ -13,8 +13,8 @@ from contextlib import suppress
 import click
 
 from activemq_fleet import __version__
-from activemq_fleet.cli.completion import COMPLETE_VARIABLE, complete_line
-from activemq_fleet.cli.error_lines import PROGRAM, run
+from activemq_fleet.cli.completion import COMPLETE_VARIABLE, print_completions
+from activemq_fleet.cli.error_lines import PROGRAM, run_and_print_errors
 from activemq_fleet.cli.terminal import add_output_options, color_of_environment
 from activemq_fleet.similar_names import similar_name
 
@@ -83,7 +83,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if arguments is None:
         collect_garbage_rarely()
         _use_utf8_locale()
-    return run(lambda: _invoke(arguments))
+    return run_and_print_errors(lambda: _invoke(arguments))
 
 
 def _use_utf8_locale() -> None:
@@ -103,7 +103,7 @@ def _invoke(arguments: Sequence[str] | None) -> int:
     # Not fleet_cli.main(), which exits for a closed pipe.
     words = list(sys.argv[1:] if arguments is None else arguments)
     if arguments is None and (instruction := os.environ.get(COMPLETE_VARIABLE)):
-        return complete_line(fleet_cli, instruction)
+        return print_completions(fleet_cli, instruction)
     with fleet_cli.make_context(PROGRAM, words, color=color_of_environment()) as context:
         result = fleet_cli.invoke(context)
     return result if isinstance(result, int) else 0

@@ -10,7 +10,7 @@ import click
 from activemq_fleet.cli.completion_values import complete_hosts
 from activemq_fleet.cli.options import InventoryOptions, format_option, inventory_options
 from activemq_fleet.cli.printing import echo
-from activemq_fleet.cli.terminal import print_long
+from activemq_fleet.cli.terminal import print_through_pager
 from activemq_fleet.errors import names_to_text
 from activemq_fleet.node.printable import aligned, counted, printable, printable_json
 from activemq_fleet.node.text_lines import split_lines
@@ -52,7 +52,7 @@ def names_command(hosts: tuple[str, ...], inventory: InventoryOptions, form: str
     from activemq_fleet.naming_proposal import propose_naming, propose_single_naming
 
     if not hosts:
-        inventory = inventory.or_configured()
+        inventory = inventory.with_configured_inventory()
     if not (hosts or inventory):
         raise click.UsageError("no host is named: add the names of hosts, or set -i INVENTORY")
     stated = {f"activemq_{name}": value for name, value in convention.items() if value is not None}
@@ -75,7 +75,7 @@ def names_command(hosts: tuple[str, ...], inventory: InventoryOptions, form: str
             )
         )
     else:
-        print_long(
+        print_through_pager(
             printable(
                 "\n".join([*_text(rows, proposal, alone), *_standalone_text(alone), *_adopt_text(proposal, alone)]),
                 lines=True,
@@ -93,7 +93,7 @@ def _variables(
 
     if not inventory:
         return dict.fromkeys(hosts, stated)
-    known = inventory.read().hosts
+    known = inventory.read_hosts_and_groups().hosts
     patterns = {
         host_variables[PATTERN_VARIABLE] for host_variables in known.values() if host_variables.get(PATTERN_VARIABLE)
     }

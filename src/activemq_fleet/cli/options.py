@@ -74,7 +74,7 @@ class InventoryOptions:
         """Return whether an inventory was named."""
         return bool(self.sources)
 
-    def to_words(self) -> list[str]:
+    def command_line_words(self) -> list[str]:
         """Return the options as the words of a command line."""
         options = {
             "-i": self.sources,
@@ -85,12 +85,12 @@ class InventoryOptions:
         return [word for name, values in options.items() for value in values for word in (name, value)]
 
     @property
-    def prompts(self) -> bool:
+    def prompts_for_password(self) -> bool:
         """Whether Ansible prompts for a password of a vault while it reads the inventory."""
         configured = os.environ.get("ANSIBLE_VAULT_IDENTITY_LIST", "")
         return any("prompt" in identity for identity in (*self.vault_ids, configured))
 
-    def or_configured(self) -> InventoryOptions:
+    def with_configured_inventory(self) -> InventoryOptions:
         """Return these options, with the inventory that Ansible is configured to read where none was named."""
         if self.sources:
             return self
@@ -107,7 +107,7 @@ class InventoryOptions:
         from activemq_fleet import ReleaseError, SettingsError, load_fleet
 
         try:
-            with ACTIVITY.show_activity("Reading the inventory", prompts=self.prompts):
+            with ACTIVITY.show_activity("Reading the inventory", prompts=self.prompts_for_password):
                 return load_fleet(**dataclasses.asdict(self))
         except (SettingsError, ReleaseError):
             return self.load_fleet_and_positions()[0]  # raises the error with positions
@@ -116,17 +116,17 @@ class InventoryOptions:
         """Return the fleet, and by host where the inventory defines each variable. Raises FleetError."""
         from activemq_fleet.inventory import fleet_of
 
-        data = self.read(with_positions=True)
+        data = self.read_hosts_and_groups(with_positions=True)
         return fleet_of(data), data.positions
 
-    def read(self, *, with_positions: bool = False) -> InventoryData:
+    def read_hosts_and_groups(self, *, with_positions: bool = False) -> InventoryData:
         """Return the inventory's hosts and groups. Raises FleetError for an inventory that cannot be read.
 
         ``with_positions`` also returns where each variable is defined.
         """
         from activemq_fleet.inventory import read_inventory
 
-        with ACTIVITY.show_activity("Reading the inventory", prompts=self.prompts):
+        with ACTIVITY.show_activity("Reading the inventory", prompts=self.prompts_for_password):
             return read_inventory(**dataclasses.asdict(self), with_positions=with_positions)
 
 
@@ -136,7 +136,7 @@ def _required_inventory(
     vault_ids: tuple[str, ...],
     vault_password_files: tuple[str, ...],
 ) -> InventoryOptions:
-    inventory = InventoryOptions(sources, extra_vars, vault_ids, vault_password_files).or_configured()
+    inventory = InventoryOptions(sources, extra_vars, vault_ids, vault_password_files).with_configured_inventory()
     if not inventory:
         raise click.UsageError(
             "Missing option '-i': set an inventory with -i, with the environment variable ANSIBLE_INVENTORY, or with "

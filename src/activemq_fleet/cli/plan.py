@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import click
 
 from activemq_fleet.cli.options import InventoryOptions, inventory_options, output_option, spark_options
-from activemq_fleet.cli.printing import echo, echo_to_stderr, warn
+from activemq_fleet.cli.printing import echo, echo_to_stderr, print_warning
 from activemq_fleet.node.printable import counted
 
 if TYPE_CHECKING:
@@ -77,7 +77,7 @@ def plan_command(
     from activemq_fleet.spark.session import spark_session
 
     if not hosts:
-        inventory = inventory.or_configured()
+        inventory = inventory.with_configured_inventory()
     if bool(hosts) == bool(inventory):
         raise click.UsageError("plan reads the hosts from one source: set either --hosts FILE or -i INVENTORY")
     if since and anew:
@@ -89,7 +89,7 @@ def plan_command(
             since=None if anew else earlier_output_of(running, output, since),
         )
         result = plan(
-            running, _source(running, hosts, form, inventory), output, options, tell=echo_to_stderr, warn=warn
+            running, _source(running, hosts, form, inventory), output, options, tell=echo_to_stderr, warn=print_warning
         )
         if result.blocking:
             _show(running, output)
@@ -102,7 +102,7 @@ def _source(running: SparkSession, hosts: str | None, form: str, inventory: Inve
 
     if hosts:
         return read_hosts(running, hosts, form)
-    return hosts_of_inventory(running, inventory.read())
+    return hosts_of_inventory(running, inventory.read_hosts_and_groups())
 
 
 def _show(running: SparkSession, output: str) -> None:

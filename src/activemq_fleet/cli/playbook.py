@@ -30,7 +30,7 @@ def run_playbook(
     ``more`` are further arguments for ansible-playbook. Raises InputError where there is no ansible-playbook.
     """
     command = [_program(), f"activemq.fleet.{name}", *more]
-    command += inventory.to_words()
+    command += inventory.command_line_words()
     command += [word for key, value in variables.items() for word in ("-e", f"{key}={value}")]
     paths = [*collections_search_path(), *filter(None, [os.environ.get("ANSIBLE_COLLECTIONS_PATH")])]
     environment = {**os.environ, "ANSIBLE_NOCOLOR": "1", "ANSIBLE_RETRY_FILES_ENABLED": "0"}
@@ -51,7 +51,7 @@ def _program() -> str:
     return program
 
 
-def failure_lines(done: subprocess.CompletedProcess[str], most: int = 4) -> tuple[str, ...]:
+def playbook_failure_lines(done: subprocess.CompletedProcess[str], most: int = 4) -> tuple[str, ...]:
     """Return the lines of a playbook's output that explain its failure: Ansible's errors, else its last lines."""
     lines = [line.strip() for line in split_lines(done.stdout + "\n" + done.stderr) if line.strip()]
     error_lines = [line for line in lines if line.startswith(("fatal:", "ERROR", "[ERROR]", "failed:"))]

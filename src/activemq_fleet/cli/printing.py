@@ -10,13 +10,13 @@ import click
 from click.core import ParameterSource
 
 from activemq_fleet.cli.activity import ACTIVITY
-from activemq_fleet.cli.terminal import UNFOLDED_WIDTH, text_of
+from activemq_fleet.cli.terminal import UNFOLDED_WIDTH, rendered_text
 from activemq_fleet.node.printable import printable
 
 
 def echo(text: str, *, err: bool = False) -> None:
     """Print lines with control characters removed, to stdout, or to stderr with ``err``; not for coloured text."""
-    with ACTIVITY.interrupted():
+    with ACTIVITY.without_spinner():
         click.echo(printable(text, lines=True), err=err)
 
 
@@ -25,12 +25,12 @@ def echo_to_stderr(text: str) -> None:
     echo(text, err=True)
 
 
-def warn(text: str) -> None:
+def print_warning(text: str) -> None:
     """Print ``warning:`` and a text, as one line, to stderr."""
     echo_to_stderr(f"warning: {' '.join(text.split())}")
 
 
-def command_line(*words: str | Path) -> str:
+def quoted_command_line(*words: str | Path) -> str:
     """Return the command line that runs activemq-fleet with these words, quoted for a shell."""
     return shlex.join(["activemq-fleet", *map(str, words)])
 
@@ -80,7 +80,9 @@ def table_text(
         table.add_column(title, overflow="fold")
     for row in rows:
         table.add_row(*(Text(printable(cell), style=(styles or {}).get(cell, "")) for cell in row))
-    return "\n".join(line.rstrip() for line in text_of(table, width=None if folded else UNFOLDED_WIDTH).split("\n"))
+    return "\n".join(
+        line.rstrip() for line in rendered_text(table, width=None if folded else UNFOLDED_WIDTH).split("\n")
+    )
 
 
 def print_table(head: Sequence[str], rows: Sequence[Sequence[str]], styles: Mapping[str, str] | None = None) -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 
 from activemq_fleet import InputError
-from activemq_fleet.atomic_files import paths_in, write_tree
+from activemq_fleet.atomic_files import paths_in, replace_directory_files
 from activemq_fleet.cli.activity import ACTIVITY
 from activemq_fleet.cli.options import InventoryOptions, inventory_options, output_option
 from activemq_fleet.cli.printing import echo
@@ -32,25 +32,31 @@ def render_command(inventory: InventoryOptions, output: Path) -> int:
     waived, nothing is written. Secrets are written as @VARIABLE@.
     """
     from activemq_fleet import render_fleet
-    from activemq_fleet.cli.fleet_checks import print_findings, print_inventory_warnings, schema_of
+    from activemq_fleet.cli.fleet_checks import (
+        load_schema_with_progress,
+        print_warnings_and_findings,
+        print_warnings_and_inventory_findings,
+    )
     from activemq_fleet.diagram import to_svg
     from activemq_fleet.render import activemq_xml_by_host, render_hosts
     from activemq_fleet.validation import check_rendered_fleet
 
-    check_directory(output)
+    check_output_directory(output)
     fleet = inventory.load_fleet()
     if fleet.blocking:
-        print_findings(fleet)
+        print_warnings_and_findings(fleet)
         return 1
     with ACTIVITY.show_activity(f"Rendering {counted(len(fleet.brokers), 'broker')}"):
         trees = render_hosts(fleet)
-        checked = check_rendered_fleet(fleet, activemq_xml_by_host(fleet, trees), schema_of)
+        checked = check_rendered_fleet(fleet, activemq_xml_by_host(fleet, trees), load_schema_with_progress)
     if checked.blocking:
-        print_findings(checked)
+        print_warnings_and_findings(checked)
         return 1
-    print_inventory_warnings(checked)
+    print_warnings_and_inventory_findings(checked)
     files = render_fleet(checked, trees)  # fleet.json lists what is known, and what was waived
-    write_tree(output, {**files, "fleet.svg": to_svg(checked).encode()}, check_target=check_directory)
+    replace_directory_files(
+        output, {**files, "fleet.svg": to_svg(checked).encode()}, check_target=check_output_directory
+    )
     numbers = [counted(len(fleet.brokers), "broker"), counted(len(fleet.agents), "agent")]
     if fleet.balancers:
         numbers.append(counted(len(fleet.balancers), "load balancer"))
@@ -58,7 +64,7 @@ def render_command(inventory: InventoryOptions, output: Path) -> int:
     return 0
 
 
-def check_directory(directory: Path) -> None:
+def check_output_directory(directory: Path) -> None:
     """Raise InputError unless ``directory`` is absent, empty, or holds only files that ``render`` wrote."""
     names = {path.name for path in paths_in(directory)}
     if names and _INDEX not in names:

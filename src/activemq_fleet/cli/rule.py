@@ -13,7 +13,7 @@ from activemq_fleet import InputError
 from activemq_fleet.cli.completion_values import complete_rules
 from activemq_fleet.cli.options import format_option
 from activemq_fleet.cli.printing import echo
-from activemq_fleet.cli.terminal import print_long, wrapped
+from activemq_fleet.cli.terminal import print_through_pager, wrap_text
 from activemq_fleet.documentation import page_address_or_command, replace_page_paths
 from activemq_fleet.node.printable import printable_json
 from activemq_fleet.similar_names import similar_names
@@ -47,9 +47,9 @@ def rule_command(ids: tuple[str, ...], form: str) -> int:
     if form == "json":
         echo(printable_json([_to_dict(described[name]) for name in wanted or described]))
     elif wanted and all(text.upper() in described for text in ids):
-        print_long("\n\n".join(_explanation(described[name]) for name in wanted))
+        print_through_pager("\n\n".join(_explanation(described[name]) for name in wanted))
     else:
-        print_long("\n".join(_list_lines([described[name] for name in wanted or described])))
+        print_through_pager("\n".join(_list_lines([described[name] for name in wanted or described])))
     return 0
 
 
@@ -103,7 +103,7 @@ def _explanation_lines(rule: DescribedRule) -> Iterator[str]:
     from activemq_fleet.lint import SCOPES, Rule
 
     yield f"{click.style(rule.id, bold=True)}  {click.style(rule.severity, fg=_COLORS[rule.severity])}"
-    yield wrapped(_plain(rule.title), _width())
+    yield wrap_text(_plain(rule.title), _width())
     yield ""
     if not isinstance(rule, Rule):
         subject = "comments in one file (`check --file`)" if rule.id.startswith("X") else "an inventory (`check -i`)"
@@ -133,7 +133,7 @@ def _part_lines(parts: dict[str, str]) -> Iterator[str]:
     for name, text in parts.items():
         if text:
             label = f"{name}: "
-            yield wrapped(_plain(text), _width(), first=label, rest="    ").replace(
+            yield wrap_text(_plain(text), _width(), first=label, rest="    ").replace(
                 label, click.style(label, bold=True), 1
             )
 

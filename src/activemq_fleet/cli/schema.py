@@ -32,13 +32,13 @@ def fetch(releases: tuple[str, ...], source: Path | None) -> None:
     schema given by --from replaces the cached one. The cache can be copied to a machine without a network.
     """
     from activemq_fleet import Release
-    from activemq_fleet.artifacts import fetch_schema
+    from activemq_fleet.artifacts import fetch_schema_to_cache
 
     if source is not None and len(releases) > 1:
         raise click.UsageError(f"--from {source} is the file of a single release: name only one RELEASE")
     for release in map(Release.of, releases):
         with ACTIVITY.show_activity(f"Fetching the schema of {release}"):
-            path = fetch_schema(release, source, progress=echo_to_stderr)
+            path = fetch_schema_to_cache(release, source, progress=echo_to_stderr)
         echo(f"schema of {release}: {path}")
 
 

@@ -19,8 +19,8 @@ from activemq_fleet import FleetError, InputError
 from activemq_fleet.cli.activity import ACTIVITY
 from activemq_fleet.cli.completion_values import complete_hosts
 from activemq_fleet.cli.options import InventoryOptions, format_option, inventory_options
-from activemq_fleet.cli.printing import command_line, echo, echo_to_stderr, table_text
-from activemq_fleet.cli.terminal import output_width, print_long, wrapped
+from activemq_fleet.cli.printing import echo, echo_to_stderr, quoted_command_line, table_text
+from activemq_fleet.cli.terminal import output_width, print_through_pager, wrap_text
 from activemq_fleet.node.foreign_data import parse_json
 from activemq_fleet.node.printable import printable, printable_json
 from activemq_fleet.node.text_lines import split_lines
@@ -111,7 +111,7 @@ def _ask_and_show(question: _Question, form: str, html: Path | None, watch: floa
         raise InputError("--format nagios requires exactly one host: add the name of a HOST")
     gather = _gatherer(question)
     while True:
-        prompts = question.inventory.prompts or _PROMPTING.search(question.ansible) is not None
+        prompts = question.inventory.prompts_for_password or _PROMPTING.search(question.ansible) is not None
         with ACTIVITY.show_activity("Querying the hosts", prompts=prompts):
             status = gather()
         if html:
@@ -136,9 +136,9 @@ def _hint_at_lab(question: _Question) -> None:
     from activemq_fleet.lab.layout import lab_layout_for
     from activemq_fleet.lab.processes import has_running_process
 
-    inventory = question.inventory.or_configured()
+    inventory = question.inventory.with_configured_inventory()
     if has_running_process(lab_layout_for(inventory.sources)):
-        command = command_line("lab", "status", *inventory.to_words())
+        command = quoted_command_line("lab", "status", *inventory.command_line_words())
         echo_to_stderr(f"a lab of this inventory runs on this machine: `{command}` shows the state of its brokers")
 
 
@@ -147,14 +147,14 @@ def _gatherer(question: _Question) -> Callable[[], FleetStatus]:
     from activemq_fleet.status.selection import hosts_to_query, select_hosts
 
     if question.directory is None:
-        question = dataclasses.replace(question, inventory=question.inventory.or_configured())
+        question = dataclasses.replace(question, inventory=question.inventory.with_configured_inventory())
     if not (question.inventory or question.directory):
         raise InputError("no fleet is selected: set -i INVENTORY, or set --dir to the directory of a lab")
     if not question.lab and question.directory is None:
-        from activemq_fleet.cli.fleet_checks import print_inventory_warnings
+        from activemq_fleet.cli.fleet_checks import print_warnings_and_inventory_findings
 
         fleet = question.inventory.load_fleet()
-        print_inventory_warnings(fleet)
+        print_warnings_and_inventory_findings(fleet)
         return partial(_ask_hosts, fleet, select_hosts(fleet, question.name), question)
     from activemq_fleet.cli.lab_options import require_packages
 
@@ -169,7 +169,7 @@ def _gatherer(question: _Question) -> Callable[[], FleetStatus]:
 
 def _ask_hosts(fleet: Fleet, chosen: tuple[str, ...], question: _Question) -> FleetStatus:
     from activemq_fleet import fleet_status
-    from activemq_fleet.cli.playbook import PlaybookError, failure_lines, run_playbook
+    from activemq_fleet.cli.playbook import PlaybookError, playbook_failure_lines, run_playbook
 
     began = time.monotonic()
     with tempfile.TemporaryDirectory(prefix="activemq-fleet-") as directory:
@@ -197,7 +197,7 @@ def _ask_hosts(fleet: Fleet, chosen: tuple[str, ...], question: _Question) -> Fl
         except FileNotFoundError:
             raise PlaybookError(
                 "the playbook activemq.fleet.status failed. Correct the errors of Ansible, which follow:",
-                *failure_lines(done),
+                *playbook_failure_lines(done),
             ) from None
     return fleet_status(fleet, evidence, chosen=chosen, seconds=time.monotonic() - began)
 
@@ -213,7 +213,7 @@ def _show(status: FleetStatus, form: str, *, wide: bool, paged: bool) -> int:
     if form == "json":
         echo(printable_json(status.to_dict(), indent=1))
     else:
-        (print_long if paged else click.echo)("\n".join(_text_lines(status, wide=wide)))
+        (print_through_pager if paged else click.echo)("\n".join(_text_lines(status, wide=wide)))
     return status.exit_code
 
 
@@ -229,7 +229,7 @@ def _text_lines(status: FleetStatus, *, wide: bool) -> Iterator[str]:
         host = finding.host.removesuffix(domain)
         kind = click.style(f"{finding.severity} {finding.rule}", **_SEVERITIES[finding.severity])
         yield f"{kind} {printable(host)}"
-        yield wrapped(printable(finding.sentences), output_width(), first="    ", rest="    ")
+        yield wrap_text(printable(finding.sentences), output_width(), first="    ", rest="    ")
     if status.findings:
         yield ""
     if domain:

@@ -54,12 +54,12 @@ def inspect_command(directory: Path, form: str) -> int:
     In a fenced store the command reads the newest generation. Root reads the store as the account that owns it.
     Exit codes: 0 no damage; 1 damage.
     """
-    from activemq_fleet.cli.store_report import report_lines
+    from activemq_fleet.cli.store_report import store_report_lines
     from activemq_fleet.node.fence.store_inspection import inspect_store_as_dict
 
     with ACTIVITY.show_activity("Reading the store"):
         report = _run_as_owner(directory, lambda: inspect_store_as_dict(str(directory)))
-    echo(json.dumps(report, indent=2) if form == "json" else "\n".join(report_lines(report)))
+    echo(json.dumps(report, indent=2) if form == "json" else "\n".join(store_report_lines(report)))
     return 1 if report["damaged_places"] or report["index_lacks_files"] else 0
 
 

@@ -10,7 +10,7 @@ from activemq_fleet.node.printable import counted, printable
 _SHOWN = 20
 
 
-def report_lines(report: dict[str, Any]) -> Iterator[str]:
+def store_report_lines(report: dict[str, Any]) -> Iterator[str]:
     """Yield the lines of a report on a store's contents and damage; ``report`` is from ``inspect_store_as_dict``."""
     yield printable(report["directory"])
     for generation in report["generations"]:

@@ -86,7 +86,7 @@ def output_width() -> int | None:
     return shutil.get_terminal_size().columns if is_terminal() else None
 
 
-def console_for(file: TextIO | None = None, *, width: int | None = None) -> Console:
+def rich_console_for(file: TextIO | None = None, *, width: int | None = None) -> Console:
     """Return a console of rich with the colors that the user wants, on stdout or a file.
 
     Where stdout is no terminal, it is so wide that no line is wrapped, unless ``width`` is given.
@@ -105,14 +105,14 @@ def console_for(file: TextIO | None = None, *, width: int | None = None) -> Cons
     )
 
 
-def text_of(shown: RenderableType, *, width: int | None = None) -> str:
+def rendered_text(shown: RenderableType, *, width: int | None = None) -> str:
     """Return what a console would print of an object of rich, with the escape codes of its colors."""
     buffer = StringIO()
-    console_for(buffer, width=width).print(shown)
+    rich_console_for(buffer, width=width).print(shown)
     return buffer.getvalue().rstrip("\n")
 
 
-def print_long(text: str) -> None:
+def print_through_pager(text: str) -> None:
     """Print text that may hold escape codes of colors, through a pager where it is longer than the terminal."""
     if _is_paged(text):
         # As git has it: quit if one screen is enough, show colors, keep the text on the screen.
@@ -133,7 +133,7 @@ def _is_paged(text: str) -> bool:
     return sum(max(1, math.ceil(len(line) / size.columns)) for line in lines) >= size.lines
 
 
-def wrapped(text: str, width: int | None, *, first: str = "", rest: str = "") -> str:
+def wrap_text(text: str, width: int | None, *, first: str = "", rest: str = "") -> str:
     """Return a text of one line wrapped at ``width`` columns; None leaves it on one line.
 
     ``first`` precedes the first line, ``rest`` each other one; neither may hold escape codes.

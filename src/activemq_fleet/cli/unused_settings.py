@@ -13,7 +13,7 @@ from activemq_fleet.lint.selection import Selection
 from activemq_fleet.validation import known_rule_ids, select_rules
 
 
-def unused_settings(configuration: CheckConfiguration, checked: Sequence[Path]) -> list[str]:
+def unused_setting_warnings(configuration: CheckConfiguration, checked: Sequence[Path]) -> list[str]:
     """Return a warning for each setting with parts that have no effect, whatever is checked.
 
     ``checked`` are the files and directories to check.
@@ -23,7 +23,7 @@ def unused_settings(configuration: CheckConfiguration, checked: Sequence[Path]) 
         patterns = [pattern for pattern, _ in configuration.releases]
         if unmatched := patterns_without_files(patterns, checked, configuration.path.parent):
             warnings.append(
-                f"{configuration.place_of('releases')}: the setting releases has patterns that match no file "
+                f"{configuration.setting_position('releases')}: the setting releases has patterns that match no file "
                 f"({names_to_text(unmatched)}): correct or remove them"
             )
     selection = select_rules(configuration.select, configuration.ignore)
@@ -33,8 +33,8 @@ def unused_settings(configuration: CheckConfiguration, checked: Sequence[Path]) 
     ):
         if unused := [word for word in words if not _is_any_included(effective, word)]:
             warnings.append(
-                f"{configuration.place_of(key)}: the setting {key} has no effect on the rules {names_to_text(unused)}, "
-                f"because {cause}. Remove these rules from {key}, or correct the other setting"
+                f"{configuration.setting_position(key)}: the setting {key} has no effect on the rules "
+                f"{names_to_text(unused)}, because {cause}. Remove these rules from {key}, or correct the other setting"
             )
     return warnings
 

@@ -10,7 +10,7 @@ import re
 from dataclasses import dataclass
 
 from activemq_fleet.addresses import join_host_port
-from activemq_fleet.canvas import Canvas, decimal, shorten, shorten_name, width_of, wrap
+from activemq_fleet.canvas import Canvas, format_decimal, shorten_name, shorten_to_width, text_width, wrap_words
 from activemq_fleet.diagram.descriptions import badge_text, badge_tooltip, ports_of
 from activemq_fleet.diagram.lines import draw_connection, draw_head
 from activemq_fleet.diagram.scene import BrokerView, PairView
@@ -80,16 +80,16 @@ class CardStyle:
 
     def width_for(self, pair: PairView) -> float:
         """Return the width, within limits, at which the names, addresses and paths of a pair's card fit."""
-        needed = [width_of(pair.name, self.title) + width_of(_corner_text(pair, self), "small") + 34]
+        needed = [text_width(pair.name, self.title) + text_width(_corner_text(pair, self), "small") + 34]
         for node in pair.nodes:
-            texts = [width_of(node.host_label, self.name), width_of(self.aside_text(node), self.aside_font) + 8]
+            texts = [text_width(node.host_label, self.name), text_width(self.aside_text(node), self.aside_font) + 8]
             if node.findings and not self.detailed:
                 texts.append(badge_width(badge_text(node.findings)))
             needed.append(self.indent + sum(texts) + 2 * self.pad + 10)
-            needed.append(width_of(self.address_text(node), "mono") + self.indent + 30)
+            needed.append(text_width(self.address_text(node), "mono") + self.indent + 30)
         if self.detailed:
             room = self.indent + 34 + (_LINKS_ROOM if pair.links else 0)
-            needed += [width_of(text, css.split()[0]) + room for text, css in _store_texts(pair)]
+            needed += [text_width(text, css.split()[0]) + room for text, css in _store_texts(pair)]
         return min(max(self.least_width, *needed), _MOST_WIDTH)
 
 
@@ -105,7 +105,7 @@ class Card:
 
     def draw(self, canvas: Canvas, x: float, y: float) -> None:
         """Draw the card with its upper left corner at (x, y), in pixels."""
-        with canvas.group(f"pair {self.name}", at=(x, y)):
+        with canvas.svg_group(f"pair {self.name}", at=(x, y)):
             canvas.add_rect("card", 0, 0, self.width, self.height, radius=self._style.radius + 3)
             self._draw_content(canvas)
 
@@ -131,7 +131,7 @@ class Card:
         pair, style = self.pair, self._style
         right, baseline = self.width - style.pad - 2, style.header * 2 / 3
         text = _corner_text(pair, style)
-        room = right - style.pad - 2 - width_of(text, "small")
+        room = right - style.pad - 2 - text_width(text, "small")
         if style.detailed:
             canvas.add_text("small muted", right, baseline, text, "end")
         elif text:
@@ -146,14 +146,14 @@ class Card:
         indent = style.indent if node.role else 12.0
         lines = []
         if address := style.address_text(node):
-            lines.append((shorten(address, "mono", width - indent - 6), "mono muted"))
+            lines.append((shorten_to_width(address, "mono", width - indent - 6), "mono muted"))
         if style.detailed:
             listens = ports_of(node)
             if node.broker.is_replication_slave:
                 listens = ["listens only once promoted", *listens]
-            lines += [(line, "small muted") for line in wrap(listens, "small", width - indent - 6, " · ")]
+            lines += [(line, "small muted") for line in wrap_words(listens, "small", width - indent - 6, " · ")]
         height = style.node + _LINE * len(lines)
-        with canvas.group(_node_tooltip(node)):
+        with canvas.svg_group(_node_tooltip(node)):
             master = " node-master" if node.role == "master" else ""
             canvas.add_rect(f"node{master}", x, y, width, height, radius=style.radius)
             if node.severity:
@@ -163,17 +163,17 @@ class Card:
                 draw_star(canvas, x + style.indent / 2 + 0.5, middle, filled=node.role == "master")
             aside, text = style.aside_text(node), badge_text(node.findings)
             if node.severity:
-                with canvas.group(badge_tooltip(node.findings)):
+                with canvas.svg_group(badge_tooltip(node.findings)):
                     draw_badge(canvas, *((right, y) if style.detailed else (x + width, middle)), text, node.severity)
                 if not style.detailed:
                     right = x + width - badge_width(text) - 5
             room = right - x - indent
-            needed = width_of(aside, style.aside_font) + 8 if node.state or style.detailed else 0.0
+            needed = text_width(aside, style.aside_font) + 8 if node.state or style.detailed else 0.0
             label = shorten_name(node.host_label, style.name, room - needed, self.pair.number)
             canvas.add_text(f"{style.name} ink", x + indent, baseline, label)
-            room -= width_of(label, style.name) + 8
+            room -= text_width(label, style.name) + 8
             if aside and room > 24:
-                text = shorten(aside, style.aside_font, room)
+                text = shorten_to_width(aside, style.aside_font, room)
                 canvas.add_text(f"{style.aside_font} {_state_css(node)}", right, baseline, text, "end")
             for row, (text, css) in enumerate(lines, 1):
                 canvas.add_text(css, x + indent, baseline + 1 + _LINE * row, text)
@@ -189,11 +189,11 @@ class Card:
         if pair.profile.replicates:
             draw_replication(canvas, x, y, bottom)
         elif pair.profile.has_peer:
-            canvas.add_path("line tie", f"M{decimal(x)} {decimal(y)}V{decimal(bottom)}")
+            canvas.add_path("line tie", f"M{format_decimal(x)} {format_decimal(y)}V{format_decimal(bottom)}")
             draw_cylinder(canvas, x - 10, y + 9, 20, bottom - y - 18)
         room = self.width - x - 36 - (_LINKS_ROOM if pair.links else 0)
         for row, (text, css) in enumerate(texts):
-            canvas.add_text(css, x + 18, y + 20 + _LINE * row, shorten(text, css.split()[0], room))
+            canvas.add_text(css, x + 18, y + 20 + _LINE * row, shorten_to_width(text, css.split()[0], room))
         if pair.links and len(pair.nodes) > 1:
             right = self.width - self._style.pad - 18
             draw_connection(canvas, pair.links[0], [(right, y), (right, bottom)])
@@ -206,17 +206,17 @@ class Card:
         for name in names:
             tooltip = f"agent {name}" if len(agents) <= NAMED_AGENTS else _agents_tooltip(self.pair)
             y += 6
-            text = shorten(name, "small", self.width - 52)
+            text = shorten_to_width(name, "small", self.width - 52)
             left = self._style.pad
-            _draw_agent(canvas, left + width_of(text, "small") + 32, y, text, tooltip, "small", 20.0)
+            _draw_agent(canvas, left + text_width(text, "small") + 32, y, text, tooltip, "small", 20.0)
             y += 20
         return y
 
 
 def _draw_agent(canvas: Canvas, right: float, y: float, text: str, tooltip: str, font: str, height: float) -> None:
     """Draw an agent, or several, as a pill with a text whose right end is at ``right``."""
-    width = width_of(text, font) + 1.2 * height + 8
-    with canvas.group(tooltip):
+    width = text_width(text, font) + 1.2 * height + 8
+    with canvas.svg_group(tooltip):
         canvas.add_rect("agent", right - width, y, width, height, radius=height / 2)
         canvas.add_circle("agent-dot", right - width + height * 0.55, y + height / 2, 3)
         canvas.add_text(f"{font} ink", right - width + height, y + height / 2 + 3.8, text)
@@ -264,7 +264,7 @@ def _state_css(node: BrokerView) -> str:
 
 def badge_width(text: str) -> float:
     """Return the width of a badge with this text in pixels."""
-    return width_of(text, "badge") + 12
+    return text_width(text, "badge") + 12
 
 
 def draw_badge(canvas: Canvas, right: float, middle: float, text: str, severity: str) -> float:
@@ -277,20 +277,20 @@ def draw_badge(canvas: Canvas, right: float, middle: float, text: str, severity:
 
 def draw_star(canvas: Canvas, x: float, y: float, *, filled: bool) -> None:
     """Draw a star of twelve pixels with its middle at (x, y); a ``filled`` star marks the preferred master."""
-    points = "L".join(f"{decimal(x + dx)} {decimal(y + dy)}" for dx, dy in _STAR)
+    points = "L".join(f"{format_decimal(x + dx)} {format_decimal(y + dy)}" for dx, dy in _STAR)
     canvas.add_path("star" if filled else "star-open", f"M{points}Z")
 
 
 def draw_cylinder(canvas: Canvas, x: float, y: float, width: float, height: float) -> None:
     """Draw a cylinder, the symbol of a store, with its upper left corner at (x, y)."""
-    half, flat = decimal(width / 2), 3.6
-    lid, side = f"M{decimal(x)} {decimal(y + flat)}", decimal(height - 2 * flat)
-    bottom = f"a{half} {flat} 0 0 0 {decimal(width)} 0"
-    canvas.add_path("store", f"{lid}v{side}{bottom}v-{side}a{half} {flat} 0 0 0 {decimal(-width)} 0Z")
+    half, flat = format_decimal(width / 2), 3.6
+    lid, side = f"M{format_decimal(x)} {format_decimal(y + flat)}", format_decimal(height - 2 * flat)
+    bottom = f"a{half} {flat} 0 0 0 {format_decimal(width)} 0"
+    canvas.add_path("store", f"{lid}v{side}{bottom}v-{side}a{half} {flat} 0 0 0 {format_decimal(-width)} 0Z")
     canvas.add_path("thin tie", lid + bottom)
 
 
 def draw_replication(canvas: Canvas, x: float, top: float, bottom: float) -> None:
     """Draw an arrow downwards, the symbol of replication from a master to its slave."""
-    canvas.add_path("line tie", f"M{decimal(x)} {decimal(top)}V{decimal(bottom - 7)}")
+    canvas.add_path("line tie", f"M{format_decimal(x)} {format_decimal(top)}V{format_decimal(bottom - 7)}")
     draw_head(canvas, "head-tie", (x, top), (x, bottom))

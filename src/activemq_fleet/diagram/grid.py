@@ -11,7 +11,7 @@ from collections import Counter, defaultdict
 from collections.abc import Sequence
 from itertools import accumulate, pairwise
 
-from activemq_fleet.canvas import Point, width_of, wrap
+from activemq_fleet.canvas import Point, text_width, wrap_words
 from activemq_fleet.diagram.placement import LINE_HEIGHT, Area, Box, Captions, Label, Placement
 from activemq_fleet.diagram.scene import Connection
 
@@ -111,7 +111,7 @@ class _Grid:
             row, column = (max(numbers) for numbers in zip(self._spots[a], self._spots[b], strict=True))
             texts = [text for connection in connections for text in self._wrapped(connection)]
             if self._spots[a][0] == self._spots[b][0]:
-                before[column] = max([before[column], _LINE_GAP, *(width_of(text, "label") + 24 for text in texts)])
+                before[column] = max([before[column], _LINE_GAP, *(text_width(text, "label") + 24 for text in texts)])
             else:
                 above[row] = max(above[row], _LINE_GAP)
         for channel, count in Counter(channel for channels in self._channels for channel in set(channels)).items():
@@ -131,7 +131,9 @@ class _Grid:
 
     def _wrapped(self, connection: Connection) -> list[str]:
         """Return a connection's caption, wrapped to the gap between neighbouring boxes."""
-        return [part for line in self._captions(connection) for part in wrap(line.split(), "label", _CAPTION_WIDTH)]
+        return [
+            part for line in self._captions(connection) for part in wrap_words(line.split(), "label", _CAPTION_WIDTH)
+        ]
 
     def add_straight_lines(self) -> None:
         """Add the lines between neighbours, and their captions."""
@@ -232,7 +234,7 @@ class _Grid:
             if x == x2 and min(y1, y2) <= bottom and top <= max(y1, y2)
         ]
         for text in (" · ".join(texts[first:]) for first in range(len(texts))):
-            half = width_of(text, "label") / 2 + 4
+            half = text_width(text, "label") / 2 + 4
             reach = half + _PASSING
             candidates = [x + sign * reach for x in passing for sign in (1, -1)]
             near = [x for x in candidates if max(half, left - reach - 1) <= x <= right + reach + 1]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from activemq_fleet.canvas import Canvas, decimal, shorten, width_of, wrap
+from activemq_fleet.canvas import Canvas, format_decimal, shorten_to_width, text_width, wrap_words
 from activemq_fleet.diagram.card import Card, CardStyle
 from activemq_fleet.diagram.descriptions import common_result, domain_of, heading_facts, usual_release
 from activemq_fleet.diagram.grid import place_in_grid
@@ -25,16 +25,16 @@ class LabelBox:
 
     def __init__(self, css: str, name: str, text: str, tooltip: str, *, most_width: float = 340.0) -> None:
         self.name, self._css, self._text, self._tooltip = name, css, text, tooltip
-        self.width = min(most_width, max(width_of(name, "label"), width_of(text, "small")) + 24)
+        self.width = min(most_width, max(text_width(name, "label"), text_width(text, "small")) + 24)
         self.height = 36.0
 
     def draw(self, canvas: Canvas, x: float, y: float) -> None:
         """Draw the box with its upper left corner at (x, y), in pixels."""
-        with canvas.group(self._tooltip):
+        with canvas.svg_group(self._tooltip):
             canvas.add_rect(self._css, x, y, self.width, self.height, radius=6)
             room, middle = self.width - 20, y + self.height / 2
-            canvas.add_text("label ink", x + 10, middle - 3, shorten(self.name, "label", room))
-            canvas.add_text("small muted", x + 10, middle + 11, shorten(self._text, "small", room))
+            canvas.add_text("label ink", x + 10, middle - 3, shorten_to_width(self.name, "label", room))
+            canvas.add_text("small muted", x + 10, middle + 11, shorten_to_width(self._text, "small", room))
 
 
 class FramedPairs:
@@ -43,7 +43,7 @@ class FramedPairs:
     def __init__(self, css: str, caption: str, inside: Placement | FramedPairs) -> None:
         self._css, self._caption, self._inside = css, caption, inside
         self._top = _FRAME_PAD + (18 if caption else 0)
-        self.width: float = max(inside.width, width_of(caption, "label")) + 2 * _FRAME_PAD
+        self.width: float = max(inside.width, text_width(caption, "label")) + 2 * _FRAME_PAD
         self.height: float = self._top + inside.height + _FRAME_PAD
 
     def draw(self, canvas: Canvas, x: float, y: float) -> None:
@@ -83,17 +83,19 @@ class GroupBox:
             total = counted(sum(connection.link_count for connection in view.connections), "link")
             caption = f"full mesh of {counted(*view.size)}: one link in each direction, {total}"
             # A sentence does not make a box wider where many boxes are side by side.
-            if not detailed and width_of(caption, "label") > placement.width:
+            if not detailed and text_width(caption, "label") > placement.width:
                 caption = f"full mesh, {total}"
             self._inside = FramedPairs(f"line line-{self.meshed}", caption, self._inside)
         if view.balancers:
             self._inside = FramedPairs("balanced", "", self._inside)
         self._balancers = [balancer_box(balancer) for balancer in view.balancers]
         widest = max([self._inside.width, *(box.width + 22 for box in self._balancers)])
-        self.width = max(widest, min(width_of(view.name, "group-name"), 420.0), 250.0 if detailed else 190.0) + 2 * _PAD
+        self.width = (
+            max(widest, min(text_width(view.name, "group-name"), 420.0), 250.0 if detailed else 190.0) + 2 * _PAD
+        )
         facts = [fact for fact in heading_facts(view, with_ports=not detailed) if fact not in known]
-        self._facts = wrap(facts, "facts", self.width - 2 * _PAD, " · ")
-        self._notes = wrap(notes, "small", self.width - 2 * _PAD, ", ")
+        self._facts = wrap_words(facts, "facts", self.width - 2 * _PAD, " · ")
+        self._notes = wrap_words(notes, "small", self.width - 2 * _PAD, ", ")
         if (hidden := len(self._notes) - _MOST_NOTES) > 0:
             self._notes[_MOST_NOTES:] = [f"and {counted(hidden, 'line')} more"]
         self._top = 48.0 + 17 * len(self._facts)
@@ -129,17 +131,19 @@ class GroupBox:
 
     def draw(self, canvas: Canvas, x: float, y: float) -> None:
         """Draw the group with its upper left corner at (x, y), in pixels."""
-        with canvas.group(f"group {self.name}", at=(x, y)):
+        with canvas.svg_group(f"group {self.name}", at=(x, y)):
             canvas.add_rect("group-box", 0, 0, self.width, self.height, radius=12)
-            canvas.add_text("group-name ink", _PAD, 28, shorten(self.name, "group-name", self.width - 2 * _PAD))
+            canvas.add_text(
+                "group-name ink", _PAD, 28, shorten_to_width(self.name, "group-name", self.width - 2 * _PAD)
+            )
             for row, line in enumerate(self._facts):
                 canvas.add_text("facts muted", _PAD, 48 + 17 * row, line)
             left = _PAD
             for row, (box, view) in enumerate(zip(self._balancers, self.view.balancers, strict=True)):
                 top, trunk = self._top + (box.height + 6) * row, left + 8
-                path = f"M{decimal(left + 22)} {decimal(top + box.height / 2)}H{decimal(trunk)}"
-                with canvas.group(view.tooltip):
-                    canvas.add_path("balances", f"{path}V{decimal(self._inside_top - 7)}")
+                path = f"M{format_decimal(left + 22)} {format_decimal(top + box.height / 2)}H{format_decimal(trunk)}"
+                with canvas.svg_group(view.tooltip):
+                    canvas.add_path("balances", f"{path}V{format_decimal(self._inside_top - 7)}")
                     draw_head(canvas, "head-balances", (trunk, top), (trunk, self._inside_top))
                 box.draw(canvas, left + 22, top)
             self._inside.draw(canvas, left, self._inside_top)

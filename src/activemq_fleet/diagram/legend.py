@@ -7,7 +7,7 @@ from collections.abc import Set as AbstractSet
 from functools import partial
 from typing import NamedTuple
 
-from activemq_fleet.canvas import Canvas, wrap
+from activemq_fleet.canvas import Canvas, wrap_words
 from activemq_fleet.diagram.card import badge_width, draw_badge, draw_cylinder, draw_replication, draw_star
 from activemq_fleet.diagram.descriptions import join_words
 from activemq_fleet.diagram.lines import draw_connection, draw_head
@@ -62,7 +62,7 @@ def draw_findings(canvas: Canvas, scene: Scene, x: float, y: float, width: float
         text = f"{_hosts_phrase(grouped)}: {finding.message}"
         if finding.waived is not None:
             text += f" (waived: {finding.waived})"
-        lines = wrap(text.split(), "note", width - indent - 8)
+        lines = wrap_words(text.split(), "note", width - indent - 8)
         for row, line in enumerate(lines):
             css = "note muted" if severity == "waived" else "note ink"
             canvas.add_text(css, x + indent, y + 11 + 16 * row, line)
@@ -88,12 +88,12 @@ def draw_legend(canvas: Canvas, entries: Sequence[LegendEntry], x: float, y: flo
     canvas.add_text("heading ink", x, y + 13, "Legend")
     columns = max(1, min(len(entries), int(width // _LEAST_COLUMN)))
     column_width = min(width / columns, _MOST_COLUMN)
-    texts = [wrap(entry.text.split(), "note", column_width - _SAMPLE - 16) for entry in entries]
+    texts = [wrap_words(entry.text.split(), "note", column_width - _SAMPLE - 16) for entry in entries]
     heights = [max(26.0, _LINE * len(lines) + 11) for lines in texts]
     tops = [y + 28.0] * columns
     for entry, lines, height in zip(entries, texts, heights, strict=True):
         column = tops.index(min(tops))
-        with canvas.group(at=(x + column * column_width, tops[column])):
+        with canvas.svg_group(at=(x + column * column_width, tops[column])):
             entry.draw(canvas)
             for row, line in enumerate(lines):
                 canvas.add_text("note ink", _SAMPLE, 14 + _LINE * row, line)

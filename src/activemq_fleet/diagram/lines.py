@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from itertools import pairwise
 
-from activemq_fleet.canvas import Canvas, Point, decimal
+from activemq_fleet.canvas import Canvas, Point, format_decimal
 from activemq_fleet.diagram.scene import Connection
 
 _CORNER, _HEAD, _APART = 9.0, 8.0, 4.0
@@ -15,7 +15,7 @@ _CORNER, _HEAD, _APART = 9.0, 8.0, 4.0
 def draw_connection(canvas: Canvas, connection: Connection, points: Sequence[Point]) -> None:
     """Draw a connection as a line through ``points`` from its end ``a``, doubled where links run in both directions."""
     kind, flow = connection.kind, connection.flow
-    with canvas.group(connection.tooltip):
+    with canvas.svg_group(connection.tooltip):
         if flow == "each way":
             _draw_line(canvas, _parallel_line(points, _APART), kind, at_start=False, at_end=True)
             _draw_line(canvas, _parallel_line(points, -_APART), kind, at_start=True, at_end=False)
@@ -73,4 +73,4 @@ def _move_towards(start: Point, end: Point, distance: float) -> Point:
 
 
 def _coordinates_text(point: Point) -> str:
-    return f"{decimal(point[0])} {decimal(point[1])}"
+    return f"{format_decimal(point[0])} {format_decimal(point[1])}"

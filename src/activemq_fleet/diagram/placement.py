@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple, Protocol
 
-from activemq_fleet.canvas import Canvas, Point, width_of
+from activemq_fleet.canvas import Canvas, Point, text_width
 from activemq_fleet.diagram.lines import draw_connection
 from activemq_fleet.diagram.scene import Connection
 
@@ -73,7 +73,7 @@ class Placement:
 
     def draw(self, canvas: Canvas, x: float, y: float) -> None:
         """Draw all boxes, lines and captions from (x, y); a caption has a background."""
-        with canvas.group(at=(x, y)):
+        with canvas.svg_group(at=(x, y)):
             for connection, points in self.lines:
                 draw_connection(canvas, connection, points)
             for box, area in self.boxes:
@@ -81,7 +81,7 @@ class Placement:
                 box.draw(canvas, area.x, area.y)
             for (middle, first), lines in self.labels:
                 for row, line in enumerate(lines):
-                    width, baseline = width_of(line, "label") + 8, first + LINE_HEIGHT * row
+                    width, baseline = text_width(line, "label") + 8, first + LINE_HEIGHT * row
                     canvas.add_rect("paper", middle - width / 2, baseline - 11, width, LINE_HEIGHT)
                     canvas.add_text("label ink", middle, baseline, line, "middle")
 

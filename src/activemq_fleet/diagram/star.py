@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from activemq_fleet.canvas import Point, width_of, wrap
+from activemq_fleet.canvas import Point, text_width, wrap_words
 from activemq_fleet.diagram.grid import place_in_grid
 from activemq_fleet.diagram.placement import (
     LINE_HEIGHT,
@@ -57,7 +57,7 @@ def place_star(
     """
     others = [c.b if c.a == hub.name else c.a for c in connections]
     room = min(box.width for box in spokes) - _DROP - _BESIDE_LINE
-    texts = [wrap(captions(connection), "label", room, " · ") for connection in connections]
+    texts = [wrap_words(captions(connection), "label", room, " · ") for connection in connections]
     channel = gap[1] + LINE_HEIGHT * max(map(len, texts))
     left = hub.width + 2 * _TRUNK
     placement = most_readable_placement(
@@ -76,6 +76,6 @@ def place_star(
         points = list(dict.fromkeys([start, (trunk, start[1]), (trunk, lane), (x, lane), (x, y)]))
         placement.lines.append((connection, points if connection.a == hub.name else points[::-1]))
         if text:
-            middle = x + 14 + max(width_of(line, "label") for line in text) / 2
+            middle = x + 14 + max(text_width(line, "label") for line in text) / 2
             placement.labels.append(Label((middle, y - 10 - LINE_HEIGHT * (len(text) - 1)), text))
     return placement

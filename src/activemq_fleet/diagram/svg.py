@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 
-from activemq_fleet.canvas import Canvas, decimal, wrap
+from activemq_fleet.canvas import Canvas, format_decimal, wrap_words
 from activemq_fleet.diagram.descriptions import (
     MOST_FULL,
     connection_caption,
@@ -60,13 +60,13 @@ def to_svg(fleet: Fleet, states: Mapping[str, str] = MappingProxyType({})) -> st
     drawn = [*between, *(connection for box in boxes for connection in box.drawn)]
     meshed = {box.meshed for box in boxes if box.meshed}
     y += draw_legend(canvas, legend_entries(scene, drawn, meshed, detailed=detailed), _MARGIN, y, width) + 18
-    size = f'width="{decimal(width + 2 * _MARGIN)}" height="{decimal(y)}"'
+    size = f'width="{format_decimal(width + 2 * _MARGIN)}" height="{format_decimal(y)}"'
     names = [group.name for group in scene.groups]
     title = f"ActiveMQ fleet: {join_words(names) if len(names) <= 6 else counted(len(names), 'group')}"
     description = describe_fleet(scene, fleet.findings, between)
     return (
         f'<svg xmlns="http://www.w3.org/2000/svg" class="fleet" {size} '
-        f'viewBox="0 0 {decimal(width + 2 * _MARGIN)} {decimal(y)}" role="img" '
+        f'viewBox="0 0 {format_decimal(width + 2 * _MARGIN)} {format_decimal(y)}" role="img" '
         'aria-labelledby="fleet-title fleet-description">\n'
         f'<title id="fleet-title">{escape_html(title)}</title>\n'
         f'<desc id="fleet-description">{escape_html(description)}</desc>\n'
@@ -104,9 +104,9 @@ def _draw_heading(canvas: Canvas, scene: Scene, fleet: Fleet, known: Sequence[st
     text, worst = finding_counts_and_severity(fleet.findings)
     css = "good" if worst == "good" else f"badge-{worst}"
     canvas.add_text(f"summary {css}", _MARGIN + width, 42, text, "end")
-    lines = wrap(fleet_summary(scene), "summary", width, " · ")
+    lines = wrap_words(fleet_summary(scene), "summary", width, " · ")
     if known:
-        lines += wrap([f"all groups: {known[0]}", *known[1:]], "summary", width, " · ")
+        lines += wrap_words([f"all groups: {known[0]}", *known[1:]], "summary", width, " · ")
     for row, line in enumerate(lines):
         canvas.add_text("summary muted", _MARGIN, 64 + 18 * row, line)
     return 70.0 + 18 * len(lines)
@@ -128,7 +128,7 @@ def _draw_link_list(
 ) -> float:
     """Write the links between groups as text, where lines would cover each other; return the height in pixels."""
     canvas.add_text("heading ink", _MARGIN, y + 13, f"Links between groups ({len(connections)})")
-    lines = wrap([describe_connection(connection, sizes) for connection in connections], "note", width, ", ")
+    lines = wrap_words([describe_connection(connection, sizes) for connection in connections], "note", width, ", ")
     if (hidden := len(lines) - _MOST_LISTED) > 0:
         lines[_MOST_LISTED:] = [f"and {counted(hidden, 'line')} more"]
     for row, line in enumerate(lines):

@@ -66,7 +66,7 @@ def prepare_lab(
     addresses = over.assign_addresses(fleet, block, before.addresses if before else None)
     driver = ""
     if any(broker.profile.has_database_lease for broker in fleet.brokers):
-        driver = str(artifacts.postgresql_driver(progress=progress))
+        driver = str(artifacts.postgresql_driver_jar(progress=progress))
     exporter = ""
     if metrics or any(broker.settings.metrics for broker in fleet.brokers):
         exporter = str(artifacts.metrics_exporter_jar(progress=progress))
@@ -117,9 +117,9 @@ def _local_software(broker: Broker, layout: LabLayout, progress: Progress) -> In
         return None
     archive = Path(configured).expanduser().resolve()
     if archive.is_dir() and not (archive / "lib").is_dir():
-        return _linked_jars(release, artifacts.jars_in(archive, release), layout)
+        return _linked_jars(release, artifacts.checked_jar_directory(archive, release), layout)
     if archive.is_dir() or (archive.is_file() and settings.install != "jars"):
-        home = artifacts.distribution_in(archive, release, settings.sha512_of_release(), progress=progress)
+        home = artifacts.local_distribution(archive, release, settings.sha512_of_release(), progress=progress)
         return InstalledSoftware(str(home), whole=True)
     return None
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from activemq_fleet import InputError, Release
-from activemq_fleet.artifacts import schema_for
+from activemq_fleet.artifacts import schema_bytes
 from activemq_fleet.node.printable import counted
 from activemq_fleet.planning.components import (
     FleetDivision,
@@ -106,7 +106,7 @@ def plan(
         earlier = EarlierPlan(spark, options.since) if options.since else None
         context = PlanContext(
             division=division,
-            schemas={text: zlib.compress(schema_for(Release.of(text), progress=tell)) for text in division.releases},
+            schemas={text: zlib.compress(schema_bytes(Release.of(text), progress=tell)) for text in division.releases},
             content=options.content,
             largest=options.largest,
             earlier=earlier.fingerprints() if earlier else {},

@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from activemq_fleet.artifacts import java_feature
+from activemq_fleet.artifacts import java_feature_release
 from activemq_fleet.errors import ArtifactError
 from activemq_fleet.spark.paths import local_path
 from activemq_fleet.spark.problems import SparkProblem
@@ -32,7 +32,7 @@ def java_home() -> Path:
     problems = []
     for candidate in candidates:
         try:
-            feature = java_feature(candidate)
+            feature = java_feature_release(candidate)
         except ArtifactError as error:
             problems.append(str(error))
             continue

@@ -9,33 +9,33 @@ from activemq_fleet.agent_topics import (
     barrier_topic,
     canary_topic,
     canary_topic_matching,
-    is_barrier,
-    is_barrier_of,
-    is_canary,
-    prefix_of,
+    event_topic_prefix,
+    is_barrier_topic,
+    is_barrier_topic_of,
+    is_canary_topic,
 )
 
 
 def test_topics_of_the_agents_own_are_told_from_others() -> None:
     assert canary_topic("a/b", "host.example.com") == "a/b/__canary__/host_example_com"
     assert canary_topic("", "h+#/$") == "__canary__/h____"
-    assert is_canary("a/b/__canary__/h")
-    assert is_canary("__canary__/h")
-    assert is_canary("a/__canary__")
-    assert not is_canary("a/__canary__b/h")
-    assert is_barrier("a/__barrier__")
-    assert is_barrier("a/__barrier__/b")
-    assert not is_barrier("a/__barrier__/b/c")
-    assert not is_barrier("a/__barrier__b/c")
-    assert (prefix_of("a/b/c"), prefix_of("a")) == ("a/b", "a")
-    assert (prefix_of("a/b/__barrier__"), prefix_of("a/b/__barrier__/x")) == ("a/b", "a/b")
+    assert is_canary_topic("a/b/__canary__/h")
+    assert is_canary_topic("__canary__/h")
+    assert is_canary_topic("a/__canary__")
+    assert not is_canary_topic("a/__canary__b/h")
+    assert is_barrier_topic("a/__barrier__")
+    assert is_barrier_topic("a/__barrier__/b")
+    assert not is_barrier_topic("a/__barrier__/b/c")
+    assert not is_barrier_topic("a/__barrier__b/c")
+    assert (event_topic_prefix("a/b/c"), event_topic_prefix("a")) == ("a/b", "a")
+    assert (event_topic_prefix("a/b/__barrier__"), event_topic_prefix("a/b/__barrier__/x")) == ("a/b", "a/b")
 
 
 def test_topic_of_barrier_names_its_sender_except_in_older_form() -> None:
     assert barrier_topic("a/b", "host.example.com") == "a/b/__barrier__/host_example_com"
-    assert is_barrier_of("a/__barrier__/host_example_com", "host.example.com")
-    assert not is_barrier_of("a/__barrier__/host_example_com", "other")
-    assert is_barrier_of("a/__barrier__", "anybody")
+    assert is_barrier_topic_of("a/__barrier__/host_example_com", "host.example.com")
+    assert not is_barrier_topic_of("a/__barrier__/host_example_com", "other")
+    assert is_barrier_topic_of("a/__barrier__", "anybody")
 
 
 @pytest.mark.parametrize(
@@ -58,5 +58,5 @@ def test_a_filter_with_wildcards_has_a_topic_that_it_matches_and_everybody_drops
     topic = canary_topic_matching(topic_filter, "h")
     assert topic == anchor
     if topic is not None:
-        assert is_canary(topic)
+        assert is_canary_topic(topic)
         assert topic_matches_sub(topic_filter, topic)

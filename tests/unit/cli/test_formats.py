@@ -10,7 +10,7 @@ import click
 import pytest
 from lxml import etree
 
-from activemq_fleet.cli.formats import FORMATS, Report, formatter
+from activemq_fleet.cli.formats import FORMATS, CheckReport, report_formatter
 from activemq_fleet.cli.formats import text as text_format
 from activemq_fleet.cli.formats.report import message_with_fix
 from activemq_fleet.findings import Finding
@@ -29,7 +29,7 @@ def finding(**changes: Any) -> Finding:
     )
 
 
-REPORT = Report(
+REPORT = CheckReport(
     hosts=("a", "b", "c"),
     findings=(
         finding(),
@@ -40,11 +40,11 @@ REPORT = Report(
     waivers=({"rule": "S002", "reason": "isolated, and replaced in May", "hosts": ["*"], "until": None},),
     warnings=("look out",),
 )
-NOTHING = Report(hosts=("a",), findings=())
+NOTHING = CheckReport(hosts=("a",), findings=())
 
 
-def written(form: str, report: Report = REPORT) -> str:
-    return formatter(form)(report)
+def written(form: str, report: CheckReport = REPORT) -> str:
+    return report_formatter(form)(report)
 
 
 def test_text_has_errors_first_and_each_severity_grouped_by_host() -> None:
@@ -78,7 +78,7 @@ def test_what_sixty_pairs_have_alike_is_one_paragraph() -> None:
         for name in names
     ]
     own = finding(rule="T006", host=names[4])
-    report = Report(tuple(names), (*alike, *placed, own))
+    report = CheckReport(tuple(names), (*alike, *placed, own))
     assert click.unstyle(written("text", report)) == (
         "orders-mq03-a\n"
         "  error T006 storeUsage is 100%, not 80%\n"
@@ -103,7 +103,7 @@ def test_text_about_a_file_has_errors_first_below_one_heading() -> None:
         finding(rule=rule, severity=severity, host="", file="activemq.xml", line=line)
         for rule, severity, line in places
     )
-    text = click.unstyle(written("text", Report(("activemq.xml",), findings, is_about_files=True)))
+    text = click.unstyle(written("text", CheckReport(("activemq.xml",), findings, is_about_files=True)))
     assert [line.split(":")[0] for line in text.splitlines() if "fix" not in line] == [
         "activemq.xml",
         "  error N001 2",
@@ -117,7 +117,9 @@ def test_text_about_a_file_has_errors_first_below_one_heading() -> None:
 
 def test_a_place_that_differs_by_the_names_on_its_line_is_the_file() -> None:
     two = [finding(host=name, file="conf/activemq.xml", line=3, column=n) for n, name in enumerate(("a", "b"), 1)]
-    assert "error T006 conf/activemq.xml: storeUsage" in click.unstyle(written("text", Report(("a", "b"), tuple(two))))
+    assert "error T006 conf/activemq.xml: storeUsage" in click.unstyle(
+        written("text", CheckReport(("a", "b"), tuple(two)))
+    )
 
 
 def test_json_holds_findings_and_waivers_as_fleet_json_does() -> None:
@@ -154,7 +156,7 @@ def test_workflow_commands_escape_what_ends_them_and_leave_out_what_is_waived() 
 
 
 def test_junit_has_a_failure_an_error_and_a_case_for_a_host_without_findings() -> None:
-    suite = etree.fromstring(written("junit", Report((*REPORT.hosts, "d"), REPORT.findings)))
+    suite = etree.fromstring(written("junit", CheckReport((*REPORT.hosts, "d"), REPORT.findings)))
     assert [suite.get(name) for name in ("tests", "failures", "skipped")] == ["5", "2", "1"]
     cases = [(case.get("classname"), case.get("name"), [child.tag for child in case]) for case in suite]
     assert cases == [
@@ -167,7 +169,7 @@ def test_junit_has_a_failure_an_error_and_a_case_for_a_host_without_findings() -
 
 
 def test_junit_holds_any_text() -> None:
-    report = Report(("a",), (finding(host="\x00<&", message="\x1b]0;\ufffe"),))
+    report = CheckReport(("a",), (finding(host="\x00<&", message="\x1b]0;\ufffe"),))
     assert etree.fromstring(written("junit", report))[1].get("classname") == "\\u0000<&"
 
 
@@ -189,7 +191,7 @@ def test_a_question_is_not_followed_by_a_full_stop() -> None:
 
 def test_codeclimate_has_a_place_and_a_fingerprint_for_every_finding_that_counts() -> None:
     twice = finding(host="", file="conf/activemq.xml", line=9)
-    issues = json.loads(written("codeclimate", Report(("a",), (*REPORT.findings, twice, replace(twice, line=12)))))
+    issues = json.loads(written("codeclimate", CheckReport(("a",), (*REPORT.findings, twice, replace(twice, line=12)))))
     assert [issue["check_name"] for issue in issues] == ["T006", "V002", "N001", "T006", "T006"]
     assert [issue["severity"] for issue in issues[:3]] == ["major", "major", "minor"]
     assert issues[0]["location"] == {"path": "b", "lines": {"begin": 1}}
@@ -199,7 +201,7 @@ def test_codeclimate_has_a_place_and_a_fingerprint_for_every_finding_that_counts
 
 def test_fingerprint_of_codeclimate_is_the_same_on_another_line() -> None:
     def fingerprint(line: int) -> str:
-        report = Report(("f",), (finding(host="", file="f", line=line),), is_about_files=True)
+        report = CheckReport(("f",), (finding(host="", file="f", line=line),), is_about_files=True)
         return str(json.loads(written("codeclimate", report))[0]["fingerprint"])
 
     assert fingerprint(3) == fingerprint(4)
@@ -208,11 +210,11 @@ def test_fingerprint_of_codeclimate_is_the_same_on_another_line() -> None:
 def test_findings_are_wrapped_on_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(text_format, "output_width", lambda: 80)
     long = finding(message="words " * 40, why="reasons " * 40, fix="steps " * 40)
-    lines = click.unstyle(written("text", Report(("b",), (long,)))).splitlines()
+    lines = click.unstyle(written("text", CheckReport(("b",), (long,)))).splitlines()
     assert max(map(len, lines)) <= 80
     assert lines[1].startswith("  error T006 words ")
 
 
 def test_title_of_a_workflow_command_has_no_path() -> None:
-    report = Report(("f.xml",), (finding(host="", file="f.xml", line=3),), is_about_files=True)
+    report = CheckReport(("f.xml",), (finding(host="", file="f.xml", line=3),), is_about_files=True)
     assert written("github", report).startswith("::error file=f.xml,line=3,title=T006::")

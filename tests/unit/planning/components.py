@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from datetime import date
 from typing import Any
 
-from activemq_fleet.artifacts import schema_for
+from activemq_fleet.artifacts import schema_bytes
 from activemq_fleet.planning.components import (
     FleetDivision,
     divide_into_components,
@@ -48,7 +48,7 @@ def divided(hosts: Hosts, groups: Groups = NO_GROUPS, today: date = TODAY) -> Fl
 def context_of(hosts: Hosts, groups: Groups = NO_GROUPS, **more: Any) -> PlanContext:
     division = divided(hosts, groups)
     return PlanContext(
-        division, {text: zlib.compress(schema_for(Release.of(text))) for text in division.releases}, **more
+        division, {text: zlib.compress(schema_bytes(Release.of(text))) for text in division.releases}, **more
     )
 
 

@@ -16,8 +16,8 @@ from lxml import etree
 from activemq_fleet import Finding, __version__
 from activemq_fleet.cli.baseline import REASON as BASELINE_REASON
 from activemq_fleet.cli.formats.report import (
-    Report,
-    subject_of,
+    CheckReport,
+    finding_subject,
 )
 from activemq_fleet.cli.help_pages import strip_markdown_links
 from activemq_fleet.documentation import replace_page_paths, rule_address, rule_address_or_command
@@ -26,19 +26,19 @@ from activemq_fleet.node.printable import printable, printable_json
 from activemq_fleet.validation import described_rules
 
 
-def to_json(report: Report) -> str:
+def to_json(report: CheckReport) -> str:
     """Return a check's report as JSON: ``{findings, waivers, warnings, hosts or files, counts}``."""
     content = {
         "findings": [_json_finding(report, finding) for finding in report.findings],
         "waivers": [dict(waiver) for waiver in report.waivers],
         "warnings": list(report.warnings),
         "files" if report.is_about_files else "hosts": list(report.hosts),
-        "counts": report.counts,
+        "counts": report.finding_counts,
     }
     return printable_json(content)
 
 
-def _json_finding(report: Report, finding: Finding) -> dict[str, Any]:
+def _json_finding(report: CheckReport, finding: Finding) -> dict[str, Any]:
     """Return a finding as an object; without a file it has the file and line of the inventory.
 
     ``variable`` is where the inventory defines the variable that the finding is about, None where that is not known.
@@ -48,14 +48,14 @@ def _json_finding(report: Report, finding: Finding) -> dict[str, Any]:
     variable = report.variable_position_of(finding)
     content["variable"] = variable and {"file": variable.file, "line": variable.line}
     if finding.file is None:
-        content["file"], content["line"], content["column"] = report.place_of(finding)
+        content["file"], content["line"], content["column"] = report.user_file_position(finding)
     return content
 
 
 _SARIF_LEVELS = {"error": "error", "warning": "warning", "info": "note"}
 
 
-def to_sarif(report: Report) -> str:
+def to_sarif(report: CheckReport) -> str:
     """Return a check's report as SARIF 2.1.0, which code scanning services read (an OASIS standard).
 
     The run has a result for each finding; a waived finding is suppressed with the waiver's reason.
@@ -89,8 +89,8 @@ def _sarif_rule(name: str) -> dict[str, Any]:
     }
 
 
-def _sarif_result(report: Report, finding: Finding, rules: list[str]) -> dict[str, Any]:
-    text = report.message_of(finding)
+def _sarif_result(report: CheckReport, finding: Finding, rules: list[str]) -> dict[str, Any]:
+    text = report.message_with_rendered_position(finding)
     if finding.host:
         text = f"{finding.host}: {text}"
     result: dict[str, Any] = {
@@ -109,7 +109,7 @@ def _sarif_result(report: Report, finding: Finding, rules: list[str]) -> dict[st
     return result
 
 
-def _sarif_fix(report: Report, finding: Finding) -> dict[str, Any]:
+def _sarif_fix(report: CheckReport, finding: Finding) -> dict[str, Any]:
     """Return the repair of a finding, whose offsets count characters."""
     path, _, _ = _place_in_repository(report, finding)
     replacements = [
@@ -127,8 +127,8 @@ def _sarif_uri(path: str) -> str:
     return quote(path, errors="backslashreplace")
 
 
-def _sarif_location(report: Report, finding: Finding) -> dict[str, Any]:
-    location: dict[str, Any] = {"logicalLocations": [{"name": subject_of(finding), "kind": "resource"}]}
+def _sarif_location(report: CheckReport, finding: Finding) -> dict[str, Any]:
+    location: dict[str, Any] = {"logicalLocations": [{"name": finding_subject(finding), "kind": "resource"}]}
     path, line, column = _place_in_repository(report, finding)
     if path is not None:
         place: dict[str, Any] = {"artifactLocation": {"uri": _sarif_uri(path)}}
@@ -138,12 +138,12 @@ def _sarif_location(report: Report, finding: Finding) -> dict[str, Any]:
     return location
 
 
-def _place_in_repository(report: Report, finding: Finding) -> tuple[str | None, int | None, int | None]:
+def _place_in_repository(report: CheckReport, finding: Finding) -> tuple[str | None, int | None, int | None]:
     """Return path, line and column of a finding; a file in a Git repository has its path from the repository's root.
 
     Services that annotate files resolve paths from there, wherever the check runs.
     """
-    path, line, column = report.place_of(finding)
+    path, line, column = report.user_file_position(finding)
     if path is not None and os.path.exists(path):
         absolute = Path(os.path.abspath(path))
         root = _repository_of(absolute.parent)
@@ -160,7 +160,7 @@ def _repository_of(directory: Path) -> Path | None:
 _GITHUB_COMMANDS = {"error": "error", "warning": "warning", "info": "notice"}
 
 
-def to_github(report: Report) -> str:
+def to_github(report: CheckReport) -> str:
     """Return a check's findings, waived ones left out, as GitHub Actions commands that annotate the changed lines.
 
     Equal findings about several hosts, such as those of a variable of a group, are one annotation for each line.
@@ -168,12 +168,12 @@ def to_github(report: Report) -> str:
     same_findings: dict[Hashable, list[Finding]] = {}
     for finding in report.findings:
         if finding.waived is None:
-            key = (finding.rule, report.message_of(finding), _place_in_repository(report, finding))
+            key = (finding.rule, report.message_with_rendered_position(finding), _place_in_repository(report, finding))
             same_findings.setdefault(key, []).append(finding)
     return "\n".join(_github_command(report, findings) for findings in same_findings.values())
 
 
-def _github_command(report: Report, findings: Sequence[Finding]) -> str:
+def _github_command(report: CheckReport, findings: Sequence[Finding]) -> str:
     finding = findings[0]
     # The annotation is shown at the file, so its title does not repeat the path.
     hosts = names_to_text(list(dict.fromkeys(finding.host for finding in findings)))
@@ -183,7 +183,8 @@ def _github_command(report: Report, findings: Sequence[Finding]) -> str:
         place = {"line": line, "col": column}
         properties = {"file": path, **{n: str(v) for n, v in place.items() if v is not None}, **properties}
     shown = ",".join(f"{name}={_github_property(value)}" for name, value in properties.items())
-    return f"::{_GITHUB_COMMANDS[finding.severity]} {shown}::{_github_data(report.message_of(finding))}"
+    message = _github_data(report.message_with_rendered_position(finding))
+    return f"::{_GITHUB_COMMANDS[finding.severity]} {shown}::{message}"
 
 
 def _github_data(text: str) -> str:
@@ -197,7 +198,7 @@ def _github_property(text: str) -> str:
 _CODE_CLIMATE_SEVERITIES = {"error": "major", "warning": "minor", "info": "info"}
 
 
-def to_codeclimate(report: Report) -> str:
+def to_codeclimate(report: CheckReport) -> str:
     """Return a check's findings, waived ones left out, as the JSON that GitLab reads as a Code Quality report.
 
     A finding without a file has the host's name as its path, since the format requires one. The fingerprint of a
@@ -209,12 +210,12 @@ def to_codeclimate(report: Report) -> str:
         if finding.waived is not None:
             continue
         path, line, _ = _place_in_repository(report, finding)
-        path = path or subject_of(finding)
+        path = path or finding_subject(finding)
         identity = "\0".join((finding.rule, path, finding.host, finding.message))
         seen[identity] += 1
         text = f"{identity}\0{seen[identity]}".encode(errors="backslashreplace")
         issues.append({
-            "description": report.message_of(finding),
+            "description": report.message_with_rendered_position(finding),
             "check_name": finding.rule,
             "fingerprint": hashlib.sha256(text).hexdigest(),
             "severity": _CODE_CLIMATE_SEVERITIES[finding.severity],
@@ -223,7 +224,7 @@ def to_codeclimate(report: Report) -> str:
     return printable_json(issues)
 
 
-def to_junit(report: Report) -> str:
+def to_junit(report: CheckReport) -> str:
     """Return a check's report as JUnit XML: a test case for each finding, and for each host or file without one.
 
     An error finding fails, a waived finding is skipped, any other passes.
@@ -231,7 +232,7 @@ def to_junit(report: Report) -> str:
     suite = etree.Element("testsuite", name="activemq-fleet")
     by_host: dict[str, list[Finding]] = defaultdict(list)
     for finding in report.findings:
-        by_host[subject_of(finding)].append(finding)
+        by_host[finding_subject(finding)].append(finding)
     for host in dict.fromkeys((*report.hosts, *by_host)):
         for finding in by_host[host]:
             _add_junit_case(suite, report, finding)
@@ -244,9 +245,11 @@ def to_junit(report: Report) -> str:
     return etree.tostring(suite, encoding="unicode", pretty_print=True).rstrip()
 
 
-def _add_junit_case(suite: etree._Element, report: Report, finding: Finding) -> None:
-    case = etree.SubElement(suite, "testcase", classname=_visible(subject_of(finding)), name=_visible(finding.rule))
-    place = report.shown_place(finding)
+def _add_junit_case(suite: etree._Element, report: CheckReport, finding: Finding) -> None:
+    case = etree.SubElement(
+        suite, "testcase", classname=_visible(finding_subject(finding)), name=_visible(finding.rule)
+    )
+    place = report.shown_position(finding)
     where = f"{place}: " if place else ""
     why = f"why: {finding.why}\n" if finding.why else ""
     text = _visible(f"{where}{finding.message}\n{why}fix: {finding.fix}")

@@ -23,7 +23,7 @@ INPUT_ERROR = "T000"
 
 
 @dataclass(frozen=True, slots=True)
-class Report:
+class CheckReport:
     """The result of a check: its findings, and the names of the hosts or files that were checked.
 
     ``is_about_files``: whether ``hosts`` holds names of files.
@@ -42,14 +42,14 @@ class Report:
     """By host the position in the inventory of each of its variables, by name; the host's position has the name ""."""
 
     @classmethod
-    def of(cls, fleet: Fleet) -> Report:
+    def of_fleet(cls, fleet: Fleet) -> CheckReport:
         """Return the report of a check on a fleet's brokers, agents and balancers."""
         brokers, agents = [b.host for b in fleet.brokers], [a.host for a in fleet.agents]
         hosts = dict.fromkeys((*brokers, *agents, *(b.host for b in fleet.balancers)))
         return cls(tuple(hosts), fleet.findings, fleet.waivers, fleet.warnings)
 
     @property
-    def counts(self) -> dict[str, int]:
+    def finding_counts(self) -> dict[str, int]:
         """The number of a check's findings that are not waived, by severity, and the number of ``waived`` ones.
 
         Equal findings about several hosts are one mistake, and count once, as the text shows them.
@@ -60,11 +60,11 @@ class Report:
         return counts_by_severity
 
     @property
-    def fixable(self) -> int:
+    def fixable_count(self) -> int:
         """The number of a check's findings that ``--fix`` repairs."""
         return sum(bool(finding.edits) for finding in self.findings)
 
-    def source_of(self, finding: Finding) -> Position | None:
+    def inventory_origin_of(self, finding: Finding) -> Position | None:
         """Return where the inventory defines the value that a finding is about; None for a finding about files.
 
         That is the variable from which a rendered value came, or the first one that the message names, else the host.
@@ -75,30 +75,30 @@ class Report:
         """Return where the inventory defines the variable that a finding is about; None if no variable is known."""
         return _with_path_from_here(position_of_reported_value(self.positions.get(finding.host, {}), finding))
 
-    def place_of(self, finding: Finding) -> tuple[str | None, int | None, int | None]:
+    def user_file_position(self, finding: Finding) -> tuple[str | None, int | None, int | None]:
         """Return path, line and column of a finding in the user's files, as far as known.
 
         For a finding about a fleet that is the inventory, else the path in the output directory of ``render``.
         """
-        source = self.source_of(finding)
+        source = self.inventory_origin_of(finding)
         if source is not None:
             return source.file, source.line, None
         return path_in_output(finding), finding.line, finding.column
 
-    def shown_place(self, finding: Finding) -> str:
+    def shown_position(self, finding: Finding) -> str:
         """Return the position of a finding's variable in the inventory, as ``FILE:LINE``, and that in its file.
 
         A finding about the inventory that names no variable has the position of its host.
         """
-        position = self.source_of(finding) if finding.file is None else self.variable_position_of(finding)
+        position = self.inventory_origin_of(finding) if finding.file is None else self.variable_position_of(finding)
         source = f"{position.file}:{position.line}" if position else ""
-        place = position_of(finding)
+        place = finding_position(finding)
         return f"{source} ({place})" if source and place else source or place
 
-    def message_of(self, finding: Finding) -> str:
+    def message_with_rendered_position(self, finding: Finding) -> str:
         """Return a finding's message and fix, with the position in the rendered file where the place is another one."""
         text = message_with_fix(finding)
-        return f"{position_of(finding)}: {text}" if finding.file and self.source_of(finding) else text
+        return f"{finding_position(finding)}: {text}" if finding.file and self.inventory_origin_of(finding) else text
 
 
 def _with_path_from_here(position: Position | None) -> Position | None:
@@ -118,12 +118,12 @@ def finding_grouping_key(finding: Finding) -> Hashable:
     return *text, place
 
 
-def subject_of(finding: Finding) -> str:
+def finding_subject(finding: Finding) -> str:
     """Return the host that a finding is about, or its file where it has no host."""
     return finding.host or finding.file or ""
 
 
-def position_of(finding: Finding) -> str:
+def finding_position(finding: Finding) -> str:
     """Return a finding's position as ``FILE:LINE:COLUMN``, as far as known; "" for findings about the inventory."""
     known = (finding.file, finding.line, finding.column)
     return ":".join(str(part) for part in known if part is not None)

@@ -8,8 +8,8 @@ from functools import partial
 import click
 
 from activemq_fleet import Finding
-from activemq_fleet.cli.formats.report import KINDS, Report, finding_grouping_key, subject_of
-from activemq_fleet.cli.terminal import output_width, wrapped
+from activemq_fleet.cli.formats.report import KINDS, CheckReport, finding_grouping_key, finding_subject
+from activemq_fleet.cli.terminal import output_width, wrap_text
 from activemq_fleet.errors import names_to_text
 from activemq_fleet.findings import positions_to_text
 from activemq_fleet.node.printable import printable
@@ -17,7 +17,7 @@ from activemq_fleet.node.printable import printable
 _COLOURS = {"error": "red", "warning": "yellow", "info": "blue", "waived": "bright_black"}
 
 
-def to_text(report: Report) -> str:
+def to_text(report: CheckReport) -> str:
     """Return a check's report with terminal colours, which ``click.echo`` removes where stdout is no terminal.
 
     Errors come first, then warnings, infos and waived findings, each of these grouped by host or file. Equal findings
@@ -33,7 +33,7 @@ def to_text(report: Report) -> str:
         same_findings.setdefault(finding_grouping_key(finding), []).append(finding)
     groups: dict[tuple[int, tuple[str, ...]], list[list[Finding]]] = {}
     for findings in same_findings.values():
-        subjects = tuple(dict.fromkeys(map(subject_of, findings)))
+        subjects = tuple(dict.fromkeys(map(finding_subject, findings)))
         groups.setdefault((KINDS.index(_kind(findings[0])), subjects), []).append(findings)
     lines: list[str] = []
     shown: tuple[str, ...] = ()
@@ -51,23 +51,23 @@ def _kind(finding: Finding) -> str:
     return finding.severity if finding.waived is None else "waived"
 
 
-def _heading(subjects: Sequence[str], report: Report) -> str:
+def _heading(subjects: Sequence[str], report: CheckReport) -> str:
     if len(subjects) == 1:
         return subjects[0]
     counted = _counted(len(subjects), "file" if report.is_about_files else "host")
     return f"{counted}: {names_to_text(subjects)}"
 
 
-def _lines(report: Report, findings: Sequence[Finding], subjects: Sequence[str]) -> Iterator[str]:
+def _lines(report: CheckReport, findings: Sequence[Finding], subjects: Sequence[str]) -> Iterator[str]:
     finding, width = findings[0], output_width()
-    detail = partial(wrapped, width=width, first="      ", rest="           ")
+    detail = partial(wrap_text, width=width, first="      ", rest="           ")
     kind = _kind(finding)
     place = _place(report, findings) if finding.host or finding.line else None
     if place and len(subjects) == 1:
         place = place.removeprefix(f"{subjects[0]}:")  # the heading has the path
     mark = " [fixable]" if finding.edits else ""
     label = f"  {kind} {finding.rule}{mark} "
-    text = wrapped(
+    text = wrap_text(
         printable(f"{place}: {finding.message}" if place else finding.message), width, first=label, rest="      "
     )
     yield text.replace(label, f"  {click.style(f'{kind} {finding.rule}', fg=_COLOURS[kind])}{mark} ", 1)
@@ -79,12 +79,12 @@ def _lines(report: Report, findings: Sequence[Finding], subjects: Sequence[str])
     yield detail(f"fix: {printable(finding.fix)}")
 
 
-def _place(report: Report, findings: Sequence[Finding]) -> str | None:
+def _place(report: CheckReport, findings: Sequence[Finding]) -> str | None:
     """Return the findings' common position; where they differ, their file, or a few positions in the inventory.
 
     Columns of a rendered file differ where hosts' names differ in length.
     """
-    places = dict.fromkeys(place for finding in findings if (place := report.shown_place(finding)))
+    places = dict.fromkeys(place for finding in findings if (place := report.shown_position(finding)))
     if len(places) == 1:
         return next(iter(places))
     file = findings[0].file
@@ -95,8 +95,8 @@ def _place(report: Report, findings: Sequence[Finding]) -> str | None:
     return f"{lines} ({file})" if lines else file
 
 
-def _summary(report: Report) -> str:
-    counts = report.counts
+def _summary(report: CheckReport) -> str:
+    counts = report.finding_counts
     severity_counts = [
         _counted(counts["error"], "error"),
         _counted(counts["warning"], "warning"),
@@ -105,9 +105,9 @@ def _summary(report: Report) -> str:
     waived = f", {counts['waived']} waived" if counts["waived"] else ""
     subjects = _counted(len(report.hosts), "file" if report.is_about_files else "host")
     summary = f"{subjects}: {', '.join(severity_counts)}{waived}"
-    if report.fixable:
-        verb = "is" if report.fixable == 1 else "are"
-        summary += f"\n{_counted(report.fixable, 'finding')} {verb} fixable with --fix (--diff shows the changes)"
+    if report.fixable_count:
+        verb = "is" if report.fixable_count == 1 else "are"
+        summary += f"\n{_counted(report.fixable_count, 'finding')} {verb} fixable with --fix (--diff shows the changes)"
     return summary
 
 
