@@ -27,7 +27,7 @@ _SMALL = {
 # A job that writes rows as slowly as it is told, as a user's command would run it.
 _JOB = f"""
 import sys
-from activemq_fleet.cli.error_lines import run
+from activemq_fleet.cli.error_lines import run_and_print_errors
 from activemq_fleet.spark.session import SessionOptions, spark_session
 
 def slow(batches):
@@ -52,7 +52,7 @@ def job():
             output.commit()
     return 0
 
-sys.exit(run(job))
+sys.exit(run_and_print_errors(job))
 """
 
 

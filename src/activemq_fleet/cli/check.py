@@ -157,8 +157,8 @@ def check_command(
         baseline = configuration.baseline
         if not baseline.exists():
             raise InputError(
-                f"{configuration.setting_position('baseline')}: baseline {baseline} does not exist: correct the path, or "
-                f"write the file with --write-baseline {baseline}"
+                f"{configuration.setting_position('baseline')}: baseline {baseline} does not exist: correct the path, "
+                f"or write the file with --write-baseline {baseline}"
             )
     written = True
     select_rules(select, ignore)  # so that an unknown rule is an error of usage, before any input is read
