@@ -26,6 +26,7 @@ from activemq_fleet.inventory_positions import (
 from activemq_fleet.inventory_structure import InventoryLayout, structure_error_line, structure_findings
 from activemq_fleet.naming import PART_VARIABLES, PREFIX, Naming, UnclearNameError
 from activemq_fleet.node.text_lines import split_lines
+from activemq_fleet.unread_variables import unread_definition_hint
 
 if TYPE_CHECKING:
     from activemq_fleet._inventory_groups import ConflictingGroupVariable
@@ -36,6 +37,7 @@ OLDEST_ANSIBLE = (2, 19)
 # Variables that hosts without a broker use too; other variables whose templates fail there are meant for brokers.
 _BEYOND_BROKERS = ("activemq_agent_", "activemq_vip", "activemq_naming_pattern")
 _VARIABLE = re.compile(r"\w+")
+_NOT_SET = re.compile(r"\b(activemq_\w+) is not set\b")
 _WORD = re.compile(r"[\w-]+(?:\.[\w-]+)*")
 _OriginReader = Callable[[Mapping[Any, Any], Mapping[Any, Any], Iterable[str]], dict[str, tuple[str, int]]]
 _CONNECTION = ("ansible_host", "ansible_port", "ansible_connection")
@@ -328,9 +330,17 @@ def _with_positions(error: FleetError, data: InventoryData) -> FleetError:
         hosts = error.hosts_by_line.get(line, (line.partition(": ")[0],))
         hint, position = _misspelling_hint(line, hosts, misspelt_by_host, data.positions)
         position = position or position_of_variable(data.positions.get(hosts[0], {}), line)
-        line += hint
+        line += hint or _unread_variable_hint(line, hosts[0], data)
         hosts_by_line[f"{line} ({position.file}:{position.line})" if position else line] = hosts
     return type(error)(*hosts_by_line, hosts_by_line=hosts_by_line)
+
+
+def _unread_variable_hint(line: str, host: str, data: InventoryData) -> str:
+    """Return a hint at a file that sets the variable which a line reports as not set, but is not read; "" without."""
+    match = _NOT_SET.search(line)
+    if match is None or host not in data.directories or match[1] in data.hosts.get(host, {}):
+        return ""
+    return unread_definition_hint(match[1], data.directories[host], data.findings)
 
 
 def _misspelling_hint(

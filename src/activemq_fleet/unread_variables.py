@@ -1,0 +1,85 @@
+"""Find files that set a variable of an inventory and that Ansible does not read, with the reason."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+from activemq_fleet.findings import Finding
+
+_DIRECTORIES = ("group_vars", "host_vars")
+_MOST_FILES = 1000
+_LARGEST_FILE = 1 << 20
+_UNREAD_FILE = "T039"
+"""The rule about files and directories of variables that Ansible ignores."""
+
+
+def unread_definition_hint(variable: str, directory: str, findings: Iterable[Finding]) -> str:
+    """Return where a variable that is not set is set in a file that Ansible does not read, with the reason; "" if not.
+
+    ``directory`` is that of the inventory. ``findings`` are those about its files. Files below the directory are
+    searched, and ``group_vars`` and ``host_vars`` next to it, which Ansible reads only from the working directory.
+    """
+    definition = re.compile(rf"^[ \t]*[\"']?{re.escape(variable)}[\"']?[ \t]*[:=]", re.MULTILINE)
+    about_files = [finding for finding in findings if finding.rule == _UNREAD_FILE and finding.file]
+    for path in _files_around(Path(directory).absolute()):
+        reason = _reason_unread(path, Path(directory).absolute(), about_files)
+        if reason and (line := _line_of_definition(path, definition)):
+            return f"; {_path_from_here(path)}:{line} sets it, but {reason}"
+    return ""
+
+
+def _files_around(directory: Path) -> Iterator[Path]:
+    """Yield the files of variables below a directory, and those of group_vars and host_vars near it."""
+    near = [directory.parent / name for name in _DIRECTORIES if directory.parent != Path.cwd()]
+    count = 0
+    for top in dict.fromkeys((directory, *near)):
+        for parent, names, files in os.walk(top):
+            names[:] = sorted(name for name in names if not name.startswith("."))
+            if top == directory and Path(parent) == directory:
+                continue  # the inventory files themselves
+            for name in sorted(files):
+                count += 1
+                if count > _MOST_FILES:
+                    return
+                yield Path(parent, name)
+
+
+def _reason_unread(path: Path, directory: Path, findings: Iterable[Finding]) -> str:
+    """Return why Ansible does not read a file, and what to do; "" for a file that it may have read."""
+    if directory not in path.parents:
+        return (
+            f"Ansible reads {path.parent.name} only next to the inventory file or the playbook: move the directory to "
+            f"{_path_from_here(directory)}"
+        )
+    inside = path.relative_to(directory).parts
+    top = directory.joinpath(*inside[: 2 if inside[0] in _DIRECTORIES else 1])
+    for finding in findings:
+        if Path(os.path.abspath(finding.file or "")).is_relative_to(top):
+            return f"{finding.message}: {finding.fix}"
+    if inside[0] not in _DIRECTORIES:
+        return (
+            "Ansible reads variables only from the directories group_vars and host_vars: move the file to group_vars, "
+            "and give it the name of a group"
+        )
+    if path.suffix not in ("", ".yml", ".yaml", ".json"):
+        return f"Ansible reads no file with the extension {path.suffix}: rename the file"
+    return ""
+
+
+def _line_of_definition(path: Path, definition: re.Pattern[str]) -> int | None:
+    try:
+        if path.stat().st_size > _LARGEST_FILE:
+            return None
+        text = path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError):
+        return None
+    match = definition.search(text)
+    return text.count("\n", 0, match.end()) + 1 if match else None
+
+
+def _path_from_here(path: Path) -> str:
+    relative = os.path.relpath(path)
+    return str(path) if relative.startswith("..") else relative
