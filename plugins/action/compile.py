@@ -62,7 +62,7 @@ class ActionModule(FleetAction):
         validation = library("validation")
         kinds = {"broker": fleet.brokers, "agent": fleet.agents, "balancer": fleet.balancers}
         nodes = [(kind, node) for kind, of_kind in kinds.items() for node in of_kind]
-        rendered = validation.make_for_each([node for _unused, node in nodes], deployment.files_of)
+        rendered = validation.make_for_each([node for _unused, node in nodes], deployment.files_to_deploy)
         files = {(kind, node.host): files for (kind, node), files in zip(nodes, rendered, strict=True)}
         documents = {
             broker.host: library("schema").XmlDocument(files["broker", broker.host]["conf/activemq.xml"].content)
@@ -95,7 +95,7 @@ class ActionModule(FleetAction):
             "findings": [finding.to_dict() for finding in fleet.findings],
         }
         if installs and any(broker.settings.metrics for broker in fleet.brokers):
-            result["exporter"] = str(library("artifacts").metrics_exporter_jar(deployment.exporter_source(fleet)))
+            result["exporter"] = str(library("artifacts").metrics_exporter_jar(deployment.exporter_jar_path(fleet)))
         if archives:
             result |= _write(files)
         return result

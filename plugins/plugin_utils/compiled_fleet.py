@@ -37,4 +37,4 @@ def read_compiled_fleet() -> Any:
         raise AnsibleActionFail(
             "this playbook run has not computed the fleet. Run the task activemq.fleet.compile before this task"
         ) from None
-    return library("deployment").CompiledFleet.of_json(text)
+    return library("deployment").CompiledFleet.from_json(text)

@@ -1,7 +1,7 @@
 """Compare the TLS settings and credentials of a client or bridge with the requirements of the listener.
 
-Links, agents, lists of clients and load balancers share this comparison. ``refusal_of`` checks one listener;
-``Listeners`` finds the listener at a host and port.
+Links, agents, lists of clients and load balancers share this comparison. ``connection_refusal`` checks one listener;
+``ListenersByAddress`` finds the listener at a host and port.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ of Java or of the system.
 _TRUST_OPTION, _KEY_OPTION = "-Djavax.net.ssl.trustStore=", "-Djavax.net.ssl.keyStore="
 
 
-class Dialler(NamedTuple):
+class ClientTlsSettings(NamedTuple):
     """The TLS settings of the side that opens a connection: its trust store, a client certificate, or neither."""
 
     has_authority: bool
@@ -40,7 +40,7 @@ class BrokerListener(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Refusal:
+class ConnectionRefusal:
     """The reason why a listener refuses a connection; ``name`` is the connector's name, "" for a closed port."""
 
     kind: Kind
@@ -49,11 +49,11 @@ class Refusal:
     user: str = ""
 
     @property
-    def is_certain(self) -> bool:
+    def is_certain_to_fail(self) -> bool:
         """Whether the connection surely fails; False where a public authority may have signed the certificate."""
         return self.kind != "authority"
 
-    def sentence(self, dialler: str, acceptor: str) -> str:
+    def reason_sentence(self, dialler: str, acceptor: str) -> str:
         """Return the reason of a refused connection as a sentence that names the two hosts."""
         where = f"connector {self.name} of {acceptor} (port {self.port})"
         account = f"the user {self.user}, which has no account there" if self.user else "no userName"
@@ -68,9 +68,14 @@ class Refusal:
         }[self.kind]
 
 
-def refusal_of(
-    dialler: Dialler, listener: BrokerListener, *, tls: bool, protocol: str = "openwire", user: str | None = None
-) -> Refusal | None:
+def connection_refusal(
+    dialler: ClientTlsSettings,
+    listener: BrokerListener,
+    *,
+    tls: bool,
+    protocol: str = "openwire",
+    user: str | None = None,
+) -> ConnectionRefusal | None:
     """Return the first reason for which a listener refuses a connection, or None where it accepts.
 
     ``tls``: the client uses TLS. ``user`` is the name of its account, empty for none, and None where names and
@@ -78,8 +83,8 @@ def refusal_of(
     """
     broker, connector = listener
 
-    def refusal(kind: Kind) -> Refusal:
-        return Refusal(kind, connector.port, connector.name, user or "")
+    def refusal(kind: Kind) -> ConnectionRefusal:
+        return ConnectionRefusal(kind, connector.port, connector.name, user or "")
 
     if not _accepts_protocol(connector, protocol):
         return refusal("protocol")
@@ -112,24 +117,24 @@ def _may_accept_user(broker: Broker, user: str) -> bool:
     )
 
 
-def dialler_of_broker(broker: Broker) -> Dialler:
+def tls_settings_of_broker(broker: Broker) -> ClientTlsSettings:
     """Return the TLS settings with which a broker dials its links: whether it has a trust store and a certificate."""
     settings = broker.settings
     if settings.tls or any("sslContext" in fragment.xml for fragment in settings.xml_fragments):
-        return Dialler(has_authority=True, has_certificate=True)
+        return ClientTlsSettings(has_authority=True, has_certificate=True)
     options = settings.java_options
-    return Dialler(
+    return ClientTlsSettings(
         has_authority=any(option.startswith(_TRUST_OPTION) for option in options),
         has_certificate=any(option.startswith(_KEY_OPTION) for option in options),
     )
 
 
-def dialler_of_agent(agent: Agent) -> Dialler:
+def tls_settings_of_agent(agent: Agent) -> ClientTlsSettings:
     """Return the TLS settings with which an agent connects: whether it has a separate authority, and a certificate."""
-    return Dialler(agent.settings.agent_tls_ca is not None, agent.settings.agent_tls_certificate is not None)
+    return ClientTlsSettings(agent.settings.agent_tls_ca is not None, agent.settings.agent_tls_certificate is not None)
 
 
-class Listeners:
+class ListenersByAddress:
     """A lookup of the connectors of brokers by host and port.
 
     A host is known by address and inventory name, and by its first label unless hosts of the fleet share that: then
@@ -157,7 +162,7 @@ class Listeners:
         """Return the connector that listens at a host and port, or None where no broker of the fleet does."""
         return self._at.get((host.lower(), port))
 
-    def broker_not_listening(self, host: str, port: int) -> Broker | None:
+    def broker_without_listener_at(self, host: str, port: int) -> Broker | None:
         """Return the broker of a host that certainly has no connector at a port; None where something may listen."""
         brokers = self._named.get(host.lower(), [])
         if not brokers or self.listener_at(host, port) or any(_may_listen(broker, port) for broker in brokers):

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from activemq_fleet.deployment import Persistence
+from activemq_fleet.deployment import StoreFacts
 from activemq_fleet.lab.stomp import StompConnection
 from activemq_fleet.operations.jumps import release_change_effects
 from activemq_fleet.releases import Release
@@ -131,7 +131,7 @@ def come_back(store: Store, release: str, patience: float) -> Sequence[Sequence[
 
 @pytest.mark.parametrize(("old", "new"), JUMPS, ids=lambda release: release)
 def test_the_store_takes_the_way_there_and_back_as_the_table_says(ground: Ground, old: str, new: str) -> None:
-    jump = release_change_effects(Release.of(old), Release.of(new), Persistence(), Persistence())
+    jump = release_change_effects(Release.of(old), Release.of(new), StoreFacts(), StoreFacts())
     assert not jump.refusal
     store = Store(ground)
     begin(store, old)

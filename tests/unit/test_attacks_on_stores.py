@@ -191,7 +191,7 @@ def make_unfenced_broker(place: Path) -> Path:
     base.parent.mkdir(parents=True, exist_ok=True)
     files = {
         path: ConfigurationFile(f.content, f.mode, f.masked, f.hidden)
-        for path, f in deployment.files_of(broker).items()
+        for path, f in deployment.files_to_deploy(broker).items()
     }
     install_configuration(str(base), files, Owners(user=BROKER, root=0, group=BROKER))
     data = base / "data"

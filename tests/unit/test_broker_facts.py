@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from activemq_fleet.deployment import BrokerFacts, Persistence, broker_facts
+from activemq_fleet.deployment import BrokerFacts, StoreFacts, broker_facts
 from activemq_fleet.render import render_broker
 from activemq_fleet.topology import Fleet
 from tests.unit.fleets import fleet
@@ -30,7 +30,7 @@ def test_facts_survive_json_unchanged(document: str | None) -> None:
         facts = broker_facts(broker, render_broker(broker)[document] if document else None)
         assert facts.metrics is not None
         assert facts.links or broker.group == "stock"
-        assert BrokerFacts.of(json.loads(json.dumps(facts.as_dict()))) == facts
+        assert BrokerFacts.from_mapping(json.loads(json.dumps(facts.as_dict()))) == facts
 
 
 def test_facts_hold_no_secret() -> None:
@@ -42,9 +42,9 @@ def test_facts_without_a_key_are_refused() -> None:
     mapping = broker_facts(linked().brokers[0]).as_dict()
     del mapping["unit"]
     with pytest.raises(KeyError, match="unit"):
-        BrokerFacts.of(mapping)
+        BrokerFacts.from_mapping(mapping)
 
 
 def test_facts_keep_the_store_of_the_rendered_configuration() -> None:
-    facts = replace(broker_facts(linked().brokers[0]), persistence=Persistence("mKahaDB", "/srv/x", 6, pure=False))
-    assert BrokerFacts.of(facts.as_dict()).persistence == Persistence("mKahaDB", "/srv/x", 6, pure=False)
+    facts = replace(broker_facts(linked().brokers[0]), persistence=StoreFacts("mKahaDB", "/srv/x", 6, pure=False))
+    assert BrokerFacts.from_mapping(facts.as_dict()).persistence == StoreFacts("mKahaDB", "/srv/x", 6, pure=False)

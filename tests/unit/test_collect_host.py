@@ -18,7 +18,7 @@ from typing import Any
 
 import pytest
 
-from activemq_fleet.deployment import files_of
+from activemq_fleet.deployment import files_to_deploy
 from activemq_fleet.node import masking
 from activemq_fleet.node.collect import bundle, host_collection, thread_dumps
 from activemq_fleet.node.collect.bundle import EvidenceArchive, open_matching_files
@@ -42,7 +42,7 @@ class Host:
         broker = fleet("o-mq01", users=[{"name": "till", "password": KNOWN, "groups": ["admins"]}]).brokers[0]
         self.tree = {
             path: ConfigurationFile(file.content, file.mode, file.masked)
-            for path, file in {**files_of(broker)}.items()
+            for path, file in {**files_to_deploy(broker)}.items()
         }  # fmt: skip
         install_configuration(str(self.base), self.tree, Owners())
         agent = {

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from activemq_fleet.deployment import files_of
+from activemq_fleet.deployment import files_to_deploy
 from activemq_fleet.node.config.configuration_archive import ConfigurationFile, pack_configuration, unpack_configuration
 from activemq_fleet.node.install.configuration_install import Owners, install_configuration
 from activemq_fleet.topology import build_fleet
@@ -38,7 +38,7 @@ def tree(release: str = "5.18.3", **variables: Any) -> dict[str, ConfigurationFi
     """The files of a broker as they arrive at its host, out of the archive."""
     known = {"activemq_release": release, "activemq_ha": "none", **variables}
     (broker,) = build_fleet({HOST: known}, {}).brokers
-    files = files_of(broker).items()
+    files = files_to_deploy(broker).items()
     archive = pack_configuration(
         {path: ConfigurationFile(file.content, file.mode, file.masked, file.hidden) for path, file in files}
     )

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from activemq_fleet.deployment import files_of
+from activemq_fleet.deployment import files_to_deploy
 from activemq_fleet.node import masking
 from activemq_fleet.node import masking as on_hosts
 from activemq_fleet.node.masking import (
@@ -213,7 +213,7 @@ def test_collected_files_are_masked_as_planned_ones(release: str) -> None:
     """What ``collect`` makes of the deployed bytes is what the same masker makes of planned ones."""
     seen = 0
     for node in fleet_with_secrets(release):
-        files = files_of(node)
+        files = files_to_deploy(node)
         texts = {path: file.content.decode() for path, file in files.items()}
         planned = {path: text if (m := files[path].masked) is None else m for path, text in texts.items()}
         known = on_hosts.KnownSecrets(s for path in files for s in on_hosts.secrets_of_file(planned[path], texts[path]))

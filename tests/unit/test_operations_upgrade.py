@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from activemq_fleet.deployment import Persistence
+from activemq_fleet.deployment import StoreFacts
 from activemq_fleet.operations import RefusalError
 from activemq_fleet.operations.health import ObservedNode
 from activemq_fleet.operations.jumps import Back, release_change_effects
@@ -26,11 +26,11 @@ SHARE = "/srv/activemq/orders-mq01"
 A, B = "orders-mq01-a", "orders-mq01-b"
 
 
-def kaha(directory: str = SHARE, **more: Any) -> Persistence:
-    return Persistence("kahaDB", directory, **more)
+def kaha(directory: str = SHARE, **more: Any) -> StoreFacts:
+    return StoreFacts("kahaDB", directory, **more)
 
 
-def jump_of(found: str, wanted: str, now: Persistence | None = None, then: Persistence | None = None) -> Any:
+def jump_of(found: str, wanted: str, now: StoreFacts | None = None, then: StoreFacts | None = None) -> Any:
     return release_change_effects(Release.of(found), Release.of(wanted), now or kaha(), then or kaha())
 
 
@@ -125,7 +125,7 @@ def test_going_back_says_that_the_index_is_built_anew() -> None:
     ],
 )
 def test_a_store_that_the_release_does_not_have_needs_a_new_pair(installed: str, wanted: str, kind: str) -> None:
-    same = Persistence(kind)
+    same = StoreFacts(kind)
     assert (
         f"stores its messages in {kind}, which {wanted} does not support"
         in jump_of(installed, wanted, same, same).refusal
@@ -134,12 +134,12 @@ def test_a_store_that_the_release_does_not_have_needs_a_new_pair(installed: str,
 
 
 def test_another_kind_of_store_would_leave_the_messages_behind() -> None:
-    refusal = jump_of("5.15.16", "5.16.7", Persistence("levelDB"), kaha()).refusal
+    refusal = jump_of("5.15.16", "5.16.7", StoreFacts("levelDB"), kaha()).refusal
     assert "stores its messages in levelDB, but with 5.16.7 it would use kahaDB" in refusal
 
 
 def test_default_store_of_several_uses_another_directory_from_5_11_on() -> None:
-    several = Persistence("mKahaDB", SHARE)
+    several = StoreFacts("mKahaDB", SHARE)
     assert (
         "stores messages in the directory 0 of its mKahaDB store, but 5.18.3 reads them from #210"
         in jump_of("5.8.0", "5.18.3", several, several).refusal
@@ -153,7 +153,7 @@ def test_another_directory_is_no_upgrade() -> None:
 
 
 def test_rows_of_a_database_need_their_openwire_version_across_5_12() -> None:
-    jdbc = Persistence("jdbcPersistenceAdapter")
+    jdbc = StoreFacts("jdbcPersistenceAdapter")
     assert '{storeOpenWireVersion: "6"}' in jump_of("5.11.4", "5.15.16", jdbc, jdbc).refusal
     told = replace(jdbc, openwire=6)
     assert (jump_of("5.11.4", "5.15.16", jdbc, told).refusal, jump_of("5.11.4", "5.15.16", jdbc, told).back) == (

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from activemq_fleet.deployment import BrokerFacts, CompiledFleet, Persistence, broker_facts
+from activemq_fleet.deployment import BrokerFacts, CompiledFleet, StoreFacts, broker_facts
 from activemq_fleet.node.config.broker_configuration import (
     persistence_adapter_of,
     read_deployed,
@@ -121,7 +121,7 @@ def test_a_store_that_runs_elsewhere_is_refused() -> None:
 )
 def test_what_we_render_says_where_its_messages_are(variables: dict[str, Any], kind: str, pure: bool) -> None:
     for facts in brokers(**variables).values():
-        assert facts.persistence == Persistence(kind, facts.directory, None, pure)
+        assert facts.persistence == StoreFacts(kind, facts.directory, None, pure)
 
 
 @pytest.mark.parametrize("variables", [{}, {"ha": "pure", "release": "5.5.1"}])

@@ -204,4 +204,4 @@ def test_listeners_of_broker_have_addresses_and_variables() -> None:
         ("jmx", "0.0.0.0", 1626, "activemq_jmx"),
         ("jmx", "0.0.0.0", 1627, "activemq_jmx"),
     }
-    assert BrokerFacts.of(json.loads(json.dumps(facts.as_dict()))) == facts
+    assert BrokerFacts.from_mapping(json.loads(json.dumps(facts.as_dict()))) == facts

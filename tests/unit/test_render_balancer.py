@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from activemq_fleet.deployment import balancer_facts, files_of
+from activemq_fleet.deployment import balancer_facts, files_to_deploy
 from activemq_fleet.render import file_mode_of, render_balancer, render_fleet
 from activemq_fleet.render.engine import escape_haproxy_word
 from activemq_fleet.topology import BALANCERS, Fleet, build_fleet
@@ -73,7 +73,7 @@ def test_a_host_that_is_a_broker_too_has_the_files_of_both() -> None:
 
 
 def test_the_password_stands_in_haproxy_cfg_only_and_only_root_and_its_group_read_it() -> None:
-    files = files_of(fleet().balancers[0])
+    files = files_to_deploy(fleet().balancers[0])
     packet = LOGIN["activemq_vip_password"].encode().hex()
     assert [path for path, file in files.items() if packet.encode() in file.content] == ["haproxy.cfg"]
     assert files["haproxy.cfg"].mode == file_mode_of("haproxy.cfg") == 0o640

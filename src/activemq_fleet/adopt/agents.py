@@ -11,7 +11,7 @@ from pathlib import Path
 from activemq_fleet.addresses import parse_host_port
 from activemq_fleet.adopt.companion_reader import CompanionFiles, file_paths_below
 from activemq_fleet.adopt.proposal import VariableProposal, Variables, is_valid_value, yaml_value_of
-from activemq_fleet.dialling import Listeners
+from activemq_fleet.dialling import ListenersByAddress
 from activemq_fleet.settings.agent import VARIABLES
 from activemq_fleet.topology import Broker
 
@@ -59,7 +59,7 @@ def read_agent_configurations(arguments: Iterable[str]) -> list[AgentConfigurati
 def propose_agents(proposal: VariableProposal, files: Iterable[AgentConfiguration]) -> None:
     """Propose variables, group and pair for each agent whose first broker URL belongs to an adopted broker."""
     fleet = proposal.proposed_fleet()
-    listeners = Listeners(fleet.brokers)
+    listeners = ListenersByAddress(fleet.brokers)
     for file in files:
         home = _home_broker(file, listeners)
         if home is None or proposal.naming.identify(file.host) or not _HOST.fullmatch(file.host):
@@ -95,7 +95,7 @@ def _agent_variables(file: AgentConfiguration) -> Variables:
     return variables
 
 
-def _home_broker(file: AgentConfiguration, listeners: Listeners) -> Broker | None:
+def _home_broker(file: AgentConfiguration, listeners: ListenersByAddress) -> Broker | None:
     """Return the broker at the first address that an agent dials, or None."""
     first = file.entries.get("mb.urls", "").partition(",")[0].strip().rpartition("//")[2]
     try:

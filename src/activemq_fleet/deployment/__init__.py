@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 from activemq_fleet.deployment.compiled import AgentMembership, CompiledFleet
-from activemq_fleet.deployment.deployable_files import DeployedFile, files_of
+from activemq_fleet.deployment.deployable_files import DeployedFile, files_to_deploy
 from activemq_fleet.deployment.facts import (
     BrokerFacts,
     LinkFacts,
     ListenerFacts,
     MetricsFacts,
-    Persistence,
+    StoreFacts,
     agent_facts,
     balancer_facts,
     broker_facts,
-    exporter_source,
+    exporter_jar_path,
     hosts_by_play,
 )
 
@@ -25,11 +25,11 @@ __all__ = [
     "LinkFacts",
     "ListenerFacts",
     "MetricsFacts",
-    "Persistence",
+    "StoreFacts",
     "agent_facts",
     "balancer_facts",
     "broker_facts",
-    "exporter_source",
-    "files_of",
+    "exporter_jar_path",
+    "files_to_deploy",
     "hosts_by_play",
 ]

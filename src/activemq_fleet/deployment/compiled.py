@@ -32,7 +32,7 @@ class CompiledFleet:
     expected: tuple[str, ...] = ()
 
     def to_json(self) -> str:
-        """Return the fleet as JSON text, which ``of_json`` reads."""
+        """Return the fleet as JSON text, which ``from_json`` reads."""
         return json.dumps(
             {
                 "brokers": [broker.as_dict() for broker in self.brokers.values()],
@@ -43,10 +43,10 @@ class CompiledFleet:
         )
 
     @classmethod
-    def of_json(cls, text: str) -> CompiledFleet:
+    def from_json(cls, text: str) -> CompiledFleet:
         """Return the fleet that ``to_json`` wrote. Raises KeyError, TypeError, ValueError, ReleaseError."""
         compiled = json.loads(text)
-        brokers = [BrokerFacts.of(mapping) for mapping in compiled["brokers"]]
+        brokers = [BrokerFacts.from_mapping(mapping) for mapping in compiled["brokers"]]
         return cls(
             brokers={broker.host: broker for broker in brokers},
             agents={host: AgentMembership(**agent) for host, agent in compiled["agents"].items()},

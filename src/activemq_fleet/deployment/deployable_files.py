@@ -27,7 +27,7 @@ class DeployedFile:
     hidden: bool = False
 
 
-def files_of(node: Broker | Agent | Balancer) -> dict[str, DeployedFile]:
+def files_to_deploy(node: Broker | Agent | Balancer) -> dict[str, DeployedFile]:
     """Return the files to deploy for a broker, an agent or a balancer, by path, secrets in clear text.
 
     Raises SettingsError for a secret that is not set or cannot be opened.

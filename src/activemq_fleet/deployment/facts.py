@@ -68,7 +68,7 @@ class ListenerFacts:
 
 
 @dataclass(frozen=True, slots=True)
-class Persistence:
+class StoreFacts:
     """The message store that a broker's configuration names: its kind and its location.
 
     ``kind`` is the element of the store, None where it is not known; ``directory`` that of a
@@ -140,7 +140,7 @@ class BrokerFacts:
     broker_name: str
     links: tuple[LinkFacts, ...]
     listeners: tuple[ListenerFacts, ...] = ()
-    persistence: Persistence | None = None
+    persistence: StoreFacts | None = None
     """The store that the rendered configuration names; None where nothing was rendered."""
 
     @property
@@ -154,7 +154,7 @@ class BrokerFacts:
         return f"{self.instance}.service"
 
     @classmethod
-    def of(cls, mapping: Mapping[str, Any]) -> BrokerFacts:
+    def from_mapping(cls, mapping: Mapping[str, Any]) -> BrokerFacts:
         """Return the facts that ``as_dict`` returned as ``mapping``. Raises KeyError, TypeError, ReleaseError."""
         facts: dict[str, Any] = {
             field.name: tuple(mapping[field.name]) if isinstance(mapping[field.name], list) else mapping[field.name]
@@ -168,7 +168,7 @@ class BrokerFacts:
                 "metrics": MetricsFacts(**metrics) if metrics else None,
                 "links": tuple(LinkFacts(**link) for link in facts["links"]),
                 "listeners": tuple(ListenerFacts(**listener) for listener in facts["listeners"]),
-                "persistence": Persistence(**persistence) if persistence else None,
+                "persistence": StoreFacts(**persistence) if persistence else None,
             }
         )
 
@@ -194,7 +194,7 @@ def broker_facts(broker: Broker, activemq_xml: bytes | None = None) -> BrokerFac
     directory = None if broker.profile.has_database_lease else broker.store_directory
     persistence = None
     if activemq_xml is not None:
-        persistence = Persistence(**persistence_adapter_of(activemq_xml), directory=directory)
+        persistence = StoreFacts(**persistence_adapter_of(activemq_xml), directory=directory)
     return BrokerFacts(
         host=broker.host,
         release=broker.release,
@@ -278,7 +278,7 @@ def _metrics_facts(broker: Broker) -> MetricsFacts | None:
     )
 
 
-def exporter_source(fleet: Fleet) -> Path | None:
+def exporter_jar_path(fleet: Fleet) -> Path | None:
     """Return the path of ``activemq_metrics_archive``, the exporter's jar on the controller; None without one."""
     archives = (broker.settings.metrics_archive for broker in fleet.brokers if broker.settings.metrics)
     return next((Path(path).expanduser() for path in archives if path), None)

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from activemq_fleet.addresses import join_host_port
 from activemq_fleet.canvas import Canvas, format_decimal, shorten_name, shorten_to_width, text_width, wrap_words
-from activemq_fleet.diagram.descriptions import badge_text, badge_tooltip, ports_of
+from activemq_fleet.diagram.descriptions import badge_text, badge_tooltip, port_texts
 from activemq_fleet.diagram.lines import draw_connection, draw_head
 from activemq_fleet.diagram.scene import BrokerView, PairView
 from activemq_fleet.node.printable import counted
@@ -45,21 +45,21 @@ class CardStyle:
     radius: float
 
     @classmethod
-    def of(cls, usual: str, domain: str | None, *, detailed: bool) -> CardStyle:
+    def for_detail(cls, usual: str, domain: str | None, *, detailed: bool) -> CardStyle:
         """Return the style of detailed cards if ``detailed``, else of compact cards."""
         if detailed:
             return cls(detailed, usual, domain, 228.0, "pair-name", "host", 32.0, 10.0, 30.0, 19.0, 6.0)
         return cls(detailed, usual, domain, 118.0, "pair-small", "label", 25.0, 6.0, 16.0, 12.0, 4.0)
 
     @property
-    def indent(self) -> float:
+    def text_indent(self) -> float:
         """Where texts in a node begin, right of its star."""
         return 27.0 if self.detailed else 21.0
 
     def aside_text(self, node: BrokerView) -> str:
         """Return the text at the right of a node's name: role and state, or what differs from the heading."""
         if self.detailed:
-            return " · ".join(filter(None, (node.role, node.state)))
+            return " · ".join(filter(None, (node.preferred_role, node.state)))
         broker = node.broker
         if node.state or broker.release.text != self.usual:
             return node.state or broker.release.text
@@ -78,17 +78,17 @@ class CardStyle:
         is_known = broker.address == broker.host and broker.identity.domain == self.domain
         return "" if is_known or not self.detailed else broker.address
 
-    def width_for(self, pair: PairView) -> float:
+    def card_width_for(self, pair: PairView) -> float:
         """Return the width, within limits, at which the names, addresses and paths of a pair's card fit."""
         needed = [text_width(pair.name, self.title) + text_width(_corner_text(pair, self), "small") + 34]
         for node in pair.nodes:
             texts = [text_width(node.host_label, self.name), text_width(self.aside_text(node), self.aside_font) + 8]
             if node.findings and not self.detailed:
                 texts.append(badge_width(badge_text(node.findings)))
-            needed.append(self.indent + sum(texts) + 2 * self.pad + 10)
-            needed.append(text_width(self.address_text(node), "mono") + self.indent + 30)
+            needed.append(self.text_indent + sum(texts) + 2 * self.pad + 10)
+            needed.append(text_width(self.address_text(node), "mono") + self.text_indent + 30)
         if self.detailed:
-            room = self.indent + 34 + (_LINKS_ROOM if pair.links else 0)
+            room = self.text_indent + 34 + (_LINKS_ROOM if pair.links else 0)
             needed += [text_width(text, css.split()[0]) + room for text, css in _store_texts(pair)]
         return min(max(self.least_width, *needed), _MOST_WIDTH)
 
@@ -137,39 +137,41 @@ class Card:
         elif text:
             room -= 24
             _draw_agent(canvas, right + 2, baseline - 12, text, _agents_tooltip(pair), "badge", 16.0)
-        name = shorten_name(pair.name, style.title, room - 10 if text else room, pair.number)
+        name = shorten_name(pair.name, style.title, room - 10 if text else room, pair.number_in_name)
         canvas.add_text(f"{style.title} ink", style.pad + 2, baseline, name)
 
     def _draw_node(self, canvas: Canvas, y: float, node: BrokerView) -> float:
         """Draw a node with its badge and details; return where it ends."""
         style, x, width = self._style, self._style.pad, self.width - 2 * self._style.pad
-        indent = style.indent if node.role else 12.0
+        indent = style.text_indent if node.preferred_role else 12.0
         lines = []
         if address := style.address_text(node):
             lines.append((shorten_to_width(address, "mono", width - indent - 6), "mono muted"))
         if style.detailed:
-            listens = ports_of(node)
+            listens = port_texts(node)
             if node.broker.is_replication_slave:
                 listens = ["listens only once promoted", *listens]
             lines += [(line, "small muted") for line in wrap_words(listens, "small", width - indent - 6, " · ")]
         height = style.node + _LINE * len(lines)
         with canvas.svg_group(_node_tooltip(node)):
-            master = " node-master" if node.role == "master" else ""
+            master = " node-master" if node.preferred_role == "master" else ""
             canvas.add_rect(f"node{master}", x, y, width, height, radius=style.radius)
-            if node.severity:
-                canvas.add_rect(f"thin ringed ring-{node.severity}", x, y, width, height, radius=style.radius)
+            if node.worst_severity:
+                canvas.add_rect(f"thin ringed ring-{node.worst_severity}", x, y, width, height, radius=style.radius)
             middle, baseline, right = y + style.baseline - 4, y + style.baseline, x + width - 8
-            if node.role:
-                draw_star(canvas, x + style.indent / 2 + 0.5, middle, filled=node.role == "master")
+            if node.preferred_role:
+                draw_star(canvas, x + style.text_indent / 2 + 0.5, middle, filled=node.preferred_role == "master")
             aside, text = style.aside_text(node), badge_text(node.findings)
-            if node.severity:
+            if node.worst_severity:
                 with canvas.svg_group(badge_tooltip(node.findings)):
-                    draw_badge(canvas, *((right, y) if style.detailed else (x + width, middle)), text, node.severity)
+                    draw_badge(
+                        canvas, *((right, y) if style.detailed else (x + width, middle)), text, node.worst_severity
+                    )
                 if not style.detailed:
                     right = x + width - badge_width(text) - 5
             room = right - x - indent
             needed = text_width(aside, style.aside_font) + 8 if node.state or style.detailed else 0.0
-            label = shorten_name(node.host_label, style.name, room - needed, self.pair.number)
+            label = shorten_name(node.host_label, style.name, room - needed, self.pair.number_in_name)
             canvas.add_text(f"{style.name} ink", x + indent, baseline, label)
             room -= text_width(label, style.name) + 8
             if aside and room > 24:
@@ -187,7 +189,7 @@ class Card:
         texts = _store_texts(pair)
         bottom = y + (46.0 if pair.profile.has_peer or pair.links else 14.0)
         if pair.profile.replicates:
-            draw_replication(canvas, x, y, bottom)
+            draw_replication_arrow(canvas, x, y, bottom)
         elif pair.profile.has_peer:
             canvas.add_path("line tie", f"M{format_decimal(x)} {format_decimal(y)}V{format_decimal(bottom)}")
             draw_cylinder(canvas, x - 10, y + 9, 20, bottom - y - 18)
@@ -232,7 +234,7 @@ def _agents_tooltip(pair: PairView) -> str:
 def _corner_text(pair: PairView, style: CardStyle) -> str:
     """Return the text in a card's corner: releases, or the number of agents where the agents are not drawn."""
     if style.detailed:
-        return pair.releases
+        return pair.releases_text
     return str(len(pair.agents)) if pair.agents else ""
 
 
@@ -253,8 +255,8 @@ def _store_texts(pair: PairView) -> list[tuple[str, str]]:
 
 def _node_tooltip(node: BrokerView) -> str:
     broker = node.broker
-    role = f"preferred {node.role} of" if node.role else "single node of"
-    listens = ", ".join(ports_of(node)) or "no ports"
+    role = f"preferred {node.preferred_role} of" if node.preferred_role else "single node of"
+    listens = ", ".join(port_texts(node)) or "no ports"
     return f"{broker.host}: {role} {broker.pair}, release {broker.release.text}, address {broker.address}, {listens}"
 
 
@@ -290,7 +292,7 @@ def draw_cylinder(canvas: Canvas, x: float, y: float, width: float, height: floa
     canvas.add_path("thin tie", lid + bottom)
 
 
-def draw_replication(canvas: Canvas, x: float, top: float, bottom: float) -> None:
+def draw_replication_arrow(canvas: Canvas, x: float, top: float, bottom: float) -> None:
     """Draw an arrow downwards, the symbol of replication from a master to its slave."""
     canvas.add_path("line tie", f"M{format_decimal(x)} {format_decimal(top)}V{format_decimal(bottom - 7)}")
     draw_head(canvas, "head-tie", (x, top), (x, bottom))

@@ -9,12 +9,12 @@ from typing import TypeVar
 from activemq_fleet.diagram.scene import (
     SEVERITIES,
     BrokerView,
-    Connection,
+    DrawnConnection,
     Ends,
     GroupSize,
     GroupView,
     PairView,
-    Scene,
+    PictureContent,
     severity_of,
 )
 from activemq_fleet.findings import Finding
@@ -33,12 +33,12 @@ def join_words(words: Iterable[str]) -> str:
     return f"{', '.join(others)} and {last}" if others else last
 
 
-def ports_of(node: BrokerView) -> list[str]:
+def port_texts(node: BrokerView) -> list[str]:
     """Return a broker's ports as texts such as ``openwire 61616``, in the order of its connectors."""
     return [f"{name} {port}" for name, port in node.broker.ports.items()]
 
 
-def releases_of(brokers: Iterable[Broker]) -> str:
+def releases_phrase(brokers: Iterable[Broker]) -> str:
     """Return the different releases that brokers run as a phrase, the oldest first."""
     releases = {broker.release.text: broker.release.version for broker in brokers}
     return join_words(sorted(releases, key=lambda text: releases[text]))
@@ -56,34 +56,34 @@ def common_result(nodes: Iterable[BrokerView], question: Callable[[BrokerView], 
     return answers[0] if answers and all(answer == answers[0] for answer in answers) else None
 
 
-def domain_of(node: BrokerView) -> str:
+def domain_of_host(node: BrokerView) -> str:
     """Return the DNS domain of a broker's host name."""
     return node.broker.identity.domain
 
 
-def heading_facts(view: GroupView, *, with_ports: bool = False) -> list[str]:
+def heading_texts(view: GroupView, *, with_ports: bool = False) -> list[str]:
     """Return short texts for a heading: numbers of pairs and brokers, releases, profiles, shape, domain, ports."""
     kinds = dict.fromkeys(node.broker.profile.plural for node in view.nodes)
     brokers = [node.broker for node in view.nodes]
-    facts = [join_words(count_units(brokers)), releases_of(brokers), join_words(kinds)]
+    facts = [join_words(count_units(brokers)), releases_phrase(brokers), join_words(kinds)]
     if shape := network_shape_phrase(view):
         facts.append(shape)
     if any(pair.links and pair.profile.has_peer for pair in view.pairs):
         facts.append("nodes of a pair linked")
-    if domain := common_result(view.nodes, domain_of):
+    if domain := common_result(view.nodes, domain_of_host):
         facts.append(f"in {domain}")
     if with_ports:
-        ports = common_result([node for node in view.nodes if node.broker.connectors], ports_of)
+        ports = common_result([node for node in view.nodes if node.broker.connectors], port_texts)
         facts += ports or ["ports differ"]
     return facts
 
 
-def shared_facts(views: Sequence[GroupView]) -> list[str]:
+def shared_heading_texts(views: Sequence[GroupView]) -> list[str]:
     """Return the heading texts that all groups have in common, so that the picture shows them once."""
     if len(views) < 2:
         return []
     # The number of pairs of a group belongs to its name.
-    first, *others = [heading_facts(view, with_ports=True)[1:] for view in views]
+    first, *others = [heading_texts(view, with_ports=True)[1:] for view in views]
     return [fact for fact in first if all(fact in facts for facts in others)]
 
 
@@ -102,7 +102,9 @@ def network_shape_phrase(view: GroupView) -> str:
     return "full mesh" if view.shape.name == "mesh" else view.shape.name
 
 
-def connection_caption(connection: Connection, sizes: Mapping[str, GroupSize], *, with_kind: bool = False) -> list[str]:
+def connection_caption_lines(
+    connection: DrawnConnection, sizes: Mapping[str, GroupSize], *, with_kind: bool = False
+) -> list[str]:
     """Return the lines of text next to a connection of two groups: numbers of pairs and links, and destinations.
 
     ``sizes`` are the groups' sizes; between groups of one pair each no pairs are named. The kind of a single
@@ -119,15 +121,15 @@ def connection_caption(connection: Connection, sizes: Mapping[str, GroupSize], *
     return lines
 
 
-def describe_connection(connection: Connection, sizes: Mapping[str, GroupSize]) -> str:
+def connection_line(connection: DrawnConnection, sizes: Mapping[str, GroupSize]) -> str:
     """Return one line of text about a connection between two groups, for a list below the picture."""
-    source, target, arrow = connection.a, connection.b, connection.arrow
+    source, target, arrow = connection.a, connection.b, connection.direction_arrow
     if connection.flow == "backward":
         source, target, arrow = target, source, "→"
-    return f"{source} {arrow} {target} ({', '.join(connection_caption(connection, sizes, with_kind=True))})"
+    return f"{source} {arrow} {target} ({', '.join(connection_caption_lines(connection, sizes, with_kind=True))})"
 
 
-def _ends_phrases(connection: Connection, sizes: Mapping[str, GroupSize]) -> list[str]:
+def _ends_phrases(connection: DrawnConnection, sizes: Mapping[str, GroupSize]) -> list[str]:
     """Return between which pairs the links of a connection run; both directions unless one mirrors the other."""
     forward, backward = connection.forward, connection.backward
     forward_sizes, backward_sizes = (
@@ -159,7 +161,7 @@ def _side_phrase(names: set[str], size: GroupSize) -> str:
     return f"each {size.noun}" if len(names) == size.number else counted(len(names), size.noun)
 
 
-def fleet_summary(scene: Scene) -> list[str]:
+def fleet_summary_texts(scene: PictureContent) -> list[str]:
     """Return what the fleet consists of as short texts: numbers of groups, pairs, brokers, agents, and releases."""
     brokers = [node.broker for group in scene.groups for node in group.nodes]
     agents = sum(len(pair.agents) for pair in scene.pairs)
@@ -169,7 +171,7 @@ def fleet_summary(scene: Scene) -> list[str]:
     if agents:
         parts.append(counted(agents, "agent"))
     if brokers:
-        parts.append(f"ActiveMQ {releases_of(brokers)}")
+        parts.append(f"ActiveMQ {releases_phrase(brokers)}")
     if scene.balancers:
         shown = ", ".join(scene.balancers[:_MOST_BALANCERS])
         parts.append(f"{counted(len(scene.balancers), 'load balancer')} {shown}")
@@ -201,15 +203,17 @@ def badge_tooltip(findings: Sequence[Finding]) -> str:
     return "\n".join(lines)
 
 
-def describe_fleet(scene: Scene, findings: Sequence[Finding], connections: Iterable[Connection]) -> str:
+def describe_fleet(scene: PictureContent, findings: Sequence[Finding], connections: Iterable[DrawnConnection]) -> str:
     """Return the content of the picture in words, for people who do not see it; pairs are named where they are few."""
-    sentences = [", ".join(fleet_summary(scene)) + "."]
+    sentences = [", ".join(fleet_summary_texts(scene)) + "."]
     few = len(scene.pairs) <= MOST_FULL
     for group in scene.groups:
-        sentences.append(f"Group {group.name}: {', '.join(heading_facts(group))}.")
+        sentences.append(f"Group {group.name}: {', '.join(heading_texts(group))}.")
         sentences += map(_describe_pair, group.pairs if few else ())
         sentences += [f"{view.tooltip[0].upper()}{view.tooltip[1:]}." for view in group.balancers]
-    sentences += [f"Link between groups: {describe_connection(connection, scene.sizes)}." for connection in connections]
+    sentences += [
+        f"Link between groups: {connection_line(connection, scene.group_sizes)}." for connection in connections
+    ]
     sentences += [f"Load balancer {host} has no address." for host in scene.idle_balancers]
     sentences.append(f"Findings: {finding_counts_and_severity(findings)[0]}." if findings else "No findings.")
     return " ".join(sentences)
@@ -222,6 +226,6 @@ def _describe_pair(pair: PairView) -> str:
 
 
 def _describe_node(node: BrokerView) -> str:
-    facts = [f"preferred {node.role}"] if node.role else []
+    facts = [f"preferred {node.preferred_role}"] if node.preferred_role else []
     facts += [node.state] if node.state else []
     return f"{node.host_label} ({', '.join(facts)})" if facts else node.host_label

@@ -12,8 +12,8 @@ from collections.abc import Sequence
 from itertools import accumulate, pairwise
 
 from activemq_fleet.canvas import Point, text_width, wrap_words
-from activemq_fleet.diagram.placement import LINE_HEIGHT, Area, Box, Captions, Label, Placement
-from activemq_fleet.diagram.scene import Connection
+from activemq_fleet.diagram.placement import LINE_HEIGHT, Caption, Captions, DrawableBox, Placement, Rectangle
+from activemq_fleet.diagram.scene import DrawnConnection
 
 # Room for a straight line, around lanes, for a lane along the left edge, and from the corner of a box to a line.
 _LINE_GAP, _LANE_GAP, _SIDE, _MARGIN = 26.0, 26.0, 16.0, 16.0
@@ -25,10 +25,10 @@ _PATCH_TOP, _PATCH_BOTTOM, _PASSING = 18.0, 3.0, 8.0
 
 
 def place_in_grid(
-    boxes: Sequence[Box],
+    boxes: Sequence[DrawableBox],
     columns: int,
     gap: Point,
-    connections: Sequence[Connection] = (),
+    connections: Sequence[DrawnConnection] = (),
     captions: Captions = lambda _: [],
     *,
     alternating: bool = False,
@@ -59,12 +59,12 @@ class _Grid:
     """
 
     def __init__(
-        self, spots: dict[str, tuple[int, int]], connections: Sequence[Connection], captions: Captions
+        self, spots: dict[str, tuple[int, int]], connections: Sequence[DrawnConnection], captions: Captions
     ) -> None:
         self.placement = Placement()
         self._spots, self._captions = spots, captions
-        self._straight: dict[tuple[str, str], list[Connection]] = defaultdict(list)
-        self._routed: list[Connection] = []
+        self._straight: dict[tuple[str, str], list[DrawnConnection]] = defaultdict(list)
+        self._routed: list[DrawnConnection] = []
         self._upright: Counter[tuple[str, int]] = Counter()
         for connection in connections:
             a, b = connection.a, connection.b
@@ -82,7 +82,7 @@ class _Grid:
             self._ends[connection.b, second].append((line, connection.a))
         self._lane_height = _LANE if any(map(captions, self._routed)) else _LANE_WITHOUT_CAPTION
 
-    def _are_neighbours(self, connection: Connection) -> bool:
+    def _are_neighbours(self, connection: DrawnConnection) -> bool:
         """Return whether the ends are side by side, or one below the other."""
         (row_a, column_a), (row_b, column_b) = self._spots[connection.a], self._spots[connection.b]
         return abs(row_a - row_b) + abs(column_a - column_b) == 1
@@ -96,7 +96,7 @@ class _Grid:
         """Return whether a line runs through two channels, and along the left edge from one to the other."""
         return self._channels[line][0] != self._channels[line][1]
 
-    def place_boxes(self, boxes: Sequence[Box], gap: Point) -> None:
+    def place_boxes(self, boxes: Sequence[DrawableBox], gap: Point) -> None:
         """Place the boxes, with room for lines and captions."""
         before, above = defaultdict[int, float](lambda: gap[0]), defaultdict[int, float](lambda: gap[1])
         widths, heights = defaultdict[int, float](float), defaultdict[int, float](float)
@@ -127,9 +127,9 @@ class _Grid:
         self.placement.width, self.placement.height = lefts[-1] - before[len(widths)], tops[-1]
         for box in boxes:
             row, column = self._spots[box.name]
-            self.placement.boxes.append((box, Area(lefts[column], tops[row], widths[column], heights[row])))
+            self.placement.boxes.append((box, Rectangle(lefts[column], tops[row], widths[column], heights[row])))
 
-    def _wrapped(self, connection: Connection) -> list[str]:
+    def _wrapped(self, connection: DrawnConnection) -> list[str]:
         """Return a connection's caption, wrapped to the gap between neighbouring boxes."""
         return [
             part for line in self._captions(connection) for part in wrap_words(line.split(), "label", _CAPTION_WIDTH)
@@ -137,7 +137,7 @@ class _Grid:
 
     def add_straight_lines(self) -> None:
         """Add the lines between neighbours, and their captions."""
-        areas = self.placement.areas
+        areas = self.placement.areas_by_box
         for (a, b), connections in self._straight.items():
             first, second = sorted((areas[a], areas[b]))
             texts = [self._wrapped(connection) for connection in connections]
@@ -146,24 +146,24 @@ class _Grid:
                 shift = (number - (len(connections) - 1) / 2) * step
                 if first.y == second.y:
                     y = first.y + first.height / 2 + shift
-                    points = [(first.right, y), (second.x, y)]
-                    middle = (first.right + second.x) / 2, y - LINE_HEIGHT * len(text)
-                    self.placement.labels.append(Label(middle, text))
+                    points = [(first.right_edge, y), (second.x, y)]
+                    middle = (first.right_edge + second.x) / 2, y - LINE_HEIGHT * len(text)
+                    self.placement.labels.append(Caption(middle, text))
                 else:
                     x = first.x + first.width / 2 + shift
-                    points = [(x, first.bottom), (x, second.y)]
+                    points = [(x, first.lower_edge), (x, second.y)]
                 self.placement.lines.append((connection, points if first is areas[a] else points[::-1]))
 
     def add_routed_lines(self) -> None:
         """Add the lines that run in channels, and their captions."""
-        areas, ports, sides, runs = self.placement.areas, self._ports_of_lines(), 0, []
+        areas, ports, sides, runs = self.placement.areas_by_box, self._ports_of_lines(), 0, []
         lanes = self._lanes_of_lines(ports)
         for line, (connection, (first, second)) in enumerate(zip(self._routed, self._channels, strict=True)):
             a, b = areas[connection.a], areas[connection.b]
             xa, xb = ports[line, connection.a], ports[line, connection.b]
             lane_a, lane_b = lanes[line, first], lanes[line, second]
-            start = xa, a.y if first == self._spots[connection.a][0] else a.bottom
-            end = xb, b.y if second == self._spots[connection.b][0] else b.bottom
+            start = xa, a.y if first == self._spots[connection.a][0] else a.lower_edge
+            end = xb, b.y if second == self._spots[connection.b][0] else b.lower_edge
             if first == second:
                 around = [(xa, lane_a), (xb, lane_a)] if xa != xb else []
                 runs.append((min(xa, xb), max(xa, xb), lane_a))
@@ -178,7 +178,7 @@ class _Grid:
 
     def _ports_of_lines(self) -> dict[tuple[int, str], float]:
         """Return x where a line leaves a box, by (line, box): in an order in which few lines cross."""
-        ports, areas = {}, self.placement.areas
+        ports, areas = {}, self.placement.areas_by_box
         placed = Counter({names: len(connections) for names, connections in self._straight.items()})
         for line, connection in enumerate(self._routed):
             a, b = connection.a, connection.b
@@ -189,7 +189,7 @@ class _Grid:
             area, is_above = areas[name], channel == self._spots[name][0]
             shift, middle = (_SLOT / 2 if is_above else 0.0), area.x + area.width / 2
             first = math.ceil((area.x + _MARGIN - shift) / _SLOT) * _SLOT + shift
-            count = int((area.right - _MARGIN - first) // _SLOT) + 1
+            count = int((area.right_edge - _MARGIN - first) // _SLOT) + 1
             slots = [first + _SLOT * number for number in range(count)]
             # A straight line has room next to it for its caption.
             slots = [x for x in slots if abs(x - middle) > 1.5 * _SLOT * self._upright[name, channel]]
@@ -243,6 +243,6 @@ class _Grid:
                 for x in (max(middle, half), *near)
             )
             if not hidden or text == texts[-1]:
-                self.placement.labels.append(Label((x, y - 7), [text]))
+                self.placement.labels.append(Caption((x, y - 7), [text]))
                 self.placement.width = max(self.placement.width, half + x)
                 return

@@ -6,18 +6,18 @@ from collections.abc import Sequence
 
 from activemq_fleet.canvas import Canvas, format_decimal, shorten_to_width, text_width, wrap_words
 from activemq_fleet.diagram.card import Card, CardStyle
-from activemq_fleet.diagram.descriptions import common_result, domain_of, heading_facts, usual_release
+from activemq_fleet.diagram.descriptions import common_result, domain_of_host, heading_texts, usual_release
 from activemq_fleet.diagram.grid import place_in_grid
 from activemq_fleet.diagram.lines import draw_head
-from activemq_fleet.diagram.placement import Box, Placement, Sheet, most_readable_placement
-from activemq_fleet.diagram.scene import BalancerView, Connection, Flow, GroupView
+from activemq_fleet.diagram.placement import DrawableBox, PaperSheet, Placement, most_readable_placement
+from activemq_fleet.diagram.scene import BalancerView, DrawnConnection, Flow, GroupView
 from activemq_fleet.diagram.star import place_star
 from activemq_fleet.node.printable import counted
 
 MOST_MESHED = 5
 _MOST_MESHED_COMPACT, _MOST_ROUTED, _MOST_NOTES = 3, 10, 8
 _PAD, _FRAME_PAD = 16.0, 12.0
-_SHEET = Sheet(2.0)
+_SHEET = PaperSheet(2.0)
 
 
 class LabelBox:
@@ -64,8 +64,8 @@ class GroupBox:
 
     def __init__(self, view: GroupView, *, detailed: bool, known: Sequence[str] = ()) -> None:
         self.view, self.name, self._detailed = view, view.name, detailed
-        style = CardStyle.of(usual_release(view), common_result(view.nodes, domain_of), detailed=detailed)
-        width = max(style.width_for(pair) for pair in view.pairs)
+        style = CardStyle.for_detail(usual_release(view), common_result(view.nodes, domain_of_host), detailed=detailed)
+        width = max(style.card_width_for(pair) for pair in view.pairs)
         cards = {pair.name: Card(pair, width, style) for pair in view.pairs}
         # Equally high, so that lines between cards side by side are straight.
         height = max(card.height for card in cards.values())
@@ -75,13 +75,15 @@ class GroupBox:
         self.meshed = view.connections[0].kind if view.shape.name == "mesh" and is_large else None
         placement = self._place_pairs([cards[name] for name in view.shape.order])
         self.drawn = [connection for connection, _ in placement.lines]
-        notes = [] if self.meshed else [f"{c.a} {c.arrow} {c.b}" for c in view.connections if c not in self.drawn]
+        notes = (
+            [] if self.meshed else [f"{c.a} {c.direction_arrow} {c.b}" for c in view.connections if c not in self.drawn]
+        )
         if detailed:
             self.drawn += [connection for pair in view.pairs for connection in pair.links[:1]]
         self._inside: Placement | FramedPairs = placement
         if self.meshed:
             total = counted(sum(connection.link_count for connection in view.connections), "link")
-            caption = f"full mesh of {counted(*view.size)}: one link in each direction, {total}"
+            caption = f"full mesh of {counted(*view.group_size)}: one link in each direction, {total}"
             # A sentence does not make a box wider where many boxes are side by side.
             if not detailed and text_width(caption, "label") > placement.width:
                 caption = f"full mesh, {total}"
@@ -93,7 +95,7 @@ class GroupBox:
         self.width = (
             max(widest, min(text_width(view.name, "group-name"), 420.0), 250.0 if detailed else 190.0) + 2 * _PAD
         )
-        facts = [fact for fact in heading_facts(view, with_ports=not detailed) if fact not in known]
+        facts = [fact for fact in heading_texts(view, with_ports=not detailed) if fact not in known]
         self._facts = wrap_words(facts, "facts", self.width - 2 * _PAD, " · ")
         self._notes = wrap_words(notes, "small", self.width - 2 * _PAD, ", ")
         if (hidden := len(self._notes) - _MOST_NOTES) > 0:
@@ -104,7 +106,7 @@ class GroupBox:
         if self._notes:
             self.height += 16 * len(self._notes) + 12
 
-    def _place_pairs(self, cards: Sequence[Box]) -> Placement:
+    def _place_pairs(self, cards: Sequence[DrawableBox]) -> Placement:
         """Place the cards of the pairs by the shape of their network: as a star, or in a grid."""
         view, shape = self.view, self.view.shape.name
         if view.multicast is not None:
@@ -112,7 +114,7 @@ class GroupBox:
             text = f"{'duplex' if flow == 'duplex' else 'one-way'} links, TTL {view.multicast.network_ttl}"
             bus = LabelBox("cloud", view.multicast.uri, text, f"multicast network of group {view.name}")
             title = f"discovers the other brokers of group {view.name} by multicast"
-            spokes = [Connection(bus.name, c.name, "multicast", flow, tooltip=f"{c.name} {title}") for c in cards]
+            spokes = [DrawnConnection(bus.name, c.name, "multicast", flow, tooltip=f"{c.name} {title}") for c in cards]
             return place_star(bus, cards, spokes, (26, 38) if self._detailed else (14, 34), _SHEET)
         if shape == "hub":
             gap = (30, 38) if self._detailed else (14, 34)

@@ -8,10 +8,10 @@ from functools import partial
 from typing import NamedTuple
 
 from activemq_fleet.canvas import Canvas, wrap_words
-from activemq_fleet.diagram.card import badge_width, draw_badge, draw_cylinder, draw_replication, draw_star
+from activemq_fleet.diagram.card import badge_width, draw_badge, draw_cylinder, draw_replication_arrow, draw_star
 from activemq_fleet.diagram.descriptions import join_words
 from activemq_fleet.diagram.lines import draw_connection, draw_head
-from activemq_fleet.diagram.scene import Connection, Flow, GroupedFinding, Scene, severity_of
+from activemq_fleet.diagram.scene import DrawnConnection, Flow, GroupedFinding, PictureContent, severity_of
 from activemq_fleet.findings import Finding
 from activemq_fleet.node.printable import counted
 from activemq_fleet.profiles import PROFILES
@@ -48,7 +48,7 @@ class LegendEntry(NamedTuple):
     text: str
 
 
-def draw_findings(canvas: Canvas, scene: Scene, x: float, y: float, width: float) -> float:
+def draw_findings(canvas: Canvas, scene: PictureContent, x: float, y: float, width: float) -> float:
     """Draw the fleet's findings as text, worst first; return the height in pixels, 0 without findings."""
     if not scene.findings:
         return 0.0
@@ -102,7 +102,7 @@ def draw_legend(canvas: Canvas, entries: Sequence[LegendEntry], x: float, y: flo
 
 
 def legend_entries(
-    scene: Scene, drawn: Sequence[Connection], meshed: AbstractSet[LinkKind], *, detailed: bool
+    scene: PictureContent, drawn: Sequence[DrawnConnection], meshed: AbstractSet[LinkKind], *, detailed: bool
 ) -> list[LegendEntry]:
     """Return the legend entries for the symbols that the picture uses, in reading order.
 
@@ -124,7 +124,7 @@ def legend_entries(
         entries.append((profile.legend and detailed, draw, profile.legend))
     entries += [(True, partial(_draw_line, kind), _KINDS[kind]) for kind in kinds]
     for flow, text in _FLOWS.items():
-        sample = Connection("", "", kinds[0] if kinds else "multicast", flow)
+        sample = DrawnConnection("", "", kinds[0] if kinds else "multicast", flow)
         entries.append((flow in flows, partial(_draw_flow, sample), text))
     entries += [(True, partial(_draw_frame, kind), _MESH) for kind in sorted(meshed)]
     entries += [
@@ -140,7 +140,7 @@ def _draw_line(kind: LinkKind, canvas: Canvas) -> None:
     canvas.add_path(f"line line-{kind}", "M2 10H34")
 
 
-def _draw_flow(connection: Connection, canvas: Canvas) -> None:
+def _draw_flow(connection: DrawnConnection, canvas: Canvas) -> None:
     draw_connection(canvas, connection, [(1, 10), (35, 10)])
 
 
@@ -169,7 +169,7 @@ def _draw_store(canvas: Canvas) -> None:
 
 
 def _draw_replication(canvas: Canvas) -> None:
-    draw_replication(canvas, 18, 0, 20)
+    draw_replication_arrow(canvas, 18, 0, 20)
 
 
 def _draw_bus(canvas: Canvas) -> None:

@@ -7,12 +7,12 @@ from collections.abc import Sequence
 from itertools import pairwise
 
 from activemq_fleet.canvas import Canvas, Point, format_decimal
-from activemq_fleet.diagram.scene import Connection
+from activemq_fleet.diagram.scene import DrawnConnection
 
 _CORNER, _HEAD, _APART = 9.0, 8.0, 4.0
 
 
-def draw_connection(canvas: Canvas, connection: Connection, points: Sequence[Point]) -> None:
+def draw_connection(canvas: Canvas, connection: DrawnConnection, points: Sequence[Point]) -> None:
     """Draw a connection as a line through ``points`` from its end ``a``, doubled where links run in both directions."""
     kind, flow = connection.kind, connection.flow
     with canvas.svg_group(connection.tooltip):

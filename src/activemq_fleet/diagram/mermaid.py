@@ -7,9 +7,16 @@ from collections.abc import Iterator, Mapping
 from types import MappingProxyType
 
 from activemq_fleet.diagram.card import NAMED_AGENTS
-from activemq_fleet.diagram.descriptions import badge_text, connection_caption, heading_facts
+from activemq_fleet.diagram.descriptions import badge_text, connection_caption_lines, heading_texts
 from activemq_fleet.diagram.group_box import MOST_MESHED
-from activemq_fleet.diagram.scene import BrokerView, Connection, GroupView, PairView, Scene, scene_of
+from activemq_fleet.diagram.scene import (
+    BrokerView,
+    DrawnConnection,
+    GroupView,
+    PairView,
+    PictureContent,
+    picture_content,
+)
 from activemq_fleet.node.printable import counted
 from activemq_fleet.topology import Fleet
 
@@ -25,7 +32,7 @@ def to_mermaid(fleet: Fleet, states: Mapping[str, str] = MappingProxyType({})) -
     A fleet whose text Mermaid would refuse (over 50,000 characters or 500 edges) is drawn by groups, with their pairs
     counted.
     """
-    scene = scene_of(fleet, states)
+    scene = picture_content(fleet, states)
     lines = list(_pair_level_lines(scene))
     text = "\n".join(lines) + "\n"
     if len(text) > MOST_TEXT or sum(map(_is_edge, lines)) > MOST_EDGES:
@@ -33,7 +40,7 @@ def to_mermaid(fleet: Fleet, states: Mapping[str, str] = MappingProxyType({})) -
     return text
 
 
-def label(*lines: str) -> str:
+def mermaid_label(*lines: str) -> str:
     """Return texts as one quoted Mermaid label; characters that Mermaid or HTML might
     interpret become character codes.
     """
@@ -48,18 +55,18 @@ def _is_edge(line: str) -> bool:
     return any(arrow in line for arrow in (" -->", " <-->"))
 
 
-def _pair_level_lines(scene: Scene) -> Iterator[str]:
+def _pair_level_lines(scene: PictureContent) -> Iterator[str]:
     names = {pair.name: f"p{position}" for position, pair in enumerate(scene.pairs)}
     groups = {group.name: f"g{position}" for position, group in enumerate(scene.groups)}
     yield "flowchart LR"
     for group in scene.groups:
         # One line: Mermaid leaves room for no more.
-        title = f"{group.name} ({', '.join(heading_facts(group)[:4])})"
-        yield f"  subgraph {groups[group.name]}[{label(title)}]"
+        title = f"{group.name} ({', '.join(heading_texts(group)[:4])})"
+        yield f"  subgraph {groups[group.name]}[{mermaid_label(title)}]"
         for pair in group.pairs:
-            yield f"    {names[pair.name]}[{label(*_pair_lines(pair))}]"
+            yield f"    {names[pair.name]}[{mermaid_label(*_pair_lines(pair))}]"
         if group.multicast is not None:
-            yield f"    {groups[group.name]}bus([{label(group.multicast.uri)}])"
+            yield f"    {groups[group.name]}bus([{mermaid_label(group.multicast.uri)}])"
         yield "  end"
     for group in scene.groups:
         yield from _group_lines(group, names, f"{groups[group.name]}bus")
@@ -68,49 +75,49 @@ def _pair_level_lines(scene: Scene) -> Iterator[str]:
     yield from _mark_lines(scene, names)
     yield from _common_finding_lines(scene)
     if not scene.groups:
-        yield f"  none[{label('no brokers')}]"
+        yield f"  none[{mermaid_label('no brokers')}]"
 
 
-def _group_level_lines(scene: Scene) -> Iterator[str]:
+def _group_level_lines(scene: PictureContent) -> Iterator[str]:
     groups = {group.name: f"g{position}" for position, group in enumerate(scene.groups)}
     yield "flowchart LR"
     for group in scene.groups:
-        yield f"  {groups[group.name]}[{label(group.name, *heading_facts(group))}]"
+        yield f"  {groups[group.name]}[{mermaid_label(group.name, *heading_texts(group))}]"
     edges = [*_group_edge_lines(scene, groups), *_balancer_lines(scene, groups)]
     yield from [line for line in edges if not _is_edge(line)]
     yield from [line for line in edges if _is_edge(line)][:MOST_EDGES]
     yield from _common_finding_lines(scene)
 
 
-def _balancer_lines(scene: Scene, groups: dict[str, str]) -> Iterator[str]:
+def _balancer_lines(scene: PictureContent, groups: dict[str, str]) -> Iterator[str]:
     """Yield load balancers as nodes, with an edge to each group whose address they hold."""
     names = {host: f"b{position}" for position, host in enumerate(scene.balancers)}
     for host, name in names.items():
         lines = (host, "load balancer", *(["no address"] if host in scene.idle_balancers else []))
-        yield f"  {name}[{label(*lines)}]"
+        yield f"  {name}[{mermaid_label(*lines)}]"
     for group in scene.groups:
         for view in group.balancers:
-            yield f"  {names[view.host]} -->|{label(view.address, *view.ports)}| {groups[group.name]}"
+            yield f"  {names[view.host]} -->|{mermaid_label(view.address, *view.ports)}| {groups[group.name]}"
 
 
-def _common_finding_lines(scene: Scene) -> Iterator[str]:
+def _common_finding_lines(scene: PictureContent) -> Iterator[str]:
     """Yield a box with the rules whose findings every broker has; no broker is marked for them."""
     rules = dict.fromkeys(grouped.finding.rule for grouped in scene.findings if not grouped.marked)
     if rules:
         brokers = counted(sum(len(pair.nodes) for pair in scene.pairs), "broker")
         text = f"all {brokers}: {', '.join(rules)}"
-        yield f"  found[{label(text)}]"
+        yield f"  found[{mermaid_label(text)}]"
 
 
 def _pair_lines(pair: PairView) -> list[str]:
     few = len(pair.agents) <= NAMED_AGENTS
     agents = [f"agent {name}" for name in pair.agents] if few else [counted(len(pair.agents), "agent")]
-    return [f"{pair.name} · {pair.releases}", *(_node_line(node) for node in pair.nodes), *agents]
+    return [f"{pair.name} · {pair.releases_text}", *(_node_line(node) for node in pair.nodes), *agents]
 
 
 def _node_line(node: BrokerView) -> str:
     broker = node.broker
-    star = {"master": "★ ", "slave": "☆ "}.get(node.role, "")
+    star = {"master": "★ ", "slave": "☆ "}.get(node.preferred_role, "")
     address = "" if broker.address == broker.host else broker.address
     port = f":{broker.openwire.port}" if broker.openwire else ""
     badge = f" ({badge_text(node.findings)})" if node.findings else ""
@@ -128,24 +135,24 @@ def _group_lines(group: GroupView, names: dict[str, str], bus: str) -> Iterator[
         yield _edge_line(connection, names[connection.a], names[connection.b], connection.kind)
 
 
-def _group_edge_lines(scene: Scene, groups: dict[str, str]) -> Iterator[str]:
+def _group_edge_lines(scene: PictureContent, groups: dict[str, str]) -> Iterator[str]:
     for connection in scene.between:
-        captions = connection_caption(connection, scene.sizes, with_kind=True)
+        captions = connection_caption_lines(connection, scene.group_sizes, with_kind=True)
         yield _edge_line(connection, groups[connection.a], groups[connection.b], *captions)
 
 
-def _edge_line(connection: Connection, a: str, b: str, *captions: str) -> str:
+def _edge_line(connection: DrawnConnection, a: str, b: str, *captions: str) -> str:
     if connection.flow == "backward":
         a, b = b, a
     arrow = "-->" if connection.flow in ("forward", "backward") else "<-->"
     lines = (*captions, "one each way") if connection.flow == "each way" else captions
-    return f"  {a} {arrow}|{label(*lines)}| {b}"
+    return f"  {a} {arrow}|{mermaid_label(*lines)}| {b}"
 
 
-def _mark_lines(scene: Scene, names: dict[str, str]) -> Iterator[str]:
+def _mark_lines(scene: PictureContent, names: dict[str, str]) -> Iterator[str]:
     for severity, colour in (("error", "#cf222e"), ("warning", "#bf8700")):
         marked = [
-            names[pair.name] for pair in scene.pairs if any(node.severity == severity for node in pair.nodes)
+            names[pair.name] for pair in scene.pairs if any(node.worst_severity == severity for node in pair.nodes)
         ]  # fmt: skip
         if marked:
             yield f"  classDef {severity} stroke:{colour},stroke-width:2px"

@@ -8,16 +8,16 @@ from typing import NamedTuple, Protocol
 
 from activemq_fleet.canvas import Canvas, Point, text_width
 from activemq_fleet.diagram.lines import draw_connection
-from activemq_fleet.diagram.scene import Connection
+from activemq_fleet.diagram.scene import DrawnConnection
 
 LINE_HEIGHT = 15.0
 """Pixels from one line of a caption to the next."""
 _MOST_COLUMNS = 24
 
-Captions = Callable[[Connection], list[str]]
+Captions = Callable[[DrawnConnection], list[str]]
 
 
-class Box(Protocol):
+class DrawableBox(Protocol):
     """The interface of all that is drawn as a box, such as the card of a pair or the box of a group; sizes in pixels.
 
     Its placement sets its size before it is drawn.
@@ -30,7 +30,7 @@ class Box(Protocol):
     def draw(self, canvas: Canvas, x: float, y: float) -> None: ...
 
 
-class Area(NamedTuple):
+class Rectangle(NamedTuple):
     """A rectangle, by its upper left corner and its size in pixels."""
 
     x: float
@@ -39,17 +39,17 @@ class Area(NamedTuple):
     height: float
 
     @property
-    def right(self) -> float:
+    def right_edge(self) -> float:
         """The horizontal position of the right edge, in pixels."""
         return self.x + self.width
 
     @property
-    def bottom(self) -> float:
+    def lower_edge(self) -> float:
         """The vertical position of the lower edge, in pixels."""
         return self.y + self.height
 
 
-class Label(NamedTuple):
+class Caption(NamedTuple):
     """A caption of one or more lines; ``middle`` is that of its first line, in pixels."""
 
     middle: Point
@@ -62,12 +62,12 @@ class Placement:
 
     width: float = 0.0
     height: float = 0.0
-    boxes: list[tuple[Box, Area]] = field(default_factory=list)
-    lines: list[tuple[Connection, Sequence[Point]]] = field(default_factory=list)
-    labels: list[Label] = field(default_factory=list)
+    boxes: list[tuple[DrawableBox, Rectangle]] = field(default_factory=list)
+    lines: list[tuple[DrawnConnection, Sequence[Point]]] = field(default_factory=list)
+    labels: list[Caption] = field(default_factory=list)
 
     @property
-    def areas(self) -> dict[str, Area]:
+    def areas_by_box(self) -> dict[str, Rectangle]:
         """The rectangle that each box covers, by the name of the box."""
         return {box.name: area for box, area in self.boxes}
 
@@ -86,14 +86,14 @@ class Placement:
                     canvas.add_text("label ink", middle, baseline, line, "middle")
 
 
-class Sheet(NamedTuple):
+class PaperSheet(NamedTuple):
     """A sheet of paper: its aspect ratio (width by height), and the pixels of height that heading and legend use."""
 
     aspect: float
     reserved: float = 0.0
 
 
-def most_readable_placement(boxes: int, place: Callable[[int], Placement], sheet: Sheet) -> Placement:
+def most_readable_placement(boxes: int, place: Callable[[int], Placement], sheet: PaperSheet) -> Placement:
     """Return the placement of boxes that stays largest when it is scaled to fit a sheet; of equally large, the first.
 
     ``place`` is called with each number of columns worth trying: one for each possible number of rows.

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Literal, NamedTuple
 
-from activemq_fleet.diagram.shapes import Shape, names_in_flow_order, shape_of
+from activemq_fleet.diagram.shapes import NetworkShape, names_in_flow_order, network_shape
 from activemq_fleet.findings import Finding
 from activemq_fleet.profiles import Profile
 from activemq_fleet.topology import Balancer, Broker, Fleet, Group, Link, LinkKind, Pair
@@ -44,7 +44,7 @@ class _PlacedLink(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Connection:
+class DrawnConnection:
     """All links of one kind between two nodes, pairs or groups, drawn as one line; ``a`` is placed before ``b``.
 
     ``forward`` are the (source, target) pairs of the links from ``a`` to ``b``, ``backward`` those of the others.
@@ -66,7 +66,7 @@ class Connection:
         return len(self.forward) + len(self.backward)
 
     @property
-    def arrow(self) -> str:
+    def direction_arrow(self) -> str:
         """The arrow character for the direction of messages, from ``a`` to ``b``."""
         return {"forward": "→", "backward": "←", "duplex": "↔", "each way": "⇄"}[self.flow]
 
@@ -88,12 +88,12 @@ class BrokerView:
         return self.broker.identity.host
 
     @property
-    def role(self) -> str:
+    def preferred_role(self) -> str:
         """The preferred role of the broker, ``master`` or ``slave``; empty where its profile has no peer."""
         return self.broker.role if self.broker.profile.has_peer else ""
 
     @property
-    def severity(self) -> str | None:
+    def worst_severity(self) -> str | None:
         """The severity of the broker's worst finding; ``waived`` where all are waived, None without findings."""
         return severity_of(self.findings[0]) if self.findings else None
 
@@ -105,10 +105,10 @@ class PairView:
     name: str
     nodes: tuple[BrokerView, ...]
     agents: tuple[str, ...]
-    links: tuple[Connection, ...]
+    links: tuple[DrawnConnection, ...]
 
     @property
-    def releases(self) -> str:
+    def releases_text(self) -> str:
         """The different releases that the nodes run, as text."""
         return " + ".join(dict.fromkeys(node.broker.release.text for node in self.nodes))
 
@@ -118,7 +118,7 @@ class PairView:
         return self.nodes[0].broker.profile
 
     @property
-    def number(self) -> str:
+    def number_in_name(self) -> str:
         """The number in the pair's name, as text; empty where it has none."""
         return self.nodes[0].broker.identity.number
 
@@ -158,8 +158,8 @@ class GroupView:
 
     name: str
     pairs: tuple[PairView, ...]
-    connections: tuple[Connection, ...]
-    shape: Shape
+    connections: tuple[DrawnConnection, ...]
+    shape: NetworkShape
     multicast: Link | None
     balancers: tuple[BalancerView, ...]
 
@@ -169,7 +169,7 @@ class GroupView:
         return tuple(node for pair in self.pairs for node in pair.nodes)
 
     @property
-    def size(self) -> GroupSize:
+    def group_size(self) -> GroupSize:
         """The number of pairs of the group, with the noun for one of them."""
         return GroupSize(len(self.pairs), "pair" if any(pair.profile.has_peer for pair in self.pairs) else "broker")
 
@@ -189,7 +189,7 @@ class GroupedFinding:
 
 
 @dataclass(frozen=True, slots=True)
-class Scene:
+class PictureContent:
     """Everything that a picture of a fleet shows.
 
     ``between`` are connections of groups; ``findings`` are worst first, each message once. ``balancers`` are the hosts
@@ -197,7 +197,7 @@ class Scene:
     """
 
     groups: tuple[GroupView, ...]
-    between: tuple[Connection, ...]
+    between: tuple[DrawnConnection, ...]
     findings: tuple[GroupedFinding, ...]
     balancers: tuple[str, ...]
     idle_balancers: tuple[str, ...]
@@ -208,9 +208,9 @@ class Scene:
         return tuple(pair for group in self.groups for pair in group.pairs)
 
     @property
-    def sizes(self) -> dict[str, GroupSize]:
+    def group_sizes(self) -> dict[str, GroupSize]:
         """The size of each group."""
-        return {group.name: group.size for group in self.groups}
+        return {group.name: group.group_size for group in self.groups}
 
 
 def severity_of(finding: Finding) -> str:
@@ -218,7 +218,7 @@ def severity_of(finding: Finding) -> str:
     return finding.severity if finding.waived is None else "waived"
 
 
-def scene_of(fleet: Fleet, states: Mapping[str, str] = MappingProxyType({})) -> Scene:
+def picture_content(fleet: Fleet, states: Mapping[str, str] = MappingProxyType({})) -> PictureContent:
     """Return everything that a picture of the fleet shows, with groups in the order in which messages flow.
 
     ``states`` are those of brokers at run time, by host.
@@ -251,13 +251,13 @@ def scene_of(fleet: Fleet, states: Mapping[str, str] = MappingProxyType({})) -> 
         order = [pair.name for pair in pairs]
         connections = _connections(within[group.name], order, lambda link: link.pairs)
         directions = {ends: c.flow == "duplex" for c in connections for ends in (*c.forward, *c.backward)}
-        shape = shape_of(order, directions, group.brokers[0].settings.topology)
+        shape = network_shape(order, directions, group.brokers[0].settings.topology)
         multicast = next((link for b in group.brokers for link in b.links if link.kind == "multicast"), None)
         return GroupView(group.name, pairs, connections, shape, multicast, _balancers_of(group.name, fleet.balancers))
 
     crossing = [link for link in placed if link.source.group != link.target.group]
     names = names_in_flow_order([group.name for group in fleet.groups], {link.groups for link in crossing})
-    return Scene(
+    return PictureContent(
         tuple(sorted(map(view_of_group, fleet.groups), key=lambda group: names.index(group.name))),
         _connections(crossing, names, lambda link: link.groups),
         findings,
@@ -319,7 +319,7 @@ def _placed_links(fleet: Fleet) -> list[_PlacedLink]:
 
 def _connections(
     placed: Iterable[_PlacedLink], names: list[str], ends_of: Callable[[_PlacedLink], Ends]
-) -> tuple[Connection, ...]:
+) -> tuple[DrawnConnection, ...]:
     """Return the connections that links make between ends that are placed in the order of ``names``."""
     order = {name: position for position, name in enumerate(names)}
     bundles: dict[tuple[int, int, LinkKind, bool], list[_PlacedLink]] = defaultdict(list)
@@ -332,7 +332,7 @@ def _connections(
     )
 
 
-def _connection(a: str, b: str, bundle: list[_PlacedLink], ends_of: Callable[[_PlacedLink], Ends]) -> Connection:
+def _connection(a: str, b: str, bundle: list[_PlacedLink], ends_of: Callable[[_PlacedLink], Ends]) -> DrawnConnection:
     """Return the connection of ``a`` and ``b`` that represents a bundle of links of one kind."""
     forward = tuple(placed.pairs for placed in bundle if ends_of(placed)[0] == a)
     backward = tuple(placed.pairs for placed in bundle if ends_of(placed)[0] != a)
@@ -342,7 +342,7 @@ def _connection(a: str, b: str, bundle: list[_PlacedLink], ends_of: Callable[[_P
     described = [_link_tooltip(placed) for placed in bundle[:_MOST_DESCRIBED]]
     if len(bundle) > _MOST_DESCRIBED:
         described.append(f"and {len(bundle) - _MOST_DESCRIBED} more")
-    return Connection(
+    return DrawnConnection(
         a,
         b,
         first.kind,

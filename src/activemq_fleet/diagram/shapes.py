@@ -13,7 +13,7 @@ ShapeName = Literal["none", "chain", "ring", "hub", "mesh", "other"]
 
 
 @dataclass(frozen=True, slots=True)
-class Shape:
+class NetworkShape:
     """The shape of a group's network, such as ``hub`` or ``ring``; ``order`` names the pairs along a chain
     or ring, or the hub first.
     """
@@ -22,7 +22,7 @@ class Shape:
     order: tuple[str, ...]
 
 
-def shape_of(pairs: Sequence[str], links: Mapping[tuple[str, str], bool], wanted: str) -> Shape:
+def network_shape(pairs: Sequence[str], links: Mapping[tuple[str, str], bool], wanted: str) -> NetworkShape:
     """Return the shape of the network that ``links`` make of pairs; ``links`` maps (source, target) to
     whether a link is duplex.
 
@@ -34,17 +34,17 @@ def shape_of(pairs: Sequence[str], links: Mapping[tuple[str, str], bool], wanted
         neighbours[b].add(a)
     in_order = tuple(pairs)
     if not links:
-        return Shape("none", in_order)
+        return NetworkShape("none", in_order)
     degrees = [len(neighbours[name]) for name in pairs]
     if len(links) == len(pairs) * (len(pairs) - 1) and not any(links.values()):
-        return Shape("mesh", in_order)
+        return NetworkShape("mesh", in_order)
     hub = _find_hub(pairs, degrees, wanted)
     if hub is not None:
-        return Shape("hub", (hub, *(name for name in pairs if name != hub)))
+        return NetworkShape("hub", (hub, *(name for name in pairs if name != hub)))
     path = _find_path(pairs, neighbours)
     if path and max(degrees) <= 2:
-        return Shape("ring" if min(degrees) == 2 and len(pairs) > 2 else "chain", path)
-    return Shape("other", in_order)
+        return NetworkShape("ring" if min(degrees) == 2 and len(pairs) > 2 else "chain", path)
+    return NetworkShape("other", in_order)
 
 
 def _find_hub(pairs: Sequence[str], degrees: Sequence[int], wanted: str) -> str | None:

@@ -12,22 +12,22 @@ from activemq_fleet.canvas import Point, text_width, wrap_words
 from activemq_fleet.diagram.grid import place_in_grid
 from activemq_fleet.diagram.placement import (
     LINE_HEIGHT,
-    Area,
-    Box,
+    Caption,
     Captions,
-    Label,
+    DrawableBox,
+    PaperSheet,
     Placement,
-    Sheet,
+    Rectangle,
     most_readable_placement,
 )
-from activemq_fleet.diagram.scene import Connection
+from activemq_fleet.diagram.scene import DrawnConnection
 
 _LEAST_SPOKES = 5
 # The lane of the first row is as far below the top as the middle of a small hub: their line is straight.
 _LANE, _TRUNK, _DROP, _BESIDE_LINE = 18.0, 36.0, 22.0, 20.0
 
 
-def hub_of(connections: Sequence[Connection]) -> str | None:
+def hub_name(connections: Sequence[DrawnConnection]) -> str | None:
     """Return the name of the box at which all connections meet, when each leads to a different box.
 
     Returns None unless there are at least five, of one kind and direction.
@@ -44,11 +44,11 @@ def hub_of(connections: Sequence[Connection]) -> str | None:
 
 
 def place_star(
-    hub: Box,
-    spokes: Sequence[Box],
-    connections: Sequence[Connection],
+    hub: DrawableBox,
+    spokes: Sequence[DrawableBox],
+    connections: Sequence[DrawnConnection],
     gap: Point,
-    sheet: Sheet,
+    sheet: PaperSheet,
     captions: Captions = lambda _: [],
 ) -> Placement:
     """Return the placement of a hub next to rows of the other boxes, each joined to the hub.
@@ -65,10 +65,10 @@ def place_star(
     )
     placement.boxes = [(box, area._replace(x=area.x + left, y=area.y + channel)) for box, area in placement.boxes]
     top = 0.0 if hub.height <= 2 * _LANE else channel
-    placement.boxes.append((hub, Area(0.0, top, hub.width, hub.height)))
+    placement.boxes.append((hub, Rectangle(0.0, top, hub.width, hub.height)))
     placement.width += left
     placement.height = channel + max(placement.height, hub.height)
-    areas, start = placement.areas, (hub.width, top + hub.height / 2)
+    areas, start = placement.areas_by_box, (hub.width, top + hub.height / 2)
     for number, (connection, name, text) in enumerate(zip(connections, others, texts, strict=True)):
         again = others[:number].count(name)  # a second connection runs next to the first
         trunk, lane = hub.width + _TRUNK - 9 * again, areas[name].y - channel + _LANE - 9 * again
@@ -77,5 +77,5 @@ def place_star(
         placement.lines.append((connection, points if connection.a == hub.name else points[::-1]))
         if text:
             middle = x + 14 + max(text_width(line, "label") for line in text) / 2
-            placement.labels.append(Label((middle, y - 10 - LINE_HEIGHT * (len(text) - 1)), text))
+            placement.labels.append(Caption((middle, y - 10 - LINE_HEIGHT * (len(text) - 1)), text))
     return placement

@@ -9,20 +9,20 @@ from types import MappingProxyType
 from activemq_fleet.canvas import Canvas, format_decimal, wrap_words
 from activemq_fleet.diagram.descriptions import (
     MOST_FULL,
-    connection_caption,
-    describe_connection,
+    connection_caption_lines,
+    connection_line,
     describe_fleet,
     finding_counts_and_severity,
-    fleet_summary,
+    fleet_summary_texts,
     join_words,
-    shared_facts,
+    shared_heading_texts,
 )
 from activemq_fleet.diagram.grid import place_in_grid
 from activemq_fleet.diagram.group_box import GroupBox, balancer_box
 from activemq_fleet.diagram.legend import draw_findings, draw_legend, legend_entries
-from activemq_fleet.diagram.placement import Placement, Sheet, most_readable_placement
-from activemq_fleet.diagram.scene import BalancerView, Connection, GroupSize, Scene, scene_of
-from activemq_fleet.diagram.star import hub_of, place_star
+from activemq_fleet.diagram.placement import PaperSheet, Placement, most_readable_placement
+from activemq_fleet.diagram.scene import BalancerView, DrawnConnection, GroupSize, PictureContent, picture_content
+from activemq_fleet.diagram.star import hub_name, place_star
 from activemq_fleet.diagram.style import style_sheet
 from activemq_fleet.node.printable import counted, escape_html
 from activemq_fleet.topology import Fleet
@@ -30,7 +30,7 @@ from activemq_fleet.topology import Fleet
 MOST_DRAWN = 24
 _MARGIN, _LEAST_WIDTH, _MOST_LISTED = 26.0, 720.0, 16
 # Paper of the A sizes; heading and legend take about so many pixels of its height.
-_PAPER = Sheet(math.sqrt(2), 240)
+_PAPER = PaperSheet(math.sqrt(2), 240)
 
 
 def to_svg(fleet: Fleet, states: Mapping[str, str] = MappingProxyType({})) -> str:
@@ -40,9 +40,9 @@ def to_svg(fleet: Fleet, states: Mapping[str, str] = MappingProxyType({})) -> st
     follows the reader's light or dark mode and prints in light colours. ``states`` are those of brokers at run time, by
     host; they are next to the brokers.
     """
-    scene = scene_of(fleet, states)
+    scene = picture_content(fleet, states)
     detailed = len(scene.pairs) <= MOST_FULL
-    known = () if detailed else shared_facts(scene.groups)
+    known = () if detailed else shared_heading_texts(scene.groups)
     boxes = [GroupBox(group, detailed=detailed, known=known) for group in scene.groups]
     placement = _place_groups(boxes, scene)
     between = [connection for connection, _ in placement.lines]
@@ -55,7 +55,7 @@ def to_svg(fleet: Fleet, states: Mapping[str, str] = MappingProxyType({})) -> st
     placement.draw(canvas, _MARGIN + (width - placement.width) / 2, y)
     y += placement.height + 24
     if listed:
-        y += _draw_link_list(canvas, listed, scene.sizes, y, width)
+        y += _draw_link_list(canvas, listed, scene.group_sizes, y, width)
     y += draw_findings(canvas, scene, _MARGIN, y, width)
     drawn = [*between, *(connection for box in boxes for connection in box.drawn)]
     meshed = {box.meshed for box in boxes if box.meshed}
@@ -75,18 +75,18 @@ def to_svg(fleet: Fleet, states: Mapping[str, str] = MappingProxyType({})) -> st
     )
 
 
-def _place_groups(boxes: Sequence[GroupBox], scene: Scene) -> Placement:
+def _place_groups(boxes: Sequence[GroupBox], scene: PictureContent) -> Placement:
     """Return the most readable positions of group boxes on a sheet of paper, and the lines between them.
 
     More connections than ``MOST_DRAWN`` are not drawn, unless they all lead to one group.
     """
 
-    def captions(connection: Connection) -> list[str]:
-        return connection_caption(connection, scene.sizes)
+    def captions(connection: DrawnConnection) -> list[str]:
+        return connection_caption_lines(connection, scene.group_sizes)
 
     if not boxes:
         return Placement()
-    hub = hub_of(scene.between)
+    hub = hub_name(scene.between)
     if hub is not None:
         spokes = [box for box in boxes if box.name != hub]
         middle = next(box for box in boxes if box.name == hub)
@@ -98,13 +98,13 @@ def _place_groups(boxes: Sequence[GroupBox], scene: Scene) -> Placement:
     )
 
 
-def _draw_heading(canvas: Canvas, scene: Scene, fleet: Fleet, known: Sequence[str], width: float) -> float:
+def _draw_heading(canvas: Canvas, scene: PictureContent, fleet: Fleet, known: Sequence[str], width: float) -> float:
     """Draw what the fleet consists of and how many findings it has; return the height in pixels."""
     canvas.add_text("title ink", _MARGIN, 42, "ActiveMQ fleet")
     text, worst = finding_counts_and_severity(fleet.findings)
     css = "good" if worst == "good" else f"badge-{worst}"
     canvas.add_text(f"summary {css}", _MARGIN + width, 42, text, "end")
-    lines = wrap_words(fleet_summary(scene), "summary", width, " · ")
+    lines = wrap_words(fleet_summary_texts(scene), "summary", width, " · ")
     if known:
         lines += wrap_words([f"all groups: {known[0]}", *known[1:]], "summary", width, " · ")
     for row, line in enumerate(lines):
@@ -124,11 +124,11 @@ def _draw_idle_balancers(canvas: Canvas, hosts: Sequence[str], y: float, width: 
 
 
 def _draw_link_list(
-    canvas: Canvas, connections: Sequence[Connection], sizes: Mapping[str, GroupSize], y: float, width: float
+    canvas: Canvas, connections: Sequence[DrawnConnection], sizes: Mapping[str, GroupSize], y: float, width: float
 ) -> float:
     """Write the links between groups as text, where lines would cover each other; return the height in pixels."""
     canvas.add_text("heading ink", _MARGIN, y + 13, f"Links between groups ({len(connections)})")
-    lines = wrap_words([describe_connection(connection, sizes) for connection in connections], "note", width, ", ")
+    lines = wrap_words([connection_line(connection, sizes) for connection in connections], "note", width, ", ")
     if (hidden := len(lines) - _MOST_LISTED) > 0:
         lines[_MOST_LISTED:] = [f"and {counted(hidden, 'line')} more"]
     for row, line in enumerate(lines):

@@ -43,7 +43,9 @@ class ExpectedLinks:
     def __init__(self, hosts: LabBrokers) -> None:
         self._hosts = hosts
         self._network = planned_network(hosts.fleet)
-        self._refused = {(link.host, link.connector.name) for link in self._network.refused if link.refusal.is_certain}
+        self._refused = {
+            (link.host, link.connector.name) for link in self._network.refused if link.refusal.is_certain_to_fail
+        }
 
     def wait_until_links_up(
         self, observe_brokers: Callable[[], Mapping[str, BrokerSnapshot]], timeout: float

@@ -12,7 +12,7 @@ from typing import Any
 
 from activemq_fleet import artifacts
 from activemq_fleet.artifacts import Progress
-from activemq_fleet.deployment import files_of
+from activemq_fleet.deployment import files_to_deploy
 from activemq_fleet.errors import ArtifactError, FleetError, LabError
 from activemq_fleet.findings import lines_of_findings
 from activemq_fleet.inventory import InventoryData, fleet_of
@@ -168,7 +168,7 @@ def install_broker_files(broker: Broker, software: InstalledSoftware) -> str:
     Raises LabError when the files cannot be written.
     """
     tree: dict[str, ConfigurationFile] = vendor_files(software.home) if software.whole else {}
-    for path, file in files_of(broker).items():
+    for path, file in files_to_deploy(broker).items():
         tree[path] = ConfigurationFile(file.content, file.mode, file.masked, file.hidden)
     base = service.broker_directory_paths(broker).base
     try:

@@ -4,7 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from activemq_fleet.dialling import BrokerListener, Dialler, Refusal, dialler_of_agent, refusal_of
+from activemq_fleet.dialling import (
+    BrokerListener,
+    ClientTlsSettings,
+    ConnectionRefusal,
+    connection_refusal,
+    tls_settings_of_agent,
+)
 from activemq_fleet.lint.document import Problem
 from activemq_fleet.lint.engine import rule
 from activemq_fleet.lint.fleet_clients import client_uris
@@ -14,7 +20,7 @@ from activemq_fleet.topology import Agent, Balancer
 from activemq_fleet.uris import is_openwire
 
 _MOST_NAMED = 3
-_ANYTHING = Dialler(has_authority=True, has_certificate=True)
+_ANYTHING = ClientTlsSettings(has_authority=True, has_certificate=True)
 _FIXES = {
     "closed": "use a port on which the other broker listens (`activemq-fleet explain HOST` lists its ports)",
     "protocol": "use the port of the other broker's OpenWire connector",
@@ -99,7 +105,7 @@ def _refused_link_problems(view: FleetView, *, certain: bool) -> Iterator[Proble
         is_reported_by_n036 = (
             refused_link.refusal.kind == "account" and not refused_link.refusal.user
         )  # N036 reports this
-        if refused_link.refusal.is_certain == certain and not is_reported_by_n036:
+        if refused_link.refusal.is_certain_to_fail == certain and not is_reported_by_n036:
             refusals.setdefault((refused_link.unit, refused_link.refusal.kind), []).append(refused_link)
     for (_, kind), links in refusals.items():
         first = links[0]
@@ -110,7 +116,7 @@ def _refused_link_problems(view: FleetView, *, certain: bool) -> Iterator[Proble
         )
         subject = "links" if len(names) > 1 else "link"
         verb = "cannot connect" if certain else "possibly cannot connect"
-        message = f"{subject} {shown} {verb}: {first.refusal.sentence(first.host, first.peer.host)}"
+        message = f"{subject} {shown} {verb}: {first.refusal.reason_sentence(first.host, first.peer.host)}"
         document = view.document(broker) if changes_network_connectors(broker) else None
         node = next((node for node in document.links if node.get("name") == names[0]), None) if document else None
         yield Problem(message, node=node, attribute="uri", fix=_FIXES[kind], host=broker.host)
@@ -160,7 +166,8 @@ def client_refused_by_a_broker(view: FleetView) -> Iterator[Problem]:
     """
     for agent in view.fleet.agents:
         refused = next(
-            (agent_refusal for agent_refusal in _refusals_of_agent(view, agent) if agent_refusal[1].is_certain), None
+            (agent_refusal for agent_refusal in _refusals_of_agent(view, agent) if agent_refusal[1].is_certain_to_fail),
+            None,
         )
         if refused:
             fix = (
@@ -178,18 +185,18 @@ def client_refused_by_a_broker(view: FleetView) -> Iterator[Problem]:
     yield from _client_list_problems(view)
 
 
-_RefusedListener = tuple[BrokerListener, Refusal]
+_RefusedListener = tuple[BrokerListener, ConnectionRefusal]
 
 
 def _refusal_sentence(refused_listener: _RefusedListener, dialler: str) -> str:
-    return refused_listener[1].sentence(dialler, refused_listener[0].broker.host)
+    return refused_listener[1].reason_sentence(dialler, refused_listener[0].broker.host)
 
 
 def _refusals_of_agent(view: FleetView, agent: Agent) -> Iterator[_RefusedListener]:
-    dialler = dialler_of_agent(agent)
+    dialler = tls_settings_of_agent(agent)
     for url in agent.urls:
         listener = view.listeners.listener_at(*url)
-        refusal = refusal_of(dialler, listener, tls=agent.tls, protocol="mqtt") if listener else None
+        refusal = connection_refusal(dialler, listener, tls=agent.tls, protocol="mqtt") if listener else None
         if listener and refusal:
             yield listener, refusal
 
@@ -205,7 +212,7 @@ def _balancer_problems(view: FleetView, balancer: Balancer) -> Iterator[Problem]
             if other:
                 refused_listener = (
                     other,
-                    Refusal("tls" if front.tls else "clear", other.connector.port, other.connector.name),
+                    ConnectionRefusal("tls" if front.tls else "clear", other.connector.port, other.connector.name),
                 )
                 reason = _refusal_sentence(refused_listener, "the balancer of this host")
                 message = f"the load balancer cannot connect to a broker of group {address.group}: {reason}"
@@ -227,19 +234,19 @@ def _client_list_problems(view: FleetView) -> Iterator[Problem]:
             if refusal:
                 message = (
                     f"a client cannot connect with its failover list {use.uri.text}: "
-                    f"{refusal[1].sentence('the client', refusal[0])}"
+                    f"{refusal[1].reason_sentence('the client', refusal[0])}"
                 )
                 yield use.problem(message, _FIXES[refusal[1].kind])
                 break
 
 
-def _refusal_of(view: FleetView, host: str, port: int, tls: bool) -> tuple[str, Refusal] | None:
+def _refusal_of(view: FleetView, host: str, port: int, tls: bool) -> tuple[str, ConnectionRefusal] | None:
     """Return the host and the refusal that is certain for a client of which only the URI is known, otherwise None."""
     listener = view.listeners.listener_at(host, port)
     if listener is None:
-        closed = view.listeners.broker_not_listening(host, port) if port else None
-        return (closed.host, Refusal("closed", port)) if closed else None
-    refusal = refusal_of(_ANYTHING, listener, tls=tls)
+        closed = view.listeners.broker_without_listener_at(host, port) if port else None
+        return (closed.host, ConnectionRefusal("closed", port)) if closed else None
+    refusal = connection_refusal(_ANYTHING, listener, tls=tls)
     return (listener.broker.host, refusal) if refusal else None
 
 
@@ -274,7 +281,7 @@ def agent_tls_without_ca(view: FleetView) -> Iterator[Problem]:
     """
     for agent in view.fleet.agents:
         refused_listener = next(_refusals_of_agent(view, agent), None)
-        if refused_listener and not refused_listener[1].is_certain:
+        if refused_listener and not refused_listener[1].is_certain_to_fail:
             name, pair = refused_listener[1].name, agent.pair
             message = (
                 f"activemq_agent_tls_ca is not set, but connector {name} of pair {pair}, to which this agent connects, "

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from functools import cached_property, lru_cache
 
 from activemq_fleet.addresses import may_be_same_host
-from activemq_fleet.dialling import Listeners
+from activemq_fleet.dialling import ListenersByAddress
 from activemq_fleet.findings import Finding
 from activemq_fleet.lint.document import Document
 from activemq_fleet.lint.engine import findings_of, rules
@@ -107,9 +107,9 @@ class FleetView:
         return Bridges(self.units, self.document, self.broker_at)
 
     @cached_property
-    def listeners(self) -> Listeners:
+    def listeners(self) -> ListenersByAddress:
         """The lookup of the fleet's connectors by host and port."""
-        return Listeners(self.brokers)
+        return ListenersByAddress(self.brokers)
 
     @cached_property
     def refused_links(self) -> tuple[RefusedConnector, ...]:

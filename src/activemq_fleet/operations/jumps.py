@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from activemq_fleet.deployment import Persistence
+from activemq_fleet.deployment import StoreFacts
 from activemq_fleet.releases import Release
 
 Back = Literal["open", "rebuilds", "closed"]
@@ -54,7 +54,7 @@ class ReleaseChangeEffects:
 
 
 def release_change_effects(
-    old_release: Release, wanted: Release, now: Persistence, then: Persistence, *, holder: Release | None = None
+    old_release: Release, wanted: Release, now: StoreFacts, then: StoreFacts, *, holder: Release | None = None
 ) -> ReleaseChangeEffects:
     """Return the consequences of changing a pair from ``old_release`` (store ``now``) to ``wanted`` (store ``then``).
 
@@ -73,7 +73,7 @@ def release_change_effects(
     )
 
 
-def downgrade_possibility(old_release: Release, wanted: Release, now: Persistence, then: Persistence) -> Back:
+def downgrade_possibility(old_release: Release, wanted: Release, now: StoreFacts, then: StoreFacts) -> Back:
     """Return whether a pair can go back from release ``wanted`` to ``old_release`` with its store: ``open`` (as it is),
     ``rebuilds`` (with a new index) or ``closed`` (not with this store).
 
@@ -86,7 +86,7 @@ def downgrade_possibility(old_release: Release, wanted: Release, now: Persistenc
     return "rebuilds" if old_release.kahadb_version < wanted.kahadb_version else "open"
 
 
-def _refusals(holder: Release, wanted: Release, now: Persistence, then: Persistence) -> Iterator[str]:
+def _refusals(holder: Release, wanted: Release, now: StoreFacts, then: StoreFacts) -> Iterator[str]:
     if now.pure and then.pure:
         yield (
             "the playbook upgrade cannot change a pure pair, whose nodes do not share a store. Stop the slave, then "
@@ -133,7 +133,7 @@ def _refusals(holder: Release, wanted: Release, now: Persistence, then: Persiste
         )
 
 
-def _openwire(release: Release, persistence: Persistence) -> int:
+def _openwire(release: Release, persistence: StoreFacts) -> int:
     return persistence.openwire or release.store_openwire
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 
-from activemq_fleet.deployment import Persistence
+from activemq_fleet.deployment import StoreFacts
 from activemq_fleet.errors import ReleaseError
 from activemq_fleet.node.printable import counted
 from activemq_fleet.node.state.evidence import BrokerEvidence
@@ -37,8 +37,8 @@ class StoreChange:
     ``install`` is how the release was installed.
     """
 
-    now: Persistence = field(default_factory=Persistence)
-    then: Persistence = field(default_factory=Persistence)
+    now: StoreFacts = field(default_factory=StoreFacts)
+    then: StoreFacts = field(default_factory=StoreFacts)
     install: str = "archive"
 
 
@@ -226,10 +226,10 @@ def decide_upgrade_step(request: OperationRequest) -> Decision:
     return {"step": {**request.decision_after_showing_notes(step)["step"], "put_back": may}}
 
 
-def _running_store(evidence: BrokerEvidence) -> Persistence:
-    names = {attribute.name for attribute in fields(Persistence)}
+def _running_store(evidence: BrokerEvidence) -> StoreFacts:
+    names = {attribute.name for attribute in fields(StoreFacts)}
     stated = {name: setting for name, setting in evidence.persistence.items() if name in names}
-    return Persistence(**{"kind": None, **stated, "directory": evidence.store})
+    return StoreFacts(**{"kind": None, **stated, "directory": evidence.store})
 
 
 def _upgrade_of(request: OperationRequest) -> tuple[list[ObservedNode], dict[str, StoreChange], RollingProgress]:
@@ -237,7 +237,7 @@ def _upgrade_of(request: OperationRequest) -> tuple[list[ObservedNode], dict[str
     stores = {
         host: StoreChange(
             now=_running_store(evidence),
-            then=broker.persistence or Persistence(kind=None),
+            then=broker.persistence or StoreFacts(kind=None),
             install=broker.install,
         )
         for host, evidence in request.evidence.items()

@@ -139,7 +139,7 @@ class Routes:
                 refused_connector,
             )
             for refused_connector in self.network.refused
-            if refused_connector.refusal.is_certain
+            if refused_connector.refusal.is_certain_to_fail
             and (
                 refused_connector.unit in component
                 or (refused_connector.connector.duplex and refused_connector.peer.unit in component)

@@ -14,7 +14,7 @@ from functools import cached_property
 from typing import NamedTuple
 
 from activemq_fleet import dialling
-from activemq_fleet.dialling import Dialler, Refusal
+from activemq_fleet.dialling import ClientTlsSettings, ConnectionRefusal
 from activemq_fleet.errors import InputError
 from activemq_fleet.network.connectors import NetworkConnector, Way, multicast_of
 from activemq_fleet.routes.shape import BridgeGraph
@@ -121,15 +121,15 @@ class RefusedConnector(NamedTuple):
     unit: str
     connector: NetworkConnector
     peer: Broker
-    refusal: Refusal
+    refusal: ConnectionRefusal
 
     @property
     def sentence(self) -> str:
         """A sentence with the name of the link and the reason why it cannot come up."""
-        return f"link {self.connector.name} cannot connect: {self.refusal.sentence(self.host, self.peer.host)}"
+        return f"link {self.connector.name} cannot connect: {self.refusal.reason_sentence(self.host, self.peer.host)}"
 
 
-_Met = tuple[tuple[Broker, Refusal | None], ...]
+_Met = tuple[tuple[Broker, ConnectionRefusal | None], ...]
 
 
 class Network:
@@ -148,7 +148,7 @@ class Network:
         self.refused: list[RefusedConnector] = []
         self._written = written
         self._as_planned = as_planned
-        self._listeners = dialling.Listeners(fleet.brokers)
+        self._listeners = dialling.ListenersByAddress(fleet.brokers)
         self._announced: dict[tuple[str, str], list[dialling.BrokerListener]] = {}
         self.steady: set[str] = set()
         """Pairs whose bridges are the same whichever node is active."""
@@ -168,7 +168,7 @@ class Network:
     def _resolve(self, broker: Broker) -> tuple[tuple[NetworkConnector, tuple[Broker, ...]], ...]:
         resolved = []
         written = self._written.get(broker.host)
-        dialler = dialling.dialler_of_broker(broker)
+        dialler = dialling.tls_settings_of_broker(broker)
         for connector in map(network_connector_of, broker.links) if written is None else written:
             peers = self._accepting_peers(broker, connector, dialler)
             if peers and connector.way != "multicast" and all(peer.unit == broker.unit for peer in peers):
@@ -177,7 +177,9 @@ class Network:
                 resolved.append((connector, peers))
         return tuple(resolved)
 
-    def _accepting_peers(self, broker: Broker, connector: NetworkConnector, dialler: Dialler) -> tuple[Broker, ...]:
+    def _accepting_peers(
+        self, broker: Broker, connector: NetworkConnector, dialler: ClientTlsSettings
+    ) -> tuple[Broker, ...]:
         """Return the brokers that a connector finds and that accept it; those that refuse are added to ``refused``."""
         key = connector.addresses or connector.multicast, connector.secure, connector.user, dialler
         if key not in self._met:
@@ -191,27 +193,29 @@ class Network:
         shut_hosts = {
             refused_connector.peer.host
             for refused_connector in refused
-            if refused_connector.refusal.is_certain and not self._as_planned
+            if refused_connector.refusal.is_certain_to_fail and not self._as_planned
         }
         return tuple(peer for peer, _ in self._met[key] if peer.host not in shut_hosts)
 
-    def _dial_peers(self, connector: NetworkConnector, dialler: Dialler) -> Iterator[tuple[Broker, Refusal | None]]:
+    def _dial_peers(
+        self, connector: NetworkConnector, dialler: ClientTlsSettings
+    ) -> Iterator[tuple[Broker, ConnectionRefusal | None]]:
         if connector.multicast:
             for listener in self._announced.get(connector.multicast, ()):
                 # What is announced is dialled as it listens.
                 yield (
                     listener.broker,
-                    dialling.refusal_of(dialler, listener, tls=listener.connector.tls, user=connector.user),
+                    dialling.connection_refusal(dialler, listener, tls=listener.connector.tls, user=connector.user),
                 )
         for host, port in connector.addresses:
             if dialled_listener := self._listeners.listener_at(host, port):
                 tls = (host, port) in connector.secure
                 yield (
                     dialled_listener.broker,
-                    dialling.refusal_of(dialler, dialled_listener, tls=tls, user=connector.user),
+                    dialling.connection_refusal(dialler, dialled_listener, tls=tls, user=connector.user),
                 )
-            elif closed := self._listeners.broker_not_listening(host, port):
-                yield closed, Refusal("closed", port)
+            elif closed := self._listeners.broker_without_listener_at(host, port):
+                yield closed, ConnectionRefusal("closed", port)
 
     def connectors(self, host: str) -> tuple[tuple[NetworkConnector, tuple[Broker, ...]], ...]:
         """Return the networkConnectors of a broker that lead to other pairs, each with the

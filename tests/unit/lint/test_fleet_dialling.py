@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from activemq_fleet.dialling import BrokerListener, Dialler, Listeners, refusal_of
+from activemq_fleet.dialling import BrokerListener, ClientTlsSettings, ListenersByAddress, connection_refusal
 from activemq_fleet.explain.route import explain_route
 from activemq_fleet.findings import Finding
 from activemq_fleet.lint import fleet_findings
@@ -66,8 +66,8 @@ def test_tls_over_nio_of_old_releases_asks_nobody(release: str, kind: str) -> No
     connector = {"name": "o", "scheme": "nio+ssl", "port": 61616, "options": {"needClientAuth": "true"}}
     fleet = two_groups({"connectors": [connector], "tls": STORES}, release=release)
     broker = fleet.broker("south-mq01-a")
-    nothing = Dialler(has_authority=False, has_certificate=False)
-    refusal = refusal_of(nothing, BrokerListener(broker, broker.connectors[0]), tls=True)
+    nothing = ClientTlsSettings(has_authority=False, has_certificate=False)
+    refusal = connection_refusal(nothing, BrokerListener(broker, broker.connectors[0]), tls=True)
     assert refusal is not None
     assert refusal.kind == kind
 
@@ -166,22 +166,22 @@ def two_domains() -> Fleet:
 
 
 def test_hosts_of_one_label_in_two_domains_are_told_apart() -> None:
-    listeners = Listeners(two_domains().brokers)
+    listeners = ListenersByAddress(two_domains().brokers)
     for name, port, other in (("a.example.com", 61616, 61700), ("b.example.com", 61700, 61616)):
         host = f"orders-mq01-a.{name}"
-        listener, closed = listeners.listener_at(host, port), listeners.broker_not_listening(host, other)
+        listener, closed = listeners.listener_at(host, port), listeners.broker_without_listener_at(host, other)
         assert (listener and listener.broker.host, closed and closed.host) == (host, host)
 
 
 def test_a_label_that_two_hosts_share_names_neither() -> None:
-    listeners = Listeners(two_domains().brokers)
+    listeners = ListenersByAddress(two_domains().brokers)
     for port in (61616, 61700, 9):
         assert listeners.listener_at("orders-mq01-a", port) is None
-        assert listeners.broker_not_listening("orders-mq01-a", port) is None
+        assert listeners.broker_without_listener_at("orders-mq01-a", port) is None
 
 
 def test_a_label_that_one_host_has_names_it() -> None:
-    listener = Listeners(build_fleet(hosts("orders-mq01"), {}).brokers).listener_at("ORDERS-mq01-a", 61616)
+    listener = ListenersByAddress(build_fleet(hosts("orders-mq01"), {}).brokers).listener_at("ORDERS-mq01-a", 61616)
     assert listener
     assert listener.broker.host == "orders-mq01-a.example.com"
 
@@ -190,10 +190,12 @@ def test_brokers_of_one_address_share_its_ports() -> None:
     second = [{"name": "openwire", "scheme": "tcp", "port": 61700}]
     xml = [{"parent": "broker/transportConnectors", "xml": '<transportConnector uri="tcp://0.0.0.0:61800"/>'}]
     first = hosts("orders-mq01", address="10.0.0.1")
-    listeners = Listeners(build_fleet(first | hosts("orders-mq02", address="10.0.0.1", connectors=second), {}).brokers)
+    listeners = ListenersByAddress(
+        build_fleet(first | hosts("orders-mq02", address="10.0.0.1", connectors=second), {}).brokers
+    )
     assert [bool(listeners.listener_at("10.0.0.1", port)) for port in (61616, 61700, 61800)] == [True, True, False]
-    closed = listeners.broker_not_listening("10.0.0.1", 61800)
+    closed = listeners.broker_without_listener_at("10.0.0.1", 61800)
     assert closed
     assert closed.host == "orders-mq01-a.example.com"
     owned = first | hosts("orders-mq02", address="10.0.0.1", connectors=second, xml_fragments=xml)
-    assert Listeners(build_fleet(owned, {}).brokers).broker_not_listening("10.0.0.1", 61800) is None
+    assert ListenersByAddress(build_fleet(owned, {}).brokers).broker_without_listener_at("10.0.0.1", 61800) is None
