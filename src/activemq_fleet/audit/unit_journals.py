@@ -10,9 +10,8 @@ from typing import Any
 
 from activemq_fleet.audit.evidence import UnitRecord
 from activemq_fleet.audit.journal_lines import read_journal_lines
-from activemq_fleet.node.log.unit_records import event_of_unit_record
+from activemq_fleet.node.log.unit_records import KILL_FAILED, event_of_unit_record
 from activemq_fleet.node.printable import printable
-from activemq_fleet.node.watchdog.hang_detection import KILL_FAILED
 
 LARGEST_UNIT_JOURNAL = 1 << 28
 """Largest number of bytes of a systemd journal, which is a single value in Spark; collect writes 25 MB by default."""

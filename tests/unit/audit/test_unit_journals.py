@@ -10,7 +10,8 @@ import pytest
 
 from activemq_fleet.audit.evidence import UnitRecord
 from activemq_fleet.audit.unit_journals import unit_records_of
-from activemq_fleet.node.watchdog.hang_detection import KILL_FAILED, hung_message
+from activemq_fleet.node.log.unit_records import KILL_FAILED
+from activemq_fleet.node.watchdog.hang_detection import hung_message
 from activemq_fleet.spark.inputs import file_kind
 
 HOST, UNIT = "orders-mq01-a.example.com", "activemq.service"

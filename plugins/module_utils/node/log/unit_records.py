@@ -11,8 +11,10 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from ..watchdog.hang_detection import HUNG_MESSAGE, KILL_FAILED
-
+_HUNG = re.compile(r"the broker is hung: \d+ checks in (?P<seconds>\d{1,6}) s got no answer; (?P<reason>.*?), and ")
+"""The beginning of ``watchdog.hang_detection.hung_message``; ``seconds`` since the first check without an answer."""
+KILL_FAILED = "the watchdog could not kill process"
+"""How the watchdog's record of a kill that failed begins."""
 _LONGEST = 4000
 """Characters of a message that are compared with the kinds."""
 _WATCHDOG = "watchdog"
@@ -20,8 +22,8 @@ _GUARD = "guard"
 _SYSTEMD = "systemd"
 _EXPRESSIONS = {
     _WATCHDOG: {
-        "WATCHDOG-KILLS": rf"(?=.* The watchdog kills it; ){HUNG_MESSAGE.pattern}",
-        "WATCHDOG-HUNG": HUNG_MESSAGE.pattern,
+        "WATCHDOG-KILLS": rf"(?=.* The watchdog kills it; ){_HUNG.pattern}",
+        "WATCHDOG-HUNG": _HUNG.pattern,
         "WATCHDOG-KILL-FAILED": KILL_FAILED,
         "WATCHDOG-HEALTHY": r"the broker is healthy again: ",
     },

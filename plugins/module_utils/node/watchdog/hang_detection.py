@@ -16,7 +16,6 @@ hung broker: a standby does not listen, and a broker that listens while its log 
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
@@ -32,13 +31,6 @@ REMIND = 600.0
 """Seconds until a state that persists is logged again."""
 
 FINE, IDLE, ODD, HUNG = "fine", "idle", "odd", "hung"
-
-HUNG_MESSAGE = re.compile(
-    r"the broker is hung: \d+ checks in (?P<seconds>\d{1,6}) s got no answer; (?P<reason>.*?), and "
-)
-"""Matches the beginning of ``hung_message``, with the seconds since the first check without an answer."""
-KILL_FAILED = "the watchdog could not kill process"
-"""How the log line about a kill that failed begins."""
 
 
 @dataclass(frozen=True)

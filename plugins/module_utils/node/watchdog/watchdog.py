@@ -30,6 +30,7 @@ from ..judge import Evidence
 from ..kahadb.risk_records import read_newest_risk_records
 from ..log import broker_log
 from ..log.broker_run import Phase
+from ..log.unit_records import KILL_FAILED
 from ..observer import observe_broker, probe_together
 from ..printable import printable
 from ..probe.broker_connection import ExpectedBroker
@@ -180,7 +181,7 @@ class Watchdog:
         else:
             print_log_line(
                 _WARNING,
-                f"{hang_detection.KILL_FAILED} {process.pid}, because it ended earlier, or waits for a disk that hangs",
+                f"{KILL_FAILED} {process.pid}, because it ended earlier, or waits for a disk that hangs",
             )
 
     def _write_metrics(self, hang_state: hang_detection.HangState, now: float) -> None:
