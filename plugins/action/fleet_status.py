@@ -71,7 +71,7 @@ def _write_evidence(path: str, evidence: Mapping[str, Any]) -> None:
 def _outcome(status: Any, to: str | None) -> dict[str, Any]:
     if to:
         library("reports.status_page").write_status(status, to)
-    findings = library("findings").lines_of_findings(status.findings)
+    findings = [finding.to_line() for finding in status.findings]
     return {
         "table": library("status.text").table_lines(status),
         "findings": findings,

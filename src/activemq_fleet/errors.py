@@ -95,6 +95,12 @@ def names_to_text(names: Sequence[str], number: int | None = None, *, most: int 
     return f"{shown} and {more} more" if more > 0 else shown
 
 
+def positions_to_text(positions: Sequence[str]) -> str:
+    """Return positions ``FILE:LINE`` as text: a few of them, or the name of the file if more than three are in one."""
+    files = {position.rpartition(":")[0] for position in positions}
+    return files.pop() if len(positions) > 3 and len(files) == 1 else names_to_text(positions)
+
+
 def hosts_by_problem_line(hosts_by_problem: Mapping[str, Sequence[str]]) -> dict[str, Sequence[str]]:
     """Return all hosts of each problem, by a line ``HOSTS: PROBLEM`` that names the first few of them."""
     return {f"{names_to_text(hosts)}: {problem}": hosts for problem, hosts in hosts_by_problem.items()}

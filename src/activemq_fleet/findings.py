@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, fields, replace
 from typing import Any, Literal
 
-from activemq_fleet.errors import names_to_text
+from activemq_fleet.errors import names_to_text, positions_to_text
 from activemq_fleet.node.printable import printable
 
 
@@ -97,10 +97,6 @@ class Finding:
 _COLUMNS = tuple(column.name for column in fields(Finding) if column.name not in ("hosts", "edits", "origin"))
 
 
-MOST_POSITIONS = 3
-"""The largest number of lines of one file that a text names."""
-
-
 def lines_of_findings(findings: Iterable[Finding], source_of: Callable[[Finding], str] = lambda _: "") -> list[str]:
     """Return findings as lines of text, as ``Finding.to_line`` does; equal findings about several hosts become one.
 
@@ -111,12 +107,6 @@ def lines_of_findings(findings: Iterable[Finding], source_of: Callable[[Finding]
         key = replace(finding, host="", line=None, column=None, edits=()) if finding.host else finding
         same_findings.setdefault(key, []).append(finding)
     return [_line_of_equal_findings(same, source_of) for same in same_findings.values()]
-
-
-def positions_to_text(positions: Sequence[str]) -> str:
-    """Return positions ``FILE:LINE`` as text: a few of them, or the name of the file if more than three are in one."""
-    files = {position.rpartition(":")[0] for position in positions}
-    return files.pop() if len(positions) > MOST_POSITIONS and len(files) == 1 else names_to_text(positions)
 
 
 def _line_of_equal_findings(findings: Sequence[Finding], source_of: Callable[[Finding], str]) -> str:

@@ -9,6 +9,7 @@ from typing import Any
 
 from activemq_fleet.findings import Finding, ValueOrigin
 from activemq_fleet.naming import PATTERN_VARIABLE, PREFIX
+from activemq_fleet.node.text_lines import split_lines
 from activemq_fleet.value_origins import KIND
 
 _VARIABLE = re.compile(r"\w+")
@@ -201,7 +202,7 @@ def _line_inside(position: Position, offset: int) -> Position:
     """Return the position of a later line of a text; that of its first line unless the text is a literal block."""
     try:
         with open(position.file, encoding="utf-8") as file:
-            lines = file.read().splitlines()
+            lines = split_lines(file.read())
     except (OSError, UnicodeDecodeError):
         return position
     first = lines[position.line - 1] if position.line <= len(lines) else ""

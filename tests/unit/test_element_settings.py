@@ -134,8 +134,8 @@ def policy(root: etree._Element, **named: str) -> etree._Element:
         ),
         (
             {"plugins": {"redelivery": {"default": {"redelivery_delay": 999}}}},
-            "activemq_plugins.redelivery.default.redelivery_delay must be at least 1000, not 999; the value is "
-            "in milliseconds",
+            "activemq_plugins.redelivery.default.redelivery_delay must be at least 1000, not 999. Write a "
+            "number of milliseconds",
         ),
     ],
 )

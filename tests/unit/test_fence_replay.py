@@ -53,7 +53,7 @@ def test_a_frame_of_another_form_is_refused() -> None:
 
 def test_a_store_with_nothing_behind_says_so_and_another_directory_is_refused(tmp_path: Path) -> None:
     refused = CliRunner().invoke(store_command, ["behind", str(tmp_path)])
-    assert "is not a store of a pair with activemq_fence: guard" in str(refused.exception)
+    assert "is not the store of a pair with activemq_fence: guard" in str(refused.exception)
     SharedStore(str(tmp_path)).make_directories()
     shown = CliRunner().invoke(store_command, ["behind", str(tmp_path)])
     assert "no message is only in an old generation (numbered copy) of the store" in shown.output

@@ -130,7 +130,7 @@ def test_the_names_of_the_states_are_declared_once() -> None:
 def test_broker_info_tells_what_the_judge_concludes(
     case: Evidence, expected: BrokerState, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    deployed = SimpleNamespace(listeners=(), store="/store", pure=case.pure, persistence={})
+    deployed = SimpleNamespace(listeners=(), consoles=(), store="/store", pure=case.pure, persistence={})
     monkeypatch.setattr(state, "find_broker", lambda *_: case.process)
     monkeypatch.setattr(state, "_deployed", lambda *_: deployed)
     monkeypatch.setattr(broker_log, "phase_since", lambda *_: case.phase)

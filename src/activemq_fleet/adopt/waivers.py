@@ -111,7 +111,7 @@ def _variants_without_one_variable(variables: Variables) -> Iterator[tuple[str, 
     """Yield a name for each fragment and broker attribute of a host, and the changed variables without it."""
     fragments = variables.get("xml_fragments", [])
     for position, fragment in enumerate(fragments):
-        first_line = fragment["xml"].plain.lstrip().partition(">")[0]
+        first_line = fragment["xml"].text_with_secret_markers.lstrip().partition(">")[0]
         kept = [*fragments[:position], *fragments[position + 1 :]]
         yield " ".join(f"{first_line}>".split()), {"xml_fragments": kept}
     attributes = variables.get("broker_attributes", {})

@@ -10,8 +10,7 @@ import click
 from activemq_fleet import Finding
 from activemq_fleet.cli.formats.report import KINDS, CheckReport, finding_grouping_key, finding_subject
 from activemq_fleet.cli.terminal import output_width, wrap_text
-from activemq_fleet.errors import names_to_text
-from activemq_fleet.findings import positions_to_text
+from activemq_fleet.errors import names_to_text, positions_to_text
 from activemq_fleet.node.printable import printable
 
 _COLOURS = {"error": "red", "warning": "yellow", "info": "blue", "waived": "bright_black"}
