@@ -9,7 +9,7 @@ import time
 from dataclasses import dataclass
 from typing import Any
 
-from activemq_fleet.routes import route_findings, routes_of
+from activemq_fleet.routes import route_findings, routes_without_refused_links
 from activemq_fleet.topology import Fleet, build_fleet
 from benchmarks.measure import print_progress
 
@@ -43,7 +43,7 @@ def measure() -> list[RouteFigures]:
 def _figures(name: str, fleet: Fleet) -> RouteFigures:
     print_progress(f"routes: {name}")
     began = time.process_time()
-    findings = route_findings(routes_of(fleet))
+    findings = route_findings(routes_without_refused_links(fleet))
     return RouteFigures(name, len(fleet.brokers), time.process_time() - began, len(findings))
 
 

@@ -19,7 +19,7 @@ from typing import Any
 from activemq_fleet.lab.lab import Lab
 from activemq_fleet.render.monitoring.dashboards import DASHBOARDS, Panel, substitute_grafana_variables
 from activemq_fleet.reports import pages
-from activemq_fleet.reports.charts import Chart, tick_step
+from activemq_fleet.reports.charts import Chart, tick_interval_seconds
 from activemq_fleet.reports.pages import time_text
 from scripts.pictures import DIRECTORY
 from tests.integration.agents import Agent, Load, write_fleet
@@ -109,23 +109,25 @@ def _chart(panel: Panel, lab: Lab, began: float, ended: float) -> Chart:
     series = list(_series(panel, lab, began, ended))[:_MOST]
     highest = max((value for _, points in series for _, value in points), default=0.0) or 1.0
     chart = Chart(panel.title, began, ended)
-    chart.add_label(chart.left, chart.height + 12, panel.title, css="pair", anchor="start")
+    chart.add_text_label(chart.left, chart.height + 12, panel.title, css="pair", anchor="start")
     chart.height += 20
     bottom = chart.height + _PLOT
-    chart.add_label(chart.left - 8, chart.height + 9, _value(highest, panel.unit), anchor="end")
-    chart.add_label(chart.left - 8, bottom, "0", anchor="end")
+    chart.add_text_label(chart.left - 8, chart.height + 9, _value(highest, panel.unit), anchor="end")
+    chart.add_text_label(chart.left - 8, bottom, "0", anchor="end")
     chart.add_line("axis", chart.left, bottom, chart.right, bottom)
     for number, (name, points) in enumerate(series):
         for run in _unbroken(points):
-            line = " ".join(f"{chart.position_of(at):.1f},{bottom - value / highest * _PLOT:.1f}" for at, value in run)
+            line = " ".join(
+                f"{chart.horizontal_position(at):.1f},{bottom - value / highest * _PLOT:.1f}" for at, value in run
+            )
             chart.add_element("polyline", f"series series-{number % _COLOURS}", name, points=line)
     chart.height = bottom
     for number, (name, points) in enumerate(series):
         chart.height += _LINE
         chart.add_rect(f"key key-{number % _COLOURS}", chart.left, chart.height - 8, 9, 9)
         text = f"{name}: {_value(points[-1][1], panel.unit)}"
-        chart.add_label(chart.left + 15, chart.height, text, anchor="start")
-    step = tick_step(ended - began, 8)
+        chart.add_text_label(chart.left + 15, chart.height, text, anchor="start")
+    step = tick_interval_seconds(ended - began, 8)
     ticks = range(int(began // step + 1) * step, int(ended) + 1, step)
     return chart.add_axis([(at, time_text(float(at), "%H:%M:%S")) for at in ticks], "")
 

@@ -20,7 +20,7 @@ from activemq_fleet.releases import describe_releases_with
 from activemq_fleet.settings import usage, xml_beans
 from activemq_fleet.settings.broker import NOT_SETTINGS, PREFIX, USERS_OWN, Settings
 from activemq_fleet.settings.kahadb import DestinationStore
-from activemq_fleet.settings.plugins import Redelivery
+from activemq_fleet.settings.plugins import RedeliveryPlugin
 
 ROOT = Path(__file__).resolve().parents[1]
 DIRECTORY = ROOT / "src" / "activemq_fleet" / "settings"
@@ -30,7 +30,7 @@ _TEMPLATE = "#/$defs/template"
 _MARKUP = re.compile(r"\b[CVOBIM]\(((?:[^()\\]|\\.)*)\)")
 _NO_OBJECTS = {"type": "string"}
 # Models whose keys are written as those of the model that has them, by that model.
-_NESTED_KEYS = {DestinationStore: "persistence_adapter", Redelivery: "redelivery_policy_map"}
+_NESTED_KEYS = {DestinationStore: "persistence_adapter", RedeliveryPlugin: "redelivery_policy_map"}
 _GROUP_REFERENCE = {"$ref": "#/$defs/group"}
 _VARIABLES_REFERENCE = {"$ref": "#/$defs/variables"}
 # A key without a value is null: a host without variables, an empty file.
@@ -143,7 +143,7 @@ def _with_short_forms(model: type[BaseModel], definitions: Mapping[str, Schema])
         return {"anyOf": [schema, {name: kind[name] for name in ("enum", "type") if name in kind}]}
     if issubclass(model, xml_beans.NamedDestination | usage._Usage):
         return {"anyOf": [schema, {"type": "string"}]}
-    if issubclass(model, xml_beans.SwitchableBean) or model.__name__ in ("SchedulerSettings", "Redelivery"):
+    if issubclass(model, xml_beans.SwitchableBean) or model.__name__ in ("SchedulerSettings", "RedeliveryPlugin"):
         return {"anyOf": [schema, {"type": "boolean"}]}
     return schema
 

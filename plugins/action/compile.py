@@ -71,7 +71,7 @@ class ActionModule(FleetAction):
         load_schema = library("artifacts").load_schema
         fleet = validation.check_rendered_fleet(fleet, documents, load_schema, for_site=True)
         lines_of = library("inventory").finding_lines_with_positions
-        is_refused = library("site_refusals").is_refused
+        is_refused = library("site_refusals").reports_site_refusal
         refused = [finding for finding in fleet.findings if installs and is_refused(finding)]
         if fleet.blocking or refused:
             raise AnsibleActionFail(_list(lines_of((*fleet.blocking, *refused), data)))

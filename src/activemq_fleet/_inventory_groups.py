@@ -21,7 +21,7 @@ from activemq_fleet._ansible_internals import Origin, variable_origin
 from activemq_fleet.errors import InputError, SettingsError
 from activemq_fleet.grouping import inventory_groups
 from activemq_fleet.naming import PART_VARIABLES, PATTERN_VARIABLE, PREFIX, Identity, Naming, UnclearNameError
-from activemq_fleet.similar_names import similar_name
+from activemq_fleet.similar_names import most_similar_name
 
 OPTIONS = {
     "naming_pattern": PATTERN_VARIABLE,
@@ -107,7 +107,7 @@ def misspelled_identity_variable_problems(host: str, variables: Mapping[Any, Any
 @lru_cache(maxsize=4096)
 def _meant_part(name: str) -> str | None:
     """Return the variable of a host's group, pair or node that a misspelt name means, or None."""
-    if name.startswith(PREFIX) or similar_name(name, PART_VARIABLES, certain=True) is None:
+    if name.startswith(PREFIX) or most_similar_name(name, PART_VARIABLES, certain=True) is None:
         return None
     # Imported here: it brings the models of all settings along, which the inventory plugin does not need otherwise.
     from activemq_fleet.settings.reading import probable_variable

@@ -18,7 +18,7 @@ import yaml
 
 from activemq_fleet.findings import Finding, Severity
 from activemq_fleet.naming import PREFIX
-from activemq_fleet.similar_names import similar_name
+from activemq_fleet.similar_names import most_similar_name
 
 SECTIONS = ("hosts", "children", "vars")
 _DIRECTORIES = ("group_vars", "host_vars")
@@ -88,8 +88,8 @@ def section_error_and_line(path: str, reason: str) -> tuple[str, int] | None:
     lines = [line.strip() for line in Path(path).read_text(encoding="utf-8", errors="replace").split("\n")]
     header = f"[{match['group']}:{match['kind']}]"
     groups = {line.strip("[]").partition(":")[0] for line in lines if line.startswith("[") and line != header}
-    group = match["group"] if match["group"] in groups else similar_name(match["group"], groups) or match["group"]
-    kind = match["kind"] if match["kind"] in ("vars", "children") else similar_name(match["kind"], SECTIONS)
+    group = match["group"] if match["group"] in groups else most_similar_name(match["group"], groups) or match["group"]
+    kind = match["kind"] if match["kind"] in ("vars", "children") else most_similar_name(match["kind"], SECTIONS)
     meant = f"[{group}:{kind}]"
     hint = f": did you mean {meant}?" if kind and meant != header else ""
     return f"{reason}{hint}", lines.index(header) + 1 if header in lines else 1
@@ -97,7 +97,7 @@ def section_error_and_line(path: str, reason: str) -> tuple[str, int] | None:
 
 def _misnamed_directory(name: str) -> str | None:
     """Return the directory of variables whose name a directory almost has; None for any other directory."""
-    return None if name in _DIRECTORIES else similar_name(name, _DIRECTORIES, certain=True)
+    return None if name in _DIRECTORIES else most_similar_name(name, _DIRECTORIES, certain=True)
 
 
 def _path_from_here(path: str) -> str:
@@ -271,7 +271,7 @@ class _FileScan:
 
     def _unexpected_key(self, group: str, key: yaml.ScalarNode, value: yaml.Node) -> Finding:
         text = f"Ansible ignores the key {key.value} of group {group}, because it is not hosts, children or vars"
-        if similar := similar_name(key.value, SECTIONS):
+        if similar := most_similar_name(key.value, SECTIONS):
             return self._finding(key, text, f"did you mean {similar}?")
         if _fleet_keys(value) or key.value in self.layout.hosts or _resembles(key.value, self.layout.hosts):
             return self._finding(key, text, f"if {key.value} is a host, move it below `hosts:` of group {group}")
@@ -433,7 +433,7 @@ def _similar_entry(name: str, known: Iterable[str]) -> str | None:
     """Return the group or host whose name a file almost has, with or without a domain; None without one."""
     label = name.partition(".")[0]
     of_label = [candidate for candidate in sorted(known) if candidate.partition(".")[0] == label]
-    return of_label[0] if len(of_label) == 1 else similar_name(name, known, certain=True)
+    return of_label[0] if len(of_label) == 1 else most_similar_name(name, known, certain=True)
 
 
 def _repeated_variables(path: str, layout: InventoryLayout) -> Iterator[Finding]:
@@ -467,7 +467,7 @@ def _role_group_findings(layout: InventoryLayout) -> Iterator[Finding]:
     for group, hosts in layout.groups.items():
         if group in _ROLE_GROUPS or _GENERATED.fullmatch(group) or not hosts:
             continue
-        meant = similar_name(group, _ROLE_GROUPS, certain=True)
+        meant = most_similar_name(group, _ROLE_GROUPS, certain=True)
         if meant:
             yield _file_finding(
                 "T041",

@@ -44,6 +44,6 @@ def _has_swapped_letters(name: str, candidate: str) -> bool:
     return last - first == 1 and name[first] == candidate[last] and name[last] == candidate[first]
 
 
-def similar_name(name: str, known: Iterable[str], *, certain: bool = False) -> str | None:
+def most_similar_name(name: str, known: Iterable[str], *, certain: bool = False) -> str | None:
     """Return the known name that a misspelt name most probably means; None without a similar one."""
     return next(iter(similar_names(name, known, certain=certain)), None)

@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterator
 
 from activemq_fleet.findings import Finding
-from activemq_fleet.settings.agent import names_one_version
+from activemq_fleet.settings.agent import pins_one_version
 from activemq_fleet.topology import Agent, Broker, Fleet
 
 RULE = "T030"
@@ -23,7 +23,7 @@ _REQUIREMENT = re.compile(
 _ARCHIVE = re.compile(r"apache-activemq-(\d+\.\d+\.\d+)-bin\.(?:tar\.gz|zip)")
 
 
-def refusals_of(fleet: Fleet) -> Iterator[Finding]:
+def site_refusal_findings(fleet: Fleet) -> Iterator[Finding]:
     """Yield a warning (T030) for each host and each reason why playbook ``site`` refuses it."""
     for broker in fleet.brokers:
         for message, fix in _broker_refusals(broker):
@@ -33,7 +33,7 @@ def refusals_of(fleet: Fleet) -> Iterator[Finding]:
             yield _refusal(agent.host, message, fix)
 
 
-def missing_files_of(fleet: Fleet) -> Iterator[Finding]:
+def missing_archive_findings(fleet: Fleet) -> Iterator[Finding]:
     """Yield a warning (T031) for each configured archive that does not exist on this machine (perhaps not the
     controller).
     """
@@ -56,7 +56,7 @@ def _is_missing(archive: str) -> bool:
     return "://" not in archive and os.path.isabs(path) and not os.path.exists(path)
 
 
-def is_refused(finding: Finding) -> bool:
+def reports_site_refusal(finding: Finding) -> bool:
     """Return whether a finding reports that the playbook ``site`` refuses hosts (T030), and no waiver covers it."""
     return finding.rule == RULE and finding.waived is None
 
@@ -113,7 +113,7 @@ def _other_release(archive: str, broker: Broker) -> str | None:
 
 def _agent_refusals(agent: Agent) -> Iterator[tuple[str, str]]:
     package = agent.settings.agent_package or ""
-    if agent.settings.agent_install and _REQUIREMENT.fullmatch(package) and not names_one_version(package):
+    if agent.settings.agent_install and _REQUIREMENT.fullmatch(package) and not pins_one_version(package):
         yield (
             f"activemq_agent_package is {package!r}, a requirement without an exact version",
             "set an exact version, such as activemq-agent==1.0, or the path of a wheel",

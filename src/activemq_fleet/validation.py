@@ -33,10 +33,10 @@ from activemq_fleet.lint.suppressions import apply_suppressions
 from activemq_fleet.releases import Release
 from activemq_fleet.render import ACTIVEMQ_XML, render_activemq_xml
 from activemq_fleet.render.service import kahadb_directory
-from activemq_fleet.routes import route_findings, routes_of
-from activemq_fleet.schema import CORE, Schema, UnreadableError, XmlDocument
+from activemq_fleet.routes import route_findings, routes_without_refused_links
+from activemq_fleet.schema import CORE, Schema, UnreadableXmlError, XmlDocument
 from activemq_fleet.settings.broker import WaiverSettings
-from activemq_fleet.site_refusals import missing_files_of, refusals_of
+from activemq_fleet.site_refusals import missing_archive_findings, site_refusal_findings
 from activemq_fleet.topology import Broker, Fleet
 from activemq_fleet.topology.build import apply_waivers
 from activemq_fleet.topology.inventory_rules import INPUT_RULE, InventoryRule, inventory_rules
@@ -238,7 +238,7 @@ def lint_links_between_files(
     documents: dict[str, Document] = {}
     for path, content in contents.items():
         if b"duplex" in content.replace(b"\0", b""):  # of UTF-16 every other byte
-            with suppress(UnreadableError):
+            with suppress(UnreadableXmlError):
                 documents[path] = Document(XmlDocument(content), releases[path])
     return tuple(
         finding
@@ -302,13 +302,13 @@ def check_rendered_fleet(
             by_schema += _schema_findings(broker, document, schemas(broker.release))
         by_schema += _unfenced_findings(broker, document)
         by_rules += broker_findings(view, broker, selection)
-        document.forget_tree()
+        document.discard_parsed_tree()
     by_rules += graph_findings(view, selection)
     # A link that its far end rejects is a separate finding; its consequences are not reported as well.
-    by_routes = route_findings(routes_of(fleet, documents, as_planned=True))
+    by_routes = route_findings(routes_without_refused_links(fleet, documents, as_planned=True))
     findings = [*by_schema, *by_rules, *by_routes]
-    findings += refusals_of(fleet) if for_site else ()
-    findings += missing_files_of(fleet) if files_here else ()
+    findings += site_refusal_findings(fleet) if for_site else ()
+    findings += missing_archive_findings(fleet) if files_here else ()
     is_selected = cache(selection.includes)
     selected = (f for f in (*fleet.findings, *without_duplicates(findings)) if is_selected(f.rule))
     waivers = [WaiverSettings.model_validate(waiver) for waiver in fleet.waivers]
@@ -355,7 +355,7 @@ def preflight_findings(
 def _schema_findings(broker: Broker, document: XmlDocument, schema: Schema) -> Iterator[Finding]:
     if not schema.is_valid(document):
         fix = "correct activemq_broker_attributes or activemq_xml_fragments"
-        for problem in schema.explain(document):
+        for problem in schema.find_problems(document):
             finding = schema_finding(problem, broker.release, ACTIVEMQ_XML, broker.host, fix)
             yield replace(finding, origin=_origin_at(broker, document, problem.line, problem.column))
 
@@ -364,7 +364,7 @@ def _origin_at(broker: Broker, document: XmlDocument, line: int, column: int) ->
     """Return the origin of the attribute or element that begins at a position; None if none begins there."""
     try:
         elements = Document(document, broker.release, broker).nodes
-    except UnreadableError:
+    except UnreadableXmlError:
         return None
     for element in elements:
         if element.position() == (line, column):

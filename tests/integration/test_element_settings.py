@@ -35,4 +35,4 @@ def test_random_settings_give_a_valid_file_or_one_error_with_host_and_variable(
         assert any(f"activemq_{name}" in finding.message for name in settings), finding
     event("as it is" if not fleet.findings else "without what the release lacks")
     for broker in fleet.brokers[:2]:
-        assert load_schema(Release.of(release)).explain(XmlDocument(render_broker(broker)[ACTIVEMQ_XML])) == ()
+        assert load_schema(Release.of(release)).find_problems(XmlDocument(render_broker(broker)[ACTIVEMQ_XML])) == ()

@@ -77,4 +77,4 @@ def test_what_a_variable_renders_is_valid(settings: str, release: str) -> None:
 
     assert fleet.findings == ()
     for broker in fleet.brokers:
-        assert load_schema(broker.release).explain(XmlDocument(render_broker(broker)[ACTIVEMQ_XML])) == ()
+        assert load_schema(broker.release).find_problems(XmlDocument(render_broker(broker)[ACTIVEMQ_XML])) == ()

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from activemq_fleet.settings.agent import AgentSettings, names_one_version
+from activemq_fleet.settings.agent import AgentSettings, pins_one_version
 from scripts.wheelhouse import WheelhouseError, refuse_native_code
 from tests.situations import in_every_situation
 
@@ -72,7 +72,7 @@ class Host:
             "wheelhouse": str(wheelhouse) if wheelhouse else None,
             "package": package,
             "python": sys.executable,
-            "is_requirement": names_one_version(package or ""),
+            "is_requirement": pins_one_version(package or ""),
             "inventory_directory": str(self.root / "inventory"),
         }
         play = {

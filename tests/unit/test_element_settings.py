@@ -11,8 +11,8 @@ from lxml import etree
 
 from activemq_fleet.errors import SettingsError
 from activemq_fleet.render import ACTIVEMQ_XML, render_broker
-from activemq_fleet.settings.elements import ElementSettings
-from activemq_fleet.settings.plugins import Redelivery
+from activemq_fleet.settings.elements import XmlElementSettingsBase
+from activemq_fleet.settings.plugins import RedeliveryPlugin
 from activemq_fleet.settings.reading import read_settings
 from activemq_fleet.settings.xml_beans import SwitchableBean, TypedBean
 from activemq_fleet.topology import build_fleet
@@ -333,11 +333,11 @@ def test_memory_may_differ_between_the_nodes_of_a_pair() -> None:
     assert build_fleet(known, {}).findings == ()
 
 
-@pytest.mark.parametrize("variable", sorted(ElementSettings.model_fields))
+@pytest.mark.parametrize("variable", sorted(XmlElementSettingsBase.model_fields))
 def test_the_role_tells_of_every_key(variable: str) -> None:
     spec = yaml.safe_load((ROOT / "roles/broker/meta/argument_specs.yml").read_text())
     told = spec["argument_specs"]["main"]["options"][f"activemq_{variable}"]
-    model = model_of(ElementSettings.model_fields[variable].annotation)
+    model = model_of(XmlElementSettingsBase.model_fields[variable].annotation)
     if model is None:
         return
     if told["type"] == "raw":
@@ -348,7 +348,7 @@ def test_the_role_tells_of_every_key(variable: str) -> None:
         field = model.model_fields[name]
         assert option.get("required", False) == field.is_required(), name
         inner = model_of(field.annotation)
-        if inner is not None and issubclass(inner, TypedBean | SwitchableBean | Redelivery):
+        if inner is not None and issubclass(inner, TypedBean | SwitchableBean | RedeliveryPlugin):
             keys = set(inner.model_fields) - {"type", "redelivery_policy_map"}
             described = " ".join(option["description"].split())
             assert {key for key in keys if f"C({key})" not in described} == set(), name

@@ -13,7 +13,7 @@ import pytest
 
 from activemq_fleet.explain import explain_host_by_name, explanation_to_text
 from activemq_fleet.inventory import load_fleet
-from activemq_fleet.routes import routes_of
+from activemq_fleet.routes import routes_without_refused_links
 from activemq_fleet.topology import Fleet
 from tests.golden_files import Golden
 from tests.unit.explained import JDBC, shop, with_agents
@@ -44,7 +44,8 @@ class TestGolden:
         shutil.copytree(REPOSITORY / "examples" / example, copy, ignore=shutil.ignore_patterns(".secrets"))
         found = load_fleet([str(copy)])
         golden.file(
-            f"explain/{host}.txt", explanation_to_text(explain_host_by_name(found, host, routes_of(found))) + "\n"
+            f"explain/{host}.txt",
+            explanation_to_text(explain_host_by_name(found, host, routes_without_refused_links(found))) + "\n",
         )
 
     def test_the_page_of_an_agent_is_golden(self, golden: Golden, tmp_path: Path) -> None:

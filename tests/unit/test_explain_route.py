@@ -10,7 +10,7 @@ import pytest
 from activemq_fleet.errors import InputError
 from activemq_fleet.explain import Explanation, explain_host_by_name, explanation_to_text
 from activemq_fleet.explain.route import explain_route
-from activemq_fleet.routes import routes_of
+from activemq_fleet.routes import routes_without_refused_links
 from activemq_fleet.topology import AGENTS, BALANCERS, Fleet, build_fleet
 from tests.unit.fleets import fleet, hosts
 from tests.work import count_lines
@@ -19,7 +19,7 @@ AGENT = {"activemq_agent_username": "till", "activemq_agent_password": "a secret
 
 
 def story(examined: Fleet, source: str, target: str, destination: str | None = None) -> Explanation:
-    return explain_route(examined, routes_of(examined), source, target, destination)
+    return explain_route(examined, routes_without_refused_links(examined), source, target, destination)
 
 
 def outcome(explanation: Explanation, section: str = "way") -> str:
@@ -132,7 +132,7 @@ def test_three_data_centres_in_a_ring_strand_nothing() -> None:
 
 
 def reached(examined: Fleet, host: str) -> dict[str, str]:
-    section = explain_host_by_name(examined, host, routes_of(examined)).section("reach")
+    section = explain_host_by_name(examined, host, routes_without_refused_links(examined)).section("reach")
     return {entry.label: entry.text for entry in section.entries}
 
 
@@ -158,7 +158,10 @@ def test_the_page_of_a_single_broker_says_whose_ways_its_death_cuts() -> None:
 
 def test_fleet_of_one_pair_has_no_section_about_reach() -> None:
     examined = fleet("orders-mq01")
-    names = [section.name for section in explain_host_by_name(examined, "orders-mq01-a", routes_of(examined)).sections]
+    names = [
+        section.name
+        for section in explain_host_by_name(examined, "orders-mq01-a", routes_without_refused_links(examined)).sections
+    ]
     assert "reach" not in names
 
 

@@ -10,7 +10,7 @@ import pytest
 
 from activemq_fleet.errors import InputError
 from activemq_fleet.render.activemq_xml import activemq_xml
-from activemq_fleet.routes import Routes, route_findings, routes_of
+from activemq_fleet.routes import Routes, route_findings, routes_without_refused_links
 from activemq_fleet.routes.route_findings import RULES
 from activemq_fleet.schema import XmlDocument
 from activemq_fleet.topology import build_fleet
@@ -22,12 +22,12 @@ PAIRS = ("o-mq1", "o-mq2", "o-mq3", "o-mq4")
 
 
 def routes(*pairs: str, **variables: Any) -> Routes:
-    return routes_of(fleet(*pairs, **variables))
+    return routes_without_refused_links(fleet(*pairs, **variables))
 
 
 def singles(*names: str, **variables: Any) -> Routes:
     """Brokers without a stand-in, node a of their pairs."""
-    return routes_of(fleet(*names, nodes="a", ha="none", **variables))
+    return routes_without_refused_links(fleet(*names, nodes="a", ha="none", **variables))
 
 
 def linked(links: list[dict[str, Any]], *names: str, **variables: Any) -> Routes:
@@ -48,11 +48,11 @@ def test_a_fleet_of_pairs_has_no_findings(topology: str) -> None:
     found = routes(*PAIRS, topology=topology)
 
     assert route_findings(found) == ()
-    assert all(found.stranded_by(broker.host) == () for broker in found.fleet.brokers)
+    assert all(found.source_target_pairs_lost_without(broker.host) == () for broker in found.fleet.brokers)
 
 
 def test_the_path_names_each_bridge_and_who_opened_it() -> None:
-    first, second = routes(*PAIRS, topology="hub").path("o-mq2", "o-mq3")
+    first, second = routes(*PAIRS, topology="hub").shortest_path("o-mq2", "o-mq3")
 
     assert (first.source, first.target, first.link, first.back) == ("o-mq2", "o-mq1", "o-mq2-to-o-mq1", False)
     assert (second.source, second.target, second.link, second.back) == ("o-mq1", "o-mq3", "o-mq3-to-o-mq1", True)
@@ -96,8 +96,8 @@ def test_a_pair_with_a_shared_store_goes_on_over_the_same_bridges() -> None:
 def test_a_single_broker_in_a_chain_strands_whose_messages_pass_it() -> None:
     found = singles("o-mq1", "o-mq2", "o-mq3", topology="chain")
 
-    assert found.stranded_by("o-mq2-a") == (("o-mq1-a", "o-mq3-a"), ("o-mq3-a", "o-mq1-a"))
-    assert found.stranded_by("o-mq1-a") == ()
+    assert found.source_target_pairs_lost_without("o-mq2-a") == (("o-mq1-a", "o-mq3-a"), ("o-mq3-a", "o-mq1-a"))
+    assert found.source_target_pairs_lost_without("o-mq1-a") == ()
     (finding,) = route_findings(found)
     assert (finding.rule, finding.severity, finding.host) == ("R002", "warning", "o-mq2-a.example.com")
     assert "2 routes between other brokers" in finding.message
@@ -114,7 +114,7 @@ def test_a_hub_without_a_stand_in_is_one_finding() -> None:
 def test_a_hub_that_is_a_pair_strands_nothing() -> None:
     hub, spokes = hosts("hub-mq1"), hosts("s-mq1", "s-mq2", nodes="a", ha="none")
     links = [{"from": "s", "to": "hub", "duplex": True}]
-    found = routes_of(
+    found = routes_without_refused_links(
         build_fleet(
             {n: v | {"activemq_links": links, "activemq_topology": "none"} for n, v in (hub | spokes).items()}, {}
         )
@@ -132,8 +132,8 @@ def test_a_ring_that_breaks_needs_the_long_way_round() -> None:
     """Its TTL is the longest way of the whole ring, and one death makes a chain of it."""
     five = tuple(f"o-mq{number}" for number in range(1, 6))
 
-    assert ("o-mq1-a", "o-mq3-a") in singles(*five, topology="ring").stranded_by("o-mq2-a")
-    assert singles(*five, topology="ring", network_ttl=4).stranded_by("o-mq2-a") == ()
+    assert ("o-mq1-a", "o-mq3-a") in singles(*five, topology="ring").source_target_pairs_lost_without("o-mq2-a")
+    assert singles(*five, topology="ring", network_ttl=4).source_target_pairs_lost_without("o-mq2-a") == ()
 
 
 @pytest.mark.parametrize("topology", ["mesh", "hub", "ring", "chain"])
@@ -148,7 +148,7 @@ def test_each_answer_in_a_failure_agrees_with_what_the_failure_strands(topology:
             for b in units
             if dead not in (a, b) and not found.reaches(a, b, down=dead).always_arrives
         }
-        assert lost == set(found.stranded_by(dead))
+        assert lost == set(found.source_target_pairs_lost_without(dead))
 
 
 def test_work_for_every_failure_of_a_chain_grows_with_the_square_of_its_length() -> None:
@@ -188,7 +188,9 @@ def written(variables: dict[str, dict[str, Any]], fragments: dict[str, str]) -> 
     for host, xml in fragments.items():
         variables[f"{host}.example.com"]["activemq_xml_fragments"] = [{"parent": "broker", "xml": xml}]
     found = build_fleet(variables, {})
-    return routes_of(found, {broker.host: XmlDocument(activemq_xml(broker)) for broker in found.brokers})
+    return routes_without_refused_links(
+        found, {broker.host: XmlDocument(activemq_xml(broker)) for broker in found.brokers}
+    )
 
 
 def test_a_link_to_one_node_of_a_pair_does_not_follow_it() -> None:
@@ -200,7 +202,7 @@ def test_a_link_to_one_node_of_a_pair_does_not_follow_it() -> None:
 
     assert found.reaches("o-mq1", "o-mq3").always_arrives
     assert not found.reaches("o-mq1", "o-mq3", down="o-mq2-a").always_arrives
-    assert found.stranded_by("o-mq2-a") == (("o-mq1", "o-mq3"), ("o-mq3", "o-mq1"))
+    assert found.source_target_pairs_lost_without("o-mq2-a") == (("o-mq1", "o-mq3"), ("o-mq3", "o-mq1"))
     (finding,) = route_findings(found)
     assert "masterslave:" in finding.fix
 
@@ -239,7 +241,7 @@ def test_a_document_that_is_no_xml_is_said() -> None:
     variables = hosts("o-mq1", xml_fragments=[{"xml": connector("a:1")}])
 
     with pytest.raises(InputError, match="xml cannot be read"):
-        routes_of(build_fleet(variables, {}), {"o-mq1-a": XmlDocument(b"<broker")})
+        routes_without_refused_links(build_fleet(variables, {}), {"o-mq1-a": XmlDocument(b"<broker")})
 
 
 # -- the pure profile ----------------------------------------------------------------------------
@@ -287,7 +289,7 @@ def test_of_two_links_to_a_peer_the_route_names_the_one_whose_ttl_is_long_enough
     to_second = [{"from": "o-mq2", "to": "o-mq3", "name": name, "ttl": ttl} for name, ttl in (("near", 1), ("far", 2))]
     found = linked([{"from": "o-mq1", "to": "o-mq2"}, *to_second], "o-mq1", "o-mq2", "o-mq3")
 
-    assert [hop.link for hop in found.path("o-mq1", "o-mq3")] == ["o-mq1-a-to-o-mq2-a", "far"]
+    assert [hop.link for hop in found.shortest_path("o-mq1", "o-mq3")] == ["o-mq1-a-to-o-mq2-a", "far"]
 
 
 def test_a_group_that_cannot_talk_is_one_finding() -> None:
@@ -394,7 +396,7 @@ def test_work_to_solve_a_fleet_grows_at_most_with_the_square_of_its_pairs(topolo
     def count(pairs: int) -> int:
         network = fleet(*(f"o-mq{number:03}" for number in range(1, pairs + 1)), topology=topology)
         findings: list[object] = []
-        lines = count_lines(lambda: findings.extend(route_findings(routes_of(network))))
+        lines = count_lines(lambda: findings.extend(route_findings(routes_without_refused_links(network))))
         assert findings == []
         return lines
 
@@ -402,7 +404,12 @@ def test_work_to_solve_a_fleet_grows_at_most_with_the_square_of_its_pairs(topolo
 
 
 def test_two_hundred_and_fifty_pairs_in_a_hub_have_no_findings() -> None:
-    assert route_findings(routes_of(fleet(*(f"o-mq{number:03}" for number in range(1, 251)), topology="hub"))) == ()
+    assert (
+        route_findings(
+            routes_without_refused_links(fleet(*(f"o-mq{number:03}" for number in range(1, 251)), topology="hub"))
+        )
+        == ()
+    )
 
 
 def test_every_rule_can_be_chosen_and_is_told() -> None:

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from activemq_fleet.network.connectors import UNLIMITED
 from activemq_fleet.routes.choices import outcome_of_bridge_choices
-from activemq_fleet.routes.shape import BridgeGraph, Edge
+from activemq_fleet.routes.shape import BridgeEdge, BridgeGraph
 
 Path = tuple[int, ...]
 
@@ -20,7 +20,7 @@ Path = tuple[int, ...]
 class Subscription:
     """What a bridge's consumer holds at the bridge's own broker: demand's path, its last broker the peer."""
 
-    edge: Edge
+    edge: BridgeEdge
     path: Path
 
     @property
@@ -70,15 +70,15 @@ def shapes(draw: st.DrawFn) -> BridgeGraph:
     size = draw(st.integers(2, 5))
     alike: bool = draw(st.booleans())
     limit, near = draw(st.integers(1, 4)), draw(st.booleans())
-    edges: list[Edge] = []
+    edges: list[BridgeEdge] = []
     for source in range(size):
         for target in range(size):
             if source != target and draw(st.booleans()):
                 consumer, message = (limit, limit) if alike else (draw(TTL), draw(TTL))
-                edges.append(Edge(source, target, consumer, message, near if alike else draw(st.booleans())))
+                edges.append(BridgeEdge(source, target, consumer, message, near if alike else draw(st.booleans())))
     doubled: bool = draw(st.booleans())
     if edges and doubled:
-        twin: Edge = draw(st.sampled_from(edges))
+        twin: BridgeEdge = draw(st.sampled_from(edges))
         edges.append(twin._replace(consumer_ttl=draw(TTL), message_ttl=draw(TTL)))
     return BridgeGraph(size, tuple(edges))
 
@@ -90,7 +90,7 @@ def test_what_arrives_and_what_strands_is_what_the_simulation_says(shape: Bridge
         held = simulate(shape, consumer)
         for source in set(range(shape.size)) - {consumer}:
             every = set(ends(held, source, consumer, usual=False))
-            assert (shape.message_reach[source].arrives >> consumer & 1 == 1) == (True in every)
+            assert (shape.message_reach_by_broker[source].arrives >> consumer & 1 == 1) == (True in every)
             if True in every:
                 usual = set(ends(held, source, consumer, usual=True))
                 expected = "arrives" if every == {True} else "strands" if False in usual else "full"
@@ -105,8 +105,8 @@ def test_death_cuts_off_consumers_whose_only_route_passes_the_broker(
     for dead in range(shape.size):
         left = BridgeGraph(shape.size, tuple(edge for edge in shape.edges if dead not in edge[:2]))
         for source in set(range(shape.size)) - {dead}:
-            before = shape.message_reach[source]
-            lost = before.arrives & ~left.message_reach[source].arrives & ~(1 << dead)
+            before = shape.message_reach_by_broker[source]
+            lost = before.arrives & ~left.message_reach_by_broker[source].arrives & ~(1 << dead)
             through = before.through.get(dead, 0)
             assert not lost & ~through
             assert not through & ~before.forked & ~lost
@@ -115,7 +115,7 @@ def test_death_cuts_off_consumers_whose_only_route_passes_the_broker(
 def line(size: int, ttl: int, *, consumer: int | None = None, replays: int = 0, merges: int = 0) -> BridgeGraph:
     """A chain of duplex bridges."""
     edges = [
-        Edge(a, b, ttl if consumer is None else consumer, ttl)
+        BridgeEdge(a, b, ttl if consumer is None else consumer, ttl)
         for near in range(size - 1)
         for a, b in ((near, near + 1), (near + 1, near))
     ]
@@ -124,7 +124,7 @@ def line(size: int, ttl: int, *, consumer: int | None = None, replays: int = 0, 
 
 def circle(size: int, ttl: int, *, near: bool = True, replays: int = 0, merges: int = 0) -> BridgeGraph:
     """A ring of duplex bridges."""
-    edges = [Edge(a, (a + step) % size, ttl, ttl, near) for a in range(size) for step in (1, -1)]
+    edges = [BridgeEdge(a, (a + step) % size, ttl, ttl, near) for a in range(size) for step in (1, -1)]
     return BridgeGraph(size, tuple(edges), replays, merges)
 
 
@@ -132,15 +132,17 @@ def circle(size: int, ttl: int, *, near: bool = True, replays: int = 0, merges: 
 def test_the_ttl_is_the_number_of_bridges_that_a_message_passes(ttl: int, furthest: int) -> None:
     shape = line(5, ttl)
 
-    assert [hop for hop in range(1, 5) if shape.message_reach[0].arrives >> hop & 1] == list(range(1, furthest + 1))
+    assert [hop for hop in range(1, 5) if shape.message_reach_by_broker[0].arrives >> hop & 1] == list(
+        range(1, furthest + 1)
+    )
 
 
 def test_demand_that_ends_early_keeps_messages_whose_own_limit_is_large() -> None:
-    assert line(4, UNLIMITED, consumer=1).message_reach[0].arrives == 0b0010
+    assert line(4, UNLIMITED, consumer=1).message_reach_by_broker[0].arrives == 0b0010
 
 
 def test_no_broker_of_a_chain_has_a_choice() -> None:
-    assert all(spread.forked == 0 for spread in line(6, UNLIMITED).message_reach)
+    assert all(spread.forked == 0 for spread in line(6, UNLIMITED).message_reach_by_broker)
 
 
 def test_a_ttl_longer_than_half_a_ring_opens_the_long_way_round_to_the_near_peer() -> None:
@@ -151,7 +153,9 @@ def test_a_ttl_longer_than_half_a_ring_opens_the_long_way_round_to_the_near_peer
 
 def mesh(size: int, ttl: int, *, near: bool = True) -> BridgeGraph:
     """One way from each to each."""
-    return BridgeGraph(size, tuple(Edge(a, b, ttl, ttl, near) for a in range(size) for b in range(size) if a != b))
+    return BridgeGraph(
+        size, tuple(BridgeEdge(a, b, ttl, ttl, near) for a in range(size) for b in range(size) if a != b)
+    )
 
 
 def test_a_long_way_that_the_ttl_cuts_is_taken_only_when_the_near_bridge_is_full() -> None:
@@ -174,21 +178,24 @@ def test_demand_that_was_merged_is_uncertain_where_two_ways_lead() -> None:
 
 
 def test_a_bridge_with_a_static_destination_needs_no_demand() -> None:
-    shape = BridgeGraph(3, (Edge(0, 1, 0, 2, always=True), Edge(1, 2, 1, 2)))
+    shape = BridgeGraph(3, (BridgeEdge(0, 1, 0, 2, always=True), BridgeEdge(1, 2, 1, 2)))
 
-    assert shape.message_reach[0].arrives == 0b110
+    assert shape.message_reach_by_broker[0].arrives == 0b110
 
 
 def test_a_static_subscription_is_announced_like_a_consumer() -> None:
     """The second bridge subscribes for what the first one takes, though no consumer is known."""
-    shape = BridgeGraph(3, (Edge(1, 2, 0, UNLIMITED, always=True), Edge(0, 1, 2, UNLIMITED)))
+    shape = BridgeGraph(3, (BridgeEdge(1, 2, 0, UNLIMITED, always=True), BridgeEdge(0, 1, 2, UNLIMITED)))
 
-    assert shape.message_reach[0].arrives == 0b110
-    assert BridgeGraph(3, (Edge(1, 2, 0, 9, always=True), Edge(0, 1, 1, 9))).message_reach[0].arrives == 0b010
+    assert shape.message_reach_by_broker[0].arrives == 0b110
+    assert (
+        BridgeGraph(3, (BridgeEdge(1, 2, 0, 9, always=True), BridgeEdge(0, 1, 1, 9))).message_reach_by_broker[0].arrives
+        == 0b010
+    )
 
 
 def test_a_mesh_of_many_brokers_is_solved_at_once() -> None:
     shape = mesh(60, 3)
 
-    assert all(spread.arrives.bit_count() == 59 for spread in shape.message_reach)
+    assert all(spread.arrives.bit_count() == 59 for spread in shape.message_reach_by_broker)
     assert outcome_of_bridge_choices(shape, 0, 1) == "full"

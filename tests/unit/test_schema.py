@@ -17,7 +17,7 @@ IN_ORDER = Schema(small_xsd(ordered=True))
 
 def told(document: bytes, schema: Schema = ANY_ORDER) -> list[str]:
     """What is wrong, each with its place."""
-    problems = schema.explain(XmlDocument(document))
+    problems = schema.find_problems(XmlDocument(document))
     assert schema.is_valid(XmlDocument(document)) == (not problems)
     return [str(problem) for problem in problems]
 
@@ -70,13 +70,14 @@ def test_a_misspelt_element_gets_a_suggestion_and_its_path() -> None:
         "line 4, column 1: <transportConector> is not allowed in <broker> in this release; "
         "did you mean <transportConnectors>?"
     ]
-    assert ANY_ORDER.explain(XmlDocument(document))[0].element == "beans/broker/transportConector"
+    assert ANY_ORDER.find_problems(XmlDocument(document))[0].element == "beans/broker/transportConector"
 
 
 def test_the_path_numbers_siblings_of_one_name() -> None:
     document = broker('<transportConnectors><transportConnector/><transportConnector port="1"/></transportConnectors>')
     assert (
-        ANY_ORDER.explain(XmlDocument(document))[0].element == "beans/broker/transportConnectors/transportConnector[2]"
+        ANY_ORDER.find_problems(XmlDocument(document))[0].element
+        == "beans/broker/transportConnectors/transportConnector[2]"
     )
 
 
@@ -163,7 +164,7 @@ def test_a_broker_without_its_namespace_is_told_what_it_lacks() -> None:
 
 def test_all_problems_are_told_in_the_order_of_the_document() -> None:
     document = broker("<plugin/>\n<persistenceAdapter><kahaDB dir='x'/></persistenceAdapter>", ' useJmx="1x"')
-    assert [problem.line for problem in ANY_ORDER.explain(XmlDocument(document))] == [2, 3, 4]
+    assert [problem.line for problem in ANY_ORDER.find_problems(XmlDocument(document))] == [2, 3, 4]
 
 
 @pytest.mark.parametrize(
@@ -236,15 +237,15 @@ def test_bytes_that_are_no_schema_are_one_line(xsd: bytes) -> None:
 
 def test_children_come_in_schema_order_and_by_path() -> None:
     names = ("destinationPolicy", "persistenceAdapter", "plugins", "transportConnectors")
-    assert ANY_ORDER.model.children("broker") == names
-    assert IN_ORDER.model.children("broker") == names
-    assert ANY_ORDER.model.children("plugins") == ("statisticsBrokerPlugin",)
-    assert ANY_ORDER.model.children("broker/transportConnectors") == ("transportConnector",)
-    assert ANY_ORDER.model.children("kahaDB") == ()
+    assert ANY_ORDER.model.child_names("broker") == names
+    assert IN_ORDER.model.child_names("broker") == names
+    assert ANY_ORDER.model.child_names("plugins") == ("statisticsBrokerPlugin",)
+    assert ANY_ORDER.model.child_names("broker/transportConnectors") == ("transportConnector",)
+    assert ANY_ORDER.model.child_names("kahaDB") == ()
 
 
 def test_attributes_come_with_their_types() -> None:
-    assert ANY_ORDER.model.attributes("broker") == {
+    assert ANY_ORDER.model.attribute_types("broker") == {
         "brokerName": "string",
         "useJmx": "boolean",
         "persistent": "boolean",
@@ -254,8 +255,8 @@ def test_attributes_come_with_their_types() -> None:
 
 @pytest.mark.parametrize("path", ["borker", "broker/kahaDB", "kahaDB/plugins"])
 def test_an_element_that_the_schema_has_not_has_neither_children_nor_attributes(path: str) -> None:
-    assert ANY_ORDER.model.children(path) == ()
-    assert ANY_ORDER.model.attributes(path) == {}
+    assert ANY_ORDER.model.child_names(path) == ()
+    assert ANY_ORDER.model.attribute_types(path) == {}
 
 
 NAMES = st.sampled_from(["broker", "plugins", "transportConnectors", "kahaDB", "bean", "x"])

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from activemq_fleet.similar_names import similar_name, similar_names
+from activemq_fleet.similar_names import most_similar_name, similar_names
 
 ROOT = Path(__file__).parents[2]
 
@@ -23,7 +23,7 @@ ROOT = Path(__file__).parents[2]
     ],
 )
 def test_misspelt_name_has_most_similar_known_name(name: str, known: list[str], expected: str | None) -> None:
-    assert similar_name(name, known) == expected
+    assert most_similar_name(name, known) == expected
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ import pytest
 from lxml import etree
 
 from activemq_fleet.render import render_activemq_xml
-from activemq_fleet.schema import UnreadableError, XmlDocument, _documents
+from activemq_fleet.schema import UnreadableXmlError, XmlDocument, _documents
 from activemq_fleet.validation import check_rendered_fleet
 from tests.unit.fleets import fleet
 
@@ -47,5 +47,5 @@ def test_check_forgets_trees() -> None:
 def test_unreadable_document_raises_on_each_use() -> None:
     document = XmlDocument(b"<broker")
     for _ in range(2):
-        with pytest.raises(UnreadableError):
+        with pytest.raises(UnreadableXmlError):
             _ = document.root

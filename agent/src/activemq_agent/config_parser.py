@@ -13,7 +13,7 @@ from activemq_agent.config import KEYS, Config, Tls
 from activemq_agent.config_values import Password
 from activemq_agent.connecting import ConnectionPolicy
 from activemq_agent.ini import Ini, read_ini
-from activemq_agent.similar_names import similar_name
+from activemq_agent.similar_names import most_similar_name
 
 CREDENTIALS = "CREDENTIALS_DIRECTORY"
 """Variable of systemd's LoadCredential=; the credential is named ``mb.password``."""
@@ -108,7 +108,7 @@ def _dependency_problems(texts: Mapping[str, str]) -> Iterator[tuple[str, str]]:
 
 
 def _suggestion(key: str) -> str:
-    near = similar_name(key.replace("_", ".").replace("-", "."), _BY_NAME)
+    near = most_similar_name(key.replace("_", ".").replace("-", "."), _BY_NAME)
     return f": did you mean {near}?" if near else ": remove it, or use a key that `activemq-fleet help agent` lists"
 
 

@@ -18,7 +18,7 @@ from activemq_fleet.node.config.probe_account import PROBE_GROUP, PROBE_USER
 from activemq_fleet.render.activemq_xml import default_memory_limit_text
 from activemq_fleet.settings.broker import Settings
 from activemq_fleet.settings.network import default_connector_options
-from activemq_fleet.settings.sizes import size_of
+from activemq_fleet.settings.sizes import size_in_bytes
 from activemq_fleet.topology.access import AGENT_GROUP, NETWORK_GROUP, agent_user_group
 from activemq_fleet.uris import is_openwire
 
@@ -172,8 +172,8 @@ def _propose_missing_heaps(proposal: VariableProposal) -> None:
     hosts: dict[str, list[str]] = defaultdict(list)
     for document in proposal.documents:
         usage = document.broker.find(f"systemUsage/systemUsage/{_LIMITS['memory_limit']}")
-        memory = (size_of(usage.get("limit")) or 0) if usage else 0
-        if "heap" not in proposal[document.host] and memory > _MOST_OF_HEAP * (size_of(DEFAULT_HEAP) or 0):
+        memory = (size_in_bytes(usage.get("limit")) or 0) if usage else 0
+        if "heap" not in proposal[document.host] and memory > _MOST_OF_HEAP * (size_in_bytes(DEFAULT_HEAP) or 0):
             heap = f"{math.ceil(memory / _MOST_OF_HEAP / (1 << 30))}g"
             proposal.propose_value(document.host, "heap", heap)
             hosts[heap].append(document.host)

@@ -15,7 +15,7 @@ from typing import Any
 from activemq_fleet.adopt.xml_diff import ComparedElement, compared_element_of
 from activemq_fleet.inventory_yaml import quote_for_jinja
 from activemq_fleet.node.masking import is_secret_name, mask
-from activemq_fleet.schema import UnreadableError, parse
+from activemq_fleet.schema import UnreadableXmlError, parse_root_element
 
 MASK = "***"
 _NAME = re.compile(r"(?:password|passwd|passphrase|pwd|secret)$", re.IGNORECASE)
@@ -138,8 +138,8 @@ def file_contains_password(path: str, text: str) -> bool:
     A text that is not XML, although its file is imported as such, counts as one that does.
     """
     try:
-        node = compared_element_of(parse(text.encode()))
-    except (UnreadableError, UnicodeEncodeError):
+        node = compared_element_of(parse_root_element(text.encode()))
+    except (UnreadableXmlError, UnicodeEncodeError):
         return True
     labelled = with_masked_passwords(node)
     return labelled.comparison_key != node.comparison_key or mask(f"{path}.xml", text) != text

@@ -29,7 +29,15 @@ from activemq_fleet.naming import Identity, Naming
 from activemq_fleet.naming_proposal import adopt_command, propose_naming, propose_single_naming
 from activemq_fleet.releases import Release
 from activemq_fleet.render.rendered_header import read_rendered_header
-from activemq_fleet.schema import BEANS, CORE, UnreadableError, local_name, namespace_of, parse, text_of
+from activemq_fleet.schema import (
+    BEANS,
+    CORE,
+    UnreadableXmlError,
+    decode_xml_document,
+    local_name,
+    namespace_of,
+    parse_root_element,
+)
 
 ACTIVEMQ_XML = "activemq.xml"
 _HOST = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.:-]*")
@@ -319,7 +327,7 @@ def _read(
     """
     content = read_limited_bytes(path, root, _LARGEST, "Or name the file itself as HOST=FILE")
     kind = foreign_kind(content, str(path))
-    mark = None if kind and b"\0" in content else template_mark(text_of(content, None))
+    mark = None if kind and b"\0" in content else template_mark(decode_xml_document(content, None))
     remarks = []
     if mark:
         line, column, text = mark
@@ -331,8 +339,8 @@ def _read(
         mistake = f"the file is {kind.name}, not an activemq.xml"
         raise InputError(f"{path}: {join_sentences(mistake, kind.fix)}")
     try:
-        element = parse(content)
-    except UnreadableError as error:
+        element = parse_root_element(content)
+    except UnreadableXmlError as error:
         if mark:
             reason = f"the file is a template with {text[:40]!r}: render it first, and adopt the result"
             raise InputError(f"{path}:{line}:{column}: {reason}") from None
@@ -359,7 +367,7 @@ def _read(
 
 def _put_in_beans(broker: etree._Element) -> etree._Element:
     """Return a ``<beans>`` with the broker inside, as a file has it whose root is not the broker."""
-    beans = parse(f'<beans xmlns="{BEANS}"/>'.encode())
+    beans = parse_root_element(f'<beans xmlns="{BEANS}"/>'.encode())
     beans.append(broker)
     return beans
 

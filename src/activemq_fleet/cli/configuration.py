@@ -11,7 +11,7 @@ from typing import Any
 
 from activemq_fleet import InputError
 from activemq_fleet.node.text_lines import split_lines
-from activemq_fleet.similar_names import similar_name
+from activemq_fleet.similar_names import most_similar_name
 
 FILE = "activemq-fleet.toml"
 _PYPROJECT, _TABLE = "pyproject.toml", "activemq-fleet"
@@ -67,7 +67,7 @@ def read_configuration(path: Path) -> CheckConfiguration:
         raise InputError(f"{path}: the file has no table [tool.{_TABLE}]: add this table")
     for key in table:
         if key not in _KEYS:
-            near = similar_name(key, _KEYS)
+            near = most_similar_name(key, _KEYS)
             hint = f"did you mean {near}?" if near else f"remove it, or use one of {', '.join(_KEYS)}"
             raise InputError(f"{position_of_setting(path, key)}: {key} is not a setting of activemq-fleet: {hint}")
         if not _has_its_form(key, table[key]):

@@ -10,7 +10,7 @@ from activemq_fleet import InputError
 from activemq_fleet.cli.completion_values import complete_topics
 from activemq_fleet.cli.terminal import is_terminal, print_through_pager, rendered_text
 from activemq_fleet.node.printable import aligned
-from activemq_fleet.similar_names import similar_name
+from activemq_fleet.similar_names import most_similar_name
 
 _PAGES_OF_PLAYBOOKS: dict[str, tuple[str, str]] = {
     "restart": ("operations", ""),
@@ -86,13 +86,13 @@ def _command_names(root: click.Context) -> list[str]:
 
 
 def _unknown_topic(name: str, known: Sequence[str]) -> str:
-    near = similar_name(name, known)
+    near = most_similar_name(name, known)
     hint = f"did you mean {near}? " if near else ""
     return f"no command or topic has the name {name}: {hint}`activemq-fleet help` lists all"
 
 
 def _near_section(section: Sequence[str], names: Sequence[str]) -> str:
-    near = similar_name(" ".join(section), names)
+    near = most_similar_name(" ".join(section), names)
     return f"did you mean {near!r}?" if near else f"its sections are {', '.join(names)}"
 
 

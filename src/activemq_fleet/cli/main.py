@@ -16,7 +16,7 @@ from activemq_fleet import __version__
 from activemq_fleet.cli.completion import COMPLETE_VARIABLE, print_completions
 from activemq_fleet.cli.error_lines import PROGRAM, run_and_print_errors
 from activemq_fleet.cli.terminal import add_output_options, color_of_environment
-from activemq_fleet.similar_names import similar_name
+from activemq_fleet.similar_names import most_similar_name
 
 _UTF8_LOCALE = "C.UTF-8"
 
@@ -56,7 +56,7 @@ class LazyGroup(click.Group):
     ) -> tuple[str | None, click.Command | None, list[str]]:
         name = args[0]
         if name not in COMMANDS and not name.startswith("-") and not ctx.resilient_parsing:
-            near = similar_name(name, COMMANDS)
+            near = most_similar_name(name, COMMANDS)
             hint = f"; did you mean {near}?" if near else ""
             ctx.fail(f"No such command '{name}'{hint}")
         return super().resolve_command(ctx, args)

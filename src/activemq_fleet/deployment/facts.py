@@ -28,8 +28,8 @@ from activemq_fleet.render.service import (
     unit_path,
     watchdog_path,
 )
-from activemq_fleet.settings.agent import names_one_version
-from activemq_fleet.settings.sizes import size_of
+from activemq_fleet.settings.agent import pins_one_version
+from activemq_fleet.settings.sizes import size_in_bytes
 from activemq_fleet.topology import Agent, Balancer, Broker, Fleet
 
 _ALL_ADDRESSES = "0.0.0.0"  # noqa: S104 -- nothing is bound
@@ -228,7 +228,7 @@ def broker_facts(broker: Broker, activemq_xml: bytes | None = None) -> BrokerFac
         java_options=tuple(settings.java_options),
         environment=f"{where.current}/{environment_path(broker)}",
         directory=directory,
-        store_limit=size_of(settings.store_limit),
+        store_limit=size_in_bytes(settings.store_limit),
         heap=largest_heap_bytes(settings),
         metrics=_metrics_facts(broker),
         multicast=any(link.kind == "multicast" for link in broker.links),
@@ -310,7 +310,7 @@ def agent_facts(agent: Agent) -> dict[str, Any]:
         "config": settings.agent_config,
         "wheelhouse": settings.agent_wheelhouse,
         "package": settings.agent_package,
-        "is_requirement": names_one_version(settings.agent_package or ""),
+        "is_requirement": pins_one_version(settings.agent_package or ""),
         "python": settings.agent_python,
         "handlers": settings.agent_handlers,
         "handlers_source": settings.agent_handlers_source,

@@ -19,9 +19,9 @@ from activemq_fleet.explain.store_section import store_section
 from activemq_fleet.explain.takeover import takeover_section
 from activemq_fleet.render import render_activemq_xml_by_host
 from activemq_fleet.render.activemq_xml import activemq_xml
-from activemq_fleet.routes import Routes, routes_of
+from activemq_fleet.routes import Routes, routes_without_refused_links
 from activemq_fleet.schema import XmlDocument
-from activemq_fleet.similar_names import similar_name
+from activemq_fleet.similar_names import most_similar_name
 from activemq_fleet.topology import Broker, Fleet
 from activemq_fleet.validation import with_lint_findings
 
@@ -45,7 +45,7 @@ def explain_host(fleet: Fleet, host: str) -> Explanation:
     """
     documents = render_activemq_xml_by_host(fleet)
     checked = with_lint_findings(fleet, documents)
-    return explain_host_by_name(checked, host, routes_of(fleet, documents), documents)
+    return explain_host_by_name(checked, host, routes_without_refused_links(fleet, documents), documents)
 
 
 def explain_host_by_name(
@@ -126,7 +126,7 @@ def inventory_name_of(fleet: Fleet, name: str) -> str:
             f"{' or '.join(sorted(short))}"
         )
     labels = {host.partition(".")[0]: host for host in hosts} | {host: host for host in hosts}
-    near = similar_name(name, labels)
+    near = most_similar_name(name, labels)
     hint = (
         f"did you mean {labels[near]}?"
         if near

@@ -57,7 +57,7 @@ def outgoing_links_section(
 def _connectors_in_xml(broker: Broker, routes: Routes | None) -> Iterator[tuple[NetworkConnector, tuple[Broker, ...]]]:
     """Yield the networkConnectors of a broker that its XML fragments add, each with the brokers of its addresses."""
     planned = {link.name for link in broker.links}
-    for connector, peers in routes.network.connectors(broker.host) if routes else ():
+    for connector, peers in routes.network.connectors_to_other_pairs(broker.host) if routes else ():
         if connector.name not in planned:
             yield connector, peers
 

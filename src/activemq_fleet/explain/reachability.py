@@ -57,7 +57,7 @@ def _group_entries(group: str, answers: dict[str, ReachAnswer], *, is_own_group:
 
 
 def _cut_route_entries(fleet: Fleet, broker: Broker, routes: Routes) -> Iterator[ExplanationEntry]:
-    stranded = routes.stranded_by(broker.host)
+    stranded = routes.source_target_pairs_lost_without(broker.host)
     others = _unit_nouns(fleet).replace("pair", "pairs").replace("broker", "brokers")
     if stranded:
         shown = names_to_text([f"{source} to {target}" for source, target in stranded], most=_MOST_NAMED)

@@ -14,7 +14,7 @@ import platformdirs
 
 from activemq_fleet import atomic_files
 from activemq_fleet.errors import LabError
-from activemq_fleet.settings.fields import check_path
+from activemq_fleet.settings.fields import check_absolute_path
 
 PRIVATE_FILE = 0o600
 PRIVATE_DIRECTORY = 0o700
@@ -91,7 +91,7 @@ def lab_layout_for(sources: Sequence[str], directory: Path | str | None = None) 
     # Resolved, because processes are known by it, whichever way it is named.
     chosen = (Path(directory).expanduser() if directory else _default(sources)).resolve()
     try:
-        check_path(str(chosen))
+        check_absolute_path(str(chosen))
     except ValueError as error:
         raise LabError(
             f"{chosen} cannot be the directory of a lab: {error}; choose another directory with --dir"

@@ -9,7 +9,7 @@ from activemq_fleet.lint.document import Document, Element, Problem, other_lines
 from activemq_fleet.lint.engine import rule
 from activemq_fleet.node.protocols import protocol_of
 from activemq_fleet.releases import Release
-from activemq_fleet.settings.sizes import size_of
+from activemq_fleet.settings.sizes import size_in_bytes
 
 _MEGABYTE = 1 << 20
 _JOURNAL = 32 * _MEGABYTE
@@ -73,7 +73,7 @@ def memory_limits_exceed_their_total(broker: Element) -> Iterator[Problem]:
             f"{_mb(memory)}: producers block before these limits",
             "limit",
         )
-    heap = size_of(broker.document.broker.settings.heap) if broker.document.broker else None
+    heap = size_in_bytes(broker.document.broker.settings.heap) if broker.document.broker else None
     if heap is not None and memory > heap:
         yield whole.problem(
             f"memoryUsage is {_mb(memory)}, more than the Java heap of {_mb(heap)}",

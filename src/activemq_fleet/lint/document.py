@@ -18,8 +18,8 @@ from activemq_fleet.network.connectors import NetworkConnector, read_network_con
 from activemq_fleet.network.uri import Uri
 from activemq_fleet.profiles import Profile
 from activemq_fleet.releases import Release
-from activemq_fleet.schema import Positions, SourcePosition, UnreadableError, XmlDocument, text_of
-from activemq_fleet.settings.sizes import size_of
+from activemq_fleet.schema import SourcePosition, UnreadableXmlError, XmlDocument, XmlPositions, decode_xml_document
+from activemq_fleet.settings.sizes import size_in_bytes
 from activemq_fleet.spring_values import boolean_of
 from activemq_fleet.topology import Broker
 
@@ -107,7 +107,7 @@ class Element:
 
     def size(self, attribute: str) -> int | None:
         """Return an XML attribute such as ``20 gb`` in bytes; None where it is absent, a placeholder or not a size."""
-        return size_of(self.known_value(attribute) or "")
+        return size_in_bytes(self.known_value(attribute) or "")
 
     def is_positive(self, attribute: str) -> bool:
         """Return whether an XML attribute is set to a number or size above 0, where 0 switches a function off; a value
@@ -160,10 +160,10 @@ class Element:
         """Return line and column of the XML element, of its attribute, or of a part of the attribute's value."""
         positions = self.document.positions
         if not attribute or not self.has(attribute):
-            return positions.of_element(self._element)
+            return positions.element_position(self._element)
         if self.document.has_stray and part not in str(self._element.get(attribute)):
             part = part.replace("&", STRAY)
-        return positions.of_value(self._element, attribute, part)
+        return positions.value_position(self._element, attribute, part)
 
     def problem(
         self,
@@ -187,11 +187,11 @@ class Element:
 
     def rename_edits(self, name: str) -> tuple[TextEdit, ...]:
         """Return the edits of the file that give the XML element another name."""
-        return self.document.positions.rename_element(self._element, name)
+        return self.document.positions.element_renaming_edits(self._element, name)
 
     def with_attribute_renamed(self, attribute: str, name: str) -> tuple[TextEdit, ...]:
         """Return the edit of the file that gives an attribute another name."""
-        return self.document.positions.rename_attribute(self._element, attribute, name)
+        return self.document.positions.attribute_renaming_edit(self._element, attribute, name)
 
     def with_part_replaced(
         self, attribute: str, part: str, text: str, *, length: int | None = None
@@ -199,7 +199,7 @@ class Element:
         """Return the edit that replaces a part of an attribute's value, or its first ``length`` characters."""
         if self.document.has_stray and part not in str(self._element.get(attribute)):
             part = part.replace("&", STRAY)
-        return self.document.positions.replace_in_value(self._element, attribute, part, text, length)
+        return self.document.positions.value_replacement_edit(self._element, attribute, part, text, length)
 
 
 @dataclass(frozen=True, slots=True)
@@ -265,7 +265,7 @@ def once_per_document(read: Callable[[Document], Iterable[_Part]]) -> Callable[[
 
 
 class Document:
-    """A parsed activemq.xml of one release. Raises UnreadableError for a file that is not XML or has a DOCTYPE.
+    """A parsed activemq.xml of one release. Raises UnreadableXmlError for a file that is not XML or has a DOCTYPE.
 
     ``broker`` is the fleet's broker that the file was rendered for, None for any other file. ``other_files`` are the
     readable files of its directory, content by name. ``file`` is the name of a file next to activemq.xml that was
@@ -322,13 +322,13 @@ class Document:
     def _parse_other_file(self, name: str) -> Document | None:
         try:
             return Document(XmlDocument(self.other_files[name]), self.release, file=name)
-        except (KeyError, UnreadableError):
+        except (KeyError, UnreadableXmlError):
             return None
 
     @cached_property
-    def positions(self) -> Positions:
+    def positions(self) -> XmlPositions:
         """The positions of start tags and attributes in the file."""
-        return Positions(self._text, self.tree)
+        return XmlPositions(self._text, self.tree)
 
     @property
     def root(self) -> Element:
@@ -337,7 +337,7 @@ class Document:
 
     @cached_property
     def _text(self) -> str:
-        return text_of(self.data, self.tree.getroottree().docinfo.encoding)
+        return decode_xml_document(self.data, self.tree.getroottree().docinfo.encoding)
 
     def contains_text(self, text: str) -> bool:
         """Return whether the file contains a text anywhere; a fast test before XML elements are searched."""

@@ -10,7 +10,16 @@ from lxml import etree
 
 from activemq_fleet.node.text_lines import split_lines
 from activemq_fleet.releases import XBEAN
-from activemq_fleet.schema import BEANS, CORE, UnreadableError, local_name, namespace_of, parse, text_of, utf_16_of
+from activemq_fleet.schema import (
+    BEANS,
+    CORE,
+    UnreadableXmlError,
+    decode_xml_document,
+    local_name,
+    namespace_of,
+    parse_root_element,
+    utf_16_encoding,
+)
 
 KIND_RULE = "V040"
 """The rule about files that are not an activemq.xml."""
@@ -83,7 +92,7 @@ def foreign_kind(data: bytes, file: str = "") -> FileKind | None:
         return FileKind(name, "restore the file from its source: no broker starts with an empty file")
     if kind := _binary_kind(head):
         return FileKind(kind, _NAME_THE_FILE)
-    text = text_of(head, None)
+    text = decode_xml_document(head, None)
     if text.lstrip().startswith("<"):
         return _xml_kind(data, text)
     return _text_kind(text, file)
@@ -92,7 +101,7 @@ def foreign_kind(data: bytes, file: str = "") -> FileKind | None:
 def _binary_kind(head: bytes) -> str:
     """Return what a file is that is not text; "" for text."""
     known = next((name for magic, name in _MAGIC.items() if head.startswith(magic)), "")
-    if known or utf_16_of(head):
+    if known or utf_16_encoding(head):
         return known
     return "a binary file" if b"\0" in head else ""
 
@@ -101,8 +110,8 @@ def _xml_kind(data: bytes, text: str) -> FileKind | None:
     if re.match(r"\s*<!DOCTYPE\s+html|\s*<html", text, re.IGNORECASE):
         return FileKind(*_ROOTS["html"])
     try:
-        root = parse(data)
-    except UnreadableError:
+        root = parse_root_element(data)
+    except UnreadableXmlError:
         without = re.sub(r"<\?.*?(?:\?>|\Z)|<!--.*?(?:-->|\Z)", "", text, flags=re.DOTALL)
         if without.strip() or len(data) > _LONGEST:
             return None

@@ -18,7 +18,14 @@ from activemq_fleet.lint.imports import imported_files
 from activemq_fleet.lint.selection import EVERY_RULE, Selection
 from activemq_fleet.lint.versions_placeholders import template_mark
 from activemq_fleet.releases import Release
-from activemq_fleet.schema import Schema, SchemaProblem, TooLargeError, UnreadableError, XmlDocument, text_of
+from activemq_fleet.schema import (
+    Schema,
+    SchemaProblem,
+    UnreadableXmlError,
+    XmlDocument,
+    XmlTooLargeError,
+    decode_xml_document,
+)
 
 SCHEMA_RULE = "V002"
 SIZE_RULE = "V019"
@@ -68,7 +75,7 @@ def file_findings(
     checked against the schema, and those with a broker by the rules.
     """
     kind = foreign_kind(data, file)
-    mark = None if kind and b"\0" in data else template_mark(text_of(data, None))
+    mark = None if kind and b"\0" in data else template_mark(decode_xml_document(data, None))
     try:
         if mark is not None:
             findings = [_template_finding(*mark, file)]
@@ -79,12 +86,12 @@ def file_findings(
             document = Document(source, release, other_files=other_files)
             findings = list(document_findings(document, file, selection))
             if schema is not None:
-                findings += [schema_finding(problem, release, file) for problem in schema.explain(source)]
+                findings += [schema_finding(problem, release, file) for problem in schema.find_problems(source)]
             findings += _imported_findings(document, file, selection, schema)
-    except TooLargeError as error:
+    except XmlTooLargeError as error:
         excess = error.problem
         findings = [_finding(SIZE_RULE, Problem(excess.message, line=excess.line, column=1, fix=excess.fix), file)]
-    except UnreadableError as error:
+    except UnreadableXmlError as error:
         findings = [schema_finding(error.problem, release, file)]
         if _is_springs_dtd(data):
             findings = [replace(findings[0], severity="warning", message=_DTD, why="")]
@@ -98,7 +105,7 @@ def _imported_findings(document: Document, file: str, selection: Selection, sche
     for name, page in imported_files(document):
         path = f"{directory}{slash}{name}"
         if schema is not None:
-            problems = schema.explain(XmlDocument(document.other_files[name]))
+            problems = schema.find_problems(XmlDocument(document.other_files[name]))
             yield from (schema_finding(problem, document.release, path) for problem in problems)
         if page is not None:
             findings = document_findings(page, file, selection)
@@ -163,15 +170,15 @@ def prevents_start(name: str) -> bool:
 def readable_document(data: bytes) -> XmlDocument:
     """Return the bytes of a file as an XML document.
 
-    If the file is not well-formed, its stray ampersands are replaced first. Raises UnreadableError if the file is not
-    XML even then, and TooLargeError if it is too large.
+    If the file is not well-formed, its stray ampersands are replaced first. Raises UnreadableXmlError if the file is
+    not XML even then, and XmlTooLargeError if it is too large.
     """
     document = XmlDocument(data)
     try:
         document.elements  # noqa: B018 -- parses
-    except TooLargeError:
+    except XmlTooLargeError:
         raise
-    except UnreadableError:
+    except UnreadableXmlError:
         marked = _with_stray_marked(data)
         if marked is None:
             raise
@@ -186,7 +193,7 @@ def _with_stray_marked(data: bytes) -> bytes | None:
     """
     declared = _ENCODING.match(data[:200].decode("ascii", "replace"))
     try:
-        text = text_of(data, declared[3] if declared else None, "strict")
+        text = decode_xml_document(data, declared[3] if declared else None, "strict")
         parts = re.split(r"(<!--.*?(?:-->|\Z)|<!\[CDATA\[.*?(?:\]\]>|\Z))", text, flags=re.DOTALL)
         parts[::2] = [_STRAY_AMPERSAND.sub(STRAY, part) for part in parts[::2]]
         marked = "".join(parts)
@@ -247,11 +254,11 @@ def exposure_of_file(data: bytes, release: Release, other_files: Mapping[str, by
     The result is also ``openwire`` where the ports are not known: for a template, for a file that is not XML, and for a
     file that imports one with brokers or one that cannot be read.
     """
-    if template_mark(text_of(data, None)) is not None:
+    if template_mark(decode_xml_document(data, None)) is not None:
         return "openwire"
     try:
         document = Document(readable_document(data), release, other_files=other_files)
-    except UnreadableError:
+    except UnreadableXmlError:
         return "openwire"
     if any(page is None or page.brokers for _, page in imported_files(document)):
         return "openwire"

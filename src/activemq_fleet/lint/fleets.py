@@ -16,10 +16,10 @@ from activemq_fleet.lint.selection import EVERY_RULE, Selection
 from activemq_fleet.routes.bridges import (
     Network,
     RefusedConnector,
+    changed_connectors_by_host,
     changes_network_connectors,
-    connectors_of_documents,
 )
-from activemq_fleet.schema import UnreadableError, XmlDocument
+from activemq_fleet.schema import UnreadableXmlError, XmlDocument
 from activemq_fleet.topology import Broker, Fleet
 
 _CONF = ACTIVEMQ_XML.rpartition("/")[0] + "/"
@@ -53,7 +53,7 @@ class FleetView:
         broker = self.fleet.broker(host)
         try:
             return Document(self.documents[host], broker.release, broker, file=ACTIVEMQ_XML)
-        except (KeyError, UnreadableError):
+        except (KeyError, UnreadableXmlError):
             return None
 
     @cached_property
@@ -119,7 +119,7 @@ class FleetView:
         }
         if not touched and not any(connector.tls for b in self.brokers for connector in b.connectors):
             return ()
-        return tuple(Network(self.fleet, connectors_of_documents(self.fleet, touched), as_planned=True).refused)
+        return tuple(Network(self.fleet, changed_connectors_by_host(self.fleet, touched), as_planned=True).refused)
 
 
 def _is_changed_by_hand(broker: Broker) -> bool:
@@ -137,7 +137,7 @@ def fleet_findings(
     findings: list[Finding] = []
     for broker in fleet.brokers:
         findings += broker_findings(view, broker, selection)
-        documents[broker.host].forget_tree()
+        documents[broker.host].discard_parsed_tree()
     return (*findings, *graph_findings(view, selection))
 
 
@@ -170,7 +170,7 @@ def document_findings_of(broker: Broker, source: XmlDocument, selection: Selecti
     }
     try:
         document = Document(source, broker.release, broker, other_files=next_to_it)
-    except UnreadableError:
+    except UnreadableXmlError:
         return ()
     findings = tuple(document_findings(document, ACTIVEMQ_XML, selection))
     document.forget_elements()

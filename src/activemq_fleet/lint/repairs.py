@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from difflib import unified_diff
 
 from activemq_fleet.findings import Finding, TextEdit
-from activemq_fleet.schema import declared_encoding, utf_16_of
+from activemq_fleet.schema import declared_encoding, utf_16_encoding
 
 _LINE = re.compile(r"[^\n]*\n|[^\n]+")
 _ROUNDS = 50
@@ -163,7 +163,7 @@ def _is_written_back_exactly(content: bytes) -> bool:
 
 def _encoding_of(content: bytes) -> tuple[bytes, str]:
     """Return the byte order mark of an XML file, b"" without one, and the name of its encoding."""
-    wide = utf_16_of(content)
+    wide = utf_16_encoding(content)
     marks = [mark for mark in (codecs.BOM_UTF8, codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE) if content.startswith(mark)]
     mark = marks[0] if marks else b""
     return mark, wide or ("utf-8" if mark else declared_encoding(content) or "utf-8")

@@ -11,7 +11,7 @@ from activemq_fleet.lint.fleets import FleetView
 from activemq_fleet.lint.network_demand import AUTHENTICATION
 from activemq_fleet.lint.security import has_authentication, plugins_of, reachable_connectors
 from activemq_fleet.node.printable import counted
-from activemq_fleet.settings.sizes import size_of
+from activemq_fleet.settings.sizes import size_in_bytes
 
 _BY_PASSWORD = ("jaasAuthenticationPlugin", "jaasDualAuthenticationPlugin", "simpleAuthenticationPlugin")
 _LIMITS = ("wireFormat.maxFrameSize", "maximumConnections")
@@ -173,7 +173,7 @@ def frames_fill_the_heap(view: FleetView) -> Iterator[Problem]:
           orders-mq01-b.example.com:
     """
     for broker in view.brokers:
-        heap = size_of(broker.settings.heap) or 0
+        heap = size_in_bytes(broker.settings.heap) or 0
         listed = [c for c in broker.settings.connectors or () if "options" in c.model_fields_set]
         limited = {connector.name for connector in listed if not connector.options.keys().isdisjoint(_LIMITS)}
         too_large = []

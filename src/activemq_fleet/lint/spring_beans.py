@@ -7,7 +7,7 @@ from functools import cache
 
 from activemq_fleet.lint.document import Document, Element, Problem
 from activemq_fleet.lint.engine import rule
-from activemq_fleet.schema import BEANS, sole_similar_name, words_of
+from activemq_fleet.schema import BEANS, sole_similar_name, split_name_into_words
 
 Version = tuple[int, int]
 _VALUES = "bean ref idref value null list set map props"
@@ -180,7 +180,7 @@ def _words_of_spring() -> frozenset[str]:
     """Return the words of all names of elements and attributes of any version of Spring's beans schema."""
     names = [*_ELEMENTS, *(name for parts in _ELEMENTS.values() for part in parts for name in part.split())]
     names += (word for _, changes in _LATER for parts in changes.values() for part in parts for word in part.split())
-    return frozenset().union(*map(words_of, names))
+    return frozenset().union(*map(split_name_into_words, names))
 
 
 @cache

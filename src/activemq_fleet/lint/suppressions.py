@@ -19,8 +19,8 @@ from activemq_fleet.lint.file_network import DUPLEX_RULE
 from activemq_fleet.lint.files import readable_document
 from activemq_fleet.lint.selection import EVERY_RULE, Selection
 from activemq_fleet.lint.versions_placeholders import template_mark
-from activemq_fleet.schema import UnreadableError, text_of
-from activemq_fleet.similar_names import similar_name
+from activemq_fleet.schema import UnreadableXmlError, decode_xml_document
+from activemq_fleet.similar_names import most_similar_name
 
 UNUSABLE, UNUSED = "X001", "X002"
 _MARK = "activemq-fleet:"
@@ -130,7 +130,7 @@ def _split_reason(reason: str, known: frozenset[str]) -> tuple[list[str], str]:
 
 def _corrected(comment: Suppression, known: frozenset[str]) -> str:
     """Return how to write a comment that cannot suppress anything: with its own rules, or those of similar ids."""
-    similar = (rule if rule in known else similar_name(rule, known) or "" for rule in comment.rules)
+    similar = (rule if rule in known else most_similar_name(rule, known) or "" for rule in comment.rules)
     leading, reason = _split_reason(comment.reason, known)
     rules = ",".join(dict.fromkeys([*filter(None, similar), *leading])) or "RULE"
     return f"write <!-- activemq-fleet: disable={rules} {reason or 'REASON'} -->"
@@ -150,9 +150,9 @@ def _is_readable(content: bytes) -> bool:
     """Return whether the rules for files can check a file: it is XML, and no template."""
     try:
         readable_document(content)
-    except UnreadableError:
+    except UnreadableXmlError:
         return False
-    return template_mark(text_of(content, None)) is None
+    return template_mark(decode_xml_document(content, None)) is None
 
 
 def _unused_finding(rule: str, comment: Suppression, path: str, findings: Sequence[Finding]) -> Finding:
@@ -180,7 +180,7 @@ def _finding(rule: str, path: str, line: int, message: str, fix: str) -> Finding
 
 def read_suppressions(content: bytes) -> tuple[Suppression, ...]:
     """Return the comments of an XML file that suppress findings, up to the first place that is not XML."""
-    text = text_of(content, None)
+    text = decode_xml_document(content, None)
     if _MARK not in text and "disable" not in text.lower():
         return ()
     reader = _CommentReader()
@@ -226,7 +226,7 @@ class _CommentReader:
             match = _INSTRUCTION.fullmatch(text)
         else:
             match = _MISSPELT.fullmatch(text)
-            if match is None or similar_name(match["name"], [_MARK]) is None:
+            if match is None or most_similar_name(match["name"], [_MARK]) is None:
                 return
             spelling = match["name"]
         words = match["rules"].split(",") if match else ()

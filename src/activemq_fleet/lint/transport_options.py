@@ -13,8 +13,8 @@ from collections.abc import Mapping
 from functools import cache
 
 from activemq_fleet.releases import Release
-from activemq_fleet.schema import sole_similar_name, words_of
-from activemq_fleet.similar_names import similar_name
+from activemq_fleet.schema import sole_similar_name, split_name_into_words
+from activemq_fleet.similar_names import most_similar_name
 
 _Since = Mapping[str, str]
 
@@ -188,7 +188,7 @@ def nearest_option(name: str, known: frozenset[str]) -> str | None:
     for prefix in ("wireFormat.", "transport."):
         if f"{prefix}{name}".lower() in folded:
             return folded[f"{prefix}{name}".lower()]
-    return similar_name(name, known, certain=True)
+    return most_similar_name(name, known, certain=True)
 
 
 def sole_similar_option(name: str, known: frozenset[str]) -> str | None:
@@ -211,4 +211,4 @@ def _words() -> frozenset[str]:
         *(_FAILOVER, _STATIC, _MULTICAST, _SERVER, _AUTO_SERVER),
     )
     names = (name for table in tables for line in table.values() for name in line.split())
-    return frozenset({"minimum"}).union(*map(words_of, names)) - {"initial"}
+    return frozenset({"minimum"}).union(*map(split_name_into_words, names)) - {"initial"}

@@ -14,7 +14,7 @@ from typing import Any, Literal
 
 from activemq_fleet.errors import InputError
 from activemq_fleet.operations.requests import Decision, OperationRequest, register_operation
-from activemq_fleet.similar_names import similar_name
+from activemq_fleet.similar_names import most_similar_name
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,7 +140,7 @@ def _label(host: str) -> str:
 
 
 def _near(name: str, known: Collection[str]) -> str:
-    near = similar_name(name, known)
+    near = most_similar_name(name, known)
     return f"Did you mean {near}?" if near else f"Set, for example, one of {', '.join(sorted(known)[:4])}"
 
 

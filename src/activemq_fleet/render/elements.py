@@ -8,7 +8,7 @@ from dataclasses import replace
 from activemq_fleet.render import engine
 from activemq_fleet.settings.destination_policies import DestinationPolicy
 from activemq_fleet.settings.virtual_destinations import DEFAULT_VIRTUAL_TOPICS
-from activemq_fleet.settings.xml_beans import NamedDestination, XmlBean, XmlElement, to_xml
+from activemq_fleet.settings.xml_beans import NamedDestination, XmlBean, XmlElement, bean_to_xml
 from activemq_fleet.topology import Broker
 
 PURGE_PERIOD = "60000"
@@ -54,7 +54,7 @@ def _lines_of(element: XmlElement, indent: str) -> Iterator[str]:
 
 
 def _xml_element_of(broker: Broker, bean: XmlBean) -> XmlElement | None:
-    return to_xml(bean, broker.release)
+    return bean_to_xml(bean, broker.release)
 
 
 def destination_policy_elements(broker: Broker) -> tuple[XmlElement, ...]:
@@ -199,5 +199,5 @@ def scheduler_attributes(broker: Broker) -> tuple[tuple[str, str], ...]:
 def plugin_elements(broker: Broker) -> tuple[XmlElement, ...]:
     """Return the plugin elements of ``activemq_plugins``; messages pass the last plugin first."""
     settings = broker.settings.plugins
-    beans = settings.beans().values() if settings else ()
+    beans = settings.plugin_beans().values() if settings else ()
     return tuple(element for bean in beans if (element := _xml_element_of(broker, bean)))

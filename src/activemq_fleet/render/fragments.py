@@ -10,7 +10,7 @@ from lxml import etree
 
 from activemq_fleet.errors import SettingsError
 from activemq_fleet.schema import BEANS, CORE, xml_parser
-from activemq_fleet.settings.broker import FragmentSettings
+from activemq_fleet.settings.broker import XmlFragmentSettings
 from activemq_fleet.topology import Broker
 
 _BROKER = f"{{{CORE}}}broker"
@@ -109,7 +109,7 @@ def _in_layout_of(earlier: _StartTag, tag: str) -> str:
     return f"{name}{''.join(texts)}{'/>' if tag.endswith('/>') else '>'}"
 
 
-def _parse(fragment: FragmentSettings, where: str) -> list[etree._Element]:
+def _parse(fragment: XmlFragmentSettings, where: str) -> list[etree._Element]:
     try:
         root = _parse_in_namespace(fragment.xml, CORE)
         if fragment.parent == "beans" and {child.tag for child in root} <= _SPRINGS_OWN:

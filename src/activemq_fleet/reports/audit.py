@@ -18,7 +18,7 @@ from activemq_fleet.audit.result import AuditResult, audit_headline, incident_no
 from activemq_fleet.audit.scraped_availability import UnservedPeriod, incident_within
 from activemq_fleet.audit.state_spans import spans_until_takeovers
 from activemq_fleet.node.printable import counted
-from activemq_fleet.reports.charts import Chart, add_scrapes, tick_step
+from activemq_fleet.reports.charts import Chart, add_scrape_row, tick_interval_seconds
 from activemq_fleet.reports.pages import duration_text, render_page, time_text
 
 _GRAVE = frozenset(
@@ -108,9 +108,9 @@ def timeline_chart(picture: AuditReportData) -> Chart | None:
     for pair, members in groupby(picture.hosts, key=lambda host: host.pair or host.host):
         hosts = {host.host: host.spans for host in members}
         incidents = [entry for entry in timed if entry[2].host in hosts]
-        top = chart.begin_pair(pair)
+        top = chart.add_pair_name(pair)
         for host, spans in hosts.items():
-            chart.add_name(chart.height + 10, short_name(host))
+            chart.add_row_name(chart.height + 10, short_name(host))
             lost = [at for at, _, incident in incidents if incident.kind == "takeover" and incident.host != host]
             for span in spans_until_takeovers(spans, lost):
                 ended = f" to {time_text(span.ended)}" if span.ended else ""
@@ -119,11 +119,11 @@ def timeline_chart(picture: AuditReportData) -> Chart | None:
                 chart.add_bar(f"s-{span.state}", span.began.timestamp(), until.timestamp(), tooltip)
             chart.height += 18
         if picture.scraped:
-            add_scrapes(chart, picture.scraped, pair)
+            add_scrape_row(chart, picture.scraped, pair)
         for at, number, incident in incidents:
             tooltip = f"{number}: {incident.kind.replace('_', ' ')} at {short_name(incident.host)}"
             shaded_until = incident.ended.timestamp() if incident.ended and incident.kind in _WITHOUT_ACTIVE else 0
-            chart.add_mark("incident", at.timestamp(), str(number), tooltip, top, shaded_until)
+            chart.add_vertical_mark("incident", at.timestamp(), str(number), tooltip, top, shaded_until)
         chart.height += 9
     _add_lines(chart, picture)
     return _add_time_axis(chart)
@@ -131,7 +131,7 @@ def timeline_chart(picture: AuditReportData) -> Chart | None:
 
 def _add_lines(chart: Chart, picture: AuditReportData) -> None:
     """Add bars of all lines, of warnings and of errors; their height is a root, so that a few are visible too."""
-    chart.add_name(chart.height + 10, "lines in logs", "warnings, errors")
+    chart.add_row_name(chart.height + 10, "lines in logs", "warnings, errors")
     slices = picture.lines.line_counts_by_slice
     most = max((counts.all for counts in slices), default=1)
     chart.height += 26
@@ -151,13 +151,13 @@ def _add_lines(chart: Chart, picture: AuditReportData) -> None:
 def _add_column(chart: Chart, kind: str, began: datetime, height: float, tooltip: str) -> None:
     """Add a column as wide as a slice of time, above the chart's height."""
     width = (chart.right - chart.left) / BUCKETS
-    chart.add_rect(kind, chart.position_of(began.timestamp()), chart.height - height, width, height, tooltip)
+    chart.add_rect(kind, chart.horizontal_position(began.timestamp()), chart.height - height, width, height, tooltip)
 
 
 def _add_time_axis(chart: Chart) -> Chart:
     """Return the chart with an axis of times in UTC."""
     length = chart.ended - chart.began
-    step = tick_step(length, 9)
+    step = tick_interval_seconds(length, 9)
     form = "%H:%M:%S" if step < 60 else "%H:%M" if length <= _DAY else "%d %b" if step >= _DAY else "%d %b %H:%M"
     ticks = range(math.ceil(chart.began / step) * step, math.floor(chart.ended) + 1, step)
     return chart.add_axis(
@@ -165,7 +165,7 @@ def _add_time_axis(chart: Chart) -> Chart:
     )
 
 
-def flow_chart(picture: AuditReportData) -> Chart | None:
+def event_rate_chart(picture: AuditReportData) -> Chart | None:
     """Return a chart of how many events were handled in each slice of time, and how long each took (logarithmic)."""
     slices = picture.events.event_slices
     if not slices:
@@ -173,12 +173,12 @@ def flow_chart(picture: AuditReportData) -> Chart | None:
     chart = _chart_over_time("Handled events and their latency", picture)
     most = max(event_slice.handled for event_slice in slices)
     seconds = (picture.times.ended - picture.times.began).total_seconds()
-    chart.add_name(20, "events handled", f"up to {most * BUCKETS / max(seconds, 1e-6):,.0f} per second")
+    chart.add_row_name(20, "events handled", f"up to {most * BUCKETS / max(seconds, 1e-6):,.0f} per second")
     chart.height = 78
     for event_slice in slices:
         tooltip = f"{time_text(event_slice.began)}: {counted(event_slice.handled, 'event')} handled"
         _add_column(chart, "flow", event_slice.began, max(1.0, 70 * event_slice.handled / most), tooltip)
-    chart.add_name(116, "from accepted", "to handled")
+    chart.add_row_name(116, "from accepted", "to handled")
     chart.height = 200
     _add_latencies(chart, [event_slice for event_slice in slices if event_slice.handling_times.counts_by_power_of_two])
     return _add_time_axis(chart)
@@ -188,7 +188,7 @@ def _add_latencies(chart: Chart, slices: Sequence[EventTimeSlice]) -> None:
     """Add the medians and longest of slices above the chart's height, on a scale of powers of ten of milliseconds."""
     if not slices:
         none = "no event whose acceptance and handling are both known"
-        chart.add_label(chart.left + 10, chart.height - 48, none, anchor="start")
+        chart.add_text_label(chart.left + 10, chart.height - 48, none, anchor="start")
         return
     highest = max(
         3, *(math.ceil(_power_of_ten(event_slice.handling_times.quantile_seconds(1))) for event_slice in slices)
@@ -199,10 +199,10 @@ def _add_latencies(chart: Chart, slices: Sequence[EventTimeSlice]) -> None:
 
     for seconds in (10.0 ** (power - 3) for power in range(highest + 1)):
         chart.add_line("grid", chart.left, y_of(seconds), chart.right, y_of(seconds))
-        chart.add_label(chart.left + 3, y_of(seconds) - 2, duration_text(seconds), anchor="start")
+        chart.add_text_label(chart.left + 3, y_of(seconds) - 2, duration_text(seconds), anchor="start")
     for event_slice in slices:
         x, median, longest = (
-            chart.position_of(event_slice.began.timestamp()),
+            chart.horizontal_position(event_slice.began.timestamp()),
             event_slice.handling_times.quantile_seconds(0.5),
             event_slice.handling_times.quantile_seconds(1),
         )
@@ -221,18 +221,18 @@ def latency_chart(picture: AuditReportData) -> Chart | None:
     if not picture.events.event_slices:
         return None
     chart, counts = Chart("Latency of events", 0, 1), picture.events.handling_durations.counts_by_power_of_two
-    chart.add_name(32, "number of events", "by latency")
+    chart.add_row_name(32, "number of events", "by latency")
     low, high, most = min(counts, default=0), max(counts, default=0), max(counts.values(), default=1)
     width = min(62.0, (chart.right - chart.left) / max(6, high - low + 1))
     base = 130.0
     for power in range(low, high + 2):
         count, x = counts.get(power, 0), chart.left + (power - low) * width
-        chart.add_label(x, base + 15, _power_of_two(power))
+        chart.add_text_label(x, base + 15, _power_of_two(power))
         if count:
             height = max(1.5, 110 * count / most)
             tooltip = f"{counted(count, 'event')} took {_power_of_two(power)} to {_power_of_two(power + 1)}"
             chart.add_rect("s-active", x + 1, base - height, width - 2, height, tooltip)
-            chart.add_label(x + width / 2, base - height - 4, f"{count:,}")
+            chart.add_text_label(x + width / 2, base - height - 4, f"{count:,}")
     chart.add_line("axis", chart.left, base, chart.right, base)
     chart.height = base + 24
     return chart
@@ -243,7 +243,7 @@ def _power_of_two(power: int) -> str:
     return duration_text(float(f"{2.0**power / 1000:.2g}"))
 
 
-def silences_chart(picture: AuditReportData) -> Chart | None:
+def longest_event_gaps_chart(picture: AuditReportData) -> Chart | None:
     """Return a chart of the longest times without a handled event, one row for each subscriber,
     with lines at take-overs.
     """
@@ -255,19 +255,24 @@ def silences_chart(picture: AuditReportData) -> Chart | None:
     for silence in silences:
         by_subscriber.setdefault(silence.subscriber, []).append(silence)
     for name in sorted(list(by_subscriber)[:12]):
-        chart.add_name(chart.height + 10, name)
+        chart.add_row_name(chart.height + 10, name)
         for silence in by_subscriber[name]:
             began, length = silence.began.timestamp(), f"{silence.seconds:.1f} s"
             tooltip = f"{silence.subscriber}: nothing handled for {length} from {time_text(silence.began)}"
             chart.add_bar("silence", began, began + silence.seconds, tooltip)
             if silence is by_subscriber[name][0]:  # the longest has its length next to it
-                left, right = chart.position_of(began) - 5, chart.position_of(began + silence.seconds) + 5
+                left, right = (
+                    chart.horizontal_position(began) - 5,
+                    chart.horizontal_position(began + silence.seconds) + 5,
+                )
                 fits = right < 915
-                chart.add_label(right if fits else left, chart.height + 10, length, anchor="start" if fits else "end")
+                chart.add_text_label(
+                    right if fits else left, chart.height + 10, length, anchor="start" if fits else "end"
+                )
         chart.height += 22
     for takeover in _shown_takeovers(picture):
         if at := takeover.began or takeover.ended:
-            x = chart.position_of(at.timestamp())
+            x = chart.horizontal_position(at.timestamp())
             chart.add_line("incident-line", x, 6, x, chart.height)
     return _add_time_axis(chart)
 
@@ -310,13 +315,13 @@ SECTIONS = (
             ("silence", "errors"),
         ),
     ),
-    ChartSection("Latency of events", _latency_note, (flow_chart, latency_chart)),
+    ChartSection("Latency of events", _latency_note, (event_rate_chart, latency_chart)),
     ChartSection(
         "Longest times without a handled event",
         lambda _: (
             "The longest times in which a subscriber handled no event, by the clock of its host. Lines mark takeovers."
         ),
-        (silences_chart,),
+        (longest_event_gaps_chart,),
     ),
 )
 """All charts in the order of the report: the first section precedes the incidents, the others follow the events."""

@@ -35,67 +35,69 @@ class Chart(Canvas):
         """The elements of the chart, with every text in them escaped."""
         return Markup(str(self))  # noqa: S704 -- Canvas escapes every text
 
-    def position_of(self, at: float) -> float:
+    def horizontal_position(self, at: float) -> float:
         """Return the horizontal position of a time in pixels; times beyond the scale are drawn at its end."""
         share = (min(max(at, self.began), self.ended) - self.began) / (self.ended - self.began)
         return self.left + share * (self.right - self.left)
 
-    def add_label(self, x: float, y: float, text: str, css: str = "small", anchor: str = "middle") -> None:
+    def add_text_label(self, x: float, y: float, text: str, css: str = "small", anchor: str = "middle") -> None:
         """Add a line of text; ``anchor`` is start, middle or end."""
         self.add_text(css, x, y, text, anchor)
 
-    def add_name(self, y: float, name: str, note: str = "", kind: str = "host") -> None:
+    def add_row_name(self, y: float, name: str, note: str = "", kind: str = "host") -> None:
         """Add the name of a row to the left of the scale, shortened where it is long, and a note below the name."""
         cut = name if len(name) <= _NAME or note else f"{name[: _NAME - 1]}…"
         self.add_text(kind, self.left - 10, y, cut, "end", name if cut != name else "")
         if note:
-            self.add_label(self.left - 10, y + 14, note, anchor="end")
+            self.add_text_label(self.left - 10, y + 14, note, anchor="end")
 
     def add_bar(self, kind: str, began: float, ended: float, tooltip: str = "", height: float = 12) -> None:
         """Add a bar from ``began`` to ``ended`` to the current row, at least one pixel wide;
         ``height`` is in pixels.
         """
-        x = self.position_of(began)
-        self.add_rect(kind, x, self.height, max(1.0, self.position_of(ended) - x), height, tooltip)
+        x = self.horizontal_position(began)
+        self.add_rect(kind, x, self.height, max(1.0, self.horizontal_position(ended) - x), height, tooltip)
 
-    def begin_pair(self, name: str) -> float:
+    def add_pair_name(self, name: str) -> float:
         """Add the name of a pair above the rows of its hosts; return the vertical position of
         the name, for ``add_mark``.
         """
-        self.add_name(self.height + 12, name, kind="pair")
+        self.add_row_name(self.height + 12, name, kind="pair")
         self._free = 0.0
         self.height += 18
         return self.height - 18
 
-    def add_mark(self, kind: str, at: float, number: str, tooltip: str, top: float, shaded_until: float = 0) -> None:
+    def add_vertical_mark(
+        self, kind: str, at: float, number: str, tooltip: str, top: float, shaded_until: float = 0
+    ) -> None:
         """Add a vertical line at the time ``at`` through a pair's rows, and its number where there is room.
 
         Classes are ``KIND-line`` and ``KIND-number``. The rows are shaded until ``shaded_until``.
         """
-        x, half = self.position_of(at), _DIGIT * len(number) + 2
-        if (width := self.position_of(shaded_until) - x) >= 1.5:
+        x, half = self.horizontal_position(at), _DIGIT * len(number) + 2
+        if (width := self.horizontal_position(shaded_until) - x) >= 1.5:
             self.add_rect("gap", x, top + 14, width, self.height - top - 14, tooltip)
         self.add_line(f"{kind}-line", x, top + 14, x, self.height, tooltip)
         if x - half >= self._free:
-            self.add_label(x, top + 11, number, f"{kind}-number")
+            self.add_text_label(x, top + 11, number, f"{kind}-number")
             self._free = x + half
 
     def add_axis(self, ticks: Iterable[tuple[float, str]], caption: str) -> Chart:
         """Add grid lines, labels below them and a caption, all behind the other shapes; return the chart."""
         elements, self._elements = self._elements, []
         for at, label in ticks:
-            x = self.position_of(at)
+            x = self.horizontal_position(at)
             self.add_line("grid", x, 6, x, self.height)
-            self.add_label(x, self.height + 15, label)
-        self.add_label((self.left + self.right) / 2, self.height + 31, caption)
+            self.add_text_label(x, self.height + 15, label)
+        self.add_text_label((self.left + self.right) / 2, self.height + 31, caption)
         self._elements += elements
         self.height += 36
         return self
 
 
-def add_scrapes(chart: Chart, scraped: ScrapedAvailability, pair: str) -> None:
+def add_scrape_row(chart: Chart, scraped: ScrapedAvailability, pair: str) -> None:
     """Add a row with the times in which scrapes of a pair's metrics showed an active node, and in which none did."""
-    chart.add_label(chart.left - 10, chart.height + 8, "by scrapes", anchor="end")
+    chart.add_text_label(chart.left - 10, chart.height + 8, "by scrapes", anchor="end")
     for period in scraped.active:
         if period.pair == pair:
             chart.add_bar("s-active", period.began, period.ended, f"{period.host}: active in every scrape", height=8)
@@ -105,7 +107,7 @@ def add_scrapes(chart: Chart, scraped: ScrapedAvailability, pair: str) -> None:
     chart.height += 14
 
 
-def tick_step(length: float, most: int) -> int:
+def tick_interval_seconds(length: float, most: int) -> int:
     """Return the seconds between two ticks of an axis, so that there are at most ``most`` steps;
     whole days for long axes.
     """

@@ -8,7 +8,7 @@ from statistics import median
 
 from activemq_fleet.drills.judging import drill_headline, loss_probability_upper_bound
 from activemq_fleet.drills.model import DrillResult, Fault
-from activemq_fleet.reports.charts import Chart, add_scrapes, tick_step
+from activemq_fleet.reports.charts import Chart, add_scrape_row, tick_interval_seconds
 from activemq_fleet.reports.pages import render_page
 
 _FAULTS = {
@@ -63,27 +63,27 @@ def timeline_chart(result: DrillResult) -> Chart:
     hosts = [list(spans) for _, spans in groupby(result.spans, key=lambda span: span.host)]
     for account in result.accounts:
         members = [spans for spans in hosts if spans[0].pair == account.pair]
-        top = chart.begin_pair(account.pair)
+        top = chart.add_pair_name(account.pair)
         for spans in members:
-            chart.add_name(chart.height + 10, spans[0].host.partition(".")[0])
+            chart.add_row_name(chart.height + 10, spans[0].host.partition(".")[0])
             for span in spans:
                 if span.state != "unknown":
                     tooltip = f"{span.host}: {span.state} for {span.ended - span.began:.1f} s"
                     chart.add_bar(f"s-{span.state}", span.began, span.ended, tooltip)
             chart.height += 18
         if result.scraped:
-            add_scrapes(chart, result.scraped, account.pair)
+            add_scrape_row(chart, result.scraped, account.pair)
         _add_flow_and_faults(chart, [fault for fault in result.faults if fault.pair == account.pair], top)
         chart.height += 9
     length = int(chart.ended - chart.began)
-    ticks = range(0, length + 1, tick_step(length, 11))
+    ticks = range(0, length + 1, tick_interval_seconds(length, 11))
     labels = [(chart.began + at, f"{at // 60}:{at % 60:02}") for at in ticks]
     return chart.add_axis(labels, "minutes and seconds since the drill began")
 
 
 def _add_flow_and_faults(chart: Chart, faults: Sequence[Fault], top: float) -> None:
     """Add a row in which a pair's events flow but for the silences after faults, and the numbers of the faults."""
-    chart.add_label(chart.left - 10, chart.height + 8, "events", anchor="end")
+    chart.add_text_label(chart.left - 10, chart.height + 8, "events", anchor="end")
     chart.add_bar("flow", chart.began, chart.ended, height=8)
     for fault in faults:
         if fault.silence and fault.silent_from is not None:
@@ -93,9 +93,9 @@ def _add_flow_and_faults(chart: Chart, faults: Sequence[Fault], top: float) -> N
     for fault in faults:
         tooltip = f"fault {fault.number}: {fault.what} {fault.host}"
         if fault.void:
-            chart.add_mark("void", fault.at, f"({fault.number})", f"{tooltip}, not counted: {fault.void}", top)
+            chart.add_vertical_mark("void", fault.at, f"({fault.number})", f"{tooltip}, not counted: {fault.void}", top)
         else:
-            chart.add_mark("fault", fault.at, str(fault.number), tooltip, top)
+            chart.add_vertical_mark("fault", fault.at, str(fault.number), tooltip, top)
 
 
 def duration_chart(faults: Sequence[Fault]) -> Chart:
@@ -115,19 +115,19 @@ def duration_chart(faults: Sequence[Fault]) -> Chart:
     ticks = [(number * step, f"{number * step:g}") for number in range(int(longest / step) + 2)]
     chart = Chart("Downtime", 0.0, ticks[-1][0], left=226, right=830)
     for (name, source, _), values in zip(measures, known, strict=True):
-        columns = [int(chart.position_of(value) / _DOT) for value in values]
+        columns = [int(chart.horizontal_position(value) / _DOT) for value in values]
         y = chart.height = chart.height + max(36, _DOT * max(map(columns.count, columns), default=0) + 6)
-        chart.add_name(y - 14, name, source)
+        chart.add_row_name(y - 14, name, source)
         chart.add_line("axis", chart.left, y + 3, chart.right, y + 3)
         for number, column in enumerate(columns):  # dots are stacked where they would overlap
             above = _DOT * columns[:number].count(column)
             chart.add_circle("dot", (column + 0.5) * _DOT, y - 3 - above, 4)
         if values:
-            x = chart.position_of(median(values))
+            x = chart.horizontal_position(median(values))
             chart.add_line("median", x, y - 26, x, y + 8)
-            chart.add_label(chart.right + 20, y - 14, f"median {median(values):.1f} s", "host", "start")
-            chart.add_label(chart.right + 20, y, f"longest {values[-1]:.1f} s", "host", "start")
+            chart.add_text_label(chart.right + 20, y - 14, f"median {median(values):.1f} s", "host", "start")
+            chart.add_text_label(chart.right + 20, y, f"longest {values[-1]:.1f} s", "host", "start")
         else:
-            chart.add_label(chart.right + 20, y, "not measured", anchor="start")
+            chart.add_text_label(chart.right + 20, y, "not measured", anchor="start")
         chart.height += 20
     return chart.add_axis(ticks, "seconds after the fault; a dot is a fault, the line is the median")

@@ -6,15 +6,17 @@ from collections.abc import Mapping
 
 from activemq_fleet.render.activemq_xml import activemq_xml
 from activemq_fleet.routes.answers import ReachAnswer, Routes
-from activemq_fleet.routes.bridges import connectors_of_documents
+from activemq_fleet.routes.bridges import changed_connectors_by_host
 from activemq_fleet.routes.route_findings import route_findings
 from activemq_fleet.schema import XmlDocument
 from activemq_fleet.topology import Fleet
 
-__all__ = ["ReachAnswer", "Routes", "find_routes", "route_findings", "routes_of"]
+__all__ = ["ReachAnswer", "Routes", "find_routes", "route_findings", "routes_without_refused_links"]
 
 
-def routes_of(fleet: Fleet, documents: Mapping[str, XmlDocument] | None = None, *, as_planned: bool = False) -> Routes:
+def routes_without_refused_links(
+    fleet: Fleet, documents: Mapping[str, XmlDocument] | None = None, *, as_planned: bool = False
+) -> Routes:
     """Return the routes of messages in a fleet, without links that the broker at the far end refuses.
 
     ``as_planned``: with refused links, for a caller that reports the refusals separately.
@@ -24,7 +26,7 @@ def routes_of(fleet: Fleet, documents: Mapping[str, XmlDocument] | None = None, 
     not know, or change what it knows. Hosts and ports of their URIs are looked up in the fleet.
     Raises InputError for a document that is no XML.
     """
-    return Routes(fleet, connectors_of_documents(fleet, documents) if documents else {}, as_planned=as_planned)
+    return Routes(fleet, changed_connectors_by_host(fleet, documents) if documents else {}, as_planned=as_planned)
 
 
 def find_routes(fleet: Fleet) -> Routes:
@@ -49,4 +51,6 @@ def find_routes(fleet: Fleet) -> Routes:
     'does not reach'
     """
     with_fragments = [broker for broker in fleet.brokers if broker.settings.xml_fragments]
-    return routes_of(fleet, {broker.host: XmlDocument(activemq_xml(broker)) for broker in with_fragments})
+    return routes_without_refused_links(
+        fleet, {broker.host: XmlDocument(activemq_xml(broker)) for broker in with_fragments}
+    )

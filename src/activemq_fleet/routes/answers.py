@@ -21,8 +21,8 @@ from activemq_fleet.network.connectors import NetworkConnector
 from activemq_fleet.routes import reasons
 from activemq_fleet.routes.bridges import Network, NetworkState, accepts_clients
 from activemq_fleet.routes.choices import outcome_of_bridge_choices
-from activemq_fleet.routes.destinations import carries_destination, has_static_subscription, read_destination
-from activemq_fleet.routes.shape import BridgeGraph, Edge, broker_numbers
+from activemq_fleet.routes.destinations import carries_destination, has_static_subscription, qualified_destination
+from activemq_fleet.routes.shape import BridgeEdge, BridgeGraph, broker_numbers
 from activemq_fleet.topology import Broker, Fleet, LinkEnd
 
 Outcome = Literal["reaches", "may strand", "does not reach"]
@@ -65,7 +65,7 @@ class Routes:
     ) -> None:
         self.fleet = fleet
         self.network = Network(fleet, written, as_planned=as_planned)
-        self._component = {name: names for names in self.network.components for name in names}
+        self._component = {name: names for names in self.network.connected_pairs for name in names}
         self._states: dict[tuple[tuple[str, ...], str | None, str | None], NetworkState] = {}
 
     # -- questions ---------------------------------------------------------------------------
@@ -79,9 +79,9 @@ class Routes:
         that is dead. ``destination`` is a queue (or ``topic://NAME``); without it, the answer names the links that
         forward only some destinations. Raises InputError for an unknown name.
         """
-        source_unit, target_unit = self.unit(source), self.unit(target)
+        source_unit, target_unit = self.pair_or_single_broker(source), self.pair_or_single_broker(target)
         dead = self._dead_broker_host(down)
-        wanted = read_destination(destination) if destination else None
+        wanted = qualified_destination(destination) if destination else None
         if source_unit is target_unit:
             if accepts_clients(source_unit, dead):
                 return ReachAnswer(
@@ -105,10 +105,10 @@ class Routes:
         """Return the answer for two units of one network, both of which have an active broker."""
         names = self._component[source_unit.name]
         state = self.bridges_while_down(names, None, wanted)
-        source_number, target_number = state.pair_numbers[source_unit.name], state.pair_numbers[target_unit.name]
+        source_number, target_number = state.number_by_pair[source_unit.name], state.number_by_pair[target_unit.name]
         if dead and not self._leaves_the_only_route(dead, state, source_number, target_number):
             state = self.bridges_while_down(names, dead, wanted)
-        if not state.shape.message_reach[source_number].arrives >> target_number & 1:
+        if not state.shape.message_reach_by_broker[source_number].arrives >> target_number & 1:
             whole = self.bridges_while_down(names, dead) if wanted else state
             missed = reasons.no_arrival_sentence(state, whole, source_number, target_number, wanted)
             return ReachAnswer(
@@ -125,8 +125,8 @@ class Routes:
     def _leaves_the_only_route(self, dead: str, healthy_state: NetworkState, source: int, target: int) -> bool:
         """Return whether messages have only one route, and the broker ``dead`` is not on it."""
         unit = self.network.units[self.fleet.broker(dead).unit]
-        reach = healthy_state.shape.message_reach[source]
-        place = healthy_state.pair_numbers.get(unit.name, source)
+        reach = healthy_state.shape.message_reach_by_broker[source]
+        place = healthy_state.number_by_pair.get(unit.name, source)
         passed = reach.forked | reach.through.get(place, 0)
         return not _has_standby(unit) and place != source and bool(reach.arrives & ~passed & 1 << target)
 
@@ -146,22 +146,22 @@ class Routes:
             )
         ]
         first = min(outward, key=lambda outward_link: outward_link[0] != target, default=None)
-        return reasons.no_bridges_sentence(source, target) + (f": {first[1].sentence}" if first else "")
+        return reasons.no_bridges_sentence(source, target) + (f": {first[1].refusal_sentence}" if first else "")
 
-    def path(self, source: str, target: str, *, down: str | None = None) -> tuple[Hop, ...]:
+    def shortest_path(self, source: str, target: str, *, down: str | None = None) -> tuple[Hop, ...]:
         """Return the bridges of the shortest route, in the order in which a message passes them."""
         return self.reaches(source, target, down=down).path
 
-    def stranded_by(self, host: str) -> tuple[tuple[str, str], ...]:
+    def source_target_pairs_lost_without(self, host: str) -> tuple[tuple[str, str], ...]:
         """Return (source, target) pairs whose messages arrive with all brokers up, and do not while ``host`` is down.
 
         Pairs that begin or end at ``host`` are left out: messages on a broker without a peer wait for its restart, and
         its consumers stop with it.
         """
-        names = self._component[self.unit(host).name]
-        return tuple((names[source], names[target]) for _, source, target in self.stranded_pairs(host))
+        names = self._component[self.pair_or_single_broker(host).name]
+        return tuple((names[source], names[target]) for _, source, target in self.routes_cut_without(host))
 
-    def stranded_pairs(self, host: str) -> Iterator[tuple[bool, int, int]]:
+    def routes_cut_without(self, host: str) -> Iterator[tuple[bool, int, int]]:
         """Yield (had another route, source, target) for each route that the death of ``host`` cuts;
         pairs are numbers.
         """
@@ -169,16 +169,19 @@ class Routes:
         unit = self.network.units[broker.unit]
         names = self._component[unit.name]
         healthy = self.bridges_while_down(names)
-        number = healthy.pair_numbers[unit.name]
+        number = healthy.number_by_pair[unit.name]
         for source, before in enumerate(
-            healthy.shape.message_reach if self.changes_bridges(broker.host, names) else ()
+            healthy.shape.message_reach_by_broker if self.changes_bridges(broker.host, names) else ()
         ):
             through = before.through.get(number, 0)
             # Where no broker had a choice, the route over the dead broker was the only one.
             doubtful = through if _has_standby(unit) else through & before.forked
             lost = through & ~doubtful
             if doubtful:
-                lost |= doubtful & ~self.bridges_while_down(names, broker.host).shape.message_reach[source].arrives
+                lost |= (
+                    doubtful
+                    & ~self.bridges_while_down(names, broker.host).shape.message_reach_by_broker[source].arrives
+                )
             for target in broker_numbers(lost):
                 yield bool(doubtful >> target & 1), source, target
 
@@ -189,7 +192,7 @@ class Routes:
 
     # -- what the questions need -------------------------------------------------------------
 
-    def unit(self, name: str) -> LinkEnd:
+    def pair_or_single_broker(self, name: str) -> LinkEnd:
         """Return the pair (or single broker) of this name, or the pair of the broker of this name."""
         pair = self.fleet.pairs.get(name)
         if pair and len(pair.brokers) == 1:
@@ -230,13 +233,13 @@ class Routes:
     def _build_state(self, names: tuple[str, ...], down: str | None, destination: str | None) -> NetworkState:
         places = {name: number for number, name in enumerate(names)}
         units = self.network.units
-        bridges = self.network.bridges(names, down)
+        bridges = self.network.open_bridges(names, down)
         if destination:
             bridges = [b for b in bridges if carries_destination(b, destination, self.fleet.broker(b.host).release)]
         active = [units[name].active(down) for name in names]
         mute = {name for name, broker in zip(names, active, strict=True) if broker and _announces_no_consumers(broker)}
         edges = tuple(
-            Edge(
+            BridgeEdge(
                 places[b.source],
                 places[b.target],
                 b.connector.demand_limit if b.connector.subscribes and b.target not in mute else 0,
@@ -258,12 +261,12 @@ class Routes:
 
     def _unused_connectors(self) -> Iterator[tuple[str, NetworkConnector]]:
         """Yield (host, connector) of bridges that are up and carry messages for no consumer."""
-        for names in self.network.components:
+        for names in self.network.connected_pairs:
             if len(names) < 2:
                 continue
             state = self.bridges_while_down(names)
             used: dict[tuple[str, str], bool] = {}
-            for bridge, edge, mask in zip(state.bridges, state.shape.edges, state.shape.demand, strict=True):
+            for bridge, edge, mask in zip(state.bridges, state.shape.edges, state.shape.demand_masks, strict=True):
                 key = bridge.host, bridge.connector.name
                 used[key] = used.get(key, False) or bool(mask and edge.message_ttl > 0)
             connectors = {(bridge.host, bridge.connector.name): bridge.connector for bridge in state.bridges}

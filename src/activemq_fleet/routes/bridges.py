@@ -18,7 +18,7 @@ from activemq_fleet.dialling import ClientTlsSettings, ConnectionRefusal
 from activemq_fleet.errors import InputError
 from activemq_fleet.network.connectors import NetworkConnector, Way, multicast_of
 from activemq_fleet.routes.shape import BridgeGraph
-from activemq_fleet.schema import UnreadableError, XmlDocument
+from activemq_fleet.schema import UnreadableXmlError, XmlDocument
 from activemq_fleet.topology import Broker, Fleet, Link, LinkEnd
 from activemq_fleet.topology.links import components_of, units_of
 
@@ -53,7 +53,7 @@ def changes_network_connectors(broker: Broker) -> bool:
     return any("networkConnector" in fragment.xml or "networkConnector" in fragment.parent for fragment in fragments)
 
 
-def connectors_of_documents(
+def changed_connectors_by_host(
     fleet: Fleet, documents: Mapping[str, XmlDocument]
 ) -> dict[str, tuple[NetworkConnector, ...]]:
     """Return, by host, all networkConnectors of brokers whose XML fragments add or change networkConnectors.
@@ -72,7 +72,7 @@ def _written_connectors(broker: Broker, document: XmlDocument) -> Iterator[Netwo
     """Yield the networkConnectors of a broker's activemq.xml, with the defaults that its release gives them."""
     try:
         connectors = document.network_connectors
-    except UnreadableError as error:
+    except UnreadableXmlError as error:
         raise InputError(
             f"{broker.host}: the rendered activemq.xml cannot be read ({error}): correct activemq_xml_fragments"
         ) from None
@@ -107,7 +107,7 @@ class NetworkState:
     shape: BridgeGraph
 
     @cached_property
-    def pair_numbers(self) -> dict[str, int]:
+    def number_by_pair(self) -> dict[str, int]:
         """The number that each pair or single broker has in ``shape``, the graph of the network, by its name."""
         return {name: number for number, name in enumerate(self.names)}
 
@@ -124,7 +124,7 @@ class RefusedConnector(NamedTuple):
     refusal: ConnectionRefusal
 
     @property
-    def sentence(self) -> str:
+    def refusal_sentence(self) -> str:
         """A sentence with the name of the link and the reason why it cannot come up."""
         return f"link {self.connector.name} cannot connect: {self.refusal.reason_sentence(self.host, self.peer.host)}"
 
@@ -217,7 +217,7 @@ class Network:
             elif closed := self._listeners.broker_without_listener_at(host, port):
                 yield closed, ConnectionRefusal("closed", port)
 
-    def connectors(self, host: str) -> tuple[tuple[NetworkConnector, tuple[Broker, ...]], ...]:
+    def connectors_to_other_pairs(self, host: str) -> tuple[tuple[NetworkConnector, tuple[Broker, ...]], ...]:
         """Return the networkConnectors of a broker that lead to other pairs, each with the
         brokers that it can connect to.
         """
@@ -243,7 +243,7 @@ class Network:
                     self.steady.add(unit.name)
 
     @cached_property
-    def components(self) -> list[tuple[str, ...]]:
+    def connected_pairs(self) -> list[tuple[str, ...]]:
         """The connected components of the network: tuples of names of pairs that bridges can join,
         directly or through others.
         """
@@ -255,7 +255,7 @@ class Network:
         }
         return components_of(peers_by_unit)
 
-    def bridges(self, names: Iterable[str], down: str | None = None) -> list[Bridge]:
+    def open_bridges(self, names: Iterable[str], down: str | None = None) -> list[Bridge]:
         """Return all bridges that the pairs ``names`` open while the broker ``down`` is dead (None: none is)."""
         return [bridge for name in names for bridge in self._bridges_of(self.units[name], down)]
 

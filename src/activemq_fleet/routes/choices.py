@@ -41,14 +41,14 @@ def outcome_of_bridge_choices(
 
     ``patience``: how many states of a message to examine before the outcome is ``unknown``.
     """
-    if not shape.message_reach[source].forked >> target & 1:
+    if not shape.message_reach_by_broker[source].forked >> target & 1:
         return "arrives"
     walk = _Walk(shape, target, patience)
-    if walk.always_one_bridge_away(source):
+    if walk.always_has_direct_bridge_from(source):
         return "arrives"
     # Where messageTTLs are ample, the nearest way each time comes closer to the consumer each time.
-    usually = not (shape.has_ample_ttl and not shape.merges) and walk.may_stop(source, usual=True)
-    stuck = walk.may_stop(source, usual=False)
+    usually = not (shape.has_ample_ttl and not shape.merges) and walk.may_message_stop(source, usual=True)
+    stuck = walk.may_message_stop(source, usual=False)
     if stuck is False:
         return "arrives"
     if usually:
@@ -66,20 +66,20 @@ class _Walk:
         self._distances: dict[int, dict[int, int]] = {}
         self._bridges: dict[int, list[tuple[int, int]]] = {}
 
-    def bridges(self, broker: int) -> list[tuple[int, int]]:
+    def bridges_with_demand_from(self, broker: int) -> list[tuple[int, int]]:
         """Return (peer, messageTTL) of each bridge of a broker that has demand from the consumer at ``target``."""
         if broker not in self._bridges:
             onward = self.shape.bridges_with_demand[broker]
             self._bridges[broker] = [(peer, ttl) for peer, ttl, mask in onward if mask >> self.target & 1]
         return self._bridges[broker]
 
-    def always_one_bridge_away(self, source: int) -> bool:
+    def always_has_direct_bridge_from(self, source: int) -> bool:
         """Return whether every broker on any way from ``source`` has a direct bridge to the consumer's broker, within
         all TTLs.
         """
         visited, waiting = {source, self.target}, [source]
         while waiting:
-            bridges = self.bridges(waiting.pop())
+            bridges = self.bridges_with_demand_from(waiting.pop())
             if not any(peer == self.target and ttl >= self._ample_ttl for peer, ttl in bridges):
                 return False
             fresh = {peer for peer, _ in bridges} - visited
@@ -87,7 +87,7 @@ class _Walk:
             waiting += fresh
         return True
 
-    def may_stop(self, source: int, *, usual: bool) -> bool | None:
+    def may_message_stop(self, source: int, *, usual: bool) -> bool | None:
         """Return whether a message can get stuck by some choice of bridges; None where there are too many choices to
         test.
         """
@@ -101,7 +101,7 @@ class _Walk:
             if usual:
                 moves = self._highest_priority(state.broker, moves)
             elif self.shape.replays >> state.broker & 1:
-                moves |= {peer for peer, _ in self.bridges(state.broker) if state.path >> peer & 1}
+                moves |= {peer for peer, _ in self.bridges_with_demand_from(state.broker) if state.path >> peer & 1}
             if self._may_merge_demand(state, moves):
                 return True
             path, hops = state.path | 1 << state.broker, min(state.hops + 1, self.shape.longest_message_ttl)
@@ -120,7 +120,11 @@ class _Walk:
         return UNLIMITED if self.shape.replays else self.shape.size
 
     def _moves(self, state: _State) -> set[int]:
-        return {peer for peer, ttl in self.bridges(state.broker) if ttl > state.hops and not state.path >> peer & 1}
+        return {
+            peer
+            for peer, ttl in self.bridges_with_demand_from(state.broker)
+            if ttl > state.hops and not state.path >> peer & 1
+        }
 
     def _may_merge_demand(self, state: _State, moves: set[int]) -> bool:
         """Return whether demand may arrive by another route first, so that no subscription here is certain."""
@@ -133,7 +137,7 @@ class _Walk:
         for _ in range(self.shape.size):
             if peer == self.target:
                 return True
-            peers = {next_peer for next_peer, _ in self.bridges(peer)}
+            peers = {next_peer for next_peer, _ in self.bridges_with_demand_from(peer)}
             if len(peers) != 1:
                 return False
             (peer,) = peers
@@ -145,7 +149,7 @@ class _Walk:
             return moves
         distances = self._distances.get(broker)
         if distances is None:
-            distances = self._distances[broker] = self.shape.demand_from(self.target, broker)
+            distances = self._distances[broker] = self.shape.demand_distances_from(self.target, broker)
         best: dict[int, int] = {}
         for edge in (self.shape.edges[number] for number in self.shape.outgoing_by_broker[broker]):
             if edge.target in moves:

@@ -11,7 +11,7 @@ from activemq_fleet.routes.bridges import Bridge
 KINDS = ("queue", "topic")
 
 
-def read_destination(text: str) -> str:
+def qualified_destination(text: str) -> str:
     """Return a destination in the form ``queue://NAME`` or ``topic://NAME``; a name alone is a queue.
 
     Raises InputError for anything but one queue or topic.

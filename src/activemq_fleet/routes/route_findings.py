@@ -41,7 +41,7 @@ def route_findings(routes: Routes) -> tuple[Finding, ...]:
 
 def _route_findings(routes: Routes) -> Iterator[Finding]:
     yield from _links_within_pairs_findings(routes)
-    for names in routes.network.components:
+    for names in routes.network.connected_pairs:
         if len(names) > 1:
             state = routes.bridges_while_down(names)
             yield from _unreached_findings(routes, state)
@@ -67,13 +67,18 @@ def _group_networked_units(routes: Routes, units: list[LinkEnd]) -> dict[str, li
 
 def _unreached_findings(routes: Routes, state: NetworkState) -> Iterator[Finding]:
     """R001 within one network: where units of one group do not reach each other."""
-    everyone = state.shape.all_brokers
-    if all(spread.arrives | 1 << number == everyone for number, spread in enumerate(state.shape.message_reach)):
+    everyone = state.shape.all_brokers_mask
+    if all(
+        spread.arrives | 1 << number == everyone for number, spread in enumerate(state.shape.message_reach_by_broker)
+    ):
         return
     for group, units in _group_networked_units(routes, [routes.network.units[name] for name in state.names]).items():
-        numbers = [state.pair_numbers[unit.name] for unit in units]
+        numbers = [state.number_by_pair[unit.name] for unit in units]
         missed = [
-            (a, b) for a in numbers for b in numbers if a != b and not state.shape.message_reach[a].arrives >> b & 1
+            (a, b)
+            for a in numbers
+            for b in numbers
+            if a != b and not state.shape.message_reach_by_broker[a].arrives >> b & 1
         ]
         if missed:
             source, target = (state.names[number] for number in min(missed))
@@ -92,7 +97,7 @@ def _unreached_findings(routes: Routes, state: NetworkState) -> Iterator[Finding
 def _separate_network_findings(routes: Routes) -> Iterator[Finding]:
     """R001 where the units of a group are in networks that nothing joins."""
     by_group: dict[str, list[tuple[str, ...]]] = {}
-    for names in routes.network.components:
+    for names in routes.network.connected_pairs:
         for group in _group_networked_units(routes, [routes.network.units[name] for name in names]):
             by_group.setdefault(group, []).append(names)
     for group, networks in by_group.items():
@@ -112,7 +117,7 @@ def _stranded_findings(routes: Routes, state: NetworkState) -> Iterator[Finding]
     """R002, once for each broker whose death strands messages of others."""
     for name in state.names:
         unit = routes.network.units[name]
-        stranded = list(routes.stranded_pairs(unit.preferred_broker.host))
+        stranded = list(routes.routes_cut_without(unit.preferred_broker.host))
         if stranded:
             _, source, target = min(stranded)
             yield _finding(
@@ -180,7 +185,9 @@ def _stranding(shape: BridgeGraph) -> tuple[int, list[tuple[int, int]]]:
     if shape.has_ample_ttl and not shape.merges:
         return 0, []
     forked = (
-        (s, t) for s, spread in enumerate(shape.message_reach) for t in broker_numbers(spread.arrives & spread.forked)
+        (s, t)
+        for s, spread in enumerate(shape.message_reach_by_broker)
+        for t in broker_numbers(spread.arrives & spread.forked)
     )
     examined_pairs = list(islice(forked, _MOST_PAIRS))
     return len(examined_pairs), [

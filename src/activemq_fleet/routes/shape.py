@@ -29,7 +29,7 @@ from typing import NamedTuple
 from activemq_fleet.network.connectors import UNLIMITED
 
 
-class Edge(NamedTuple):
+class BridgeEdge(NamedTuple):
     """One direction of a bridge, from the broker number ``source`` to the broker number ``target``, with its TTLs.
 
     ``near``: the nearer of two consumers is served first (decreaseNetworkConsumerPriority).
@@ -54,23 +54,23 @@ class BridgeGraph:
     """
 
     size: int
-    edges: tuple[Edge, ...]
+    edges: tuple[BridgeEdge, ...]
     replays: int = 0
     merges: int = 0
 
     @cached_property
-    def all_brokers(self) -> int:
+    def all_brokers_mask(self) -> int:
         """The set of all brokers, as bits."""
         return (1 << self.size) - 1
 
     @cached_property
-    def demand(self) -> tuple[int, ...]:
+    def demand_masks(self) -> tuple[int, ...]:
         """For each bridge, the set of brokers (as bits) for whose consumers the bridge subscribes."""
         ways = _peers_by_ttl(self)
         return tuple(_demand_sources(self, edge, ways) for edge in self.edges)
 
     @cached_property
-    def static_subscribers(self) -> int:
+    def static_subscriber_mask(self) -> int:
         """The set of brokers (as bits) with a static subscription, which they announce even without a consumer."""
         subscribers = 0
         for edge in self.edges:
@@ -84,13 +84,13 @@ class BridgeGraph:
         of the consumers as bits).
         """
         bridges_by_source: list[list[tuple[int, int, int]]] = [[] for _ in range(self.size)]
-        for edge, mask in zip(self.edges, self.demand, strict=True):
+        for edge, mask in zip(self.edges, self.demand_masks, strict=True):
             if mask and edge.message_ttl > 0:
                 bridges_by_source[edge.source].append((edge.target, edge.message_ttl, mask))
         return tuple(map(tuple, bridges_by_source))
 
     @cached_property
-    def forked_demand(self) -> tuple[int, ...]:
+    def forked_demand_masks(self) -> tuple[int, ...]:
         """For each broker, the set of brokers (as bits) for whose consumers it could forward
         messages to two peers or more.
         """
@@ -107,7 +107,7 @@ class BridgeGraph:
         return tuple(forked)
 
     @cached_property
-    def message_reach(self) -> tuple[MessageReach, ...]:
+    def message_reach_by_broker(self) -> tuple[MessageReach, ...]:
         """For each broker, which other brokers its messages can reach."""
         return tuple(_reach_from(self, source) for source in range(self.size))
 
@@ -130,7 +130,7 @@ class BridgeGraph:
             following = []
             for number in (number for broker in frontier for number in self.outgoing_by_broker[broker]):
                 edge = self.edges[number]
-                passes = not within_limits or (hops < edge.message_ttl and self.demand[number] >> target & 1)
+                passes = not within_limits or (hops < edge.message_ttl and self.demand_masks[number] >> target & 1)
                 if passes and edge.target not in came and edge.target != source:
                     came[edge.target] = number
                     following.append(edge.target)
@@ -142,14 +142,14 @@ class BridgeGraph:
         return route[::-1]
 
     @cached_property
-    def incoming(self) -> tuple[tuple[tuple[int, int], ...], ...]:
+    def incoming_by_broker(self) -> tuple[tuple[tuple[int, int], ...], ...]:
         """For each broker, (source broker, consumerTTL) of each bridge that leads to it."""
         sources_by_target: list[list[tuple[int, int]]] = [[] for _ in range(self.size)]
         for edge in self.edges:
             sources_by_target[edge.target].append((edge.source, edge.consumer_ttl))
         return tuple(map(tuple, sources_by_target))
 
-    def demand_from(self, consumer: int, avoided: int = -1) -> dict[int, int]:
+    def demand_distances_from(self, consumer: int, avoided: int = -1) -> dict[int, int]:
         """Return for each broker the least number of bridges over which demand from ``consumer`` arrives,
         on paths without ``avoided``.
         """
@@ -159,7 +159,7 @@ class BridgeGraph:
         while frontier:
             following = []
             for broker in frontier:
-                for source, ttl in self.incoming[broker]:
+                for source, ttl in self.incoming_by_broker[broker]:
                     if source not in hops_by_broker and hops < ttl and source != avoided:
                         hops_by_broker[source] = hops + 1
                         following.append(source)
@@ -217,20 +217,20 @@ def _peers_by_ttl(shape: BridgeGraph) -> _Ways:
     return ways
 
 
-def _demand_sources(shape: BridgeGraph, edge: Edge, ways: _Ways) -> int:
+def _demand_sources(shape: BridgeGraph, edge: BridgeEdge, ways: _Ways) -> int:
     """Return the brokers (as bits) whose demand arrives at ``edge``.
 
     Walk from the edge against the demand, never over its source. Visit brokers in order of the longest path
     that demand may have there, so that each broker is visited once.
     """
     if edge.always:
-        return shape.all_brokers & ~(1 << edge.source)
+        return shape.all_brokers_mask & ~(1 << edge.source)
     if edge.consumer_ttl <= 0:
         return 0
     if edge.consumer_ttl == 1:
         return 1 << edge.target
     visited = 1 << edge.source
-    goal = shape.all_brokers
+    goal = shape.all_brokers_mask
     level = min(edge.consumer_ttl, shape.size) - 1
     waiting = {level: 1 << edge.target}
     while waiting:
@@ -243,7 +243,7 @@ def _demand_sources(shape: BridgeGraph, edge: Edge, ways: _Ways) -> int:
             break
         if level == 0:
             continue
-        if fresh & shape.static_subscribers and _is_fed(shape, fresh & shape.static_subscribers, edge.source):
+        if fresh & shape.static_subscriber_mask and _is_fed(shape, fresh & shape.static_subscriber_mask, edge.source):
             return goal & ~(1 << edge.source)
         for broker in broker_numbers(fresh):
             for ttl, peers in ways[broker].items():
@@ -261,11 +261,11 @@ def _is_fed(shape: BridgeGraph, brokers: int, avoided: int) -> bool:
 def _reach_from(shape: BridgeGraph, source: int) -> MessageReach:
     """Return where messages of one broker can go: breadth first, for all consumers' brokers at once."""
     arrives = forked = 0
-    targets = shape.all_brokers & ~(1 << source)
+    targets = shape.all_brokers_mask & ~(1 << source)
     visited = {source: targets}
     frontier = {source: targets}
     hops = 0
-    onward, forks = shape.bridges_with_demand, shape.forked_demand
+    onward, forks = shape.bridges_with_demand, shape.forked_demand_masks
     while frontier:
         following: dict[int, int] = {}
         for broker, aims in frontier.items():

@@ -6,38 +6,38 @@ from activemq_fleet.releases import BEANS, CORE
 from activemq_fleet.schema._documents import (
     LONGEST_VALUE,
     SchemaProblem,
-    TooLargeError,
-    UnreadableError,
+    UnreadableXmlError,
     XmlDocument,
+    XmlTooLargeError,
     declared_encoding,
     local_name,
     namespace_of,
-    parse,
-    utf_16_of,
+    parse_root_element,
+    utf_16_encoding,
     xml_parser,
 )
-from activemq_fleet.schema._positions import Positions, SourcePosition, text_of
+from activemq_fleet.schema._positions import SourcePosition, XmlPositions, decode_xml_document
 from activemq_fleet.schema._schema import Schema
-from activemq_fleet.schema._similar_names import sole_similar_name, words_of
+from activemq_fleet.schema._similar_names import sole_similar_name, split_name_into_words
 
 __all__ = [
     "BEANS",
     "CORE",
     "LONGEST_VALUE",
-    "Positions",
     "Schema",
     "SchemaProblem",
     "SourcePosition",
-    "TooLargeError",
-    "UnreadableError",
+    "UnreadableXmlError",
     "XmlDocument",
+    "XmlPositions",
+    "XmlTooLargeError",
     "declared_encoding",
+    "decode_xml_document",
     "local_name",
     "namespace_of",
-    "parse",
+    "parse_root_element",
     "sole_similar_name",
-    "text_of",
-    "utf_16_of",
-    "words_of",
+    "split_name_into_words",
+    "utf_16_encoding",
     "xml_parser",
 ]

@@ -55,7 +55,7 @@ class SchemaProblem:
         return f"line {self.line}, column {self.column}: {self.message}"
 
 
-class UnreadableError(Exception):
+class UnreadableXmlError(Exception):
     """An error for an XML document that is refused before validation against a schema; ``problem`` is the reason."""
 
     def __init__(self, problem: SchemaProblem) -> None:
@@ -63,7 +63,7 @@ class UnreadableError(Exception):
         super().__init__(problem.message)
 
 
-class TooLargeError(UnreadableError):
+class XmlTooLargeError(UnreadableXmlError):
     """An error for an XML document above a limit, such as the number of elements, that bounds validation time."""
 
 
@@ -75,35 +75,35 @@ def xml_parser() -> etree.XMLParser:
     return etree.XMLParser(resolve_entities=False, no_network=True, load_dtd=False, huge_tree=False)
 
 
-def parse(document: bytes) -> etree._Element:
-    """Return the root element of an XML document given as bytes. Raises UnreadableError for a document it refuses."""
+def parse_root_element(document: bytes) -> etree._Element:
+    """Return the root element of an XML document given as bytes. Raises UnreadableXmlError where it is refused."""
     return parse_elements(document)[0]
 
 
 def parse_elements(document: bytes) -> list[etree._Element]:
     """Return all elements of an XML document given as bytes, in its order.
 
-    Raises UnreadableError when it is not XML, has a DOCTYPE, exceeds the bounds, or declares another encoding than it
-    has.
+    Raises UnreadableXmlError when it is not XML, has a DOCTYPE, exceeds the bounds, or declares another encoding than
+    it has.
     """
     _check_encoding(document)
     try:
         root = etree.fromstring(document, xml_parser())
     except etree.XMLSyntaxError as error:
         if b"<!DOCTYPE" in document:
-            raise UnreadableError(_doctype(document)) from None
+            raise UnreadableXmlError(_doctype(document)) from None
         line, column = error.position
         reason = re.sub(r", line \d+, column \d+.*$", "", error.msg or "it is empty")
         problem = SchemaProblem(max(line, 1), max(column, 1), "", f"the file is not XML: {reason}", _CORRECT_XML)
-        raise UnreadableError(problem) from None
+        raise UnreadableXmlError(problem) from None
     if root.getroottree().docinfo.internalDTD is not None:
-        raise UnreadableError(_doctype(document))
+        raise UnreadableXmlError(_doctype(document))
     elements = list(islice(root.iter(etree.Element), MOST_ELEMENTS + 1))
     _check_bounds(elements)
     return elements
 
 
-def utf_16_of(document: bytes) -> str:
+def utf_16_encoding(document: bytes) -> str:
     """Return ``utf-16-le`` or ``utf-16-be`` for a document written in UTF-16, and "" for any other."""
     if document.startswith((codecs.BOM_UTF16_LE, b"<\0")):
         return "utf-16-le"
@@ -112,17 +112,17 @@ def utf_16_of(document: bytes) -> str:
 
 def declared_encoding(document: bytes) -> str:
     """Return the encoding that the first line of an XML document declares, "" without one."""
-    begin = document[:_LONGEST_DECLARATION].decode(utf_16_of(document) or "latin-1", "replace")
+    begin = document[:_LONGEST_DECLARATION].decode(utf_16_encoding(document) or "latin-1", "replace")
     declared = _DECLARED.match(begin.lstrip("\ufeffï»¿"))
     return declared[1] if declared else ""
 
 
 def _check_encoding(document: bytes) -> None:
-    """Raise UnreadableError for a document whose declaration names UTF-16 while it has 8-bit characters, or vice versa.
+    """Raise UnreadableXmlError for a document that declares UTF-16 and has 8-bit characters, or vice versa.
 
     libxml2 reads such a document. Java's parser refuses it: "Content is not allowed in prolog" (measured on Java 17).
     """
-    actual = utf_16_of(document)
+    actual = utf_16_encoding(document)
     declared = declared_encoding(document)
     if not declared:
         return
@@ -132,7 +132,7 @@ def _check_encoding(document: bytes) -> None:
     written = "UTF-16" if actual else "UTF-8 or another encoding of single bytes"
     message = f"Java cannot read the file: it declares the encoding {declared}, but is written in {written}"
     fix = f"save the file in {declared}, or correct the encoding in its first line"
-    raise UnreadableError(SchemaProblem(1, 1, "", message, fix))
+    raise UnreadableXmlError(SchemaProblem(1, 1, "", message, fix))
 
 
 class XmlDocument:
@@ -149,27 +149,27 @@ class XmlDocument:
     def elements(self) -> list[etree._Element]:
         """All elements in their order, which the schema and the lint rules traverse.
 
-        Raises UnreadableError for content that is not XML, has a DOCTYPE or exceeds the bounds.
+        Raises UnreadableXmlError for content that is not XML, has a DOCTYPE or exceeds the bounds.
         """
         return parse_elements(self.content)
 
     @property
     def root(self) -> etree._Element:
-        """The root element of the XML document. Raises UnreadableError for a document that cannot be used."""
+        """The root element of the XML document. Raises UnreadableXmlError for a document that cannot be used."""
         return self.elements[0]
 
     @cached_property
     def network_connectors(self) -> tuple[NetworkConnector, ...]:
-        """The networkConnectors of the file, in its order. Raises UnreadableError for a file that cannot be used."""
+        """The networkConnectors of the file, in its order. Raises UnreadableXmlError for a file that cannot be used."""
         return tuple(map(read_network_connector, self.root.iter(f"{{{CORE}}}networkConnector")))
 
-    def forget_tree(self) -> None:
+    def discard_parsed_tree(self) -> None:
         """Forget the tree; the next use parses the file again."""
         self.__dict__.pop("elements", None)
 
 
 def _check_bounds(elements: Iterable[etree._Element]) -> None:
-    """Raise TooLargeError for the first bound that a document is beyond, with the line of its element."""
+    """Raise XmlTooLargeError for the first bound that a document is beyond, with the line of its element."""
     brokers = 0
     for number, element in enumerate(elements, 1):
         brokers += element.tag.endswith("broker") and local_name(element.tag) == "broker"
@@ -195,7 +195,7 @@ def _check_bounds(elements: Iterable[etree._Element]) -> None:
         if excess:
             message = f"{excess}: the file was not checked, because no real broker has such a configuration"
             fix = f"check the origin of the file. If the configuration is intended, {remedy}"
-            raise TooLargeError(SchemaProblem(int(str(element.sourceline)), 1, "", message, fix))
+            raise XmlTooLargeError(SchemaProblem(int(str(element.sourceline)), 1, "", message, fix))
 
 
 def _excess_of(value: str) -> str:
@@ -221,7 +221,7 @@ def _doctype(document: bytes) -> SchemaProblem:
     return SchemaProblem(line, column, "", message, "remove the DOCTYPE")
 
 
-def path_of(element: etree._Element) -> str:
+def element_path(element: etree._Element) -> str:
     """Return the path of an XML element, such as ``beans/broker/plugins``; siblings of one name are numbered."""
     steps = []
     node: etree._Element | None = element

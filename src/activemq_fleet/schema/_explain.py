@@ -13,12 +13,12 @@ from lxml import etree
 
 from activemq_fleet.findings import TextEdit
 from activemq_fleet.releases import BEANS, CORE
-from activemq_fleet.schema._documents import ROOTS, SchemaProblem, local_name, path_of
+from activemq_fleet.schema._documents import ROOTS, SchemaProblem, element_path, local_name
 from activemq_fleet.schema._model import SchemaModel
-from activemq_fleet.schema._positions import Positions, text_of
+from activemq_fleet.schema._positions import XmlPositions, decode_xml_document
 from activemq_fleet.schema._similar_names import sole_similar_name
 from activemq_fleet.schema._spring import STUBS
-from activemq_fleet.similar_names import similar_name
+from activemq_fleet.similar_names import most_similar_name
 
 _ATTRIBUTE = re.compile(r"attribute '([^']+)'")
 _FEW = 6
@@ -52,30 +52,30 @@ class _Explanation:
     order: tuple[str, ...] = ()
     fix: str = ""
 
-    def edits(self, positions: Positions) -> tuple[TextEdit, ...]:
+    def repair_edits(self, positions: XmlPositions) -> tuple[TextEdit, ...]:
         """Return the edits that repair the document; () where more than one repair is possible."""
         parent = self.element.getparent()
         if self.order and parent is not None:
-            return positions.reorder_children(parent, self.order)
+            return positions.child_reordering_edit(parent, self.order)
         if not self.name:
             return ()
         if self.attribute:
-            return positions.rename_attribute(self.element, self.attribute, self.name)
-        return positions.rename_element(self.element, self.name)
+            return positions.attribute_renaming_edit(self.element, self.attribute, self.name)
+        return positions.element_renaming_edits(self.element, self.name)
 
 
-class Explainer:
+class SchemaErrorExplainer:
     """An explainer that finds the reasons why XML documents are invalid against one release's schema."""
 
     def __init__(self, compiled: etree.XMLSchema, model: SchemaModel) -> None:
         self._compiled = compiled
         self._model = model
 
-    def explain(
+    def explain_problems(
         self, document: bytes, root: etree._Element, strangers: Iterable[etree._Element]
     ) -> tuple[SchemaProblem, ...]:
         """Return the first 50 reasons why an XML document is invalid, sorted by position."""
-        positions = Positions(text_of(document, root.getroottree().docinfo.encoding), root)
+        positions = XmlPositions(decode_xml_document(document, root.getroottree().docinfo.encoding), root)
         if root.tag not in ROOTS:
             name = local_name(root.tag)
             fix = f"write {_root_tag(name)}" if name in ("beans", "broker") else ""
@@ -86,10 +86,12 @@ class Explainer:
         problems = set()
         for reason in explained[:_MOST]:
             element, attribute = reason.element, reason.attribute
-            place = positions.of_attribute(element, attribute) if attribute else positions.of_element(element)
-            edits = reason.edits(positions)
+            place = (
+                positions.attribute_position(element, attribute) if attribute else positions.element_position(element)
+            )
+            edits = reason.repair_edits(positions)
             fix = reason.fix or (f"write {reason.name}" if reason.name else "")
-            problems.add(SchemaProblem(*place, path_of(element), reason.message, fix, edits))
+            problems.add(SchemaProblem(*place, element_path(element), reason.message, fix, edits))
         return tuple(sorted(problems))
 
     def _explained(self, root: etree._Element) -> Iterator[_Explanation]:
@@ -125,7 +127,7 @@ class Explainer:
             name, value = local_name(attribute[1]), " ".join(str(element.attrib.pop(attribute[1])).split())
             is_unknown = message.endswith("is not allowed.")
             if is_unknown:
-                meant = sole_similar_name(name, self._attributes(place), self._model.words)
+                meant = sole_similar_name(name, self._attributes(place), self._model.name_words)
                 yield _Explanation(place, self._no_attribute_message(place, name), attribute[1], name=meant)
             else:
                 yield _Explanation(place, self._bad_value_message(place, name, value), attribute[1])
@@ -166,13 +168,13 @@ class Explainer:
         name = local_name(child.tag)
         known = self._model.global_declarations if local_name(parent.tag) == "beans" else self._children(parent)
         is_misspelt = child.tag.startswith(f"{{{CORE}}}") and name not in known
-        meant = sole_similar_name(name, known, self._model.words) if is_misspelt else ""
+        meant = sole_similar_name(name, known, self._model.name_words) if is_misspelt else ""
         return _Explanation(child, self._misplaced_message(parent, child), name=meant)
 
     def _foreign_element(self, element: etree._Element) -> _Explanation:
         meant = ""
         if etree.QName(element).namespace == CORE:
-            meant = sole_similar_name(local_name(element.tag), self._model.global_declarations, self._model.words)
+            meant = sole_similar_name(local_name(element.tag), self._model.global_declarations, self._model.name_words)
         return _Explanation(element, self._foreign_message(element), name=meant)
 
     def _misplaced_message(self, parent: etree._Element, child: etree._Element) -> str:
@@ -232,13 +234,13 @@ class Explainer:
         return name
 
     def _children(self, element: etree._Element) -> tuple[str, ...]:
-        return self._model.children(self._declared_path(element))
+        return self._model.child_names(self._declared_path(element))
 
     def _attributes(self, element: etree._Element) -> Mapping[str, str]:
-        return self._model.attributes(self._declared_path(element))
+        return self._model.attribute_types(self._declared_path(element))
 
     def _is_ordered(self, element: etree._Element) -> bool:
-        return self._model.is_ordered(self._declared_path(element))
+        return self._model.has_ordered_children(self._declared_path(element))
 
 
 def _root_message(root: etree._Element) -> str:
@@ -269,7 +271,7 @@ def _prefixed(element: etree._Element) -> str:
 
 
 def _suggestion(name: str, known: list[str], form: str, *, few: int = _FEW) -> str:
-    similar = similar_name(name, known, certain=True)
+    similar = most_similar_name(name, known, certain=True)
     if similar:
         return f"; did you mean {form.format(similar)}?"
     if len(known) <= few:

@@ -8,7 +8,7 @@ from functools import cached_property
 from lxml import etree
 
 from activemq_fleet.schema._documents import local_name
-from activemq_fleet.schema._similar_names import words_of
+from activemq_fleet.schema._similar_names import split_name_into_words
 
 _XS = "{http://www.w3.org/2001/XMLSchema}"
 
@@ -25,9 +25,11 @@ class SchemaModel:
         return {node.get("name", ""): node for node in self._root.iterchildren(_XS + "element")}
 
     @cached_property
-    def words(self) -> frozenset[str]:
+    def name_words(self) -> frozenset[str]:
         """The words of all names of elements and attributes in the XSD, in small letters."""
-        return frozenset().union(*(words_of(str(node.get("name"))) for node in self._root.iter() if node.get("name")))
+        return frozenset().union(
+            *(split_name_into_words(str(node.get("name"))) for node in self._root.iter() if node.get("name"))
+        )
 
     @cached_property
     def _nested(self) -> Mapping[str, list[etree._Element]]:
@@ -46,12 +48,12 @@ class SchemaModel:
             nodes = [child for node in nodes for child in self._resolved(node) if child.get("name") == name]
         return nodes
 
-    def children(self, path: str) -> tuple[str, ...]:
+    def child_names(self, path: str) -> tuple[str, ...]:
         """Return the names of the ActiveMQ elements that are allowed inside an element, in schema order."""
         children = (child for node in self.declarations(path) for child in self._resolved(node))
         return tuple(dict.fromkeys(child.get("name", "") for child in children))
 
-    def attributes(self, path: str) -> Mapping[str, str]:
+    def attribute_types(self, path: str) -> Mapping[str, str]:
         """Return the attributes of an XML element by name, each with its XSD type, in schema order."""
         return {
             attribute.get("name", ""): (attribute.get("type") or "string").rpartition(":")[2]
@@ -59,7 +61,7 @@ class SchemaModel:
             for attribute in node.iterfind(f"{_XS}complexType/{_XS}attribute")
         }
 
-    def is_ordered(self, path: str) -> bool:
+    def has_ordered_children(self, path: str) -> bool:
         """Return whether the children of an element form a sequence: in schema order, each at most once."""
         return any(node.find(f"{_XS}complexType/{_XS}sequence") is not None for node in self.declarations(path))
 

@@ -35,7 +35,7 @@ _BLANK = re.compile(r"(?:\s|<!--.*?-->|<\?.*?\?>)*", re.DOTALL)
 SourcePosition = tuple[int, int]
 
 
-class Positions:
+class XmlPositions:
     """The positions of start tags and attributes in an XML document: (line, column), both from 1."""
 
     def __init__(self, text: str, root: etree._Element) -> None:
@@ -43,28 +43,28 @@ class Positions:
         self._starts = dict(zip(root.iter(etree.Element), self._start_offsets(), strict=False))
         self._last_value: tuple[SourcePosition, list[int]] = (-1, -1), []
 
-    def of_element(self, element: etree._Element) -> SourcePosition:
+    def element_position(self, element: etree._Element) -> SourcePosition:
         """Return the position of the ``<`` of an element's start tag."""
         begin = self._starts.get(element)
         return (1, 1) if begin is None else self._place(begin)
 
-    def of_attribute(self, element: etree._Element, name: str) -> SourcePosition:
+    def attribute_position(self, element: etree._Element, name: str) -> SourcePosition:
         """Return the position of an attribute's name, or of the element when it has no such attribute."""
         match = self._attribute(element, name)
-        return self._place(match.start(1)) if match else self.of_element(element)
+        return self._place(match.start(1)) if match else self.element_position(element)
 
-    def of_value(self, element: etree._Element, name: str, part: str = "") -> SourcePosition:
+    def value_position(self, element: etree._Element, name: str, part: str = "") -> SourcePosition:
         """Return the position of ``part`` in an attribute's value; without ``part``, of the attribute."""
         match = self._attribute(element, name)
         value = element.get(_key(element, name), "")
         index = value.find(part) if part else -1
         if match is None or index < 0:
-            return self.of_attribute(element, name)
+            return self.attribute_position(element, name)
         begin = match.start(2) + 1
         starts = self._starts_of_characters(begin, match.end(2) - 1)
         return self._place(starts[index] if index < len(starts) else begin)
 
-    def rename_element(self, element: etree._Element, name: str) -> tuple[TextEdit, ...]:
+    def element_renaming_edits(self, element: etree._Element, name: str) -> tuple[TextEdit, ...]:
         """Return the edits that give an element another local name: of its start tag, and of its end tag if any."""
         tag = self._tag(element)
         if tag is None or tag["name"].rpartition(":")[2] != etree.QName(element).localname:
@@ -77,14 +77,14 @@ class Positions:
         ends = [begin + len(qualified) for begin, qualified in spans]
         return tuple(TextEdit(end - length, end, name) for end in ends)
 
-    def rename_attribute(self, element: etree._Element, old_name: str, name: str) -> tuple[TextEdit, ...]:
+    def attribute_renaming_edit(self, element: etree._Element, old_name: str, name: str) -> tuple[TextEdit, ...]:
         """Return the edit that gives an attribute without a prefix another name; () where the element has both."""
         match = self._attribute(element, old_name)
         if match is None or match[1] != old_name or name in element.attrib:
             return ()
         return (TextEdit(match.start(1), match.end(1), name),)
 
-    def replace_in_value(
+    def value_replacement_edit(
         self, element: etree._Element, name: str, part: str, text: str, length: int | None = None
     ) -> tuple[TextEdit, ...]:
         """Return the edit that replaces ``part`` of an attribute's value, or its first ``length`` characters."""
@@ -98,7 +98,7 @@ class Positions:
             return ()
         return (TextEdit(starts[index], starts[end], text),)
 
-    def reorder_children(self, parent: etree._Element, names: Sequence[str]) -> tuple[TextEdit, ...]:
+    def child_reordering_edit(self, parent: etree._Element, names: Sequence[str]) -> tuple[TextEdit, ...]:
         """Return the edit that sorts the children of an element by ``names``, each with the comments before it.
 
         Comments after a child on the same line move with it, too. () for text between the children, for a child that is
@@ -178,7 +178,7 @@ class Positions:
         return line, offset - self._lines[line - 1] + 1
 
 
-def text_of(document: bytes, encoding: str | None, errors: str = "replace") -> str:
+def decode_xml_document(document: bytes, encoding: str | None, errors: str = "replace") -> str:
     """Return the characters of an XML document given as bytes, without a byte order mark."""
     if document.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
         encoding = "utf-16"

@@ -15,7 +15,7 @@ from activemq_fleet.schema._documents import (
     FOREIGN,
     ROOTS,
     SchemaProblem,
-    UnreadableError,
+    UnreadableXmlError,
     XmlDocument,
     namespace_of,
     xml_parser,
@@ -24,7 +24,7 @@ from activemq_fleet.schema._model import SchemaModel
 from activemq_fleet.schema._spring import STUBS
 
 if TYPE_CHECKING:
-    from activemq_fleet.schema._explain import Explainer
+    from activemq_fleet.schema._explain import SchemaErrorExplainer
 
 _LET_THROUGH = f"{{{FOREIGN}}}element"
 _XS = "{http://www.w3.org/2001/XMLSchema}"
@@ -105,7 +105,7 @@ class Schema:
         """Return whether the release would accept an XML document: ``<beans>`` with ``<broker>`` inside."""
         try:
             return self.accepts(document.root)
-        except UnreadableError:
+        except UnreadableXmlError:
             return False
 
     def accepts(self, root: etree._Element) -> bool:
@@ -114,22 +114,22 @@ class Schema:
             return False
         return self._compiled.validate(_without_foreign(root))
 
-    def explain(self, document: XmlDocument) -> tuple[SchemaProblem, ...]:
+    def find_problems(self, document: XmlDocument) -> tuple[SchemaProblem, ...]:
         """Return the reasons why an XML document is not valid, sorted by position; empty for a valid document."""
         try:
             root = document.root
-        except UnreadableError as error:
+        except UnreadableXmlError as error:
             return (error.problem,)
         root = _without_foreign(root)
         if self.accepts(root):
             return ()
-        return self._explainer.explain(document.content, root, self._strangers(root))
+        return self._explainer.explain_problems(document.content, root, self._strangers(root))
 
     @cached_property
-    def _explainer(self) -> Explainer:
-        from activemq_fleet.schema._explain import Explainer
+    def _explainer(self) -> SchemaErrorExplainer:
+        from activemq_fleet.schema._explain import SchemaErrorExplainer
 
-        return Explainer(self._compiled, self.model)
+        return SchemaErrorExplainer(self._compiled, self.model)
 
     def _strangers(self, root: etree._Element) -> list[etree._Element]:
         # the wildcard for other namespaces in <beans> is lax, so a misspelt <borker> would pass

@@ -22,7 +22,7 @@ _SHORTEST, _SHORT = 3, 8  # letters of a name with one mistake, and with two
 _IRREVERSIBLE = frozenset({"deleteAllMessagesOnStartup", "purgeRecoveredXATransactionStrategy"})
 
 
-def words_of(name: str) -> frozenset[str]:
+def split_name_into_words(name: str) -> frozenset[str]:
     """Return the words of a name such as ``networkTTL``, in small letters."""
     return frozenset(word.lower() for word in _WORD.findall(name))
 
@@ -54,8 +54,8 @@ def sole_similar_name(name: str, known: Iterable[str], words: Set[str]) -> str:
 
 def _has_other_word(name: str, close: str, words: Set[str]) -> bool:
     """Return whether a name has a word of ``words`` that a close name lacks; the plural is the same word."""
-    singular = {word.removesuffix("s") for word in words_of(close)}
-    return any(word in words and word.removesuffix("s") not in singular for word in words_of(name))
+    singular = {word.removesuffix("s") for word in split_name_into_words(close)}
+    return any(word in words and word.removesuffix("s") not in singular for word in split_name_into_words(name))
 
 
 def _letters(name: str) -> str:

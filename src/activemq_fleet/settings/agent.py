@@ -55,7 +55,7 @@ COMPUTED = {
 """Keys of ``agent.conf`` that ``activemq_agent_options`` may not set, and which variable to use instead."""
 
 
-def names_one_version(package: str) -> bool:
+def pins_one_version(package: str) -> bool:
     """Return whether ``activemq_agent_package`` is a pip requirement for exactly one version, or a file at a URL.
 
     The role ``agent`` installs such a requirement as written; it takes any other value for a wheel or a directory of

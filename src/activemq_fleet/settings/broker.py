@@ -25,7 +25,7 @@ from activemq_fleet.settings import fields
 from activemq_fleet.settings.agent import AgentSettings
 from activemq_fleet.settings.balancer import BalancerSettings
 from activemq_fleet.settings.default_credentials import is_default_credential
-from activemq_fleet.settings.elements import ElementSettings
+from activemq_fleet.settings.elements import XmlElementSettingsBase
 from activemq_fleet.settings.encrypted import EncryptedValue
 from activemq_fleet.settings.management import JmxSettings
 from activemq_fleet.settings.metrics import MetricsSettings
@@ -37,7 +37,7 @@ from activemq_fleet.settings.network import (
     Ttl,
     UriOptions,
 )
-from activemq_fleet.settings.sizes import size_of
+from activemq_fleet.settings.sizes import size_in_bytes
 from activemq_fleet.uris import BRIDGE_OPTIONS
 
 PREFIX = "activemq_"
@@ -110,7 +110,7 @@ class JdbcSettings(NetworkSettingsBase):
 
     url: Annotated[
         str,
-        fields.text_matching(
+        fields.matching_text_validator(
             r"jdbc:[^\s\"'<>]+",
             "must be a JDBC URL such as jdbc:postgresql://db/activemq, without spaces, quotes, < and >",
             may_be_secret=True,
@@ -134,7 +134,9 @@ class FenceCommandSettings(NetworkSettingsBase):
     secrets: dict[
         Annotated[
             str,
-            fields.text_matching("[A-Z][A-Z0-9_]*", "must be the name of an environment variable such as API_TOKEN"),
+            fields.matching_text_validator(
+                "[A-Z][A-Z0-9_]*", "must be the name of an environment variable such as API_TOKEN"
+            ),
         ],
         fields.Secret,
     ] = Field(default_factory=dict)
@@ -159,19 +161,19 @@ class TlsSettings(NetworkSettingsBase):
     client_auth: bool = False
 
 
-class FragmentSettings(NetworkSettingsBase):
+class XmlFragmentSettings(NetworkSettingsBase):
     """One entry of ``activemq_xml_fragments``; ``parent`` is a path of elements below ``beans``."""
 
     parent: Annotated[
         str,
-        fields.text_matching(
+        fields.matching_text_validator(
             r"(?a:[A-Za-z]\w*(/[A-Za-z]\w*)*)", "must be names of XML elements with / between, such as broker/plugins"
         ),
     ] = "broker"
     xml: str = Field(min_length=1)
 
 
-class FileSettings(NetworkSettingsBase):
+class ExtraFileSettings(NetworkSettingsBase):
     """One entry of ``activemq_extra_files``; ``path`` is relative to the broker's configuration tree."""
 
     path: Annotated[str, AfterValidator(fields.check_relative_path)]
@@ -179,17 +181,17 @@ class FileSettings(NetworkSettingsBase):
 
 
 PlainName = Annotated[
-    str, fields.text_matching(PLAIN_NAME, "must contain only letters, digits, - and _, such as orders")
+    str, fields.matching_text_validator(PLAIN_NAME, "must contain only letters, digits, - and _, such as orders")
 ]
 NodeMark = Annotated[
-    str, fields.text_matching(NODE_MARK, "must be one word of letters and digits, such as a, 1 or primary")
+    str, fields.matching_text_validator(NODE_MARK, "must be one word of letters and digits, such as a, 1 or primary")
 ]
 
 
 class WaiverSettings(NetworkSettingsBase):
     """One entry of ``activemq_waivers``; ``hosts`` are names or wildcards, ``until`` is the last day it holds."""
 
-    rule: Annotated[str, fields.text_matching(r"[A-Z][0-9]{3}", "must be the name of a rule, such as T005")]
+    rule: Annotated[str, fields.matching_text_validator(r"[A-Z][0-9]{3}", "must be the name of a rule, such as T005")]
     reason: fields.Text
     hosts: Annotated[tuple[fields.Text, ...], fields.Words] = ("*",)
     until: date | None = None
@@ -247,7 +249,7 @@ class _Broker(NetworkSettingsBase):
     broker_attributes: dict[
         Annotated[
             str,
-            fields.text_matching(
+            fields.matching_text_validator(
                 r"(?a:(?!xml)[A-Za-z]\w*)", "must be the name of an attribute of <broker>, such as persistent"
             ),
         ],
@@ -258,8 +260,8 @@ class _Broker(NetworkSettingsBase):
     shutdown_hooks: tuple[fields.JavaClass, ...] = ()
     log_query: bool = False
     runtime_configuration: bool = False
-    xml_fragments: tuple[FragmentSettings, ...] = ()
-    extra_files: tuple[FileSettings, ...] = ()
+    xml_fragments: tuple[XmlFragmentSettings, ...] = ()
+    extra_files: tuple[ExtraFileSettings, ...] = ()
     waivers: tuple[WaiverSettings, ...] = ()
 
     @property
@@ -288,7 +290,7 @@ class _Host(NetworkSettingsBase):
     watchdog: fields.Watchdog = "warn"
 
 
-class Settings(_Broker, ElementSettings, _Host, MetricsSettings, BalancerSettings, AgentSettings):
+class Settings(_Broker, XmlElementSettingsBase, _Host, MetricsSettings, BalancerSettings, AgentSettings):
     """Every ``activemq_*`` variable of one host, validated; immutable and comparable."""
 
     @model_validator(mode="before")
@@ -394,8 +396,10 @@ class Settings(_Broker, ElementSettings, _Host, MetricsSettings, BalancerSetting
                 )
 
     def _memory_contradictions(self) -> Iterator[str]:
-        memory = size_of(self.unit_memory_max) if self.unit_memory_max and self.unit_memory_max != "infinity" else None
-        if memory and memory <= (size_of(self.heap) or 0):
+        memory = (
+            size_in_bytes(self.unit_memory_max) if self.unit_memory_max and self.unit_memory_max != "infinity" else None
+        )
+        if memory and memory <= (size_in_bytes(self.heap) or 0):
             yield (
                 f"activemq_unit_memory_max is {self.unit_memory_max}, but activemq_heap is {self.heap}: set "
                 "activemq_unit_memory_max to more than activemq_heap"

@@ -20,7 +20,7 @@ from activemq_fleet.settings.xml_beans import MissingFeature, OffIsNone, OneDest
 _LIMITS = ("memory_limit", "store_limit", "temp_limit")
 
 
-class ElementSettings(BaseModel):
+class XmlElementSettingsBase(BaseModel):
     """The base of settings whose keys are attributes and properties of XML elements in the schema ``activemq.xsd``."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", defer_build=True)
@@ -63,7 +63,7 @@ class ElementSettings(BaseModel):
                 yield "activemq_kahadb", stores
             if self.kahadb.transaction_journal:
                 yield "activemq_kahadb.transaction_journal", self.kahadb.transaction_journal
-        for key, plugin in self.plugins.beans().items() if self.plugins else ():
+        for key, plugin in self.plugins.plugin_beans().items() if self.plugins else ():
             yield f"activemq_plugins.{key}", plugin
 
     def missing_features(self, release: Release) -> list[MissingFeature]:

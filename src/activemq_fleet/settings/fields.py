@@ -88,7 +88,7 @@ def _check_directories(text: str) -> str:
     return _check_loaded(text)
 
 
-def check_path(text: str) -> str:
+def check_absolute_path(text: str) -> str:
     """Return an absolute path without a slash at its end; raise ValueError for ``..`` and for special characters."""
     _check_filled(text)
     if not text.startswith("/"):
@@ -121,7 +121,7 @@ class TextPattern:
         self._requirement = requirement
         self._may_be_secret = may_be_secret
 
-    def check(self, text: str) -> str:
+    def check_matches(self, text: str) -> str:
         """Return the text unchanged; raise ValueError if it does not match the regular expression as a whole, or
         contains characters that ``check_text`` rejects.
         """
@@ -133,11 +133,11 @@ class TextPattern:
     def check_number(self, value: Any) -> Any:
         """Return a value unchanged; raise ValueError for a number whose text does not match either."""
         if isinstance(value, int | float) and not isinstance(value, bool):
-            self.check(str(value))
+            self.check_matches(str(value))
         return value
 
     def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> core_schema.CoreSchema:
-        matching = core_schema.no_info_after_validator_function(self.check, handler(source))
+        matching = core_schema.no_info_after_validator_function(self.check_matches, handler(source))
         return core_schema.no_info_before_validator_function(self.check_number, matching)
 
     def __get_pydantic_json_schema__(
@@ -149,7 +149,7 @@ class TextPattern:
         return described if "(?i:" in regex or "pattern" in described else described | {"pattern": f"^(?:{regex})$"}
 
 
-def text_matching(regex: str, requirement: str, *, may_be_secret: bool = False) -> TextPattern:
+def matching_text_validator(regex: str, requirement: str, *, may_be_secret: bool = False) -> TextPattern:
     """Return the validator of text that matches a regular expression; ``requirement`` ends the error for other text."""
     return TextPattern(regex, requirement, may_be_secret=may_be_secret)
 
@@ -178,7 +178,7 @@ def _no_float(value: Any) -> Any:
     return value
 
 
-def text_by_release(check: Callable[[str], str]) -> PlainValidator:
+def text_by_release_validator(check: Callable[[str], str]) -> PlainValidator:
     """Return a pydantic validator for one text for all releases, or a mapping from releases to texts.
 
     ``check`` validates each text.
@@ -224,16 +224,16 @@ def check_sha512(text: str) -> str:
 
 Line = Annotated[str, AfterValidator(_check_line)]
 # One path or URL, or one a release.
-Archive = Annotated[str | dict[str, str], text_by_release(_check_line)]
-Sha512 = Annotated[str | dict[str, str], text_by_release(check_sha512)]
+Archive = Annotated[str | dict[str, str], text_by_release_validator(_check_line)]
+Sha512 = Annotated[str | dict[str, str], text_by_release_validator(check_sha512)]
 Text = Annotated[str, AfterValidator(_check_filled)]
 Attribute = Annotated[str, AfterValidator(_check_directories)]
-AbsolutePath = Annotated[str, AfterValidator(check_path)]
+AbsolutePath = Annotated[str, AfterValidator(check_absolute_path)]
 Host = Annotated[str, AfterValidator(_check_filled), AfterValidator(validated_host)]
 ReleaseText = Annotated[str, BeforeValidator(_no_float), AfterValidator(_check_filled)]
 Name = Annotated[
     str,
-    text_matching(
+    matching_text_validator(
         r"[A-Za-z0-9._:-]+",
         "must contain only letters, digits and . _ : -, such as orders-1, because ActiveMQ replaces other characters",
     ),
@@ -241,7 +241,7 @@ Name = Annotated[
 # Of connectors and links: what others called them stays, since durable subscriptions of bridges carry it.
 BeanName = Annotated[
     str,
-    text_matching(
+    matching_text_validator(
         r"[A-Za-z0-9](?:[A-Za-z0-9 ._:+>/@()-]*[A-Za-z0-9)])?",
         "must contain only letters, digits, spaces and . _ : + > / @ ( ) -, and begin and end with a letter or digit, "
         "such as hub-1",
@@ -250,20 +250,23 @@ BeanName = Annotated[
 # Names of users and groups are used in comma-separated lists and in properties files.
 Principal = Annotated[
     str,
-    text_matching(
+    matching_text_validator(
         r"[A-Za-z0-9._@-]+", "must contain only letters, digits and . _ @ -, such as orders.app", may_be_secret=True
     ),
 ]
 Scheme = Annotated[
-    str, text_matching(r"[A-Za-z][A-Za-z0-9+.-]*", "must be a URI scheme without a colon, such as nio or mqtt+nio")
+    str,
+    matching_text_validator(
+        r"[A-Za-z][A-Za-z0-9+.-]*", "must be a URI scheme without a colon, such as nio or mqtt+nio"
+    ),
 ]
 Instance = Annotated[
     str,
-    text_matching(
+    matching_text_validator(
         r"[a-z][a-z0-9-]*",
         "must contain only lowercase letters, digits and -, and begin with a letter, such as activemq-2",
     ),
-    text_matching(
+    matching_text_validator(
         rf".*(?<!{WATCHDOG_SUFFIX})",
         f"must not end with {WATCHDOG_SUFFIX}, because the service unit of a watchdog has such a name",
     ),
@@ -275,37 +278,43 @@ Watchdog = Annotated[
         lambda mode: "off" if mode is False else mode, json_schema_input_type=Literal["off", "warn", "kill", False]
     ),
 ]
-UnixName = Annotated[str, text_matching(r"[a-z_][a-z0-9_-]{0,31}", "must be a Unix user name such as activemq")]
+UnixName = Annotated[
+    str, matching_text_validator(r"[a-z_][a-z0-9_-]{0,31}", "must be a Unix user name such as activemq")
+]
 JavaClass = Annotated[
     str,
-    text_matching(r"(?a:[A-Za-z_]\w*(\.[A-Za-z_]\w*)+)", "must be the name of a Java class such as org.example.Filter"),
+    matching_text_validator(
+        r"(?a:[A-Za-z_]\w*(\.[A-Za-z_]\w*)+)", "must be the name of a Java class such as org.example.Filter"
+    ),
 ]
-Heap = Annotated[str, text_matching(r"[1-9][0-9]*[kKmMgG]", "must be a size such as 512m or 4g")]
+Heap = Annotated[str, matching_text_validator(r"[1-9][0-9]*[kKmMgG]", "must be a size such as 512m or 4g")]
 MemoryMax = Annotated[
-    str, text_matching(r"[1-9][0-9]*[kKmMgG]|infinity", "must be a size such as 2g, or infinity for no limit")
+    str, matching_text_validator(r"[1-9][0-9]*[kKmMgG]|infinity", "must be a size such as 2g, or infinity for no limit")
 ]
-Limit = Annotated[str, text_matching(r"[1-9][0-9]* ?(?i:b|kb|mb|gb|k|m|g)", "must be a size such as 358 mb or 20 gb")]
+Limit = Annotated[
+    str, matching_text_validator(r"[1-9][0-9]* ?(?i:b|kb|mb|gb|k|m|g)", "must be a size such as 358 mb or 20 gb")
+]
 Destination = Annotated[
     str,
-    text_matching(
+    matching_text_validator(
         r"[^\s\"'<&,?\x00-\x1f${}#]+",
         "must be the name of one destination, such as orders.new, or a wildcard such as orders.>",
     ),
 ]
 Multicast = Annotated[
     str,
-    text_matching(
+    matching_text_validator(
         r"(?:22[4-9]|23[0-9])(?:\.(?:25[0-5]|2[0-4][0-9]|1[0-9][0-9]|[1-9]?[0-9])){3}:[1-9][0-9]{0,4}",
         "must be a multicast address and port such as 224.1.2.3:6255",
     ),
     AfterValidator(_check_port),
 ]
 NetworkInterface = Annotated[
-    str, text_matching(r"[A-Za-z0-9._-]{1,15}", "must be the name of a network interface such as eth0")
+    str, matching_text_validator(r"[A-Za-z0-9._-]{1,15}", "must be the name of a network interface such as eth0")
 ]
 JavaOption = Annotated[
     str,
-    text_matching(
+    matching_text_validator(
         r"-[^\s\"'`$\\;&|<>%\x00-\x1f]+",
         "must be one Java option that begins with - and contains no space or quote, such as -Xss1m",
         may_be_secret=True,
@@ -313,7 +322,7 @@ JavaOption = Annotated[
 ]
 UriOption = Annotated[
     str,
-    text_matching(
+    matching_text_validator(
         r"[A-Za-z0-9._:/,*@+-]*",
         "must contain only letters, digits and . _ : / , * @ + -, because it becomes part of a URI",
         may_be_secret=True,
@@ -322,13 +331,13 @@ UriOption = Annotated[
 ]
 AgentKey = Annotated[
     str,
-    text_matching(
+    matching_text_validator(
         r"[a-z]+(\.[a-z]+)*",
         "must be a key of agent.conf such as connecting.cap, in lowercase letters with dots between",
     ),
 ]
 OptionName = Annotated[
-    str, text_matching(r"[A-Za-z][A-Za-z0-9.]*", "must be the name of a URI option such as keepAlive")
+    str, matching_text_validator(r"[A-Za-z][A-Za-z0-9.]*", "must be the name of a URI option such as keepAlive")
 ]
 Port = Annotated[int, Field(ge=1, le=65535)]
 Secret = Annotated[SecretStr | EncryptedValue, PlainValidator(_secret, json_schema_input_type=str)]
@@ -384,7 +393,7 @@ def _check_destination_pattern(text: str) -> str:
 
 DestinationPattern = Annotated[
     str,
-    text_matching(
+    matching_text_validator(
         # With "/": it is the dot of an MQTT topic (release.mqtt_swaps_dots).
         r"(?:(?:queue|topic)://)?[^\s\"'<&,?\x00-\x1f${}#]+",
         _DESTINATION_REQUIREMENT,
@@ -406,7 +415,7 @@ def _check_filter(text: str) -> str:
 
 MqttFilter = Annotated[
     str,
-    text_matching(
+    matching_text_validator(
         r"[^\s,;\"'${}\x00-\x1f]+",
         "must be an MQTT topic filter such as a/+/b or a/#, without spaces, quotes and the characters , ; $ { }",
     ),
@@ -425,7 +434,7 @@ def check_relative_path(path: str) -> str:
         raise ValueError(
             f"the path {path[:_SHOWN]!r} begins with .fleet-, which is reserved for the playbooks: choose another name"
         )
-    check_path("/" + path)
+    check_absolute_path("/" + path)
     return path
 
 
@@ -444,7 +453,7 @@ def _check_import(text: str) -> str:
 
 Import = Annotated[
     str,
-    text_matching(
+    matching_text_validator(
         r"(?:classpath:)?[A-Za-z0-9_][A-Za-z0-9._/-]*\.xml",
         "must be the name of a file in the directory of activemq.xml, such as camel.xml",
     ),

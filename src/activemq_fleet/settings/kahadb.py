@@ -9,7 +9,7 @@ from pydantic import Field, model_validator
 
 from activemq_fleet.settings import fields
 from activemq_fleet.settings.usage import StoreUsage
-from activemq_fleet.settings.xml_beans import Count, Milliseconds, RefusingBean, Size, XmlBean
+from activemq_fleet.settings.xml_beans import Count, KeyRefusingBean, Milliseconds, Size, XmlBean
 
 _LOCK = "remove the key: activemq_ha and activemq_fence determine the lock of a shared store"
 _REFUSED = {
@@ -23,7 +23,7 @@ _REFUSED = {
 }
 
 
-class StoreTuning(RefusingBean):
+class StoreTuning(KeyRefusingBean):
     """Attributes of one kahaDB store: sizes such as ``32 mb``, times in milliseconds; omitted keys keep ActiveMQ's
     defaults.
     """
@@ -129,7 +129,7 @@ class DestinationStore(XmlBean):
             )
         return self
 
-    def first_attributes(self) -> tuple[tuple[str, str], ...]:
+    def leading_xml_attributes(self) -> tuple[tuple[str, str], ...]:
         """Return the attribute that selects the destinations; () for the store of all remaining destinations."""
         return ((self.kind, self.destination),) if self.kind and self.destination else ()
 

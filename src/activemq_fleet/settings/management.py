@@ -27,7 +27,9 @@ class JmxSettings(NetworkSettingsBase):
 
     port: fields.Port = 1099
     rmi_port: fields.Port | None = None
-    path: Annotated[str, fields.text_matching(r"/[A-Za-z0-9._/-]+", "must be a path such as /jmxrmi")] | None = None
+    path: (
+        Annotated[str, fields.matching_text_validator(r"/[A-Za-z0-9._/-]+", "must be a path such as /jmxrmi")] | None
+    ) = None
     users: tuple[JmxUserSettings, ...] = Field(default=())
     tls: bool = False
 

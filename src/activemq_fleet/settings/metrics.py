@@ -15,7 +15,7 @@ EXPORTER_JAVA = 8
 """The oldest feature release of Java on which the exporter runs: class files of its jar are of version 52 at most."""
 
 
-class MetricsTls(NetworkSettingsBase):
+class MetricsTlsSettings(NetworkSettingsBase):
     """The value of ``activemq_metrics_tls``: a keystore on the broker's host, its password, and the key's alias.
 
     ``ca_file``: the PEM file of who signed it, where Prometheus runs; None for one that the system there trusts.
@@ -35,7 +35,7 @@ class MetricsSettings(NetworkSettingsBase):
     metrics_port: fields.Port = 9404
     metrics_username: fields.Principal | None = None
     metrics_password: fields.Secret | None = None
-    metrics_tls: MetricsTls | None = None
+    metrics_tls: MetricsTlsSettings | None = None
     metrics_destinations: Annotated[tuple[fields.DestinationPattern, ...], Field(max_length=200)] = ()
     metrics_node_port: fields.Port = 9100
     metrics_runbook: fields.Text | None = None

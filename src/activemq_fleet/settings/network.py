@@ -10,7 +10,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, PlainSeriali
 
 from activemq_fleet.node.protocols import protocol_of
 from activemq_fleet.settings import fields
-from activemq_fleet.similar_names import similar_name
+from activemq_fleet.similar_names import most_similar_name
 
 _BOOLEAN, _NUMBER, _TEXT = ("true", "false"), "a whole number", "text"
 _NO_MAPPING = "the value is not a mapping: write each option as NAME: VALUE on a line of its own"
@@ -77,7 +77,7 @@ def _of_types(types: Mapping[str, object]) -> BeforeValidator:
         for name, text in (pairs := _pairs(value)):
             wanted = types.get(name) if isinstance(name, str) else None
             if wanted is None:
-                near = similar_name(str(name), types)
+                near = most_similar_name(str(name), types)
                 hint = f"did you mean {near}?" if near else f"use one of {', '.join(sorted(types))}"
                 raise ValueError(f"the option {name!r} is unknown: {hint}")
             if wanted is _BOOLEAN and text not in _BOOLEAN:

@@ -12,10 +12,10 @@ from activemq_fleet.settings.xml_beans import (
     Count,
     DestinationBean,
     Factor,
+    KeyRefusingBean,
     Milliseconds,
     OffIsNone,
     OrUnlimited,
-    RefusingBean,
     SwitchableBean,
     XmlBean,
 )
@@ -31,7 +31,7 @@ _REFUSED = {
 }
 
 
-class Statistics(SwitchableBean):
+class StatisticsPlugin(SwitchableBean):
     """The statisticsBrokerPlugin, which answers messages to ``ActiveMQ.Statistics.…`` with figures of broker or
     destinations.
     """
@@ -39,7 +39,7 @@ class Statistics(SwitchableBean):
     ELEMENT: ClassVar[str] = "statisticsBrokerPlugin"
 
 
-class TimeStamping(SwitchableBean):
+class TimeStampingPlugin(SwitchableBean):
     """The timeStampingBrokerPlugin, which replaces the producer's time stamp by the broker's time; times in
     milliseconds.
     """
@@ -76,7 +76,7 @@ class _PolicyMap(XmlBean):
     default: _Redelivery | None = None
 
 
-class Redelivery(XmlBean):
+class RedeliveryPlugin(XmlBean):
     """The redeliveryPlugin: the broker itself sends undelivered messages again before they become dead letters."""
 
     ELEMENT: ClassVar[str] = "redeliveryPlugin"
@@ -102,7 +102,7 @@ class Redelivery(XmlBean):
         return self
 
 
-class DiscardingDlq(SwitchableBean):
+class DiscardingDlqPlugin(SwitchableBean):
     """The discardingDLQBrokerPlugin, which discards dead letters; ``drop_only`` holds regular expressions,
     space-separated.
     """
@@ -115,21 +115,21 @@ class DiscardingDlq(SwitchableBean):
     report_interval: Count | None = None
 
 
-class ConnectionDot(SwitchableBean):
+class ConnectionDotPlugin(SwitchableBean):
     """The connectionDotFilePlugin, which writes the broker's connections as a graph to a Graphviz file."""
 
     ELEMENT: ClassVar[str] = "connectionDotFilePlugin"
     file: _File = "${activemq.data}/connections.dot"
 
 
-class DestinationDot(SwitchableBean):
+class DestinationDotPlugin(SwitchableBean):
     """The destinationDotFilePlugin, which writes the broker's destinations as a graph to a Graphviz file."""
 
     ELEMENT: ClassVar[str] = "destinationDotFilePlugin"
     file: _File = "${activemq.data}/destinations.dot"
 
 
-class Logging(SwitchableBean):
+class LoggingPlugin(SwitchableBean):
     """The loggingBrokerPlugin, which logs the actions of clients, such as connections, messages and transactions."""
 
     ELEMENT: ClassVar[str] = "loggingBrokerPlugin"
@@ -144,21 +144,21 @@ class Logging(SwitchableBean):
     per_destination_logger: bool | None = None
 
 
-class ForcePersistency(XmlBean):
+class ForcePersistencyPlugin(XmlBean):
     """The forcePersistencyModeBrokerPlugin, which makes every message persistent, or none."""
 
     ELEMENT: ClassVar[str] = "forcePersistencyModeBrokerPlugin"
     persistence_flag: bool
 
 
-class TraceBrokerPath(SwitchableBean):
+class TraceBrokerPathPlugin(SwitchableBean):
     """The traceBrokerPathPlugin, which records in a message property the names of the brokers that a message passed."""
 
     ELEMENT: ClassVar[str] = "traceBrokerPathPlugin"
     stamp_property: fields.Name | None = None
 
 
-class SelectorCache(SwitchableBean):
+class SelectorCachePlugin(SwitchableBean):
     """The virtualSelectorCacheBrokerPlugin: keeps selectors of absent consumers of virtual topics, to store only what
     they select.
     """
@@ -170,7 +170,7 @@ class SelectorCache(SwitchableBean):
     ignore_wildcard_selectors: bool | None = None
 
 
-class PluginSettings(RefusingBean):
+class PluginSettings(KeyRefusingBean):
     """The value of ``activemq_plugins``: one key for each broker plugin, in the order of activemq.xml.
 
     A later plugin processes a message first. Dead letters are to be sent again before they are discarded, so redelivery
@@ -180,18 +180,18 @@ class PluginSettings(RefusingBean):
 
     REFUSED: ClassVar[Mapping[str, str]] = _REFUSED
 
-    statistics: Annotated[Statistics | None, OffIsNone] = None
-    timestamp: Annotated[TimeStamping | None, OffIsNone] = None
-    force_persistency: Annotated[ForcePersistency | None, OffIsNone] = None
-    trace_broker_path: Annotated[TraceBrokerPath | None, OffIsNone] = None
-    virtual_selector_cache: Annotated[SelectorCache | None, OffIsNone] = None
-    connection_dot: Annotated[ConnectionDot | None, OffIsNone] = None
-    destination_dot: Annotated[DestinationDot | None, OffIsNone] = None
-    logging: Annotated[Logging | None, OffIsNone] = None
-    discarding_dlq: Annotated[DiscardingDlq | None, OffIsNone] = None
-    redelivery: Annotated[Redelivery | None, OffIsNone] = None
+    statistics: Annotated[StatisticsPlugin | None, OffIsNone] = None
+    timestamp: Annotated[TimeStampingPlugin | None, OffIsNone] = None
+    force_persistency: Annotated[ForcePersistencyPlugin | None, OffIsNone] = None
+    trace_broker_path: Annotated[TraceBrokerPathPlugin | None, OffIsNone] = None
+    virtual_selector_cache: Annotated[SelectorCachePlugin | None, OffIsNone] = None
+    connection_dot: Annotated[ConnectionDotPlugin | None, OffIsNone] = None
+    destination_dot: Annotated[DestinationDotPlugin | None, OffIsNone] = None
+    logging: Annotated[LoggingPlugin | None, OffIsNone] = None
+    discarding_dlq: Annotated[DiscardingDlqPlugin | None, OffIsNone] = None
+    redelivery: Annotated[RedeliveryPlugin | None, OffIsNone] = None
 
-    def beans(self) -> dict[str, XmlBean]:
+    def plugin_beans(self) -> dict[str, XmlBean]:
         """Return the plugins that are set, by key, in the order of activemq.xml."""
         beans_by_key = {key: getattr(self, key) for key in type(self).model_fields}
         return {key: bean for key, bean in beans_by_key.items() if bean is not None}

@@ -14,7 +14,7 @@ from activemq_fleet.errors import SettingsError, text_required_message
 from activemq_fleet.node.printable import printable
 from activemq_fleet.settings.broker import NOT_SETTINGS, PREFIX, USERS_OWN, Settings
 from activemq_fleet.settings.encrypted import EncryptedValue
-from activemq_fleet.similar_names import similar_name, similar_names
+from activemq_fleet.similar_names import most_similar_name, similar_names
 
 KNOWN = frozenset(PREFIX + name for name in Settings.model_fields) | NOT_SETTINGS
 
@@ -61,7 +61,7 @@ def check_known_variables(host: str, variables: Mapping[str, Any], *, certain: b
     problems = [
         _unknown_variable_problem(host, name)
         for name in unknown
-        if not name.startswith(USERS_OWN) and (similar_name(name, KNOWN, certain=True) or not certain)
+        if not name.startswith(USERS_OWN) and (most_similar_name(name, KNOWN, certain=True) or not certain)
     ]
     if problems:
         raise SettingsError(*problems)
@@ -76,10 +76,10 @@ def probable_variable(name: str) -> str | None:
     # Roles begin the names of their internal variables with _, and a name such as activemqs is too short for a prefix.
     if name.startswith((PREFIX, "_")) or len(name) <= len(PREFIX):
         return None
-    return similar_name(name, KNOWN, certain=True)
+    return most_similar_name(name, KNOWN, certain=True)
 
 
-def misspelt_variables(names: Iterable[object]) -> dict[str, str]:
+def variables_by_misspelt_name(names: Iterable[object]) -> dict[str, str]:
     """Return by name of a variable without the prefix the variable of the fleet whose name it almost has."""
     meant = {name: probable_variable(name) for name in names if isinstance(name, str)}
     return {name: variable for name, variable in meant.items() if variable}
@@ -87,7 +87,7 @@ def misspelt_variables(names: Iterable[object]) -> dict[str, str]:
 
 def _unknown_variable_problem(host: str, name: str) -> str:
     # The prefix, which all names have, would make unrelated names similar.
-    near = similar_name(name.removeprefix(PREFIX), [known_name.removeprefix(PREFIX) for known_name in KNOWN])
+    near = most_similar_name(name.removeprefix(PREFIX), [known_name.removeprefix(PREFIX) for known_name in KNOWN])
     hint = (
         f"did you mean {PREFIX}{near}?"
         if near
@@ -172,7 +172,7 @@ def _key_hint(location: tuple[int | str, ...]) -> str:
     for part in outer:
         models = {nested_model for model in models for nested_model in _models_of(_fields(model).get(part))} or models
     keys = sorted({str(name) for model in models for name in _fields(model)})
-    near = similar_name(str(key), keys)
+    near = most_similar_name(str(key), keys)
     if near:
         return f"did you mean {near}?"
     few = len(keys) <= _MOST_KEYS_LISTED

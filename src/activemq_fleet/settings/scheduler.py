@@ -18,6 +18,6 @@ class SchedulerSettings(SwitchableBean):
     PROPERTIES: ClassVar[Mapping[str, str]] = {"directory": "schedulerDirectory"}
     directory: fields.AbsolutePath | None = None
 
-    def first_attributes(self) -> tuple[tuple[str, str], ...]:
+    def leading_xml_attributes(self) -> tuple[tuple[str, str], ...]:
         """Return the attribute that switches the scheduler on."""
         return (("schedulerSupport", "true"),)

@@ -15,7 +15,7 @@ from activemq_fleet.settings.xml_beans import NamedDestination, NamePart, TypedB
 _Selector = Annotated[fields.Text, Field(max_length=4000)]
 
 
-class Forward(NamedDestination):
+class ForwardTarget(NamedDestination):
     """A destination to which a composite destination forwards; with ``selector`` only the messages that match."""
 
     selector: _Selector | None = None
@@ -27,10 +27,10 @@ class Forward(NamedDestination):
         """
         return "filteredDestination" if self.selector else super().element_name()
 
-    def first_attributes(self) -> tuple[tuple[str, str], ...]:
+    def leading_xml_attributes(self) -> tuple[tuple[str, str], ...]:
         """Return the first XML attributes of the element: the destination's name, and its selector."""
         if not self.selector:
-            return super().first_attributes()
+            return super().leading_xml_attributes()
         kind, _, name = self.name.partition("://")
         return ((kind, name), ("selector", self.selector))
 
@@ -57,7 +57,7 @@ class VirtualDestination(TypedBean):
     forward_only: bool | None = None
     copy_message: bool | None = None
     send_when_not_matched: bool | None = None
-    forward_to: tuple[Forward, ...] | None = None
+    forward_to: tuple[ForwardTarget, ...] | None = None
 
     @model_validator(mode="after")
     def _forwards_or_not(self) -> Self:

@@ -22,10 +22,12 @@ Milliseconds = Annotated[int, Field(ge=0, le=31_536_000_000)]
 Percent = Annotated[int, Field(ge=1, le=100)]
 Factor = Annotated[float, Field(gt=0, le=1000)]
 Size = fields.Limit
-Word = Annotated[str, fields.text_matching(r"[A-Za-z][A-Za-z0-9_.-]*", "must be one word that begins with a letter")]
+Word = Annotated[
+    str, fields.matching_text_validator(r"[A-Za-z][A-Za-z0-9_.-]*", "must be one word that begins with a letter")
+]
 NamePart = Annotated[
     str,
-    fields.text_matching(
+    fields.matching_text_validator(
         r"[^\s\"'<&,?>\x00-\x1f${}#]*",
         "must be a part of a destination's name, without spaces, quotes and the characters < > & , ? $ { } #",
     ),
@@ -71,12 +73,12 @@ class XmlBean(BaseModel):
         """Return the name of the XML element as which the bean is written."""
         return self.ELEMENT
 
-    def first_attributes(self) -> tuple[tuple[str, str], ...]:
+    def leading_xml_attributes(self) -> tuple[tuple[str, str], ...]:
         """Return the attributes that are written before those of the bean's fields, and that every release has."""
         return ()
 
 
-class RefusingBean(XmlBean):
+class KeyRefusingBean(XmlBean):
     """A bean that refuses the keys in ``REFUSED``; the values of ``REFUSED`` name the variable to use instead."""
 
     REFUSED: ClassVar[Mapping[str, str]] = {}
@@ -137,7 +139,7 @@ class NamedDestination(XmlBean):
         """Return ``queue`` or ``topic``."""
         return self.name.partition("://")[0]
 
-    def first_attributes(self) -> tuple[tuple[str, str], ...]:
+    def leading_xml_attributes(self) -> tuple[tuple[str, str], ...]:
         """Return the attribute ``physicalName`` with the destination's name."""
         return (("physicalName", self.name.partition("://")[2]),)
 
@@ -181,7 +183,7 @@ class DestinationBean(XmlBean):
             raise ValueError(f"`kind: {self.kind}` requires a destination: set the key destination")
         return self
 
-    def first_attributes(self) -> tuple[tuple[str, str], ...]:
+    def leading_xml_attributes(self) -> tuple[tuple[str, str], ...]:
         """Return the XML attribute that selects the destinations: ``queue``, ``topic``,
         ``tempQueue``, ``tempTopic``.
         """
@@ -190,7 +192,7 @@ class DestinationBean(XmlBean):
         return ((self.kind, self.destination),)
 
 
-def to_xml(bean: XmlBean, release: Release) -> XmlElement | None:
+def bean_to_xml(bean: XmlBean, release: Release) -> XmlElement | None:
     """Return a bean as an XML element for a release, children in schema order; None where the release lacks the
     element.
 
@@ -199,14 +201,14 @@ def to_xml(bean: XmlBean, release: Release) -> XmlElement | None:
     name = bean.element_name()
     if not release.supports(name):
         return None
-    attributes, children = list(bean.first_attributes()), []
+    attributes, children = list(bean.leading_xml_attributes()), []
     for field, value in _set_fields(bean):
         xml_name = bean.PROPERTIES.get(field) or release.xml_attribute_for_key(name, field)
         if xml_name is None:
             continue
         if isinstance(value, XmlBean | tuple):
             beans = value if isinstance(value, tuple) else (value,)
-            elements = (to_xml(nested, release) for nested in beans)
+            elements = (bean_to_xml(nested, release) for nested in beans)
             children.append(XmlElement(xml_name, (), tuple(element for element in elements if element is not None)))
         else:
             attributes.append((xml_name, str(fields.option_text(value))))

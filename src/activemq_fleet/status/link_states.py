@@ -10,7 +10,7 @@ from typing import Any, Protocol
 from activemq_fleet.network.connectors import NetworkConnector
 from activemq_fleet.node.probe.jmx import encoded_name
 from activemq_fleet.render.activemq_xml import activemq_xml
-from activemq_fleet.routes.bridges import Network, changes_network_connectors, connectors_of_documents
+from activemq_fleet.routes.bridges import Network, changed_connectors_by_host, changes_network_connectors
 from activemq_fleet.schema import XmlDocument
 from activemq_fleet.status.model import LinkState, LinkStatus
 from activemq_fleet.topology import Broker, Fleet
@@ -49,7 +49,7 @@ def planned_network(fleet: Fleet) -> Network:
     written = {
         broker.host: XmlDocument(activemq_xml(broker)) for broker in fleet.brokers if changes_network_connectors(broker)
     }
-    return Network(fleet, connectors_of_documents(fleet, written), as_planned=True)
+    return Network(fleet, changed_connectors_by_host(fleet, written), as_planned=True)
 
 
 def expected_peers(
@@ -60,7 +60,7 @@ def expected_peers(
     ``masterslave:`` and ``failover:`` have one bridge, to whichever node answers; the others have one to each.
     ``active`` are the hosts of active brokers.
     """
-    for connector, candidates in network.connectors(broker.host):
+    for connector, candidates in network.connectors_to_other_pairs(broker.host):
         serving = tuple(peer for peer in candidates if peer.host in active and peer.unit != broker.unit)
         for peers in [serving] if connector.way == "one" and serving else [(peer,) for peer in serving]:
             yield connector, peers

@@ -46,7 +46,7 @@ def hosts_to_query(fleet: Fleet, chosen: tuple[str, ...]) -> tuple[str, ...]:
     for broker in (broker for broker in fleet.brokers if broker.host in chosen):
         asked |= {broker.peer} if broker.peer else set()
         if network:
-            asked |= {peer.host for _, peers in network.connectors(broker.host) for peer in peers}
+            asked |= {peer.host for _, peers in network.connectors_to_other_pairs(broker.host) for peer in peers}
     return tuple(sorted(asked))
 
 

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 
 from activemq_fleet.findings import Finding, error_finding
 from activemq_fleet.settings.broker import Settings
-from activemq_fleet.similar_names import similar_name
+from activemq_fleet.similar_names import most_similar_name
 from activemq_fleet.topology.model.broker import Broker
 from activemq_fleet.topology.model.fleet import Agent, Group, GroupListing, Pair
 
@@ -49,7 +49,7 @@ def place_agent(
     group = groups[settings.agent_group or next(iter(groups))]
     names = {pair.name: pair for pair in group.pairs}
     if settings.agent_pair and settings.agent_pair not in names:
-        near = similar_name(settings.agent_pair, names)
+        near = most_similar_name(settings.agent_pair, names)
         return None, [
             error_finding(
                 "T010",
@@ -76,7 +76,7 @@ def _group_problem(settings: Settings, groups: Mapping[str, Group], every: Group
             f"set activemq_agent_group to one of: {every.text}",
         )
     if settings.agent_group not in groups:
-        near = similar_name(settings.agent_group, every.first)
+        near = most_similar_name(settings.agent_group, every.first)
         return (
             f"activemq_agent_group is {settings.agent_group!r}, but no broker is in this group",
             f"did you mean {near}?" if near else f"set activemq_agent_group to one of: {every.text}",

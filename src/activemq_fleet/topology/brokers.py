@@ -15,7 +15,7 @@ from activemq_fleet.node.protocols import PROTOCOLS, protocol_of
 from activemq_fleet.releases import Release
 from activemq_fleet.settings.broker import Settings
 from activemq_fleet.settings.network import ConnectorSettings, SplitTtl, default_connector_options
-from activemq_fleet.similar_names import similar_name
+from activemq_fleet.similar_names import most_similar_name
 from activemq_fleet.topology.model.broker import Broker, Connector, discovery_of, multicast_uri_of
 
 _DEFAULT_CONNECTORS = (
@@ -235,7 +235,7 @@ def _unknown_scheme_finding(member: BrokerHost, position: int, connector: Connec
     where = f"activemq_connectors[{position}].scheme" if member.settings.connectors is not None else "activemq_tls"
     release, needs_tls = member.release, member.settings.tls is not None and connector.tls
     known = sorted(name for name in release.schemes - {"vm"} if not needs_tls or release.tls_scheme(name))
-    near = similar_name(connector.scheme, known, certain=True)
+    near = most_similar_name(connector.scheme, known, certain=True)
     listed = ", ".join(known)
     with_tls = " with TLS" if needs_tls else ""
     return _unsupported_finding(

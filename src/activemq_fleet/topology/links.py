@@ -18,7 +18,7 @@ from activemq_fleet import uris
 from activemq_fleet.addresses import Address, parse_url_and_tls
 from activemq_fleet.findings import Finding, error_finding
 from activemq_fleet.settings.network import LinkSettings, SplitTtl
-from activemq_fleet.similar_names import similar_name
+from activemq_fleet.similar_names import most_similar_name
 from activemq_fleet.topology.model.broker import Broker, Link, LinkKind, dialling_order
 from activemq_fleet.topology.model.fleet import MOST_LISTED, LinkEnd, WholeInventory
 
@@ -170,7 +170,7 @@ def unknown_end(host: str, variable: str, name: str, known: Sequence[str]) -> Fi
     """
     if "," in name:
         return _several_ends_finding(host, variable, name)
-    near = similar_name(name, known)
+    near = most_similar_name(name, known)
     listed = ", ".join(known[:MOST_LISTED])
     fix = f"did you mean {near}?" if near else f"set {variable} to one of the groups and pairs {listed}"
     return error_finding(

@@ -10,7 +10,7 @@ from typing import Any
 from activemq_fleet.findings import Finding, error_finding
 from activemq_fleet.naming import PREFIX
 from activemq_fleet.settings.encrypted import may_equal
-from activemq_fleet.similar_names import similar_name
+from activemq_fleet.similar_names import most_similar_name
 from activemq_fleet.topology import name_problems
 from activemq_fleet.topology.account_problems import (
     account_password_findings,
@@ -300,7 +300,7 @@ def _misspelt_pair(pair: str, halves: Mapping[str, Broker]) -> str | None:
         and broker.group == first.group
         and broker.identity.node != first.identity.node
     ]
-    return similar_name(pair, others, certain=True)
+    return most_similar_name(pair, others, certain=True)
 
 
 def _divided_pair_finding(pair: str, broker: Broker, peer: Broker) -> Finding:
@@ -322,7 +322,7 @@ def _similar_host_hint(expected: str, names: Sequence[str]) -> str:
     label = expected.partition(".")[0]
     by_label = {name.partition(".")[0]: name for name in names}
     same_digits = [other for other in by_label if _digits_in(other) == _digits_in(label)]
-    similar = similar_name(label, same_digits, certain=True)
+    similar = most_similar_name(label, same_digits, certain=True)
     return f" ({by_label[similar]} has a similar name: rename it if it is this node)" if similar else ""
 
 

@@ -12,7 +12,7 @@ from activemq_fleet.lint.engine import Example
 from activemq_fleet.lint.files import SCHEMA_RULE, readable_document
 from activemq_fleet.lint.selection import Selection
 from activemq_fleet.releases import Release
-from activemq_fleet.schema import UnreadableError
+from activemq_fleet.schema import UnreadableXmlError
 from tests.rule_examples import complete
 
 # The schema's own rule needs the release's XSD: tests/integration/test_refusals.py shows it.
@@ -72,7 +72,7 @@ def example_documents() -> list[Document]:
     documents = []
     for example in examples:
         release = Release.of(example.release)
-        with suppress(UnreadableError):
+        with suppress(UnreadableXmlError):
             documents.append(Document(readable_document(complete(example.text, release)), release))
     return documents
 

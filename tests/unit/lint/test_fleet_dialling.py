@@ -11,7 +11,7 @@ from activemq_fleet.explain.route import explain_route
 from activemq_fleet.findings import Finding
 from activemq_fleet.lint import fleet_findings
 from activemq_fleet.render import render_agent, render_broker
-from activemq_fleet.routes import routes_of
+from activemq_fleet.routes import routes_without_refused_links
 from activemq_fleet.schema import XmlDocument
 from activemq_fleet.topology import Fleet, build_fleet
 from activemq_fleet.validation import check_rendered_fleet
@@ -103,13 +103,17 @@ def test_a_link_without_a_user_is_told_once() -> None:
 
 def test_a_way_over_a_link_that_cannot_come_up_does_not_reach() -> None:
     fleet = two_groups({"tls": ASKING})
-    routes = routes_of(fleet, documents(fleet))
+    routes = routes_without_refused_links(fleet, documents(fleet))
     answer = routes.reaches("north-mq01", "south-mq01")
     assert answer.outcome == "does not reach"
     assert "link north-mq01-to-south-mq01 cannot connect: connector openwire of south-mq01-a.example.com" in answer.why
     assert "does not reach" in explain_route(fleet, routes, "north-mq01-a", "south-mq01-a").title
     assert "north-mq01-to-south-mq01" not in routes.reaches("south-mq01", "north-mq01").why
-    assert routes_of(two_groups({"tls": ASKING}, {"tls": STORES})).reaches("north-mq01", "south-mq01").always_arrives
+    assert (
+        routes_without_refused_links(two_groups({"tls": ASKING}, {"tls": STORES}))
+        .reaches("north-mq01", "south-mq01")
+        .always_arrives
+    )
 
 
 def test_what_follows_from_a_link_that_cannot_come_up_is_not_told_as_well() -> None:

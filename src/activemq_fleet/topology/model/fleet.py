@@ -16,7 +16,7 @@ from activemq_fleet.node.printable import counted
 from activemq_fleet.profiles import Profile
 from activemq_fleet.settings.broker import Settings, WaiverSettings
 from activemq_fleet.settings.network import LinkSettings
-from activemq_fleet.similar_names import similar_name
+from activemq_fleet.similar_names import most_similar_name
 from activemq_fleet.topology.model.balancer import Balancer
 from activemq_fleet.topology.model.broker import Broker, dialling_order
 
@@ -217,7 +217,7 @@ class Fleet:
         if short:
             names = names_to_text([broker.host for broker in short])
             raise InputError(f"{host} is the first label of {len(short)} host names: write one of {names}")
-        near = similar_name(host, [*self._by_host, *(broker.identity.host for broker in self.brokers)])
+        near = most_similar_name(host, [*self._by_host, *(broker.identity.host for broker in self.brokers)])
         hint = f"did you mean {near}?" if near else "write the name of a broker as in the inventory"
         raise InputError(f"{host} is not a broker of this inventory: {hint}")
 
