@@ -29,7 +29,7 @@ class FakeSchema:
     def is_valid(self, document: XmlDocument) -> bool:
         return b"nosuch" not in document.content
 
-    def explain(self, document: XmlDocument) -> tuple[SchemaProblem, ...]:
+    def find_problems(self, document: XmlDocument) -> tuple[SchemaProblem, ...]:
         return (SchemaProblem(3, 1, "beans", "<nosuch> is not allowed"),) if b"nosuch" in document.content else ()
 
 

@@ -26,7 +26,7 @@ class AnySchema:
     def __init__(self, release: Release) -> None:
         self.release = release
 
-    def explain(self, document: bytes) -> tuple[SchemaProblem, ...]:
+    def find_problems(self, document: bytes) -> tuple[SchemaProblem, ...]:
         return ()
 
 

@@ -28,7 +28,7 @@ class FakeSchema:
     def is_valid(self, document: XmlDocument) -> bool:
         return b"nosuch" not in document.content
 
-    def explain(self, document: XmlDocument) -> tuple[SchemaProblem, ...]:
+    def find_problems(self, document: XmlDocument) -> tuple[SchemaProblem, ...]:
         return (SchemaProblem(12, 34, "beans/broker", "<broker> has no attribute nosuch"),)
 
 

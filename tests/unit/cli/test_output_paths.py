@@ -39,7 +39,7 @@ def no_schema(monkeypatch: pytest.MonkeyPatch) -> None:
         def is_valid(self, document: bytes) -> bool:
             return True
 
-        def explain(self, document: bytes) -> tuple[()]:
+        def find_problems(self, document: bytes) -> tuple[()]:
             return ()
 
     monkeypatch.setattr(shared, "load_schema", lambda release, **options: AcceptingSchema())

@@ -14,7 +14,7 @@ from tests.hostile_files import document
 
 
 class AcceptingSchema:
-    def explain(self, document: bytes) -> tuple[SchemaProblem, ...]:
+    def find_problems(self, document: bytes) -> tuple[SchemaProblem, ...]:
         return ()
 
 
