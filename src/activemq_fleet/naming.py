@@ -195,7 +195,7 @@ class Naming:
         regex = _compiled(self.pattern)
         if self.parity and not ("number" in regex.groupindex and "node" not in regex.groupindex):
             raise InputError(
-                f"{PARITY_VARIABLE}: {self.parity} requires a {PATTERN_VARIABLE} with (?P<number>…) and without "
+                f"{PARITY_VARIABLE}: {self.parity} requires an {PATTERN_VARIABLE} with (?P<number>…) and without "
                 f"(?P<node>…): correct the pattern, or remove {PARITY_VARIABLE}"
             )
         match = regex.search(name)

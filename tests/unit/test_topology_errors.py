@@ -146,6 +146,16 @@ def test_t006_names_variables_of_two_listeners_of_one_broker(variables: dict[str
     assert fixes == [f"set another port for one of the two: {ports}"] * 2
 
 
+def test_t006_names_variable_of_same_listener_of_two_brokers_once() -> None:
+    both = hosts("o-mq1", address="mq.example.com", console=False, metrics=True, metrics_port=9420)
+    both["o-mq1-b.example.com"] |= {"activemq_port_offset": 10, "activemq_metrics_port": 9410}
+
+    fixes = [finding.fix for finding in build_fleet(both, {}).findings if finding.rule == "T006"]
+
+    assert len(fixes) == 1
+    assert fixes[0].endswith("Or change the port of one of the two listeners (activemq_metrics_port)")
+
+
 def test_t006_takes_no_notice_of_the_case_of_an_address() -> None:
     both = hosts("o-mq1", address="mq.example.com", console=False, service="none")
     both["o-mq1-b.example.com"]["activemq_address"] = "MQ.example.com"

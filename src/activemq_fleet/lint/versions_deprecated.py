@@ -20,8 +20,8 @@ _NEW_NAMES = {
 def deprecated_attribute(document: Document) -> Iterator[Problem]:
     """An attribute has a deprecated name, and the release has a new name with the same effect.
 
-    Why: a later release may remove the deprecated name, and does not start with this file then. For batchStatments the
-        broker logs a warning at each start.
+    Why: a later release may remove the deprecated name. A broker of that release does not start with this file. For
+        batchStatments the broker logs a warning at each start.
     Fix: write useLock for useDatabaseLock, from 5.10 on batchStatements for batchStatments, and from 5.11 on
         inactiveTimeoutBeforeGC for inactiveTimoutBeforeGC. check --fix does so.
     Source: the setters in the classes of the releases 5.5.1 to 6.3.1
@@ -49,7 +49,10 @@ def deprecated_attribute(document: Document) -> Iterator[Problem]:
             if node.namespace == CORE and not node.has(new_name):
                 message = f"{name} of <{node.name}> is deprecated: its new name is {new_name}"
                 edits = node.with_attribute_renamed(name, new_name)
-                why = "a later release may remove the deprecated name, and does not start with this file then"
+                why = (
+                    "a later release may remove the deprecated name. A broker of that release does not start with "
+                    "this file"
+                )
                 if name == "batchStatments":
                     why += ". This release logs a warning at each start"
                 yield node.problem(message, name, fix=f"write {new_name}", why=why, edits=edits)

@@ -158,8 +158,8 @@ def _links_within_pairs_findings(routes: Routes) -> Iterator[Finding]:
             f"no messages can be sent over the link {named}{reason}",
             "remove the link from activemq_links. If activemq_pair_links created it, set activemq_pair_links: none"
             if within
-            else "remove the link, or raise its TTL: with consumerTTL 0 it forwards no subscriptions, with messageTTL "
-            "0 no messages",
+            else "remove the link, or set its TTL (ttl in activemq_links, or activemq_network_ttl) to 1 or more. With "
+            "consumerTTL 0 a link forwards no subscriptions, with messageTTL 0 no messages",
             "info" if within else "warning",
         )
 

@@ -356,15 +356,16 @@ def port_findings(brokers: Sequence[Broker]) -> Iterator[Finding]:
 
 def _port_finding(broker: Broker, host: str, name: str, other: str, port: int) -> Finding:
     if host == broker.host:
-        whose = f"{other}, two listeners of this broker,"
+        whose = f"{other} of this broker"
         fix = f"set another port for one of the two: {_port_variable(name)}, or {_port_variable(other)}"
     else:
         whose = f"{other} of {host}"
+        variables = " or ".join(dict.fromkeys((_port_variable(name), _port_variable(other))))
         fix = (
-            "set activemq_port_offset: 10 or another activemq_address for one of the two brokers, or another port for "
-            f"one of the two listeners: {_port_variable(name)}, or {_port_variable(other)}"
+            "set activemq_port_offset: 10 or another activemq_address for one of the two brokers. Or change the port "
+            f"of one of the two listeners ({variables})"
         )
-    message = f"{name} and {whose} both listen on port {port} of {broker.address}"
+    message = f"the listeners {name} and {whose} both use port {port} of {broker.address}"
     return error_finding("T006", broker.host, message, fix)
 
 
