@@ -25,9 +25,7 @@ _DIRECTORIES = ("group_vars", "host_vars")
 _EXTENSIONS = ("", ".yml", ".yaml", ".json")
 # Names of copies and notes, which Ansible does not read as variables of a group or host.
 _OTHER_FILES = re.compile(r"^\.|~$|\.(?:bak|cfg|ini|md|old|orig|pyc|retry|rst|swp|txt)$")
-_WHY_STRUCTURE = (
-    "Ansible ignores or misreads this part of the file, so that hosts or variables of the fleet are missing or wrong"
-)
+_WHY_STRUCTURE = "the fleet lacks the hosts or the values that you wrote there"
 _IDENTIFIER = re.compile(r"[^\W\d]\w*")
 _ROLE_GROUPS = ("activemq_agents", "activemq_loadbalancers", "activemq_brokers")
 _GENERATED = re.compile(r"activemq_(?:masters|slaves|(?:group|pair)_.*)")

@@ -138,7 +138,7 @@ def _template_finding(line: int, column: int, text: str, file: str) -> Finding:
 
 def _kind_finding(kind: FileKind, file: str) -> Finding:
     message = f"the file is {kind.name}, not an activemq.xml"
-    why = "" if "Artemis" in kind.name else "the broker does not start with another file in place of its activemq.xml"
+    why = "" if "Artemis" in kind.name else "a broker that is started with this file as its activemq.xml does not start"
     return _finding(KIND_RULE, Problem(message, line=1, column=1, fix=kind.fix, why=why), file)
 
 

@@ -194,8 +194,8 @@ def console_on_all_interfaces(document: Document) -> Iterator[Problem]:
 
     Why: a user who can log in to the console has the full access of JMX, and several advisories require nothing but
         access to the port.
-    Fix: bind 127.0.0.1 (the property host of the bean jettyPort from 5.10 on, of the connector itself before) and use
-        an SSH tunnel, or a proxy with TLS. In a fleet, set activemq_console_bind.
+    Fix: bind 127.0.0.1 (the property host of the bean jettyPort; up to 5.9, of the connector's bean) and use an SSH
+        tunnel, or a proxy with TLS. In a fleet, set activemq_console_bind.
     Cannot see: -Djetty.host on the command line, which overrides the file. Where the imported file is not next to
         activemq.xml, the finding is an info. From 6.3 on the files in conf/jetty apply.
     Source: WebConsolePort, jetty.xml of the release tags; SECURITY.md of 6.3.1

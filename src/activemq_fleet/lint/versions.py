@@ -114,8 +114,8 @@ def removed_master_connector(document: Document) -> Iterator[Problem]:
 
     Why: 5.8.0 removed pure master/slave from schema and code; the broker does not start, not even with
         validate=false.
-    Fix: give both nodes one store and its lock (activemq_ha shared-file or shared-jdbc), and let bridges
-        connect to masterslave:(…).
+    Fix: remove it, and configure both nodes with the same <kahaDB> directory on a shared file system: its lock decides
+        which node is active. Bridges connect to masterslave:(…). In a fleet, set activemq_ha to shared-file.
     Source: AMQ-4165; measured on 5.8.0, 5.18.3 and 6.3.1
 
     Fires on 5.8.0::
@@ -145,8 +145,8 @@ def attribute_without_effect(broker: Element) -> Iterator[Problem]:
     """An attribute of pure master/slave is valid by the schema, but the release ignores it.
 
     Why: since 5.8.0 the broker ignores the attributes of pure master/slave, and starts without the intended protection.
-        For example, a master with waitForSlave="true" opens its connectors without a slave.
-    Fix: remove the attribute. On this release, protect messages by one store with a lock for both nodes.
+    Fix: remove the attribute. On this release a standby protects messages if both nodes have the same <kahaDB>
+        directory on a shared file system, or the same database.
     Source: BrokerService of the release tags; measured on 5.8.0, 5.18.3 and 6.3.1
 
     Fires on 5.18.3::

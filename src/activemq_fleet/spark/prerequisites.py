@@ -40,7 +40,10 @@ def java_home() -> Path:
             return candidate.resolve().parents[1]
         problems.append(f"{candidate} is Java {feature}")
     reasons = "; ".join(problems) or "no java is on the PATH, and JAVA_HOME is not set"
-    raise SparkProblem(f"Spark requires Java {_JAVA} or newer: {reasons}. Install such a Java (Debian: {_INSTALL})")
+    raise SparkProblem(
+        f"Spark requires Java {_JAVA} or newer: {reasons}. Install Java {_JAVA} (Debian: {_INSTALL}). If another Java "
+        f"is the default, set JAVA_HOME to Java {_JAVA}"
+    )
 
 
 def check_archives(archives: Iterable[str]) -> None:

@@ -491,8 +491,8 @@ def _duplicate_name_finding(host: str, named: str, target: str, owner: str, targ
         return error_finding(
             "T012",
             host,
-            f"the broker has two links with the same name and target: {named} to {target}",
-            "remove one of the two entries of activemq_links. If only one entry exists, remove this entry, because "
+            f"the broker has two links with the name {named.removeprefix('link ')}, both to {target}",
+            "remove one of the two entries of activemq_links. If there is only one, remove it, because "
             "activemq_topology creates the same link",
         )
     return error_finding(
