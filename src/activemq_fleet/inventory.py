@@ -479,8 +479,8 @@ def _values(host: str, variables: Mapping[Any, Any], templates: Any, brokers: fr
         if isinstance(name, str) and name.startswith(PREFIX):  # YAML has keys that are no text
             if name in PART_VARIABLES and isinstance(raw, str) and "{{" in raw:
                 raise SettingsError(
-                    f"{host}: {name} is a template, but Ansible groups the hosts before it evaluates templates: write "
-                    "the value itself"
+                    f"{host}: {name} is a template, but Ansible groups the hosts before it evaluates templates: "
+                    "replace the template by its value"
                 )
             try:
                 values[name] = templates.evaluate_template(raw)

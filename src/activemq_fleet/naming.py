@@ -256,7 +256,7 @@ class Naming:
         groups = " and ".join(f"(?P<{part}>…)" for part in needed)
         fix = f"{fix}, or add {groups} to {PATTERN_VARIABLE}"
         if "node" in needed and "number" not in lacking:
-            fix = f"{fix}. If odd and even numbers distinguish the nodes, set {PARITY_VARIABLE}"
+            fix = f"{fix}. If odd and even numbers distinguish the nodes, set {PARITY_VARIABLE} to odd-even or even-odd"
         return f"{reason}, because {PATTERN_VARIABLE} does not contain {groups}", fix
 
 
@@ -321,7 +321,7 @@ def _stated_part_problem(variable: str, value: str, allowed: str) -> str:
     if "{{" in value:
         return (
             f"{variable} is the template {value[:60]!r}, but Ansible groups the hosts before it evaluates templates: "
-            "write the value itself"
+            "replace the template by its value"
         )
     return f"{variable} is {value[:60]!r}, but may contain only {allowed}: write a value such as {_EXAMPLES[variable]}"
 

@@ -160,7 +160,8 @@ def test_only_a_group_makes_no_broker() -> None:
             {},
             "the pair and node of the broker are unknown, because activemq_naming_pattern does not contain "
             "(?P<node>…). Set activemq_pair and activemq_node of the host, or add (?P<node>…) to "
-            "activemq_naming_pattern. If odd and even numbers distinguish the nodes, set activemq_naming_parity",
+            "activemq_naming_pattern. If odd and even numbers distinguish the nodes, set "
+            "activemq_naming_parity to odd-even or even-odd",
         ),
         (
             "mq01",

@@ -114,7 +114,7 @@ def test_a_master_that_has_yet_to_say_that_it_started_is_waited_for() -> None:
 
 
 def test_waiting_has_an_end() -> None:
-    with pytest.raises(ResyncRefused, match="x-mq01: the resync waited 301 s and does not continue: "):
+    with pytest.raises(ResyncRefused, match=r"x-mq01: the resync waited 301 s and stopped \("):
         step(node(EQUAL[0], "starting"), node(EQUAL[1], "standby"), waited=301.0)
 
 

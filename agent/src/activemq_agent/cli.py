@@ -196,8 +196,8 @@ def _error_lines(error: BaseException) -> tuple[int, list[str]]:
             return _INTERRUPTED, []
         case ModuleNotFoundError() if (error.name or "").partition(".")[0] in _EXTRA:
             return 2, [
-                f"the Python package {error.name} is missing: install the agent's wheel of a release, "
-                "dist/activemq_agent-*.whl (`make package` builds it in a checkout)"
+                f"the Python package {error.name} is missing. Install the agent again, from the wheel of a release "
+                "(`make package` builds it in a checkout): pip install dist/activemq_agent-*.whl"
             ]
         case OSError() if error.strerror:
             where = f"{error.filename}: " if error.filename else ""

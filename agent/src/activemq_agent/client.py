@@ -170,5 +170,5 @@ def _not_there(path: Path, error: OSError) -> AgentError:
     if isinstance(error, PermissionError):
         return AgentError(f"{path}: only the user of the agent may connect to its socket: run the command as that user")
     if isinstance(error, (FileNotFoundError, ConnectionRefusedError)):
-        return AgentError(f"the agent is not running (no process answers on the socket {path}): start the agent")
+        return AgentError(f"the agent is not running (no process answers on the socket {path}): start its service unit")
     return AgentError(f"{path}: the command cannot connect to the agent's socket: {error.strerror or error}")

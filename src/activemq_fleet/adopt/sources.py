@@ -221,7 +221,7 @@ def _refuse_unread_names(files: Sequence[tuple[str, Path, Path | None]], naming:
             "the host of this file is unknown, because no part of its path matches the naming pattern "
             f"{naming.pattern}" + (f" (the command assumes the host name {guesses[path]})" if pairs or alone else "")
         )
-    proposals = {"if the brokers are pairs": pairs, "if each broker is a single broker": alone}
+    proposals = {"if the brokers are pairs": pairs, "if the brokers are not pairs": alone}
     conventions = {condition: proposal.naming for condition, proposal in proposals.items() if proposal}
     raise UnparsedHostNamesError(f"{path}: {reason}", by_host, conventions)
 

@@ -61,7 +61,7 @@ def jar_directory_for(release: Release, *, progress: Progress = log_progress) ->
         return ensure_cached(f"jars/{release}-{version}", make, progress=progress)
     except ArtifactError as error:
         raise ArtifactError(
-            f"the jars of ActiveMQ {release} are not available: {error}. {local_archive_hint(release)}"
+            f"the jars of ActiveMQ {release} are not available ({error}). {local_archive_hint(release)}"
         ) from None
 
 
@@ -184,7 +184,7 @@ def _cached_jar(coordinate: str, make: Callable[[Path], None], progress: Progres
         directory = ensure_cached(f"drivers/{coordinate.replace(':', '-')}", make, progress=progress)
     except ArtifactError as error:
         raise ArtifactError(
-            f"the jar {coordinate} is not available: {error}. Check the settings of Maven and the connection to its "
+            f"the jar {coordinate} is not available ({error}). Check the settings of Maven and the connection to its "
             "repository"
         ) from None
     return next(directory.glob("*.jar"))

@@ -31,7 +31,10 @@ def java_executable(minimum: int = 0) -> Path:
             return candidate
         too_old.append(f"{candidate} is Java {feature}")
     if too_old:
-        raise ArtifactError(f"Java {minimum} or newer is required, but {', '.join(too_old)}: {_INSTALL}")
+        raise ArtifactError(
+            f"Java {minimum} or newer is required, but {' and '.join(too_old)}: "
+            f"set JAVA_HOME to a newer Java, or {_INSTALL}"
+        )
     raise ArtifactError(f"no Java is installed: {_INSTALL}")
 
 

@@ -165,7 +165,8 @@ def _to_do(output: Path, adopted: AdoptedInventory) -> Iterator[str]:
     for note in adopted.notes:
         yield f"note: {_printable(note)}"
     for label, what in adopted.secrets.items():
-        yield f"secret: {output}/.secrets/{label}: the {what}; write it there, or set its variable with ansible-vault"
+        path = f"{output}/.secrets/{label}"
+        yield f"secret: write the {what} to {path}, or set its variable with ansible-vault"
 
 
 def _files_read(adopted: AdoptedInventory) -> Iterator[str]:

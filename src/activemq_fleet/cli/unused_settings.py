@@ -27,14 +27,20 @@ def unused_setting_warnings(configuration: CheckConfiguration, checked: Sequence
                 f"({names_to_text(unmatched)}): correct or remove them"
             )
     selection = select_rules(configuration.select, configuration.ignore)
-    for key, words, effective, cause in (
-        ("select", configuration.select, selection, "the setting ignore excludes them"),
-        ("ignore", configuration.ignore, replace(selection, ignore=()), "the setting select does not include them"),
+    for key, words, effective, cause, alternative in (
+        ("select", configuration.select, selection, "the setting ignore excludes them", "remove them from ignore"),
+        (
+            "ignore",
+            configuration.ignore,
+            replace(selection, ignore=()),
+            "the setting select does not include them",
+            "add them to select",
+        ),
     ):
         if unused := [word for word in words if not _is_any_included(effective, word)]:
             warnings.append(
                 f"{configuration.setting_position(key)}: the setting {key} has no effect on the rules "
-                f"{names_to_text(unused)}, because {cause}. Remove these rules from {key}, or correct the other setting"
+                f"{names_to_text(unused)}, because {cause}. Remove these rules from {key}, or {alternative}"
             )
     return warnings
 

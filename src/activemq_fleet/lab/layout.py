@@ -94,7 +94,7 @@ def lab_layout_for(sources: Sequence[str], directory: Path | str | None = None) 
         check_absolute_path(str(chosen))
     except ValueError as error:
         raise LabError(
-            f"{chosen} cannot be the directory of a lab: {error}; choose another directory with --dir"
+            f"{chosen} cannot be the directory of a lab. Choose another directory with --dir: {error}"
         ) from None
     return LabLayout(chosen)
 

@@ -134,7 +134,7 @@ def next_resync_step(
         step = _next(name, master, slave, winner, restart_older)
         if step.act == "wait" and waited > _PATIENCE:
             raise ResyncRefused(
-                f"pair {name}: the resync waited {waited:g} s and does not continue: {step.say}. Check "
+                f"pair {name}: the resync waited {waited:g} s and stopped ({step.say}). Check "
                 "data/activemq.log of both nodes, and run the playbook resync again"
             )
         if step.act != "done":

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 
 from activemq_fleet.deployment import StoreFacts
-from activemq_fleet.errors import ReleaseError
+from activemq_fleet.errors import ReleaseError, names_to_text
 from activemq_fleet.node.printable import counted
 from activemq_fleet.node.state.evidence import BrokerEvidence
 from activemq_fleet.operations.health import ObservedNode
@@ -62,8 +62,12 @@ def upgrade_changes_by_pair(
             try:
                 jumps[name] = _jump(pair, active[0], stores[active[0].host])
                 lines = [jumps[name].refusal] if jumps[name].refusal else []
-            except ReleaseError as error:
-                lines = [f"the broker runs an unknown release: {error}"]
+            except ReleaseError:
+                releases = names_to_text(sorted({node.release for node in pair if node.release}))
+                lines = [
+                    f"the pair runs a release that this version of activemq-fleet does not know ({releases}). "
+                    "Upgrade activemq-fleet, or install a known release on the host by hand"
+                ]
             lines = [f"{active[0].host}: {line}" for line in lines]
         refused += lines
     if refused:
@@ -162,15 +166,16 @@ def _unfit(pair: Sequence[ObservedNode], stores: Mapping[str, StoreChange], run:
     if left_out:
         yield (
             f"pair {pair[0].pair}: both nodes of a pair must run the same release, but {', '.join(left_out)} would "
-            f"keep another one. Set the pair with -e activemq_target={pair[0].pair}"
+            f"keep its release. Select both nodes with -e activemq_target={pair[0].pair}"
         )
     for node in pair:
         if node.release == node.wanted:
             continue
         if stores[node.host].install == "package":
             yield (
-                f"{node.host}: a package of the operating system installs the release (activemq_install: package). "
-                "Upgrade the package on the standby, and run the playbook restart. Then do the same on the other node"
+                f"{node.host}: the playbook upgrade does not upgrade packages of the operating system "
+                "(activemq_install: package). Upgrade the package on the standby, and run the playbook restart. "
+                "Then do the same on the other node"
             )
     for node in running:
         # A broker that was just started has not opened its store yet; another check waits for it.

@@ -268,7 +268,8 @@ Instance = Annotated[
     ),
     matching_text_validator(
         rf".*(?<!{WATCHDOG_SUFFIX})",
-        f"must not end with {WATCHDOG_SUFFIX}, because the service unit of a watchdog has such a name",
+        f"must not end with {WATCHDOG_SUFFIX}, because the service unit of a watchdog has such a name: "
+        "choose another name",
     ),
 ]
 # YAML reads a bare ``off`` as false.

@@ -73,7 +73,7 @@ def test_without_an_agent_nothing_is_accepted(config: Path, tmp_path: Path, caps
     assert run(config, "publish", "a/b", "x") == 1
     assert capsys.readouterr().err == (
         f"activemq-agent: error: the agent is not running (no process answers on the socket "
-        f"{tmp_path}/state/agent.sock): start the agent\n"
+        f"{tmp_path}/state/agent.sock): start its service unit\n"
     )
 
 

@@ -239,7 +239,9 @@ def test_a_socket_left_behind_is_replaced_and_the_own_one_removed(tmp_path: Path
 
 
 def test_without_an_agent_one_line_says_so(tmp_path: Path) -> None:
-    with pytest.raises(AgentError, match=r"^the agent is not running \(no process .* socket .*\): start the agent$"):
+    with pytest.raises(
+        AgentError, match=r"^the agent is not running \(no process .* socket .*\): start its service unit$"
+    ):
         publish("a", "x", socket=tmp_path / "agent.sock")
 
 
