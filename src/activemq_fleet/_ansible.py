@@ -271,6 +271,8 @@ def _corrected(reason: str, path: str, line: int | None) -> tuple[str, str]:
     """Return the reason and the place ``FILE:LINE`` of an error, those of the mistake for a file that is not YAML."""
     mistake = find_yaml_mistake(path) if _YAML_FAILED in reason else None
     if mistake is None:
+        if _YAML_FAILED in reason:
+            reason = f"{reason}: correct this {'line' if line else 'file'}"
         return reason, f"{path}:{line}" if line else path
     return f"{_YAML_FAILED}: {mistake.reason}", f"{path}:{mistake.line}"
 

@@ -97,7 +97,7 @@ def test_site_refuses_jars_of_another_release_before_anything_is_touched(control
 @in_every_situation
 def test_a_release_without_an_archive_is_refused_by_name(controller: Controller) -> None:
     said = refused(controller, "site", NEW, activemq_archive={OLD: jars(OLD)})
-    assert f"activemq_archive has no entry for activemq_release {NEW}: it has {OLD}" in said
+    assert f"activemq_archive has no entry for activemq_release {NEW} (it has {OLD})" in said
 
 
 def test_what_only_the_host_can_see_is_refused_when_it_is_unpacked(controller: Controller) -> None:

@@ -207,7 +207,7 @@ def test_a_whole_number_beyond_an_int_of_java_is_refused() -> None:
 def test_a_doctype_is_refused_before_anything_is_resolved(declaration: str) -> None:
     document = f"<?xml version='1.0'?>\n{declaration}\n".encode() + beans("")
     assert told(document) == [
-        "line 2, column 1: the file has a DOCTYPE, which could include other files: the file was not checked"
+        "line 2, column 1: the file has a DOCTYPE, which could include other files, so it was not checked"
     ]
 
 

@@ -298,8 +298,11 @@ def test_one_archive_is_for_every_release() -> None:
 @pytest.mark.parametrize(
     ("archive", "said"),
     [
-        ({"5.18.3": "/x"}, "activemq_archive has no entry for activemq_release 5.18.6 (it has 5.18.3): add an entry"),
-        ({}, "activemq_archive has no entry for activemq_release 5.18.6 (it is empty): add an entry"),
+        (
+            {"5.18.3": "/x"},
+            "activemq_archive has no entry for activemq_release 5.18.6 (it has 5.18.3): add an entry for this release",
+        ),
+        ({}, "activemq_archive has no entry for activemq_release 5.18.6 (it is empty): add an entry for this release"),
         ({5.18: "/x"}, "activemq_archive: YAML reads the key 5.18 as a number"),
         (
             {"5.18": "/x"},

@@ -27,7 +27,7 @@ class RefusalError(FleetError):
 
     def __init__(self, head: str, problems: Sequence[str]) -> None:
         self.head, self.problems = head, tuple(problems)
-        super().__init__(f"{head} {'; '.join(problems)}")
+        super().__init__(f"{head} {'. '.join(problems)}")
 
 
 @dataclass(frozen=True, slots=True)

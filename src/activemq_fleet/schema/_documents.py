@@ -193,7 +193,7 @@ def _check_bounds(elements: Iterable[etree._Element]) -> None:
                     remedy = "shorten the value"
                     break
         if excess:
-            message = f"{excess}: the file was not checked, because no real broker has such a configuration"
+            message = f"{excess}. The file was not checked, because no real broker has such a configuration"
             fix = f"check the origin of the file. If the configuration is intended, {remedy}"
             raise XmlTooLargeError(SchemaProblem(int(str(element.sourceline)), 1, "", message, fix))
 
@@ -217,7 +217,7 @@ def _depth(value: str) -> int:
 def _doctype(document: bytes) -> SchemaProblem:
     before = document[: max(document.find(b"<!DOCTYPE"), 0)].decode("utf-8", "replace")
     line, column = before.count("\n") + 1, len(before) - before.rfind("\n")
-    message = "the file has a DOCTYPE, which could include other files: the file was not checked"
+    message = "the file has a DOCTYPE, which could include other files, so it was not checked"
     return SchemaProblem(line, column, "", message, "remove the DOCTYPE")
 
 

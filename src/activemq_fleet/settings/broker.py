@@ -382,7 +382,10 @@ class Settings(_Broker, XmlElementSettingsBase, _Host, MetricsSettings, Balancer
             for name, value in (("archive", self.archive), ("archive_sha512", self.archive_sha512)):
                 if isinstance(value, dict) and self.release not in value:
                     has = f"it has {', '.join(value)}" if value else "it is empty"
-                    yield f"activemq_{name} has no entry for activemq_release {self.release} ({has}): add an entry"
+                    yield (
+                        f"activemq_{name} has no entry for activemq_release {self.release} ({has}): add an entry for "
+                        "this release"
+                    )
         for kind in ("network", "agent", "vip"):
             if _has_default_password(getattr(self, f"{kind}_username"), getattr(self, f"{kind}_password")):
                 yield f"activemq_{kind}_password is a default password of ActiveMQ: set a different password"
