@@ -356,7 +356,8 @@ class TestWhatItPrints:
     def test_it_says_where_each_secret_belongs(self, tree: Path, tmp_path: Path, capsys: Any) -> None:
         run(tree, "-o", tmp_path / "i")
 
-        assert f"secret: write the password of the network user net to {tmp_path}/i/.secrets/net, or" in capsys.readouterr().out
+        said = capsys.readouterr().out
+        assert f"secret: write the password of the network user net to {tmp_path}/i/.secrets/net, or" in said
 
 
 class TestHosts:
