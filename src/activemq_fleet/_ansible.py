@@ -60,6 +60,11 @@ _FAILED_PLUGIN = re.compile(r"Failed to parse inventory with '([^']+)' plugin")
 _WITHOUT_PASSWORD = ("no vault secrets found", "no vault secrets were found")
 _YAML_FAILED = "YAML parsing failed"
 _DUPLICATE_KEY = re.compile(r"Found duplicate mapping key '?(.+?)'?\.")
+_REMEDIES = {
+    "Tabs are usually invalid in YAML": ": write spaces in place of tabs",
+    "missing quotes around a template": ": write the value in quotes",
+}
+"""What to do about mistakes in YAML files that Ansible itself explains, by words of its message."""
 _NO_MAPPING = re.compile(r"Could not process '(.+?)': failed to combine variables")
 _NO_FILE = re.compile(r".*Could not find or access '(.+?)'")
 _NO_PASSWORD_FILE = re.compile(r"[Tt]he vault password file .* was not found$")
@@ -225,7 +230,8 @@ class _Manager(InventoryManager):  # type: ignore[misc]  # Ansible carries no ty
         contexts = "\n".join(text for event in (cause, *causes.values()) for text in _source_contexts(event))
         position = _POSITION.search(contexts) or _STATED_POSITION.search(reason)
         if position is None:
-            return f"{refused}: {reason}"
+            corrected, place = _corrected(reason, source, None)
+            return f"{refused}: {reason}" if corrected == reason else f"{refused}: {corrected} ({place})"
         reason = _STATED_POSITION.sub("", reason)
         path, _, line = position[1].rpartition(":")
         if section := section_error_and_line(path, reason):
@@ -271,9 +277,9 @@ def _corrected(reason: str, path: str, line: int | None) -> tuple[str, str]:
     """Return the reason and the place ``FILE:LINE`` of an error, those of the mistake for a file that is not YAML."""
     mistake = find_yaml_mistake(path) if _YAML_FAILED in reason else None
     if mistake is None:
-        if _YAML_FAILED in reason:
-            reason = f"{reason}: correct this {'line' if line else 'file'}"
-        return reason, f"{path}:{line}" if line else path
+        default = f": correct this {'line' if line else 'file'}" if _YAML_FAILED in reason else ""
+        remedy = next((remedy for words, remedy in _REMEDIES.items() if words in reason), default)
+        return reason + remedy, f"{path}:{line}" if line else path
     return f"{_YAML_FAILED}: {mistake.reason}", f"{path}:{mistake.line}"
 
 

@@ -133,7 +133,7 @@ def test_an_unknown_variable_gets_a_suggestion() -> None:
             {"activemq_user": [{"name": "ann", "password": "secret1"}]},
             "activemq_user must be text, not a list: write a single value. Did you mean activemq_users?",
         ),
-        ({"activemq_users": "activemq"}, "activemq_users must be a list. Did you mean activemq_user?"),
+        ({"activemq_users": "activemq"}, "activemq_users must be a list (lines - VALUE). Did you mean activemq_user?"),
         (
             {"activemq_archive": {"5.18.3": ["/x"]}},
             "activemq_archive: the value for release 5.18.3 must be text, not a list",

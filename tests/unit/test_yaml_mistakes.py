@@ -71,13 +71,18 @@ def test_mistake_in_the_inventory_file_is_reported_at_its_line(tmp_path: Path) -
     )
 
 
+def test_control_character_in_the_inventory_file_is_reported_at_its_line(tmp_path: Path) -> None:
+    error = error_of(tmp_path, "all:\n  hosts:\n    a-mq01-a:\x07\n", "hosts.yml")
+    assert error.endswith(f"the value contains the control character U+0007: remove it ({tmp_path}/hosts.yml:3)")
+
+
 def test_value_of_a_line_without_a_colon_is_not_shown(tmp_path: Path) -> None:
     assert "s3cret" not in error_of(tmp_path, "a: 1\nactivemq_network_password s3cret\nb: 2\n")
 
 
 @pytest.mark.parametrize("text", ["a: 1\n\tb: 2\n", "a: {{ b }}\n"])
 def test_reason_of_ansible_stays_where_it_is_exact(tmp_path: Path, text: str) -> None:
-    assert any(words in error_of(tmp_path, text) for words in ("Tabs are", "quotes around a template"))
+    assert any(words in error_of(tmp_path, text) for words in ("write spaces in", "template block: write the value"))
 
 
 @pytest.mark.parametrize("name", ["group_vars/all.yml", "host_vars/a-mq01-a.yml"])

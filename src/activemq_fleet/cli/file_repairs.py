@@ -75,8 +75,8 @@ def _check_replaceable(path: Path, target: Path) -> None:
         raise InputError(f"{path}: the file is read-only, so it was not repaired: run chmod u+w {target} first")
     if status.st_nlink > 1:
         raise InputError(
-            f"{path}: the file was not repaired, because its other hard links would keep the old content: repair it by "
-            "hand"
+            f"{path}: the file was not repaired, because its other hard links would keep the old content: run the "
+            "command with --diff, and apply the changes by hand"
         )
 
 

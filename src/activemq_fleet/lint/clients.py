@@ -131,7 +131,7 @@ def too_few_connections(connector: Element) -> Iterator[Problem]:
     """maximumConnections is lower than the number of connections that bridges and agents need.
 
     Why: bridges and consoles count as connections. The broker closes each connection above the limit without a
-        protocol error, and a bridge then retries indefinitely. With 0 the broker rejects all connections.
+        protocol error, and a bridge then retries indefinitely.
     Fix: raise maximumConnections above the number of clients and bridges. Add a reserve for a failover, when all of
         them reconnect at once.
     Cannot see: the number of clients. A limit below the number of this broker's links is an info, because their peers
@@ -156,7 +156,8 @@ def too_few_connections(connector: Element) -> Iterator[Problem]:
     if limit <= 0:
         message = f"connector {connector.get('name')} accepts no connections: maximumConnections is {limit}"
         fix = "remove maximumConnections, or set it above the number of clients and bridges"
-        yield connector.problem(message, "uri", part, fix=fix)
+        why = "0 does not mean unlimited: the broker closes each connection, and clients and bridges retry indefinitely"
+        yield connector.problem(message, "uri", part, fix=fix, why=why)
     elif is_openwire(uri.scheme) and limit < (links := len(connector.document.links)):
         message = (
             f"connector {connector.get('name')} accepts {limit} connections, but this broker has {links} links: if "

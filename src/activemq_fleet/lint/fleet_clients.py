@@ -177,16 +177,16 @@ def duplicate_audit_too_small(view: FleetView) -> Iterator[Problem]:
                 remembered = node.number(attribute)
                 if remembered is not None and remembered < (producers := _producers(view, broker)):
                     message = (
-                        f"{attribute} is {remembered}, but at least {producers} producers send to this broker: "
-                        "messages may be delivered twice after a failover"
+                        f"{attribute} of this {node.name} is {remembered}, but at least {producers} producers send to "
+                        "this broker: messages may be delivered twice after a failover"
                     )
                     fix = f"remove {attribute}, so that its default applies, or set it above {producers}"
                     yield node.problem(message, attribute, fix=fix)
             depth = node.number("maxAuditDepth")
             if depth is not None and depth < (in_flight := _in_flight(view, broker)):
                 message = (
-                    f"maxAuditDepth is {depth}, but a link to this broker can have {in_flight} messages in flight: "
-                    "messages may be delivered twice after a failover"
+                    f"maxAuditDepth of this {node.name} is {depth}, but a link to this broker can have {in_flight} "
+                    "messages in flight: messages may be delivered twice after a failover"
                 )
                 fix = f"remove maxAuditDepth, so that its default applies, or set it above {in_flight}"
                 yield node.problem(message, "maxAuditDepth", fix=fix)

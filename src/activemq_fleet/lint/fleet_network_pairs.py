@@ -19,8 +19,8 @@ _LONG = 60_000  # ms, twice the default
 def networked_brokers_without_a_peer(view: FleetView) -> Iterator[Problem]:
     """A broker in a network of brokers has no standby: its messages are unavailable while it is down.
 
-    Why: bridges move messages and do not copy them. The messages of a failed broker are unavailable until its host is
-        repaired, even if other brokers of the network run.
+    Why: bridges move messages and do not copy them, so that no other broker of the network has the messages of the
+        failed one.
     Fix: add a second node for each broker without a standby and set activemq_ha: shared-file. Waive N035 if messages
         may be unavailable until a repair.
     Source: documentation of networks of brokers; NetworkBridgeFilter

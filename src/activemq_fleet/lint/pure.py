@@ -68,7 +68,7 @@ def slave_that_never_takes_over(document: Document) -> Iterator[Problem]:
 def master_that_does_not_wait(document: Document) -> Iterator[Problem]:
     """A master of a pure pair starts serving before its slave is attached.
 
-    Why: messages that the master accepts before the slave attaches are never copied, and are lost when the master
+    Why: the slave only has messages that it received while it was attached. The others are lost when the master
         fails.
     Fix: set waitForSlave="true" and waitForSlaveTimeout="86400000" (a day, in milliseconds) on the master's <broker>.
     Cannot see: whether a broker is a master, in one file alone; the rule takes shutdownOnSlaveFailure as a sign.

@@ -232,7 +232,7 @@ _PLAIN = {
     "a valid number": "a number such as 1.5",
     "a finite number": "a number such as 1.5",
     "a valid string": "text in quotes",
-    "a valid tuple": "a list",
+    "a valid tuple": "a list (lines - VALUE)",
 }
 
 
