@@ -52,7 +52,7 @@ def test_a_fleet_of_pairs_has_no_findings(topology: str) -> None:
 
 
 def test_the_path_names_each_bridge_and_who_opened_it() -> None:
-    first, second = routes(*PAIRS, topology="hub").shortest_path("o-mq2", "o-mq3")
+    first, second = routes(*PAIRS, topology="hub").path("o-mq2", "o-mq3")
 
     assert (first.source, first.target, first.link, first.back) == ("o-mq2", "o-mq1", "o-mq2-to-o-mq1", False)
     assert (second.source, second.target, second.link, second.back) == ("o-mq1", "o-mq3", "o-mq3-to-o-mq1", True)
@@ -289,7 +289,7 @@ def test_of_two_links_to_a_peer_the_route_names_the_one_whose_ttl_is_long_enough
     to_second = [{"from": "o-mq2", "to": "o-mq3", "name": name, "ttl": ttl} for name, ttl in (("near", 1), ("far", 2))]
     found = linked([{"from": "o-mq1", "to": "o-mq2"}, *to_second], "o-mq1", "o-mq2", "o-mq3")
 
-    assert [hop.link for hop in found.shortest_path("o-mq1", "o-mq3")] == ["o-mq1-a-to-o-mq2-a", "far"]
+    assert [hop.link for hop in found.path("o-mq1", "o-mq3")] == ["o-mq1-a-to-o-mq2-a", "far"]
 
 
 def test_a_group_that_cannot_talk_is_one_finding() -> None:

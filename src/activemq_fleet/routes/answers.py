@@ -148,7 +148,7 @@ class Routes:
         first = min(outward, key=lambda outward_link: outward_link[0] != target, default=None)
         return reasons.no_bridges_sentence(source, target) + (f": {first[1].refusal_sentence}" if first else "")
 
-    def shortest_path(self, source: str, target: str, *, down: str | None = None) -> tuple[Hop, ...]:
+    def path(self, source: str, target: str, *, down: str | None = None) -> tuple[Hop, ...]:
         """Return the bridges of the shortest route, in the order in which a message passes them."""
         return self.reaches(source, target, down=down).path
 
