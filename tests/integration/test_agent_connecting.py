@@ -196,6 +196,7 @@ def agents(lab: Lab, tmp_path: Path) -> Iterator[tuple[Agent, Agent]]:
         yield sender, receiver
 
 
+@in_every_situation
 @pytest.mark.timeout(600 + 240 * KILLS)
 def test_nothing_accepted_is_lost_when_the_active_broker_is_killed_again_and_again(
     lab: Lab, agents: tuple[Agent, Agent]

@@ -17,6 +17,7 @@ from tests.integration.agents import Agent, Load, account_of, sockets, wait_hand
 from tests.integration.conftest import LabOf
 from tests.integration.waiting import PATIENCE, until
 from tests.mqtt_clients import MqttPublisher, MqttSubscriber
+from tests.situations import in_every_situation
 
 __all__ = ["sockets"]  # the fixture
 
@@ -62,6 +63,7 @@ def agents(lab: Lab) -> Iterator[Mapping[str, Agent]]:
         yield found
 
 
+@in_every_situation
 def test_an_agent_stays_with_its_home_pair_and_no_backlog_is_left(lab: Lab, agents: Mapping[str, Agent]) -> None:
     home = next(agent.pair for agent in lab.client_fleet.agents if agent.host == SHOP)
     began = time.time()

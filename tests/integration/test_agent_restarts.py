@@ -25,6 +25,7 @@ from tests.integration.agents import Agent, Load, bound_of, sockets, wait_handle
 from tests.integration.conftest import LabOf
 from tests.integration.waiting import PATIENCE, until
 from tests.mqtt_clients import MqttSubscriber
+from tests.situations import in_every_situation
 from tests.waiting import LateError
 
 __all__ = ["sockets"]  # the fixture
@@ -122,6 +123,7 @@ def kill_both(publisher: Agent, subscriber: Agent, load: Load, handlers: Handler
     return rate
 
 
+@in_every_situation
 @pytest.mark.timeout(240 + 30 * KILLS)
 def test_nothing_accepted_is_lost_when_the_agents_die_again_and_again(
     run: Run, capsys: pytest.CaptureFixture[str]

@@ -13,8 +13,10 @@ import pytest
 
 from tests.integration.planted import OPENWIRE, STOMP, Ground, Planted, document, link, until
 from tests.integration.relay import Relay
-from tests.situations import further
+from tests.situations import fact_of_activemq, further
 from tests.stomp_clients import stomp_drain, stomp_send
+
+pytestmark = fact_of_activemq
 
 PATIENCE = 180.0
 ALL = ("5.5.1", "5.18.3", "6.3.1")

@@ -12,8 +12,10 @@ from activemq_fleet.lab.stomp import StompConnection
 from activemq_fleet.lint import file_findings, transport_options
 from activemq_fleet.releases import Release
 from tests.integration.planted import OPENWIRE, STOMP, Ground, Planted, document, link, until
-from tests.situations import further, in_every_situation
+from tests.situations import fact_of_activemq, further, in_every_situation
 from tests.stomp_clients import stomp_send
+
+pytestmark = fact_of_activemq
 
 PATIENCE = 120.0
 WATCHED = 4.0

@@ -24,7 +24,9 @@ from tests.integration.labs import write_inventory
 from tests.integration.planted import OPENWIRE, STOMP, Ground, Planted, document, link, until
 from tests.integration.relay import Relay
 from tests.integration.setting_clients import HOST, broker_with
-from tests.situations import further
+from tests.situations import fact_of_activemq, further
+
+pytestmark = fact_of_activemq
 
 RELEASES = ("5.5.1", "5.18.3", "6.3.1")
 NO_MQTT = ("5.5.1",)

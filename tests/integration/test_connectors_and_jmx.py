@@ -20,7 +20,7 @@ from tests.integration.labs import write_inventory
 from tests.integration.monitored import make_key
 from tests.integration.planted import Ground
 from tests.integration.waiting import PATIENCE
-from tests.situations import EVERY_SITUATION, further
+from tests.situations import EVERY_SITUATION, further, in_every_situation
 from tests.stomp_clients import stomp_round_trip
 from tests.unit.fleets import fleet
 
@@ -148,6 +148,7 @@ def test_jmx_lets_in_whom_it_knows_with_the_rights_given(ground: Ground, tmp_pat
         assert found()[0].startswith("refused Authentication failed")
 
 
+@in_every_situation
 @pytest.mark.parametrize(
     ("release", "encrypts"), [("5.8.0", True), *further(("5.5.1", True), ("5.18.3", False), ("6.3.1", False))]
 )

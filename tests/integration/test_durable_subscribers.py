@@ -11,13 +11,14 @@ from typing import Any
 import pytest
 
 from tests.integration.durable_subscriptions import DISCARDS, aged_subscription
-from tests.situations import further
+from tests.situations import further, in_every_situation
 
 _MENDED: dict[str, Any] = {"ha": "none"}
 _GUARDED: dict[str, Any] = {"fence": "guard"}
 RELEASES = ("5.8.0", "5.13.0", "5.13.5", "5.18.3", "6.3.1")
 
 
+@in_every_situation
 @pytest.mark.parametrize(
     ("release", "kind", "discard"),
     [

@@ -14,7 +14,7 @@ from activemq_fleet.lab.drill import DrillOptions, run_drill
 from activemq_fleet.lab.lab import Lab
 from tests.integration.conftest import LabOf
 from tests.integration.labs import pair, write_inventory
-from tests.situations import further
+from tests.situations import further, in_every_situation
 from tests.stomp_clients import stomp_drain, stomp_send
 
 A, B = pair("orders")
@@ -39,6 +39,7 @@ def test_a_pair_keeps_its_messages_whichever_fence_it_gets(tmp_path: Path, lab_o
     assert got == sent
 
 
+@in_every_situation
 def test_a_command_ends_a_node_that_stands_still_before_the_other_one_serves(tmp_path: Path, lab_of: LabOf) -> None:
     """The command does what a power switch does: it kills the node's guard and broker."""
     switch = tmp_path / "switch-off"

@@ -24,7 +24,7 @@ from activemq_fleet.releases import Release
 from tests.integration.conftest import LabOf
 from tests.integration.labs import pair, processes_of, write_inventory
 from tests.integration.waiting import PATIENCE, until
-from tests.situations import further
+from tests.situations import further, in_every_situation
 from tests.stomp_clients import stomp_drain
 from tests.support.command_blocks import read_page, replace_values, run_page, select_commands
 from tests.support.documentation_pages import REPOSITORY
@@ -141,6 +141,7 @@ def test_frozen_node_that_thaws_after_takeover_does_no_harm_and_takes_over_again
     )
 
 
+@in_every_situation
 @pytest.mark.parametrize("release", ["6.3.1", *further("5.18.3", "5.11.4", "5.5.1")])
 def test_messages_behind_the_fences_point_are_named_and_can_be_sent_to_the_pair(
     tmp_path: Path, lab_of: LabOf, release: str

@@ -16,7 +16,7 @@ from activemq_fleet.lab.stomp import Credentials, StompConnection, StompError
 from activemq_fleet.releases import Release
 from tests.integration.labs import write_inventory
 from tests.integration.waiting import PATIENCE, until
-from tests.situations import further
+from tests.situations import further, in_every_situation
 
 HOSTS = tuple(f"news-mq{number:02}-a" for number in (1, 2, 3))
 SHOP = Credentials("shop", "aB3dE5fG7h")
@@ -56,6 +56,7 @@ def status(lab: Lab) -> dict[str, Any]:
     return parsed
 
 
+@in_every_situation
 @pytest.mark.parametrize("release", [*further("5.5.1", "5.8.0", "5.11.4", "5.15.16", "5.18.3"), "6.3.1"])
 def test_frame_limit_wedge_largest_stomp_message_passes_two_hops(tmp_path: Path, release: str) -> None:
     inventory = write_inventory(tmp_path, HOSTS, release=release, **VARIABLES)

@@ -13,8 +13,10 @@ import pytest
 from activemq_fleet.settings.network import DEFAULT_OPTIONS, FRAME_SIZE, default_connector_options
 from tests.integration.planted import OPENWIRE, STOMP, Ground, Planted, document, until
 from tests.integration.waiting import PATIENCE
-from tests.situations import further
+from tests.situations import fact_of_activemq, further
 from tests.stomp_clients import stomp_round_trip
+
+pytestmark = fact_of_activemq
 
 HEAP = ("-Xmx512m", "-XX:+ExitOnOutOfMemoryError")
 """As in a rendered unit."""

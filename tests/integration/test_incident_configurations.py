@@ -18,8 +18,10 @@ from tests.integration.database import Database
 from tests.integration.planted import STOMP, Ground, Planted, document, until
 from tests.integration.relay import Relay
 from tests.integration.waiting import PATIENCE
-from tests.situations import in_every_situation
+from tests.situations import fact_of_activemq, in_every_situation
 from tests.stomp_clients import stomp_send
+
+pytestmark = fact_of_activemq
 
 RELOAD = '<plugins><runtimeConfigurationPlugin checkPeriod="1000"/></plugins>'
 OF_PLUGIN = ("activemq-runtime-config", "jaxb", "istack", "javax.activation")

@@ -19,6 +19,9 @@ from activemq_fleet.operations.jumps import release_change_effects
 from activemq_fleet.releases import Release
 from tests.integration.database import Database
 from tests.integration.planted import STOMP, Ground, Planted, document
+from tests.situations import fact_of_activemq
+
+pytestmark = fact_of_activemq
 
 RELEASES = (
     *("5.5.1", "5.6.0", "5.7.0", "5.8.0", "5.10.2", "5.11.4", "5.14.5"),

@@ -20,7 +20,7 @@ from tests.integration.conftest import LabOf
 from tests.integration.labs import pair, processes_of, write_inventory
 from tests.integration.waiting import PATIENCE, until
 from tests.mqtt_clients import MqttPublisher, MqttSubscriber, mqtt_round_trip
-from tests.situations import further
+from tests.situations import further, in_every_situation
 from tests.stomp_clients import stomp_drain, stomp_round_trip, stomp_send
 
 A, B = pair("orders")
@@ -101,6 +101,7 @@ def test_a_frozen_broker_hangs_until_it_goes_on(tmp_path: Path, lab_of: LabOf) -
     assert lab.state(B) == "stopped"
 
 
+@in_every_situation
 def test_what_a_lab_does_itself_is_planned_and_what_is_done_to_it_is_not(tmp_path: Path, lab_of: LabOf) -> None:
     lab = lab_of(orders(tmp_path))
     lab.up()
@@ -129,6 +130,7 @@ def is_planned(collected: Path, host: str, moment: float) -> bool:
     return any(one.began.timestamp() <= moment <= one.ended.timestamp() for one in found)
 
 
+@in_every_situation
 def test_a_durable_mqtt_session_follows_its_pair(tmp_path: Path, lab_of: LabOf) -> None:
     lab = lab_of(orders(tmp_path))
     lab.up()
@@ -143,6 +145,7 @@ def test_a_durable_mqtt_session_follows_its_pair(tmp_path: Path, lab_of: LabOf) 
         assert set(subscriber.wait(2, 120)) == {"before", "after"}
 
 
+@in_every_situation
 def test_two_labs_run_side_by_side(tmp_path: Path, lab_of: LabOf) -> None:
     inventory = orders(tmp_path)
     first, second = lab_of(inventory), lab_of(inventory)
@@ -165,6 +168,7 @@ def test_a_changed_inventory_restarts_what_it_changes(tmp_path: Path, lab_of: La
     assert not {host.pid for host in after} & set(before.values())
 
 
+@in_every_situation
 def test_acls_do_not_keep_the_lab_from_seeing_that_a_broker_is_ready(tmp_path: Path, lab_of: LabOf) -> None:
     lab = lab_of(orders(tmp_path, acl=[{"destination": "orders", "kind": "queue", "read": "ops"}]))
     assert [host.state for host in lab.up()] == ["active", "standby"]

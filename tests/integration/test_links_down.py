@@ -82,6 +82,7 @@ def test_a_link_that_is_not_let_in_fails_lab_up_with_the_brokers_own_reason(
     assert "Empty client certificate chain" in line
 
 
+@in_every_situation
 def test_the_same_link_with_a_certificate_comes_up(tmp_path: Path, tls: dict[str, Any], directory: Path) -> None:
     hosts = inventory(tmp_path, {name: {"activemq_tls": tls} for name in ("north", "south")})
     assert "N045" not in activemq_fleet("check", "-i", str(hosts)).stdout

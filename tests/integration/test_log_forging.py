@@ -29,7 +29,7 @@ from tests.integration.forging import (
 )
 from tests.integration.labs import pair, write_inventory
 from tests.integration.planted import OPENWIRE, STOMP, Ground, Planted, document, until
-from tests.situations import further
+from tests.situations import further, in_every_situation
 
 MQTT = 21883
 ACCOUNTS = (
@@ -179,6 +179,7 @@ def test_a_forged_log_deceives_neither_judge_nor_watchdog(ground: Ground, releas
     assert until(lambda: judged(guarded) == "active", 60)
 
 
+@in_every_situation
 @pytest.mark.parametrize("release", ["5.16.7"])
 def test_a_forged_log_does_not_deceive_lab_status(tmp_path: Path, lab_of: LabOf, release: str) -> None:
     hosts = pair("orders")

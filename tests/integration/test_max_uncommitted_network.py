@@ -27,6 +27,7 @@ HOST = "till-mq01-a.example.com"
 NULL_TRANSACTION = 'Cannot invoke "org.apache.activemq.transaction.Transaction.size()" because "transaction" is null'
 
 
+@in_every_situation
 def test_max_uncommitted_network_is_unhealthy_with_the_reason_of_the_broker(ground: Ground) -> None:
     broker = ground.plant(
         "uncommitted", "6.1.8", document("uncommitted", ground.address(1), maxUncommittedCount="5000")

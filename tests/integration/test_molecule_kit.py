@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.situations import in_every_situation
 from tests.support.command_blocks import Command, read_section, run_command
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -51,6 +52,7 @@ def project(tmp_path: Path) -> Path:
     return tmp_path
 
 
+@in_every_situation
 @pytest.mark.timeout(1200)
 def test_copied_scenario_kills_a_broker_and_loses_no_message(project: Path) -> None:
     test = molecule(project, "test")

@@ -19,6 +19,7 @@ from activemq_fleet.inventory import load_fleet
 from activemq_fleet.topology import Fleet, build_fleet
 from scripts.browser import Browser, BrowserError, Scheme
 from scripts.pictures import FIRST_SCREEN, PAGE_SCALE, screenshot_svg, size_of
+from tests.situations import in_every_situation
 from tests.unit.drawn import pairs
 from tests.unit.fleets import fleet, hosts
 
@@ -159,6 +160,7 @@ def test_a_hundred_pairs_can_be_read_on_a_sheet(drawn: dict[str, str], name: str
     assert 11 * min(400 / width, 277 / height) >= 1.2
 
 
+@in_every_situation
 def test_a_photograph_shows_the_picture_in_both_schemes(
     browser: Browser, drawn: dict[str, str], tmp_path: Path
 ) -> None:

@@ -13,7 +13,7 @@ from activemq_fleet.cli.main import main
 from activemq_fleet.releases import Release
 from activemq_fleet.schema._similar_names import sole_similar_name
 from tests.integration.planted import Ground, document, link
-from tests.situations import further
+from tests.situations import further, in_every_situation
 from tests.support.schema_releases import SCHEMA_RELEASES
 
 ENTRY = '<policyMap><policyEntries><policyEntry queue="a"/></policyEntries></policyMap>'
@@ -54,6 +54,7 @@ def test_broker_starts_with_the_file_that_fix_repaired(ground: Ground, release: 
     assert repaired.boot().fate == "started", repaired.said
 
 
+@in_every_situation
 def test_name_of_another_release_is_never_taken_for_a_misspelt_one() -> None:
     models = [load_schema(Release.of(release)).model for release in SCHEMA_RELEASES]
     elements = frozenset().union(*(model.global_declarations for model in models))

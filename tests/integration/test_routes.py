@@ -28,7 +28,7 @@ from activemq_fleet.lab.stomp import Credentials, StompConnection
 from activemq_fleet.render.activemq_xml import activemq_xml
 from activemq_fleet.routes import ReachAnswer, Routes, route_findings, routes_without_refused_links
 from activemq_fleet.schema import XmlDocument
-from tests.situations import further
+from tests.situations import further, in_every_situation
 from tests.stomp_clients import stomp_send
 
 NETWORKS = int(os.environ.get("ROUTES", "1"))
@@ -237,6 +237,7 @@ def _mesh(near: str) -> dict[str, Any]:
     return {"all": {"hosts": hosts, "vars": VARIABLES | {"activemq_release": "5.18.3", "activemq_network_ttl": 3}}}
 
 
+@in_every_situation
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize(("near", "rules"), [("true", []), *further(("false", ["R004"]))])
 def test_messages_are_stranded_where_routes_find_that_the_brokers_choice_strands(

@@ -22,7 +22,9 @@ from activemq_fleet.lint import Selection, file_findings
 from activemq_fleet.releases import Release
 from tests.integration.planted import STOMP, Ground, Planted, document, until
 from tests.integration.waiting import PATIENCE
-from tests.situations import further
+from tests.situations import fact_of_activemq, further
+
+pytestmark = fact_of_activemq
 
 MEGABYTE = "x" * (1 << 20)
 SILENCE = 4.0  # seconds without a receipt: an idle machine gives one in a tenth of a second

@@ -24,7 +24,7 @@ from activemq_fleet.lab.lab import Lab
 from tests.integration.conftest import LabOf
 from tests.integration.labs import write_inventory
 from tests.integration.waiting import PATIENCE, until
-from tests.situations import further
+from tests.situations import further, in_every_situation
 from tests.stomp_clients import stomp_drain
 from tests.support.jdbc_pairs import (
     AWAY,
@@ -208,6 +208,7 @@ def small_disk(directory: Path) -> Iterator[Path]:
         subprocess.run(["umount", "--lazy", directory], check=True)
 
 
+@in_every_situation
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("release", ["6.3.1", *further("5.8.0", "5.11.4", "5.18.3")])
 def test_a_node_that_thaws_after_its_lease_steps_down(

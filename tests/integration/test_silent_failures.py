@@ -14,8 +14,10 @@ from activemq_fleet.lab.stomp import StompConnection, StompTimeout
 from activemq_fleet.releases import Release
 from tests.integration.database import Database
 from tests.integration.planted import OPENWIRE, STOMP, Ground, Planted, document, link, until
-from tests.situations import further, in_every_situation
+from tests.situations import fact_of_activemq, further, in_every_situation
 from tests.stomp_clients import stomp_drain, stomp_round_trip, stomp_send
+
+pytestmark = fact_of_activemq
 
 # Seconds: so long nothing comes of a mistake, where its fix needs a tenth of that on an idle machine …
 WATCHED = 3.0

@@ -14,6 +14,7 @@ from activemq_fleet.lab.stomp import Credentials
 from tests.integration import traffic
 from tests.integration.waiting import PATIENCE, until
 from tests.mqtt_clients import mqtt_round_trip
+from tests.situations import in_every_situation
 from tests.stomp_clients import stomp_round_trip
 
 EXAMPLE = Path(__file__).resolve().parents[2] / "examples" / "single-machine"
@@ -57,6 +58,7 @@ def _java_consumer(lab: Lab, url: str, queue: str) -> str:
     return done.stdout + done.stderr
 
 
+@in_every_situation
 def test_what_the_master_left_is_consumed_from_the_slave_through_the_generated_url(lab: Lab) -> None:
     ports = dict(lab.fleet.broker(SLAVE).ports)
     address = lab.addresses(SLAVE, "stomp")[0][0]

@@ -110,6 +110,7 @@ def test_a_second_run_changes_nothing(site: Site) -> None:
     assert changed_hosts(site()) == 0
 
 
+@in_every_situation
 def test_a_limit_changes_nothing_in_a_file(site: Site, tmp_path: Path) -> None:
     host = "orders-mq02-b.example.com"
     site()

@@ -11,7 +11,7 @@ from activemq_fleet.node.errors import NodeError
 from activemq_fleet.node.fence.store_inspection import inspect_store_as_dict
 from tests.integration.conftest import LabOf
 from tests.integration.labs import pair, write_inventory
-from tests.situations import further
+from tests.situations import further, in_every_situation
 from tests.stomp_clients import stomp_drain, stomp_send
 
 A, B = pair("orders")
@@ -31,6 +31,7 @@ def stores(*, per_destination: bool) -> dict[str, Any]:
     }
 
 
+@in_every_situation
 @pytest.mark.parametrize(
     ("release", "ha", "per_destination"),
     [

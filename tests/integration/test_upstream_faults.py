@@ -16,7 +16,9 @@ from activemq_fleet.artifacts._cache import ensure_cached, log_progress
 from activemq_fleet.schema import BEANS
 from tests.integration.planted import OPENWIRE, Ground, Planted, document, until
 from tests.integration.waiting import PATIENCE
-from tests.situations import in_every_situation
+from tests.situations import fact_of_activemq, in_every_situation
+
+pytestmark = fact_of_activemq
 
 AFFECTED, REPAIRED = "5.18.3", "6.3.1"
 SHORT = 5.0  # seconds after the end of the inactivity monitor's patience

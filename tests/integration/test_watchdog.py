@@ -14,7 +14,7 @@ from activemq_fleet.node.process.proc import find_broker
 from activemq_fleet.node.state.broker_state import gather_broker_state
 from activemq_fleet.node.watchdog import watchdog
 from tests.integration.planted import STOMP, Ground, Planted, document, until
-from tests.situations import further
+from tests.situations import further, in_every_situation
 from tests.support.watched_labs import watched_broker
 
 MEGABYTE = "x" * (1 << 20)
@@ -36,6 +36,7 @@ def fill(producer: StompConnection) -> None:
         producer.send("/queue/full", MEGABYTE)
 
 
+@in_every_situation
 @pytest.mark.parametrize(
     ("release", "what"), [("6.3.1", "memory"), *further(("5.18.3", "store"), ("5.5.1", "memory"), ("5.18.3", "memory"))]
 )

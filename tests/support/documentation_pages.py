@@ -87,7 +87,7 @@ PAGES: Mapping[str, PageTest] = {
     "docs/shared-stores.md": PageTest(WITH_SCHEMAS, write_inventory, STARTS_BROKERS),
     "docs/loadbalancer.md": PageTest(WITH_SCHEMAS, write_inventory),
     "docs/metrics.md": PageTest(WITH_SCHEMAS, write_inventory),
-    "docs/molecule.md": PageTest("integration/test_molecule_kit.py"),
+    "docs/molecule.md": PageTest("integration/test_molecule_kit.py", only_full="its scenario starts two brokers"),
     "docs/resync.md": PageTest("hosts/test_resync.py", only_full=NEEDS_HOSTS),
     "docs/agent.md": PageTest("integration/test_agent_page.py", only_full=STARTS_BROKERS),
     "docs/names.md": PageTest(WITHOUT_BROKERS),
