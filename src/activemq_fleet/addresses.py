@@ -96,11 +96,13 @@ def parse_host_port(text: str) -> Address:
     host, separator, port = stripped.rpartition(":")
     if not separator or not host or (":" in host and not host.startswith("[")):
         raise ValueError(
-            f"{stripped!r} is not an address with a port: write HOST:PORT, and an IPv6 address in brackets, such as "
-            "[::1]:1883"
+            f"the address {stripped!r} has no valid host and port: write HOST:PORT, and an IPv6 address in brackets, "
+            "such as [::1]:1883"
         )
     if not (port.isascii() and port.isdigit() and 1 <= int(port) <= _MAX_PORT):
-        raise ValueError(f"the port in {stripped!r} is not valid: write a number from 1 to {_MAX_PORT}, such as 1883")
+        raise ValueError(
+            f"the port in the address {stripped!r} is not valid: write a number from 1 to {_MAX_PORT}, such as 1883"
+        )
     return validated_host(host), int(port)
 
 
@@ -120,7 +122,8 @@ def parse_url_and_tls(text: str) -> tuple[Address, bool]:
         return parse_host_port(text), False
     if scheme.lower() != "ssl":
         raise ValueError(
-            f"the scheme {scheme}:// in {text.strip()!r} is not supported: write HOST:PORT, or ssl://HOST:PORT for TLS"
+            f"the address {text.strip()!r} has the scheme {scheme}://, which is not supported: write "
+            "HOST:PORT without TLS, or ssl://HOST:PORT with TLS"
         )
     return parse_host_port(rest.removesuffix("/")), True
 

@@ -105,18 +105,21 @@ class _Attempt:
 
     def _connect(self) -> None:
         began, limit = time.monotonic(), self._config.policy.connack_timeout
-        silent = f"the broker does not answer in {limit:g} s: check its process and the network"
+        silent = (
+            f"the broker {self._broker.name} does not accept the TCP connection of activemq-agent check in {limit:g} "
+            "s: check the broker's process and the network"
+        )
         if self._broker.tls:
             silent = (
-                f"the broker does not answer the TLS handshake in {limit:g} s: check its process, and check that the "
-                "port uses TLS"
+                f"the broker {self._broker.name} does not answer the TLS handshake in {limit:g} s: check the broker's "
+                "process, and check that this port uses TLS"
             )
         wait_for_event(self._events, TransportUp, began + limit, silent)
         self._steps.append(("TLS" if self._broker.tls else "TCP", time.monotonic() - began))
         began = time.monotonic()
         silent = (
-            f"the broker accepts connections, but sends no CONNACK in {limit:g} s: check its process, and check that "
-            "the port uses MQTT"
+            f"the broker {self._broker.name} accepts TCP connections, but sends no CONNACK in {limit:g} s: check the "
+            "broker's process, and check that this port uses MQTT"
         )
         answer = wait_for_event(self._events, Connack, began + limit, silent)
         if answer.refused is not None:
@@ -127,7 +130,10 @@ class _Attempt:
     def _round_trip(self, session: Session) -> None:
         began, limit = time.monotonic(), self._config.policy.canary_timeout
         session.subscribe(self._topic, 0)
-        slow = f"the broker does not answer the packet SUBSCRIBE in {limit:g} s: check its log"
+        slow = (
+            f"the broker {self._broker.name} accepts the login, but does not answer the MQTT packet SUBSCRIBE in "
+            f"{limit:g} s: check the broker's log activemq.log"
+        )
         if wait_for_event(self._events, Suback, began + limit, slow).refused:
             raise AgentError(
                 f"the broker {self._broker.name} rejects the subscription to the topic {self._topic}: let "
@@ -136,8 +142,9 @@ class _Attempt:
         body = uuid.uuid4().hex.encode()
         session.publish(self._topic, body)
         lost = (
-            f"the broker accepts a message on the topic {self._topic}, but does not deliver it in {limit:g} s: check "
-            "the broker's ACL and store"
+            f"the broker {self._broker.name} accepts the test message on the topic {self._topic}, but does not "
+            f"deliver it in {limit:g} s: check that the broker's ACL lets {self._config.login} read this topic, and "
+            "that the store is not full"
         )
         while wait_for_event(self._events, Message, began + limit, lost).payload != body:
             pass
@@ -148,7 +155,10 @@ class _Attempt:
         kept_silent = bool(self._steps) and not any(name == "CONNACK" for name, _ in self._steps)
         is_plain = not self._broker.tls and "rejected the login" not in problem
         if kept_silent and is_plain and speaks_tls(self._broker.address, 2.0):
-            return f"the port uses TLS: write ssl://{self._broker} in mb.urls"
+            return (
+                f"the port of the broker {self._broker.name} uses TLS, but mb.urls has no ssl:// for this broker: "
+                f"write ssl://{self._broker} in mb.urls"
+            )
         return problem
 
 

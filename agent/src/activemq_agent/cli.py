@@ -34,7 +34,7 @@ _INTERRUPTED, _BROKEN_PIPE = 130, 141
 @click.group(context_settings={"help_option_names": ["-h", "--help"]})
 @click.option(
     "--config", "path", type=click.Path(path_type=Path), default=DEFAULT_CONFIG, show_default=True,
-    envvar="ACTIVEMQ_AGENT_CONFIG", help="path of the agent's configuration",
+    envvar="ACTIVEMQ_AGENT_CONFIG", help="read the agent's configuration from this file",
 )  # fmt: skip
 @click.version_option(__version__, prog_name=PROGRAM)
 @click.pass_context
@@ -47,7 +47,11 @@ def agent_cli(context: click.Context, path: Path) -> None:
 
 
 @agent_cli.command()
-@click.option("--drop-expired", is_flag=True, help="delete events that expire, instead of keeping them for requeue")
+@click.option(
+    "--drop-expired",
+    is_flag=True,
+    help="delete events that expire before they were sent; by default, the agent keeps them for the command requeue",
+)
 @click.pass_obj
 def run(path: Path, drop_expired: bool) -> int:
     """Run the agent until SIGTERM."""
@@ -81,8 +85,12 @@ def check(path: Path) -> int:
 @agent_cli.command()
 @click.argument("topic")
 @click.argument("payload", default="-")
-@click.option("--id", "event_id", help="an event id of your choice; the agent accepts an id only once")
-@click.option("--timeout", type=click.FloatRange(min=0, min_open=True), help="seconds until the event expires")
+@click.option("--id", "event_id", help="set the event id; the agent accepts an id only once, and by default makes one")
+@click.option(
+    "--timeout",
+    type=click.FloatRange(min=0, min_open=True),
+    help="let the event expire if no broker has accepted it after this number of seconds",
+)
 @click.pass_obj
 def publish(path: Path, topic: str, payload: str, event_id: str | None, timeout: float | None) -> None:
     """Send an event to the running agent, and print its event id after the agent has stored it on disk.

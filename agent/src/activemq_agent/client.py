@@ -102,9 +102,10 @@ class Client:
                     return [answers[-1]] * len(requests)
         except (OSError, ValueError) as error:
             raise AgentError(
-                f"{self._path}: the agent sent no answer over its socket "
-                f"({getattr(error, 'strerror', None) or error}). It may have carried out the request. Check "
-                "activemq-agent status, and publish an event again only with the same --id"
+                f"the agent sent no answer over its socket {self._path} "
+                f"({getattr(error, 'strerror', None) or error}), so it is not known whether the agent carried out the "
+                "request. Check that activemq-agent status works. Publish the event again with the same --id, which "
+                "the agent accepts only once"
             ) from error
         return answers
 
@@ -168,7 +169,16 @@ def _result(answer: dict[str, Any]) -> dict[str, Any]:
 
 def _not_there(path: Path, error: OSError) -> AgentError:
     if isinstance(error, PermissionError):
-        return AgentError(f"{path}: only the user of the agent may connect to its socket: run the command as that user")
+        return AgentError(
+            f"the current user may not connect to the agent's socket {path}: run the command as the user of the "
+            "agent's service unit, or as root"
+        )
     if isinstance(error, (FileNotFoundError, ConnectionRefusedError)):
-        return AgentError(f"the agent is not running (no process answers on the socket {path}): start its service unit")
-    return AgentError(f"{path}: the command cannot connect to the agent's socket: {error.strerror or error}")
+        return AgentError(
+            f"the agent is not running, because no process listens on its socket {path}: start the agent's service "
+            "unit (systemctl start activemq-agent)"
+        )
+    return AgentError(
+        f"the command cannot connect to the agent's socket {path} ({error.strerror or error}): check this path, and "
+        "set the key socket of agent.conf to the socket of the running agent"
+    )

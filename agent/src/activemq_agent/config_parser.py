@@ -84,16 +84,23 @@ def _key_problems(texts: Mapping[str, str]) -> Iterator[tuple[str, str]]:
     """Yield (key, reason) for keys that are not known, and for values on several lines that are no lists."""
     for key, text in texts.items():
         if key not in _BY_NAME:
-            yield key, f"agent.conf has no key {key!r}{_suggestion(key)}"
+            yield key, f"the agent does not know the key {key!r} of this file{_suggestion(key)}"
         elif "\n" in text and key not in _LISTS:
-            yield key, "the value has several lines: write it on one line"
+            yield (
+                key,
+                (
+                    "the value of this key has several lines, but the key accepts only one line: write the value "
+                    "on one "
+                    "line"
+                ),
+            )
 
 
 def _dependency_problems(texts: Mapping[str, str]) -> Iterator[tuple[str, str]]:
     """Yield (key, reason) for keys that have no effect without another one."""
     for key, needed in _NEEDED.items():
         if key in texts and needed not in texts:
-            yield key, f"the key {key} has no effect without {needed}: set {needed}"
+            yield key, f"the key {key} has no effect without the key {needed}: set {needed}, or remove {key}"
     if "mb.password" in texts and "mb.password.file" in texts:
         yield "mb.password.file", "the keys mb.password and mb.password.file are both set: remove one of them"
     if "ssl://" not in texts.get("mb.urls", "").lower():
@@ -109,7 +116,11 @@ def _dependency_problems(texts: Mapping[str, str]) -> Iterator[tuple[str, str]]:
 
 def _suggestion(key: str) -> str:
     near = most_similar_name(key.replace("_", ".").replace("-", "."), _BY_NAME)
-    return f": did you mean {near}?" if near else ": remove it, or use a key that `activemq-fleet help agent` lists"
+    return (
+        f": use {near}, if you mean this key, or remove the line"
+        if near
+        else ": remove the line, or use a key that `activemq-fleet help agent` lists"
+    )
 
 
 def _parse_values(path: Path, texts: Mapping[str, str]) -> tuple[dict[str, Any], list[tuple[str, str]]]:
@@ -127,7 +138,16 @@ def _parse_values(path: Path, texts: Mapping[str, str]) -> tuple[dict[str, Any],
         else:
             values[key] = path.absolute().parent / setting if isinstance(setting, Path) else setting
     if "mb.urls" not in texts:
-        problems.append(("mb.urls", "the key mb.urls is missing: list the brokers, mb.urls = host:1883,host:1883"))
+        problems.append(
+            (
+                "mb.urls",
+                (
+                    "the key mb.urls is missing, so the agent has no broker: list the MQTT addresses of both "
+                    "brokers, such "
+                    "as mb.urls = host1:1883,host2:1883"
+                ),
+            )
+        )
     return values, problems
 
 
@@ -165,30 +185,56 @@ def read_password(path: Path) -> Password:
             content = file.read(_LARGEST_PASSWORD + 2)
         text = content.decode().removesuffix("\n").removesuffix("\r")
     except OSError as error:
-        raise ValueError(f"{path}: the password file cannot be read: {error.strerror}") from error
+        raise ValueError(
+            f"the password file {path} cannot be read ({error.strerror}): correct this path, or let the agent's user "
+            "read the file"
+        ) from error
     except UnicodeDecodeError:
-        raise ValueError(f"{path}: the password file is not UTF-8 text: save it in UTF-8") from None
+        raise ValueError(f"the password file {path} is not UTF-8 text: save the file in UTF-8") from None
     if not text or "\n" in text or "\0" in text or len(text.encode()) > _LARGEST_PASSWORD:
-        raise ValueError(f"{path}: the password file must contain the password on one line, and nothing else")
+        raise ValueError(
+            f"the password file {path} is empty, or contains more than one line: write only the password into it, on "
+            "one line"
+        )
     return Password(text)
 
 
 def _refuse_open(path: Path, descriptor: int | None = None) -> None:
     mode = os.stat(path if descriptor is None else descriptor).st_mode
     if mode & (stat.S_IROTH | stat.S_IWOTH):
-        raise ValueError(f"{path} holds a password, but every user can read or change it: run chmod 0640 {path}")
+        raise ValueError(
+            f"the file {path} contains a password, but every user of this host can read or change the file: run chmod "
+            f"0640 {path}"
+        )
 
 
 def _policy_problems(policy: ConnectionPolicy) -> Iterator[tuple[str, str]]:
     """Yield (key, reason) for ``connecting.*`` numbers that contradict each other."""
     if policy.fast_pause[0] > policy.fast_pause[1]:
-        yield "connecting.fast.pause", "the first number must not be above the second: write the shortest pause first"
+        yield (
+            "connecting.fast.pause",
+            (
+                "the first pause of this key is longer than the second: write the shortest pause first, then the "
+                "longest, such as 0.5,5"
+            ),
+        )
     if policy.base > policy.cap:
-        yield "connecting.base", "the value is larger than connecting.cap: decrease it, or increase connecting.cap"
+        yield (
+            "connecting.base",
+            (
+                f"the value {policy.base:g} of this key is larger than that of connecting.cap, {policy.cap:g}: "
+                f"decrease "
+                "connecting.base, or increase connecting.cap"
+            ),
+        )
     if policy.steady > 1:
-        yield "connecting.steady", f"the value {policy.steady} is too large: write at most 1"
+        yield "connecting.steady", f"the value {policy.steady} of this key is too large: write at most 1"
     if policy.canary_timeout > policy.canary_interval:
         yield (
             "connecting.canary.timeout",
-            "the value is larger than connecting.canary.interval: decrease it, or increase connecting.canary.interval",
+            (
+                f"the value {policy.canary_timeout:g} of this key is larger than that of connecting.canary.interval, "
+                f"{policy.canary_interval:g}: decrease connecting.canary.timeout, or increase "
+                "connecting.canary.interval"
+            ),
         )

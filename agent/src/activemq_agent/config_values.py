@@ -60,14 +60,17 @@ def _words(text: str) -> tuple[str, ...]:
 def _refuse_twice(values: tuple[Any, ...]) -> None:
     again = next((value for number, value in enumerate(values) if value in values[:number]), None)
     if again is not None:
-        raise ValueError(f"the list contains {again} twice: remove one of them")
+        raise ValueError(f"the list of this key contains {again} twice: remove one of the two entries")
 
 
 def parse_brokers(text: str) -> tuple[Endpoint, ...]:
     """Return the brokers of a comma-separated list of ``host:port`` and ``ssl://host:port``, at least one."""
     brokers = tuple(Endpoint(*address, tls) for address, tls in map(parse_url_and_tls, _words(text)))
     if not brokers:
-        raise ValueError("the list of brokers is empty: name at least one, such as mb.urls = host1:1883,host2:1883")
+        raise ValueError(
+            "the list of brokers in the key mb.urls is empty: name at least one broker, such as mb.urls = "
+            "host1:1883,host2:1883"
+        )
     _refuse_twice(brokers)
     return brokers
 
@@ -82,8 +85,8 @@ def parse_certificate_names(text: str) -> tuple[CertificateName, ...]:
     pairs = [entry.partition("=") for entry in _words(text)]
     if not all(host and name for host, _, name in pairs):
         raise ValueError(
-            f"the value {text!r} is not a list of certificate names: write HOST=NAME,HOST=NAME, where NAME is a name "
-            "in the certificate of HOST"
+            f"the value {text!r} of this key is not a list of certificate names: write HOST=NAME,HOST=NAME, where "
+            "NAME is a name in the certificate of HOST"
         )
     return tuple(CertificateName(host, name) for host, _, name in pairs)
 
@@ -92,11 +95,20 @@ def _check_filter(text: str) -> None:
     """Raise ValueError with the reason if a text is no MQTT topic filter (MQTT 3.1.1, section 4.7)."""
     levels = text.split("/")
     if not text or len(text.encode()) > 65535 or not text.isprintable():
-        raise ValueError(f"{text[:80]!r} is not an MQTT topic filter: use 1 to 65535 bytes of printable characters")
+        raise ValueError(
+            f"the entry {text[:80]!r} of this key is not an MQTT topic filter: use 1 to 65535 bytes of printable "
+            "characters"
+        )
     if any("#" in level and (level != "#" or number < len(levels) - 1) for number, level in enumerate(levels)):
-        raise ValueError(f"{text!r} is not an MQTT topic filter: use # only as the complete last level")
+        raise ValueError(
+            f"the entry {text!r} of this key is not an MQTT topic filter: use # only as the complete last level, such "
+            "as orders/#"
+        )
     if any("+" in level and level != "+" for level in levels):
-        raise ValueError(f"{text!r} is not an MQTT topic filter: use + only as a complete level")
+        raise ValueError(
+            f"the entry {text!r} of this key is not an MQTT topic filter: use + only as a complete level, such as "
+            "orders/+/new"
+        )
 
 
 def parse_topic_filters(text: str) -> tuple[str, ...]:
@@ -111,9 +123,13 @@ def parse_topic_filters(text: str) -> tuple[str, ...]:
 def parse_name(text: str) -> str:
     """Return ``text`` if it can be a client id or an agent's name. Raises ValueError with the reason if it cannot."""
     if len(text) > 200:
-        raise ValueError(f"the name {text[:40]!r}... has {len(text)} characters: use at most 200")
+        raise ValueError(
+            f"the name in this key, which begins with {text[:40]!r}, has {len(text)} characters: use at most 200"
+        )
     if not text.isprintable() or not text.isascii() or any(c in text for c in " /+#\"'"):
-        raise ValueError(f"{text!r} is not a valid name: use only ASCII letters, digits and . _ : -")
+        raise ValueError(
+            f"the value {text!r} of this key is not a valid name: use only ASCII letters, digits and . _ : -"
+        )
     return text
 
 
@@ -124,7 +140,7 @@ def parse_boolean(text: str) -> bool:
         return True
     if word in ("false", "f", "no", "n", "off", "0"):
         return False
-    raise ValueError(f"the value {text!r} is not permitted: write true or false")
+    raise ValueError(f"the value {text!r} of this key is not permitted: write true or false")
 
 
 def choice_parser(*words: str) -> Callable[[str], str]:
@@ -133,7 +149,7 @@ def choice_parser(*words: str) -> Callable[[str], str]:
     def parse(text: str) -> str:
         if text not in words:
             *others, last = map(repr, words)
-            raise ValueError(f"the value {text!r} is not permitted: write {', '.join(others)} or {last}")
+            raise ValueError(f"the value {text!r} of this key is not permitted: write {', '.join(others)} or {last}")
         return text
 
     return parse
@@ -145,15 +161,19 @@ def _finite(text: str) -> float:
     except ValueError:
         number = math.nan
     if not math.isfinite(number):
-        raise ValueError(f"the value {text!r} is not a number: write a number, such as 30")
+        raise ValueError(f"the value {text!r} of this key is not a number: write a number, such as 30")
     return number
 
 
 def _integer(text: str) -> int:
     if not re.fullmatch(r"[+-]?[0-9]+(_[0-9]+)*(\.0+)?", text):
-        raise ValueError(f"the value {text!r} is not a whole number: write a number without a fraction, such as 30")
+        raise ValueError(
+            f"the value {text!r} of this key is not a whole number: write a number without a fraction, such as 30"
+        )
     if len(text) > 100:
-        raise ValueError(f"the number {text[:40]}... has more than 100 digits: write a smaller number")
+        raise ValueError(
+            f"the number in this key, which begins with {text[:40]}, has more than 100 digits: write a smaller number"
+        )
     return int(text.partition(".")[0])
 
 
@@ -163,7 +183,7 @@ def number_parser(most: int, *, above: int | None = None) -> Callable[[str], flo
     def parse(text: str) -> float:
         number = _finite(text)
         if above is not None and number <= above:
-            raise ValueError(f"the value {text!r} is too small: write a number above {above}")
+            raise ValueError(f"the value {text!r} of this key is too small: write a number above {above}")
         return _in_range(number, 0, most)
 
     return parse
@@ -176,9 +196,9 @@ def integer_parser(least: int, most: int) -> Callable[[str], int]:
 
 def _in_range(number: Number, least: int, most: int) -> Number:
     if number < least:
-        raise ValueError(f"the value {number} is too small: write at least {least}")
+        raise ValueError(f"the value {number} of this key is too small: write at least {least}")
     if number > most:
-        raise ValueError(f"the value {number} is too large: write at most {most}")
+        raise ValueError(f"the value {number} of this key is too large: write at most {most}")
     return number
 
 
@@ -195,14 +215,16 @@ def duration_parser(like: Any) -> Callable[[str], Any]:
                 shortest, longest = map(_finite, _words(text))
             except ValueError:
                 raise ValueError(
-                    f"the value {text!r} is not a pair of numbers: write the shortest and the longest pause between "
-                    "two attempts to connect, in seconds, such as 0.5,5"
+                    f"the value {text!r} of this key is not a pair of numbers: write the shortest and the longest "
+                    "pause between two attempts to connect, in seconds, such as 0.5,5"
                 ) from None
             duration: Any = shortest, longest
         else:
             duration = _integer(text) if isinstance(like, int) else _finite(text)
         if not all(0 < seconds <= 86_400 for seconds in (duration if isinstance(duration, tuple) else (duration,))):
-            raise ValueError(f"the value {text!r} is not permitted: write seconds above 0 and at most 86400")
+            raise ValueError(
+                f"the value {text!r} of this key is not permitted: write a number of seconds above 0 and at most 86400"
+            )
         return duration
 
     return parse

@@ -262,7 +262,10 @@ class ConnectionStateMachine:
             if connection.opened and connection.deadline - self.policy.connack_timeout < self._fast_until:
                 hung_until = min(now + self.policy.fast_phase, self._lost_at + self.policy.hung_phase)
                 self._fast_until = max(self._fast_until, hung_until)
-            reason = f"the broker sent no CONNACK in {self.policy.connack_timeout:g} s"
+            reason = (
+                f"the broker sent no CONNACK in {self.policy.connack_timeout:g} s after the agent's login: check the "
+                "broker's process, and check that mb.urls names its MQTT port"
+            )
             return (*self._close(reason), *self._next_attempt(now))
         return self._watch(connection, now)
 
@@ -325,8 +328,8 @@ class ConnectionStateMachine:
             connection.misses += 1
             if connection.misses >= self.policy.canary_misses:
                 reason = (
-                    f"{connection.misses} test messages (canaries) in a row did not return within "
-                    f"{self.policy.canary_timeout:g} s"
+                    f"the broker did not return {connection.misses} test messages (canaries) in a row within "
+                    f"{self.policy.canary_timeout:g} s each: check whether the broker hangs"
                 )
                 return self._lost(connection, reason, True, now)
         return (self._canary(connection, now),) if now >= connection.deadline else ()

@@ -107,8 +107,9 @@ class ControlServer:
                 if self._closed:
                     return  # type: ignore[unreachable] # another thread closes
                 self._log.warning(
-                    "the agent cannot accept a connection to its control socket, and tries again. If this continues, "
-                    "increase LimitNOFILE of the agent's service unit",
+                    "the agent cannot accept a connection to its control socket, for the reason in the field "
+                    "`reason`, and tries again. If this record repeats, increase LimitNOFILE of the agent's service "
+                    "unit",
                     path=str(self._path),
                     reason=str(error),
                 )
@@ -121,7 +122,10 @@ class ControlServer:
                     self._callers.add(caller)
             if is_one_too_many:
                 with contextlib.suppress(OSError), caller:
-                    reason = f"all {CALLERS} connections to the agent's socket are in use: send the request again later"
+                    reason = (
+                        f"the agent rejected the connection, because all {CALLERS} connections to its socket are in "
+                        "use: send the request again later"
+                    )
                     caller.sendall(_line({"error": reason, "code": "busy"}))
                 continue
             threading.Thread(target=self._answer_all, args=(caller,), name="control-caller", daemon=True).start()
@@ -133,7 +137,11 @@ class ControlServer:
         except OSError:
             pass  # gone: events that were confirmed to it are accepted, and events that were not may be, too
         except Exception as error:  # noqa: BLE001 -- one caller's trouble is not the agent's
-            self._log.error("a connection to the agent's control socket failed", reason=repr(error))
+            self._log.error(
+                "the agent closed a connection to its control socket after an internal error. This is a bug of the "
+                "agent: report it with the field `reason`",
+                reason=repr(error),
+            )
         finally:
             with self._lock:
                 self._callers.discard(caller)
@@ -154,7 +162,10 @@ class ControlServer:
                 lines, rest = bytes(rest[:end]).split(b"\n")[:-1], rest[end:]
                 caller.sendall(b"".join(map(_line, self._answers(lines))))
             if len(rest) > LONGEST:
-                error = f"the request to the agent has more than {LONGEST} bytes: send a smaller payload"
+                error = (
+                    f"the agent rejected the request, because the request has more than {LONGEST} bytes: send a "
+                    "smaller payload"
+                )
                 caller.sendall(_line({"error": error, "code": "bad"}))
                 return
 
@@ -203,7 +214,11 @@ class ControlServer:
     def _failure(self, error: Exception) -> dict[str, Any]:
         """Return the answer to a request that failed."""
         if not isinstance(error, AgentError):
-            self._log.error("a request on the agent's control socket failed", reason=repr(error))
+            self._log.error(
+                "the agent failed to carry out a request from its control socket, because of an internal error. This "
+                "is a bug of the agent: report it with the field `reason`",
+                reason=repr(error),
+            )
             text = f"internal error {type(error).__name__}: {error}. This is a bug of the agent: report it with its log"
             return {"error": text, "code": AgentError.code}
         self.refused += isinstance(error, OutboxFullError)
@@ -213,7 +228,7 @@ class ControlServer:
 def _listen(path: Path) -> socket.socket:
     if len(os.fsencode(path)) > _LONGEST_PATH:
         raise AgentError(
-            f"{path}: the path of the agent's socket has more than {_LONGEST_PATH} bytes: set a shorter path with the "
+            f"the path {path} of the agent's socket has more than {_LONGEST_PATH} bytes: set a shorter path with the "
             "key socket of agent.conf"
         )
     listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
@@ -226,7 +241,7 @@ def _listen(path: Path) -> socket.socket:
     except OSError as error:
         listener.close()
         raise AgentError(
-            f"{path}: the agent's socket cannot be created ({error.strerror}): set the key socket of agent.conf to a "
+            f"the agent's socket {path} cannot be created ({error.strerror}): set the key socket of agent.conf to a "
             "path in a directory that the agent's user can write"
         ) from error
     return listener
@@ -250,7 +265,8 @@ def _payload(request: dict[str, Any]) -> bytes:
         return str(text).encode() if encoded is None else base64.b64decode(encoded, validate=True)
     except (UnicodeEncodeError, binascii.Error):
         raise _Bad(
-            "the payload of the request is not valid: write Unicode text in payload, or base64 in payload_base64"
+            "the payload of the request to the agent is not valid: write Unicode text in payload, or base64 in "
+            "payload_base64"
         ) from None
 
 
@@ -259,7 +275,9 @@ def _ids(request: dict[str, Any]) -> list[str] | None:
     if request.get("all") is True and ids is None:
         return None
     if not isinstance(ids, list) or not ids or not all(isinstance(event_id, str) for event_id in ids):
-        raise _Bad("the request requeue names no events: set ids to a list of event ids, or set all to true")
+        raise _Bad(
+            "the request requeue to the agent names no events: set ids to a list of event ids, or set all to true"
+        )
     return ids
 
 

@@ -165,7 +165,12 @@ class Worker:
                 try:
                     self._work()
                 except AgentError as error:  # the disk: the message is still there
-                    self._all.log.error("the agent cannot read its inbox", topic=self.lanes[0], reason=str(error))
+                    self._all.log.error(
+                        "the agent cannot read the received messages in its inbox, for the reason in the field "
+                        "`reason`, and tries again. Check the disk of state.directory",
+                        topic=self.lanes[0],
+                        reason=str(error),
+                    )
                     self._page.clear()
                     self._all.stop.wait(IDLE)
                     self.woken.set()
@@ -192,7 +197,10 @@ class Worker:
         """Run a message's handlers until it is handled or quarantined, or the agent stops."""
         config, store, log = self._all.config, self._all.store, self._all.log
         attempt = message.attempts
-        reason = f"the agent stopped {attempt} times while the handler of this message was running"
+        reason = (
+            f"the agent stopped or crashed {attempt} times while the handlers of this message were running: check "
+            "these handlers with the message"
+        )
         while not self._all.stop.is_set():
             self._turned = self._all.clock()
             if attempt >= config.handler_attempts:
@@ -285,11 +293,12 @@ class Worker:
             except AgentError as error:
                 if event.statements:
                     raise _Failure(
-                        f"the SQL statements that the handlers added for the event {_id(message)} failed ({error}). "
-                        "The agent rolled them back: correct the SQL of the handlers"
+                        f"the SQL statements of the handlers for the event {_id(message)} failed ({error}), so the "
+                        "agent rolled them back: correct the SQL in the handlers"
                     ) from error
                 self._all.log.error(
-                    "the agent cannot record that a message was handled, and tries again",
+                    "the agent cannot record in its store that a message was handled, for the reason in the "
+                    "field `reason`, and tries again. Check the disk of state.directory",
                     event_id=_id(message),
                     reason=str(error),
                 )

@@ -16,7 +16,7 @@ from activemq_agent.agent_errors import ConfigError
 SECTION = "agent"
 LARGEST = 1 << 20
 """Bytes that a configuration may have."""
-_NO_SECTION = f"the section [{SECTION}] is missing: write [{SECTION}] as the first line"
+_NO_SECTION = f"the section [{SECTION}] of agent.conf is missing: write [{SECTION}] as the first line of the file"
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,17 +41,20 @@ def read_ini(path: Path) -> Ini:
             content = file.read(LARGEST + 1)
         if len(content) > LARGEST:
             raise ConfigError(
-                f"{path}: the file has more than {LARGEST} bytes, so it is not the configuration of an agent: set the "
-                "path of the configuration with --config"
+                f"the file {path} has more than {LARGEST} bytes, so it is not the configuration of an agent: set the "
+                "path of agent.conf with --config"
             )
         text = content.decode().removeprefix("\ufeff")
     except OSError as error:
         raise ConfigError(
-            f"{path}: the agent's configuration cannot be read ({error.strerror}): set its path with --config"
+            f"the agent's configuration {path} cannot be read ({error.strerror}): let this user read the file, or "
+            "set the path of agent.conf with --config"
         ) from error
     except UnicodeDecodeError as error:
         line = error.object[: error.start].count(b"\n") + 1
-        raise ConfigError(f"{path}:{line}: the line is not UTF-8 text: save the file in UTF-8") from error
+        raise ConfigError(
+            f"{path}:{line}: this line of the agent's configuration is not UTF-8 text: save the file in UTF-8"
+        ) from error
     return parse_ini(text)
 
 
@@ -68,7 +71,7 @@ def parse_ini(text: str) -> Ini:
         return Ini({}, {}, ((error.lineno, _NO_SECTION),))
     except configparser.ParsingError as error:
         problems = [
-            (number, "the line is neither 'key = value' nor a comment: correct or remove it")
+            (number, "this line of agent.conf is neither 'key = value' nor a comment: correct or remove the line")
             for number, _ in error.errors
         ]
     lines: dict[str, int] = {}
@@ -76,12 +79,22 @@ def parse_ini(text: str) -> Ini:
     for number, section, key in _headings(text):
         if section not in sections:
             is_case = section.lower() == SECTION
-            hint = f"write [{SECTION}]" if is_case else f"move its keys to the section [{SECTION}]"
-            problems.append((number, f"the section [{section}] is not known: {hint}"))
+            hint = f"write [{SECTION}] in lower case" if is_case else f"move its keys to the section [{SECTION}]"
+            problems.append(
+                (
+                    number,
+                    f"agent.conf has the section [{section}], but only the section [{SECTION}] is permitted: {hint}",
+                )
+            )
             sections.add(section)
         if key and section == SECTION:
             if key in lines:
-                problems.append((number, f"{key}: the key is set again, after line {lines[key]}: remove one of them"))
+                problems.append(
+                    (
+                        number,
+                        f"{key}: this key is set twice, here and in line {lines[key]}: remove one of the two lines",
+                    )
+                )
             lines.setdefault(key, number)
     if not parser.has_section(SECTION):
         return Ini({}, {}, (*sorted([*problems, (0, _NO_SECTION)]),))

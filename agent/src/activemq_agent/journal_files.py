@@ -55,7 +55,7 @@ class JournalFiles:
             self._remove_old()
         except OSError as error:
             raise AgentError(
-                f"{self._directory}: the agent's event journal cannot be written ({error.strerror}): check the free "
+                f"the agent's event journal in {self._directory} cannot be written ({error.strerror}): check the free "
                 "space and the owner of this directory"
             ) from error
         return written

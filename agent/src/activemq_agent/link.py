@@ -229,7 +229,8 @@ class AgentConnection:
         if self.failure_reasons.get(name) != reason:
             self.failure_reasons[name] = reason
             self._log.warning(
-                "the agent cannot connect to a broker: correct the cause that the field `reason` of this record names",
+                f"the agent cannot connect to the broker {name}, and tries again: correct the cause that the "
+                "field `reason` of this record names",
                 broker=name,
                 reason=reason,
             )
@@ -299,7 +300,11 @@ class AgentConnection:
                 self._send_canary(action)
             case Alarm():
                 self.alarm = action.reason
-                self._log.error("the agent cannot connect until an operator fixes the reason", reason=action.reason)
+                self._log.error(
+                    "the agent cannot connect to its brokers until you correct the cause that the field `reason` of "
+                    "this record names",
+                    reason=action.reason,
+                )
 
     def _dial(self, action: Dial) -> None:
         self.conn, self._dialled = action.conn, action.broker

@@ -19,35 +19,80 @@ MOST_EVENTS = 200
 OTHER = "other"
 
 GAUGES = (
-    ("outbox_events", "store", "outbox_rows", "events that wait to be sent"),
-    ("outbox_bytes", "store", "outbox_bytes", "size of the events that wait to be sent, in bytes"),
-    ("outbox_oldest_age_seconds", "store", "oldest_age", "age of the oldest event in the outbox, in seconds"),
-    ("expired_events", "store", "expired", "events that expired before they were sent and are kept separately"),
-    ("unconfirmed_events", "store", "unconfirmed", "acknowledged events on topics whose delivery cannot be confirmed"),
-    ("inbox_events", "store", "inbox_rows", "messages that wait to be handled"),
-    ("inbox_bytes", "store", "inbox_bytes", "size of the messages that wait to be handled, in bytes"),
-    ("quarantined_events", "store", "quarantined", "quarantined messages: every attempt of their handlers failed"),
-    ("remembered_ids", "store", "remembered", "handled ids that are remembered against duplicates"),
-    ("journal_rows", "store", "journal_rows", "rows of the journal that are not in its files yet"),
-    ("damaged_rows", "store", "damaged", "rows of the store that failed their checksum"),
+    ("outbox_events", "store", "outbox_rows", "number of events on the agent's disk that wait to be sent to a broker"),
+    (
+        "outbox_bytes",
+        "store",
+        "outbox_bytes",
+        "size of the events on the agent's disk that wait to be sent to a broker, in bytes",
+    ),
+    (
+        "outbox_oldest_age_seconds",
+        "store",
+        "oldest_age",
+        "age of the oldest event that waits to be sent to a broker, in seconds",
+    ),
+    (
+        "expired_events",
+        "store",
+        "expired",
+        "number of events that expired before they were sent, and that the agent keeps for activemq-agent requeue",
+    ),
+    (
+        "unconfirmed_events",
+        "store",
+        "unconfirmed",
+        "number of events that a broker acknowledged on topics whose delivery the agent cannot test",
+    ),
+    ("inbox_events", "store", "inbox_rows", "number of received messages that wait for their handlers"),
+    (
+        "inbox_bytes",
+        "store",
+        "inbox_bytes",
+        "size of the received messages that wait for their handlers, in bytes",
+    ),
+    (
+        "quarantined_events",
+        "store",
+        "quarantined",
+        "number of quarantined messages: every attempt of their handlers failed",
+    ),
+    (
+        "remembered_ids",
+        "store",
+        "remembered",
+        "number of ids of handled messages that the agent remembers to recognize duplicates",
+    ),
+    (
+        "journal_rows",
+        "store",
+        "journal_rows",
+        "number of rows of the event journal that the agent has not written to the journal's files yet",
+    ),
+    ("damaged_rows", "store", "damaged", "number of rows of the agent's store that failed their checksum"),
 )
 """Name of each gauge without the prefix, the part and the member of the status that it shows, and its description."""
 
 COUNTERS = (
-    ("duplicates", "store", "duplicates", "received messages that were already stored or handled"),
+    (
+        "duplicates",
+        "store",
+        "duplicates",
+        "received messages that the agent dropped as duplicates, because it had already stored or handled them",
+    ),
     (
         "unconfirmed_dropped",
         "store",
         "unconfirmed_dropped",
-        "unconfirmed events that were deleted because their limit was reached",
+        "events without a confirmed delivery that the agent deleted because their limit was reached",
     ),
-    ("sent", "publisher", "sent", "events sent to brokers, including copies"),
+    ("sent", "publisher", "sent", "events that the agent sent to brokers, including repeated ones"),
     ("acknowledged", "publisher", "acknowledged", "events that brokers acknowledged"),
     ("received", "subscriber", "received", "messages stored"),
-    ("handled", "handlers", "handled", "events whose handlers succeeded"),
-    ("without_handler", "handlers", "without_handler", "events that had no handler"),
+    ("handled", "handlers", "handled", "messages whose handlers succeeded"),
+    ("without_handler", "handlers", "without_handler", "messages for which the agent has no handler"),
     ("handler_failures", "handlers", "failures", "runs of handlers that failed"),
-    ("refused", "publisher", "refused", "events refused because the outbox was full"),
+    ("refused", "publisher", "refused", "events that the agent refused because its outbox was full"),
 )
 """The same for each counter; its series ends in ``_total``. A part that the status does not have has none."""
 
@@ -60,7 +105,7 @@ class Metrics(Collector):
         self._status = status
         self._names: set[str] = set()
         self._seconds = Histogram(
-            f"{PREFIX}_handler_seconds", "how long handlers ran", ["event"], registry=self.registry,
+            f"{PREFIX}_handler_seconds", "duration of the handlers' runs in seconds", ["event"], registry=self.registry,
             buckets=(0.005, 0.02, 0.1, 0.5, 1, 5, 15, 60, 300),
         )  # fmt: skip
         self.registry.register(self)
@@ -79,8 +124,8 @@ class Metrics(Collector):
             self._server.start()
         except OSError as error:
             raise AgentError(
-                f"metrics.address: the agent cannot listen on {endpoint} ({error.strerror or error}): set an address "
-                "of this host and a free port"
+                f"metrics.address: the agent cannot listen on {endpoint} for its metrics ({error.strerror or error}): "
+                "set this key of agent.conf to an address of this host and a free port"
             ) from error
 
     def close(self) -> None:
@@ -98,7 +143,11 @@ class Metrics(Collector):
         status = self._status()
         for name, part, member, what in GAUGES:
             yield GaugeMetricFamily(f"{PREFIX}_{name}", what, value=status[part][member] or 0)
-        lanes = GaugeMetricFamily(f"{PREFIX}_topic_events", "messages that wait, by topic filter", labels=["filter"])
+        lanes = GaugeMetricFamily(
+            f"{PREFIX}_topic_events",
+            "number of received messages that wait for their handlers, by topic filter",
+            labels=["filter"],
+        )
         for lane, rows in status["store"]["lanes"].items():
             lanes.add_metric([lane], rows)
         yield lanes
@@ -111,20 +160,28 @@ class Metrics(Collector):
 def _of_connections(connections: dict[str, dict[str, Any]]) -> Iterator[Metric]:
     """Yield the metrics of each connection of the agent, by its part of the status."""
     active = GaugeMetricFamily(
-        f"{PREFIX}_active_broker", "1 for the broker that is connected", labels=["connection", "broker"]
+        f"{PREFIX}_active_broker", "1 for the broker to which the agent is connected", labels=["connection", "broker"]
     )
     alarm = GaugeMetricFamily(
-        f"{PREFIX}_alarm", "1 while the agent cannot connect until an operator acts", labels=["connection"]
+        f"{PREFIX}_alarm",
+        "1 while the agent cannot connect to any broker until an operator corrects the cause, such as a wrong password",
+        labels=["connection"],
     )
     trip = GaugeMetricFamily(
-        f"{PREFIX}_canary_seconds", "duration of the last round trip of a test message", labels=["connection"]
+        f"{PREFIX}_canary_seconds",
+        "duration of the last round trip of a test message over the broker, in seconds",
+        labels=["connection"],
     )
     opened = CounterMetricFamily(f"{PREFIX}_connections", "established connections", labels=["connection"])
     lost = CounterMetricFamily(
-        f"{PREFIX}_failovers", "connections that ended, by reason", labels=["connection", "reason"]
+        f"{PREFIX}_failovers",
+        "connections of the agent to brokers that ended, by reason",
+        labels=["connection", "reason"],
     )
     dropped = CounterMetricFamily(
-        f"{PREFIX}_dropped", "data from brokers that the agent discarded, by reason", labels=["connection", "reason"]
+        f"{PREFIX}_dropped",
+        "messages from brokers that the agent discarded, by reason",
+        labels=["connection", "reason"],
     )
     for role, connection in connections.items():
         for broker in connection["brokers"]:

@@ -132,8 +132,8 @@ class PacketFilter:
         if len(self._header) == 1 or self._header[-1] & 128:
             if len(self._header) >= _LONGEST_HEADER:
                 raise ViolationError(
-                    "the broker's answer is not valid MQTT, because the length field of a packet has more than 4 "
-                    f"bytes: {_CHECK_PORT}"
+                    "the agent ended the connection, because the broker's answer is not valid MQTT (the length field "
+                    f"of a packet has more than 4 bytes): {_CHECK_PORT}"
                 )
             return
         length = sum((digit & 127) << 7 * place for place, digit in enumerate(self._header[1:]))
@@ -144,8 +144,8 @@ class PacketFilter:
             shortest, longest = _LENGTHS.get(kind, (_SHORTEST_PUBLISH, self._limit))
             if not shortest <= length <= longest:
                 raise ViolationError(
-                    f"the broker's answer is not valid MQTT, because a packet of type {kind >> 4} has {length} bytes: "
-                    f"{_CHECK_PORT}"
+                    "the agent ended the connection, because the broker's answer is not valid MQTT (a packet of type "
+                    f"{kind >> 4} has {length} bytes): {_CHECK_PORT}"
                 )
             self._ready, self._body = self._header, length
         self._connected = True
@@ -154,16 +154,19 @@ class PacketFilter:
     def _check_kind(self, kind: int) -> None:
         if kind != PUBLISH and kind not in _LENGTHS:
             raise ViolationError(
-                f"the broker's answer is not valid MQTT, because brokers send no packet of type {kind >> 4}: "
-                f"{_CHECK_PORT}"
+                "the agent ended the connection, because the broker's answer is not valid MQTT (brokers send no "
+                f"packet of type {kind >> 4}): {_CHECK_PORT}"
             )
         if kind == PUBLISH and self._header[0] & 0b0100:
             raise ViolationError(
-                f"the broker sent a message of QoS 2, but the agent subscribes with QoS 1 at most: {_CHECK_PORT}"
+                "the agent ended the connection, because the broker sent a message of QoS 2, although the agent "
+                f"subscribes with QoS 1 at most: {_CHECK_PORT}"
             )
         if (kind == CONNACK) == self._connected:
             what = "a second packet CONNACK" if self._connected else "a packet before CONNACK"
-            raise ViolationError(f"the broker violates MQTT, because it sent {what}: {_CHECK_PORT}")
+            raise ViolationError(
+                f"the agent ended the connection, because the broker violates MQTT (it sent {what}): {_CHECK_PORT}"
+            )
 
 
 class BoundedClient(Client):
@@ -208,6 +211,9 @@ class BoundedClient(Client):
             return super()._packet_handle()
         except Exception as error:  # noqa: BLE001 -- a broker may send any bytes
             is_violation = isinstance(error, ViolationError)
-            unreadable = f"the broker sent an MQTT packet that cannot be read: {_CHECK_PORT}"
+            unreadable = (
+                "the agent ended the connection, because the broker sent an MQTT packet that cannot be read: "
+                f"{_CHECK_PORT}"
+            )
             self.violation = str(error) if is_violation else unreadable
             return MQTTErrorCode.MQTT_ERR_PROTOCOL

@@ -73,9 +73,11 @@ def find_program(directory: Path | None, name: str) -> Path | None:
         return None
     program = refuse_foreign_owners(path)
     if not stat.S_ISREG(os.stat(program).st_mode):
-        raise AgentError(f"{path}: this handler is not a regular file, so the agent cannot execute it: remove it")
+        raise AgentError(
+            f"the handler {path} is not a regular file, so the agent cannot execute it: remove it from this directory"
+        )
     if not os.access(program, os.X_OK):
-        raise AgentError(f"{path}: the agent's user may not execute this handler: run chmod +x")
+        raise AgentError(f"the handler {path} is not executable for the agent's user: run chmod +x {path}")
     return program
 
 
@@ -96,12 +98,12 @@ def refuse_foreign_owners(path: Path) -> Path:
                 links += 1
                 if status.st_uid not in (0, os.geteuid()):
                     raise AgentError(
-                        f"{here}: this symbolic link in the path of a handler belongs to neither root nor the agent's "
-                        "user: replace it with a link that belongs to root"
+                        f"the symbolic link {here} in the path of a handler belongs to neither root nor the agent's "
+                        "user, so another user could replace the handler: replace it with a link that belongs to root"
                     )
                 if links > MOST_LINKS:
                     raise AgentError(
-                        f"{path}: the path of this handler leads through more than {MOST_LINKS} symbolic links: remove "
+                        f"the path {path} of a handler leads through more than {MOST_LINKS} symbolic links: remove "
                         f"the loop of links at {here}"
                     )
                 target = here.readlink()
@@ -111,8 +113,8 @@ def refuse_foreign_owners(path: Path) -> Path:
                 _refuse_writers(here, status)
     except OSError as error:
         raise AgentError(
-            f"{here}: the agent cannot check this file or directory in the path of a handler ({error.strerror}): make "
-            "it readable for the agent's user, or correct the key handlers of agent.conf"
+            f"the agent cannot check {here}, which is part of the path of a handler ({error.strerror}): let the "
+            "agent's user read it, or correct the key handlers of agent.conf"
         ) from error
     return here
 
@@ -120,13 +122,13 @@ def refuse_foreign_owners(path: Path) -> Path:
 def _refuse_writers(path: Path, status: os.stat_result) -> None:
     if status.st_uid not in (0, os.geteuid()):
         raise AgentError(
-            f"{path}: this file or directory is part of the path of a handler, but belongs to neither root nor the "
-            "agent's user: change its owner with chown"
+            f"{path} is part of the path of a handler, but belongs to neither root nor the agent's user, so another "
+            f"user could replace the handler: run chown root {path}"
         )
     if status.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
         raise AgentError(
-            f"{path}: this file or directory is part of the path of a handler, but other users can write to it: run "
-            "chmod go-w, or move the handlers to a different directory"
+            f"{path} is part of the path of a handler, but other users can write to it and replace the handler: run "
+            f"chmod go-w {path}, or move the handlers to a different directory"
         )
 
 
@@ -180,7 +182,8 @@ class ProgramRunner:
                 )  # fmt: skip
         except OSError as error:
             raise AgentError(
-                f"the handler {path} cannot be run ({error.strerror}): check its first line and its mode"
+                f"the handler {path} cannot be run ({error.strerror}): check that its first line names an "
+                "installed interpreter, and that its mode permits execution"
             ) from error
         try:
             process.communicate(event_to_json(event), timeout=timeout)

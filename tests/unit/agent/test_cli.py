@@ -72,8 +72,8 @@ def test_a_full_outbox_is_1_and_says_so(config: Path, store: Store, capsys: pyte
 def test_without_an_agent_nothing_is_accepted(config: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(config, "publish", "a/b", "x") == 1
     assert capsys.readouterr().err == (
-        f"activemq-agent: error: the agent is not running (no process answers on the socket "
-        f"{tmp_path}/state/agent.sock): start its service unit\n"
+        "activemq-agent: error: the agent is not running, because no process listens on its socket "
+        f"{tmp_path}/state/agent.sock: start the agent's service unit (systemctl start activemq-agent)\n"
     )
 
 
@@ -108,9 +108,12 @@ def test_problems_of_the_configuration_are_a_line_each(
     config.write_text("[agent]\nmb.urls = a:0\nmb.user = x\n")
     assert run(config, "run") == 2
     assert capsys.readouterr().err.splitlines() == [
-        f"activemq-agent: error: {config}:2: mb.urls: the port in 'a:0' is not valid: write a number from 1 to 65535, "
-        "such as 1883",
-        f"activemq-agent: error: {config}:3: mb.user: agent.conf has no key 'mb.user': did you mean mb.username?",
+        f"activemq-agent: error: {config}:2: mb.urls: the port in the address 'a:0' is not valid: write a number "
+        "from 1 to 65535, such as 1883",
+        (
+            f"activemq-agent: error: {config}:3: mb.user: the agent does not know the key 'mb.user' of this file: "
+            "use mb.username, if you mean this key, or remove the line"
+        ),
     ]
 
 

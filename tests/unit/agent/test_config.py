@@ -86,62 +86,110 @@ def test_all_problems_are_told_at_once_with_their_lines(tmp_path: Path) -> None:
         "ready.when = now",
         "connecting.cap = -1",
     ) == (
-        "agent.conf:2: mb.urls: the scheme tcp:// in 'tcp://b:1883' is not supported: write HOST:PORT, or "
-        "ssl://HOST:PORT for TLS",
-        "agent.conf:3: mb.publisher.timeout: the value 'soon' is not a number: write a number, such as 30",
-        "agent.conf:4: mb.publisher.window: the value 0 is too small: write at least 1",
-        "agent.conf:5: topics: 'a/#/b' is not an MQTT topic filter: use # only as the complete last level",
-        "agent.conf:6: client.id: 'my agent' is not a valid name: use only ASCII letters, digits and . _ : -",
-        "agent.conf:7: publisher.envelope: the value 'maybe' is not permitted: write true or false",
-        "agent.conf:8: ready.when: the value 'now' is not permitted: write 'outbox' or 'subscription'",
-        "agent.conf:9: connecting.cap: the value '-1' is not permitted: write seconds above 0 and at most 86400",
+        "agent.conf:2: mb.urls: the address 'tcp://b:1883' has the scheme tcp://, which is not supported: write "
+        "HOST:PORT without TLS, or ssl://HOST:PORT with TLS",
+        (
+            "agent.conf:3: mb.publisher.timeout: the value 'soon' of this key is not a number: write a number, "
+            "such as 30"
+        ),
+        ("agent.conf:4: mb.publisher.window: the value 0 of this key is too small: write at least 1"),
+        (
+            "agent.conf:5: topics: the entry 'a/#/b' of this key is not an MQTT topic filter: use # only as the "
+            "complete last level, such as orders/#"
+        ),
+        (
+            "agent.conf:6: client.id: the value 'my agent' of this key is not a valid name: use only ASCII "
+            "letters, digits and . _ : -"
+        ),
+        ("agent.conf:7: publisher.envelope: the value 'maybe' of this key is not permitted: write true or false"),
+        ("agent.conf:8: ready.when: the value 'now' of this key is not permitted: write 'outbox' or 'subscription'"),
+        (
+            "agent.conf:9: connecting.cap: the value '-1' of this key is not permitted: write a number of "
+            "seconds above 0 and at most 86400"
+        ),
     )
 
 
 @pytest.mark.parametrize(
     ("line", "problem"),
     [
-        ("mb.user = x", "mb.user: agent.conf has no key 'mb.user': did you mean mb.username?"),
+        (
+            "mb.user = x",
+            (
+                "mb.user: the agent does not know the key 'mb.user' of this file: use mb.username, if you mean "
+                "this key, or remove the line"
+            ),
+        ),
         (
             "mb_password_file = x",
-            "mb_password_file: agent.conf has no key 'mb_password_file': did you mean mb.password.file?",
+            (
+                "mb_password_file: the agent does not know the key 'mb_password_file' of this file: use "
+                "mb.password.file, if you mean this key, or remove the line"
+            ),
         ),
-        ("zzz = 1", "zzz: agent.conf has no key 'zzz': remove it, or use a key that `activemq-fleet help agent` lists"),
-        ("mb.urls = b:1", "mb.urls: the key is set again, after line 2: remove one of them"),
-        ("just words", "the line is neither 'key = value' nor a comment: correct or remove it"),
-        ("tls.key = x", "tls.key: the key tls.key has no effect without tls.certificate: set tls.certificate"),
+        (
+            "zzz = 1",
+            (
+                "zzz: the agent does not know the key 'zzz' of this file: remove the line, or use a key that "
+                "`activemq-fleet help agent` lists"
+            ),
+        ),
+        ("mb.urls = b:1", "mb.urls: this key is set twice, here and in line 2: remove one of the two lines"),
+        ("just words", "this line of agent.conf is neither 'key = value' nor a comment: correct or remove the line"),
+        (
+            "tls.key = x",
+            (
+                "tls.key: the key tls.key has no effect without the key tls.certificate: set tls.certificate, or "
+                "remove tls.key"
+            ),
+        ),
         (
             "tls.ca = x",
             "tls.ca: the key tls.ca has no effect, because no entry of mb.urls begins with ssl://: remove the key, or "
             "write ssl:// in mb.urls",
         ),
-        ("mb.password = x", "mb.password: the key mb.password has no effect without mb.username: set mb.username"),
+        (
+            "mb.password = x",
+            (
+                "mb.password: the key mb.password has no effect without the key mb.username: set mb.username, or "
+                "remove mb.password"
+            ),
+        ),
         (
             "mb.publisher.timeout = nan",
-            "mb.publisher.timeout: the value 'nan' is not a number: write a number, such as 30",
+            ("mb.publisher.timeout: the value 'nan' of this key is not a number: write a number, such as 30"),
         ),
         (
             "mb.publisher.timeout = inf",
-            "mb.publisher.timeout: the value 'inf' is not a number: write a number, such as 30",
+            ("mb.publisher.timeout: the value 'inf' of this key is not a number: write a number, such as 30"),
         ),
-        ("mb.publisher.timeout = 0", "mb.publisher.timeout: the value '0' is too small: write a number above 0"),
+        (
+            "mb.publisher.timeout = 0",
+            "mb.publisher.timeout: the value '0' of this key is too small: write a number above 0",
+        ),
         (
             "mb.publisher.timeout = 31536001",
-            "mb.publisher.timeout: the value 31536001.0 is too large: write at most 31536000",
+            ("mb.publisher.timeout: the value 31536001.0 of this key is too large: write at most 31536000"),
         ),
-        ("drain.seconds = -1", "drain.seconds: the value -1.0 is too small: write at least 0"),
-        ("mb.publisher.window = 10001", "mb.publisher.window: the value 10001 is too large: write at most 10000"),
+        ("drain.seconds = -1", "drain.seconds: the value -1.0 of this key is too small: write at least 0"),
+        (
+            "mb.publisher.window = 10001",
+            ("mb.publisher.window: the value 10001 of this key is too large: write at most 10000"),
+        ),
         (
             f"outbox.rows = {'9' * 5000}",
-            f"outbox.rows: the number {'9' * 40}... has more than 100 digits: write a smaller number",
+            (
+                f"outbox.rows: the number in this key, which begins with {'9' * 40}, has more than 100 digits: "
+                "write a smaller number"
+            ),
         ),
         (
             "log.level = loud",
-            "log.level: the value 'loud' is not permitted: write 'debug', 'info', 'warning' or 'error'",
+            ("log.level: the value 'loud' of this key is not permitted: write 'debug', 'info', 'warning' or 'error'"),
         ),
         (
             f"client.id = {'x' * 201}",
-            f"client.id: the name '{'x' * 40}'... has 201 characters: use at most 200",
+            (f"client.id: the name in this key, which begins with '{'x' * 40}', has 201 characters: use at most 200"),
         ),
         (
             "tls.certificate.names = a",
@@ -150,48 +198,80 @@ def test_all_problems_are_told_at_once_with_their_lines(tmp_path: Path) -> None:
         ),
         (
             "metrics.address = x",
-            "metrics.address: 'x' is not an address with a port: write HOST:PORT, and an IPv6 address in "
-            "brackets, such as [::1]:1883",
+            "metrics.address: the address 'x' has no valid host and port: write HOST:PORT, and an IPv6 address "
+            "in brackets, such as [::1]:1883",
         ),
         (
             "connecting.keepalive = 1.5",
-            "connecting.keepalive: the value '1.5' is not a whole number: write a number without a fraction, such as "
-            "30",
+            "connecting.keepalive: the value '1.5' of this key is not a whole number: write a number without a "
+            "fraction, such as 30",
         ),
         (
             "connecting.fast.pause = 0,1",
-            "connecting.fast.pause: the value '0,1' is not permitted: write seconds above 0 and at most 86400",
+            (
+                "connecting.fast.pause: the value '0,1' of this key is not permitted: write a number of seconds "
+                "above 0 and at most 86400"
+            ),
         ),
         (
             "connecting.base = 31",
-            "connecting.base: the value is larger than connecting.cap: decrease it, or increase connecting.cap",
+            (
+                "connecting.base: the value 31 of this key is larger than that of connecting.cap, 30: decrease "
+                "connecting.base, or increase connecting.cap"
+            ),
         ),
-        ("connecting.steady = 1.5", "connecting.steady: the value 1.5 is too large: write at most 1"),
+        (
+            "connecting.steady = 1.5",
+            "connecting.steady: the value 1.5 of this key is too large: write at most 1",
+        ),
         (
             "connecting.canary.timeout = 16",
-            "connecting.canary.timeout: the value is larger than connecting.canary.interval: decrease it, or "
-            "increase connecting.canary.interval",
+            "connecting.canary.timeout: the value 16 of this key is larger than that of "
+            "connecting.canary.interval, 15: decrease connecting.canary.timeout, or increase "
+            "connecting.canary.interval",
         ),
         (
             "mb.publisher.window = 1.5",
-            "mb.publisher.window: the value '1.5' is not a whole number: write a number without a fraction, such as 30",
+            (
+                "mb.publisher.window: the value '1.5' of this key is not a whole number: write a number without "
+                "a fraction, such as 30"
+            ),
         ),
         (
             "connecting.fast.pause = 1",
-            "connecting.fast.pause: the value '1' is not a pair of numbers: write the shortest and the longest pause "
-            "between two attempts to connect, in seconds, such as 0.5,5",
+            "connecting.fast.pause: the value '1' of this key is not a pair of numbers: write the shortest and "
+            "the longest pause between two attempts to connect, in seconds, such as 0.5,5",
         ),
         (
             "connecting.fast.pause = 2,1",
-            "connecting.fast.pause: the first number must not be above the second: write the shortest pause first",
+            (
+                "connecting.fast.pause: the first pause of this key is longer than the second: write the shortest "
+                "pause first, then the longest, such as 0.5,5"
+            ),
         ),
         (
             "connecting.cap = 0",
-            "connecting.cap: the value '0' is not permitted: write seconds above 0 and at most 86400",
+            (
+                "connecting.cap: the value '0' of this key is not permitted: write a number of seconds above 0 "
+                "and at most 86400"
+            ),
         ),
-        ("topics = a,a", "topics: the list contains a twice: remove one of them"),
-        ("client.id = x\n y", "client.id: the value has several lines: write it on one line"),
-        ("[other]", "the section [other] is not known: move its keys to the section [agent]"),
+        ("topics = a,a", "topics: the list of this key contains a twice: remove one of the two entries"),
+        (
+            "client.id = x\n y",
+            (
+                "client.id: the value of this key has several lines, but the key accepts only one line: write the "
+                "value "
+                "on one line"
+            ),
+        ),
+        (
+            "[other]",
+            (
+                "agent.conf has the section [other], but only the section [agent] is permitted: move its keys to the "
+                "section [agent]"
+            ),
+        ),
     ],
 )
 def test_a_mistake_is_named_with_line_and_key(tmp_path: Path, line: str, problem: str) -> None:
@@ -201,18 +281,30 @@ def test_a_mistake_is_named_with_line_and_key(tmp_path: Path, line: str, problem
 @pytest.mark.parametrize(
     ("content", "problem"),
     [
-        (b"mb.urls = a:1\n", "agent.conf:1: the section [agent] is missing: write [agent] as the first line"),
-        (b"", "agent.conf: the section [agent] is missing: write [agent] as the first line"),
+        (
+            b"mb.urls = a:1\n",
+            ("agent.conf:1: the section [agent] of agent.conf is missing: write [agent] as the first line of the file"),
+        ),
+        (
+            b"",
+            ("agent.conf: the section [agent] of agent.conf is missing: write [agent] as the first line of the file"),
+        ),
         (
             b"[agent]\n",
-            "agent.conf: mb.urls: the key mb.urls is missing: list the brokers, mb.urls = host:1883,host:1883",
+            (
+                "agent.conf: mb.urls: the key mb.urls is missing, so the agent has no broker: list the MQTT "
+                "addresses of both brokers, such as mb.urls = host1:1883,host2:1883"
+            ),
         ),
         (
             b"[agent]\nmb.urls =\n",
-            "agent.conf:2: mb.urls: the list of brokers is empty: name at least one, such as "
-            "mb.urls = host1:1883,host2:1883",
+            "agent.conf:2: mb.urls: the list of brokers in the key mb.urls is empty: name at least one broker, such "
+            "as mb.urls = host1:1883,host2:1883",
         ),
-        (b"[agent]\nmb.urls = \xff\n", "agent.conf:2: the line is not UTF-8 text: save the file in UTF-8"),
+        (
+            b"[agent]\nmb.urls = \xff\n",
+            "agent.conf:2: this line of the agent's configuration is not UTF-8 text: save the file in UTF-8",
+        ),
     ],
 )
 def test_a_file_that_is_none_is_refused(tmp_path: Path, content: bytes, problem: str) -> None:
@@ -224,7 +316,7 @@ def test_a_file_that_is_none_is_refused(tmp_path: Path, content: bytes, problem:
 
 
 def test_a_file_that_is_missing_is_one_line_that_says_what_to_do(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match=r"cannot be read \(No such file or directory\): set its path"):
+    with pytest.raises(ConfigError, match=r"cannot be read \(No such file or directory\): let this user"):
         read_config(tmp_path / "none.conf", {})
 
 
@@ -246,13 +338,14 @@ class TestPasswords:
         (tmp_path / "pw").chmod(mode)
         (line,) = problems(tmp_path, "mb.urls = a:1", "mb.username = u", "mb.password.file = pw")
         assert line.startswith(
-            "agent.conf:4: mb.password.file: pw holds a password, but every user can read or change it: run chmod"
+            "agent.conf:4: mb.password.file: the file pw contains a password, but every user of this host "
+            "can read or change the file: run chmod"
         )
 
     def test_a_configuration_with_a_password_must_not_be_open_either(self, tmp_path: Path) -> None:
         lines = ("mb.urls = a:1", "mb.username = u", "mb.password = x")
         assert (
-            "agent.conf holds a password, but every user can read or change it"
+            "the file agent.conf contains a password, but every user of this host can read or change the file"
             in problems(tmp_path, *lines, mode=0o644)[0]
         )
         assert read(tmp_path, *lines, mode=0o640).password is not None
@@ -262,11 +355,17 @@ class TestPasswords:
         (tmp_path / "pw").write_text(content)
         (tmp_path / "pw").chmod(0o600)
         (line,) = problems(tmp_path, "mb.urls = a:1", "mb.username = u", "mb.password.file = pw")
-        assert line.endswith("pw: the password file must contain the password on one line, and nothing else")
+        assert line.endswith(
+            "the password file pw is empty, or contains more than one line: write only the password into it, on "
+            "one line"
+        )
 
     def test_a_missing_file_is_named(self, tmp_path: Path) -> None:
         (line,) = problems(tmp_path, "mb.urls = a:1", "mb.username = u", "mb.password.file = pw")
-        assert line == "agent.conf:4: mb.password.file: pw: the password file cannot be read: No such file or directory"
+        assert line == (
+            "agent.conf:4: mb.password.file: the password file pw cannot be read (No such file or directory): "
+            "correct this path, or let the agent's user read the file"
+        )
 
     def test_a_credential_of_systemd_needs_no_key(self, tmp_path: Path) -> None:
         (tmp_path / "mb.password").write_text("from systemd")

@@ -123,7 +123,14 @@ def test_a_broker_that_says_nothing_is_left_after_five_seconds() -> None:
     bench.tell(Started())
     bench.tell(TransportUp(1))
     assert bench.machine.due == bench.now + 5
-    assert bench.wait() == [Close(1, "the broker sent no CONNACK in 5 s"), Dial(1, 2)]
+    assert bench.wait() == [
+        Close(
+            1,
+            "the broker sent no CONNACK in 5 s after the agent's login: check the broker's process, and check that "
+            "mb.urls names its MQTT port",
+        ),
+        Dial(1, 2),
+    ]
 
 
 def test_an_answer_after_the_attempt_was_given_up_changes_nothing() -> None:

@@ -130,11 +130,17 @@ def test_status_and_requeue_are_answered(path: Path) -> None:
         ),
         (
             b'{"op":"publish","topic":"a","payload":"\\ud800"}',
-            "the payload of the request is not valid: write Unicode text in payload, or base64 in payload_base64",
+            (
+                "the payload of the request to the agent is not valid: write Unicode text in payload, or base64 in "
+                "payload_base64"
+            ),
         ),
         (
             b'{"op":"publish","topic":"a","payload_base64":"?"}',
-            "the payload of the request is not valid: write Unicode text in payload, or base64 in payload_base64",
+            (
+                "the payload of the request to the agent is not valid: write Unicode text in payload, or base64 in "
+                "payload_base64"
+            ),
         ),
         (
             b'{"op":"publish","topic":"a","payload":"","timeout":-1}',
@@ -146,7 +152,7 @@ def test_status_and_requeue_are_answered(path: Path) -> None:
         ),
         (
             b'{"op":"requeue"}',
-            "the request requeue names no events: set ids to a list of event ids, or set all to true",
+            "the request requeue to the agent names no events: set ids to a list of event ids, or set all to true",
         ),
     ],
 )
@@ -196,7 +202,7 @@ def test_one_caller_too_many_hears_that_it_is_busy(path: Path, monkeypatch: pyte
     monkeypatch.setattr(control, "CALLERS", 1)
     with Client(path) as client:
         client.status()
-        with Client(path) as other, pytest.raises(AgentError, match="connections to the agent's socket are in use"):
+        with Client(path) as other, pytest.raises(AgentError, match="connections to its socket are in use"):
             other.status()
 
 
@@ -222,7 +228,12 @@ def test_a_status_that_fails_is_an_answer_too(tmp_path: Path, store: Store) -> N
     with Client(tmp_path / "s") as client, pytest.raises(AgentError, match="This is a bug"):
         client.status()
     served.close()
-    assert log.events("error") == ["a request on the agent's control socket failed"]
+    assert log.events("error") == [
+        (
+            "the agent failed to carry out a request from its control socket, because of an internal error. This is a "
+            "bug of the agent: report it with the field `reason`"
+        )
+    ]
 
 
 def test_a_socket_left_behind_is_replaced_and_the_own_one_removed(tmp_path: Path, store: Store) -> None:
@@ -240,7 +251,7 @@ def test_a_socket_left_behind_is_replaced_and_the_own_one_removed(tmp_path: Path
 
 def test_without_an_agent_one_line_says_so(tmp_path: Path) -> None:
     with pytest.raises(
-        AgentError, match=r"^the agent is not running \(no process .* socket .*\): start its service unit$"
+        AgentError, match=r"^the agent is not running, because no process .* socket .*: start the agent's service unit"
     ):
         publish("a", "x", socket=tmp_path / "agent.sock")
 
@@ -252,7 +263,7 @@ def test_an_agent_that_goes_away_leaves_open_what_happened(path: Path, store: St
     threading.Thread(target=lambda: listener.accept()[0].close(), daemon=True).start()
     with (
         Client(tmp_path / "half") as client,
-        pytest.raises(AgentError, match="publish an event again only with the same --id"),
+        pytest.raises(AgentError, match="Publish the event again with the same --id"),
     ):
         client.publish("a", "x")
     listener.close()

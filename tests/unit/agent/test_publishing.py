@@ -221,7 +221,9 @@ def test_why_no_broker_can_be_reached_is_logged_once_and_kept_until_one_is(bench
     bench.broker.last.die()
     bench.turn(50, 1.0)
     assert len(bench.broker.conns) > 3, "it dials on"
-    failures = [fields for event, fields in bench.log.said if event.startswith("the agent cannot connect to a broker")]
+    failures = [
+        fields for event, fields in bench.log.said if event.startswith("the agent cannot connect to the broker")
+    ]
     assert failures == [{"broker": name, "reason": "no server listens"} for name in bench.publisher.link.names]
     assert bench.publisher.link.failure_reasons == dict.fromkeys(bench.publisher.link.names, "no server listens")
     bench.broker.accepts = True
