@@ -47,9 +47,11 @@ def paths_in(directory: Path, *, below: bool = False) -> list[Path]:
     Raises InputError for a file, and for a link to nothing.
     """
     if directory.is_symlink() and not directory.exists():
-        raise InputError(f"the path {directory} is a symbolic link without a target: correct or remove the link")
+        raise InputError(
+            f"the output path {directory} is a symbolic link to a path that does not exist: correct or remove the link"
+        )
     if directory.exists() and not directory.is_dir():
-        raise InputError(f"the path {directory} is not a directory: choose another path")
+        raise InputError(f"the output path {directory} exists, but is not a directory: choose another output path")
     return list(directory.glob("**/*" if below else "*"))
 
 

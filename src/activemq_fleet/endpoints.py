@@ -20,15 +20,15 @@ def broker_endpoints(items: Any, connector: str) -> tuple[Address, ...]:
         items = [item for item in items.split(",") if item.strip()]
     if isinstance(items, Mapping) or not isinstance(items, Iterable):
         raise ValueError(
-            f"the brokers must be a list, but are the {type(items).__name__} {str(items)[:60]!r}: write a list of "
-            "addresses (HOST:PORT), or of brokers from fleet.json"
+            f"the argument with the brokers must be a list, but is the {type(items).__name__} {str(items)[:60]!r}: "
+            "write a list of addresses (HOST:PORT), or of brokers from fleet.json"
         )
     addresses = []
     for position, item in enumerate(items):
         try:
             addresses.append(_endpoint(item, connector))
         except ValueError as error:
-            raise ValueError(f"entry {position} of the brokers, counted from 0: {error}") from None
+            raise ValueError(f"entry {position} of the list of brokers (counted from 0): {error}") from None
     if not addresses:
         raise ValueError("the list of brokers is empty: give an address (HOST:PORT), or a broker from fleet.json")
     return tuple(addresses)

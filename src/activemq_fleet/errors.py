@@ -2,8 +2,14 @@
 
 from __future__ import annotations
 
+import errno
 from collections.abc import Mapping, Sequence
 from datetime import date
+
+_REMEDIES = {
+    (errno.ENOSPC, errno.EDQUOT): "free disk space there, or ",
+    (errno.EACCES, errno.EPERM): "allow this account to write there, or ",
+}
 
 
 class FleetError(Exception):
@@ -38,7 +44,8 @@ class OutputError(OSError):
         self.action = action
 
     def __str__(self) -> str:
-        return f"cannot {self.action} {self.filename}: {self.strerror}"
+        remedy = "".join(remedy for numbers, remedy in _REMEDIES.items() if self.errno in numbers)
+        return f"cannot {self.action} {self.filename} ({self.strerror}): {remedy}choose another path"
 
 
 class SettingsError(InputError):

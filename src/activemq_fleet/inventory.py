@@ -129,7 +129,8 @@ def configured_sources() -> tuple[str, ...]:
     try:
         sources, origin = ConfigManager().get_config_value_and_origin("DEFAULT_HOST_LIST")
     except AnsibleError as error:
-        raise InputError(f"Ansible cannot start: {' '.join(str(error).split())}: {_CORRECT_CONFIGURATION}") from None
+        reason = " ".join(str(error).split()).rstrip(".")
+        raise InputError(f"Ansible cannot start ({reason}): {_CORRECT_CONFIGURATION}") from None
     return () if origin == "default" else tuple(str(source) for source in sources or () if source)
 
 
@@ -251,11 +252,11 @@ def _ansible_module() -> Iterator[Any]:
 
         from activemq_fleet import _ansible
     except ansible.errors.AnsibleError as error:
-        raise InputError(f"Ansible cannot start: {error}: {_CORRECT_CONFIGURATION}") from None
+        raise InputError(f"Ansible cannot start ({error}): {_CORRECT_CONFIGURATION}") from None
     except SystemExit as error:  # Ansible ends the process for a locale that is not UTF-8
         reason = str(error).removeprefix("ERROR: ").rstrip(".")
         raise InputError(
-            f"Ansible cannot start: {reason}: set LC_ALL=C.UTF-8 in the environment, and unset PYTHONUTF8"
+            f"Ansible cannot start ({reason}): set LC_ALL=C.UTF-8 in the environment, and unset PYTHONUTF8"
         ) from None
     try:
         yield _ansible

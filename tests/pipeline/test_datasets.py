@@ -84,12 +84,12 @@ def test_where_nothing_can_be_renamed_the_newest_manifest_counts(
         output.write("drift", _drift(spark, "never committed"))
     assert [row["path"] for row in read_dataset(spark, elsewhere, "drift").collect()] == ["second"]
     assert len(list((tmp_path / "out" / "drift").glob("*.parquet"))) == 3
-    with pytest.raises(InputError, match="contains the output of `drift`, not of `audit`"):
+    with pytest.raises(InputError, match="contains the output of `drift`, which `audit` does not replace"):
         Output(spark, elsewhere, "audit")
 
 
 def test_a_foreign_path_elsewhere_is_refused(spark: SparkSession, elsewhere: str, tmp_path: Path) -> None:
     (tmp_path / "out").mkdir()
     (tmp_path / "out" / "notes.txt").write_text("mine")
-    with pytest.raises(InputError, match="is not empty, and `drift` did not write it"):
+    with pytest.raises(InputError, match="`drift` replaces its output directory, but did not write"):
         Output(spark, elsewhere, "drift")

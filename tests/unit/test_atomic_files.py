@@ -74,7 +74,7 @@ def test_a_link_to_a_directory_stays_a_link(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("present", "says"),
     [
-        (["mine.txt"], "render did not write it"),
+        (["mine.txt"], "render replaces its output directory, but did not write"),
         (["fleet.json", "hosts", ".git"], "contains .git, which render did not write"),
     ],
 )
@@ -97,7 +97,7 @@ def test_a_file_in_the_place_of_the_directory_is_refused(tmp_path: Path) -> None
 
 def test_a_link_to_nothing_is_refused(tmp_path: Path) -> None:
     (tmp_path / "out").symlink_to(tmp_path / "nowhere")
-    with pytest.raises(InputError, match="is a symbolic link without a target"):
+    with pytest.raises(InputError, match="is a symbolic link to a path that does not exist"):
         check_output_directory(tmp_path / "out")
 
 
@@ -143,6 +143,6 @@ def test_a_file_below_another_file_leaves_nothing(tmp_path: Path) -> None:
     with pytest.raises(OutputError) as caught:
         write_file(tmp_path / "build" / "picture.svg", b"")
     assert str(caught.value) == (
-        f"cannot write the file {tmp_path}/build/picture.svg: {tmp_path}/build is not a directory"
+        f"cannot write the file {tmp_path}/build/picture.svg ({tmp_path}/build is not a directory): choose another path"
     )
     assert tree(tmp_path) == {"build": b"old"}

@@ -279,7 +279,7 @@ def test_one_line_for_other_monitoring_has_the_worst_and_performance_data() -> N
     assert nagios_line(status().restricted_to([A]))[1] == 0
     assert nagios_line(status(b=STOPPED).restricted_to([B]))[1] == 1
     assert nagios_line(status(b={"unreachable": "x|y\nz"}).restricted_to([B])) == (
-        f"ACTIVEMQ UNKNOWN - {B} is unreachable: unreachable: the host did not answer: x/y z",
+        f"ACTIVEMQ UNKNOWN - {B} is unreachable: unreachable: the host did not answer Ansible (x/y z)",
         3,
     )
 

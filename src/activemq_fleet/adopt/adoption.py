@@ -234,7 +234,7 @@ def _propose_instances(proposal: VariableProposal) -> None:
                 proposal.add_note(
                     hosts,
                     f"several of the adopted brokers have the address {address}, so adopt chose a value of {variable}. "
-                    "Correct it to the value that the host uses",
+                    f"Set {variable} to the value that the host uses",
                 )
 
 

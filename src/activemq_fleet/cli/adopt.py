@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 @click.argument("files", metavar="FILE...", nargs=-1, required=True)
 @output_option(
     "INVENTORY",
-    "Directory to write, atomically. An unchanged directory that adopt wrote is replaced.",
+    "Directory for the inventory. Output of an earlier run is replaced if its files were not changed.",
     click.Path(path_type=Path),
 )
 @click.option(
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     "releases",
     metavar="[HOST=]X",
     multiple=True,
-    help="Release of the files, for all or for one host. May be repeated. Files that render wrote name their release.",
+    help="ActiveMQ release of all brokers, or of one HOST. May be repeated. Files of `render` do not require it.",
 )
 @click.option(
     "--address",
@@ -69,9 +69,9 @@ if TYPE_CHECKING:
 @click.option(
     "--node",
     metavar="MARK",
-    help="Node (activemq_node) of hosts whose names contain none: each becomes a single broker.",
+    help="Node (activemq_node) of hosts whose names contain no node: each becomes a broker without a standby.",
 )
-@format_option(help="Format of the list.")
+@format_option(help="Format of the printed report.")
 def adopt_command(
     files: tuple[str, ...],
     output: Path,
@@ -140,13 +140,13 @@ def check_inventory_directory(directory: Path) -> None:
             files[name] = path.read_bytes()
         if path.is_symlink() or MARK.encode() not in files.get(name, MARK.encode())[:200]:
             raise InputError(
-                f"{directory}: the directory contains {name}, which adopt did not write and would remove: move "
-                f"{name} away, or choose another directory"
+                f"{directory}: the output directory contains {name}, which adopt did not write and would remove: move "
+                f"{name} away, or choose another directory with -o"
             )
     if files and not is_inventory_unedited(files):
         raise InputError(
             f"{directory}: files in this directory were changed after adopt wrote them, and adopt would overwrite the "
-            "changes. Choose another directory"
+            "changes. Choose another directory with -o"
         )
 
 
@@ -166,7 +166,7 @@ def _to_do(output: Path, adopted: AdoptedInventory) -> Iterator[str]:
         yield f"note: {_printable(note)}"
     for label, what in adopted.secrets.items():
         path = f"{output}/.secrets/{label}"
-        yield f"secret: write the {what} to {path}, or set its variable with ansible-vault"
+        yield f"secret: the inventory reads the {what} from the file {path}: write it there, or use ansible-vault"
 
 
 def _files_read(adopted: AdoptedInventory) -> Iterator[str]:

@@ -24,7 +24,10 @@ _SHOWN = 15
 
 @click.command(short_help="Show the cause and course of failovers, and the outcome of every event.")
 @click.option(
-    "--logs", required=True, metavar="DIR", help="Directory that collect wrote: HOST/activemq.log*, HOST/agent/."
+    "--logs",
+    required=True,
+    metavar="DIR",
+    help="Directory that the playbook collect wrote: HOST/activemq.log*, HOST/agent/.",
 )
 @output_option("OUT", "Directory for the datasets and the report.")
 @inventory_options(required=False)

@@ -33,14 +33,15 @@ def read_baseline(path: Path) -> Counter[Fingerprint]:
         content = json.loads(path.read_bytes())
         if content["version"] != _VERSION:
             raise InputError(
-                f"{path}: this version of activemq-fleet does not support the format of the baseline: write it again "
-                "with --write-baseline"
+                f"{path}: this version of activemq-fleet does not support the format of this baseline: write it again "
+                f"with check --write-baseline {path}"
             )
         unknown = {str(e["rule"]) for e in content["findings"]} - {*known_rule_ids(), INPUT_ERROR}
         if unknown:
             named = ", ".join(sorted(unknown))
             raise InputError(
-                f"{path}: the baseline contains rules that do not exist ({named}): write it again with --write-baseline"
+                f"{path}: the baseline contains rules that do not exist ({named}): write it again with check "
+                f"--write-baseline {path}"
             )
         return Counter((str(e["rule"]), str(e["host"]), str(e["file"]), str(e["message"])) for e in content["findings"])
     except OSError as error:
@@ -49,7 +50,10 @@ def read_baseline(path: Path) -> Counter[Fingerprint]:
             "read the file"
         ) from None
     except (ValueError, TypeError, KeyError):
-        raise InputError(f"{path}: the file is not a baseline: write one with --write-baseline") from None
+        raise InputError(
+            f"{path}: the file is not a baseline of known findings: correct --baseline, or write a baseline with "
+            "check --write-baseline FILE"
+        ) from None
 
 
 def with_baseline_waived(findings: Iterable[Finding], known: Counter[Fingerprint]) -> tuple[Finding, ...]:

@@ -64,7 +64,9 @@ def read_configuration(path: Path) -> CheckConfiguration:
     """Return the settings of one file. Raises InputError for one that cannot be read or used."""
     table = _table_of(path)
     if table is None:
-        raise InputError(f"{path}: the file has no table [tool.{_TABLE}]: add this table")
+        raise InputError(
+            f"{path}: the file has no table [tool.{_TABLE}] with settings: add this table, or correct --config"
+        )
     for key in table:
         if key not in _KEYS:
             near = most_similar_name(key, _KEYS)
@@ -73,7 +75,7 @@ def read_configuration(path: Path) -> CheckConfiguration:
         if not _has_its_form(key, table[key]):
             given = str(table[key])[:60]
             raise InputError(
-                f"{position_of_setting(path, key)}: the setting {key} must be {_FORMS[key]}, not {given!r}"
+                f"{position_of_setting(path, key)}: the setting `{key}` must be {_FORMS[key]}, not {given}"
             )
     return CheckConfiguration(
         tuple(table.get("select", ())),

@@ -88,7 +88,7 @@ def _command_names(root: click.Context) -> list[str]:
 def _unknown_topic(name: str, known: Sequence[str]) -> str:
     near = most_similar_name(name, known)
     hint = f"did you mean {near}? " if near else ""
-    return f"no command or topic has the name {name}: {hint}`activemq-fleet help` lists all"
+    return f"no command or topic has the name {name}: {hint}`activemq-fleet help` lists all commands and topics"
 
 
 def _near_section(section: Sequence[str], names: Sequence[str]) -> str:

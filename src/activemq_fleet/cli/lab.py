@@ -105,8 +105,8 @@ def down_command(lab: Lab) -> None:
         echo_to_stderr(f"stores and logs are kept in {lab.directory}; remove them with: {removal}")
     else:
         print_warning(
-            f"the directory {lab.directory} contains no lab: set --dir to the directory of the lab, or -i to the "
-            "inventory of `lab up`"
+            f"the directory {lab.directory} contains no lab, so nothing was stopped: set the same -i or --dir as for "
+            "`lab up`"
         )
 
 
@@ -119,8 +119,8 @@ def status_command(lab: Lab, form: str) -> None:
     others = ", ".join(lab.original_sources_if_different())
     if others:
         print_warning(
-            f"the directory {lab.directory} contains the lab of the inventory {others}: set -i to that inventory, or "
-            "run `lab up` with the current one"
+            f"the lab in the directory {lab.directory} was started with the inventory {others}: set -i to that "
+            "inventory, or start the lab again with `lab up` and the inventory of this command"
         )
     _print(status, form)
 

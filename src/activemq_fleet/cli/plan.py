@@ -41,18 +41,21 @@ _LARGEST = 5000
 @click.option(
     "--since",
     metavar="DIR",
-    help="Earlier output: compute only the changes since then, and write them to the dataset changes. "
-    "Default: OUT, if it contains an output.",
+    help="Output of an earlier plan: compute only what changed since then, and write it to the dataset changes. "
+    "Default: OUT, if it contains a plan.",
 )
 @click.option("--anew", is_flag=True, help="Compute everything, even if OUT has an earlier plan.")
-@click.option("--without-content", is_flag=True, help="Write only paths and hashes of files.")
+@click.option(
+    "--without-content", is_flag=True, help="Write only the paths and hashes of the planned files, not their contents."
+)
 @click.option(
     "--largest",
     metavar="BROKERS",
     type=click.IntRange(min=2),
     default=_LARGEST,
     show_default=True,
-    help="Report a network of more brokers than this, and do not plan it: one Spark task must hold all its brokers.",
+    help="Maximum number of brokers connected by links. A larger network is reported and not planned, because one "
+    "Spark task must hold all its brokers.",
 )
 @spark_options
 def plan_command(

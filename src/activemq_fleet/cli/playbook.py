@@ -55,4 +55,8 @@ def playbook_failure_lines(done: subprocess.CompletedProcess[str], most: int = 4
     """Return the lines of a playbook's output that explain its failure: Ansible's errors, else its last lines."""
     lines = [line.strip() for line in split_lines(done.stdout + "\n" + done.stderr) if line.strip()]
     error_lines = [line for line in lines if line.startswith(("fatal:", "ERROR", "[ERROR]", "failed:"))]
-    return tuple((error_lines or lines or [f"ansible-playbook failed with exit code {done.returncode}"])[-most:])
+    return tuple(
+        (error_lines or lines or [f"ansible-playbook failed with exit code {done.returncode} and printed nothing"])[
+            -most:
+        ]
+    )

@@ -69,10 +69,11 @@ def check_output_directory(directory: Path) -> None:
     names = {path.name for path in paths_in(directory)}
     if names and _INDEX not in names:
         raise InputError(
-            f"{directory}: the directory is not empty, and render did not write it: choose another directory"
+            f"{directory}: render replaces its output directory, but did not write the files in this one: choose "
+            "another directory with -o"
         )
     if foreign := sorted(names - _OURS):
         raise InputError(
-            f"{directory}: the directory contains {foreign[0]}, which render did not write and would remove: move "
-            f"{foreign[0]} away, or choose another directory"
+            f"{directory}: the output directory contains {foreign[0]}, which render did not write and would remove: "
+            f"move {foreign[0]} away, or choose another directory with -o"
         )

@@ -35,7 +35,7 @@ class ReplayError(FleetError):
     exit_code = 1
 
 
-@click.group(short_help="Inspect a kahaDB store: contents, damage, and messages left in old generations.")
+@click.group(short_help="Inspect a kahaDB store: contents, damage, and messages that only old copies of it hold.")
 def store_command() -> None:
     """Inspect a kahaDB store on a machine that has mounted it: its messages, and its damage.
 
@@ -63,7 +63,7 @@ def inspect_command(directory: Path, form: str) -> int:
     return 1 if report["damaged_places"] or report["index_lacks_files"] else 0
 
 
-@store_command.command("behind", short_help="List the messages that only an old generation holds.")
+@store_command.command("behind", short_help="List the messages that only an old generation (copy) of the store holds.")
 @_store
 @_format
 def behind_command(directory: Path, form: str) -> None:
@@ -101,7 +101,7 @@ def behind_command(directory: Path, form: str) -> None:
     metavar="HOST:PORT",
     required=True,
     multiple=True,
-    help="OpenWire connector of the pair, once for each node; ssl://HOST:PORT for TLS.",
+    help="OpenWire connector of the pair's node; set it once for each node. With TLS: ssl://HOST:PORT.",
 )
 @click.option("--username", default="", help="Account that may write to the messages' destinations.")
 @click.option(
@@ -180,8 +180,8 @@ def _run_as_owner(directory: Path, function: Callable[[], _T], failure: type[Fle
                 "the store, or run the command as the account that owns the store"
             ) from None
         raise failure(
-            f"{directory}: the access to the store or the connection to the pair failed ({reason}): correct the cause, "
-            "and run the command again"
+            f"{directory}: the store could not be read, or the connection to the pair failed ({reason}). Check the "
+            "mount of the store and the addresses in --to, and run the command again"
         ) from None
 
 

@@ -23,24 +23,24 @@ def unused_setting_warnings(configuration: CheckConfiguration, checked: Sequence
         patterns = [pattern for pattern, _ in configuration.releases]
         if unmatched := patterns_without_files(patterns, checked, configuration.path.parent):
             warnings.append(
-                f"{configuration.setting_position('releases')}: the setting releases has patterns that match no file "
-                f"({names_to_text(unmatched)}): correct or remove them"
+                f"{configuration.setting_position('releases')}: these file name patterns in the table `releases` match "
+                f"none of the checked files: {names_to_text(unmatched)}. Correct or remove these patterns"
             )
     selection = select_rules(configuration.select, configuration.ignore)
     for key, words, effective, cause, alternative in (
-        ("select", configuration.select, selection, "the setting ignore excludes them", "remove them from ignore"),
+        ("select", configuration.select, selection, "the setting `ignore` excludes them", "remove them from `ignore`"),
         (
             "ignore",
             configuration.ignore,
             replace(selection, ignore=()),
-            "the setting select does not include them",
-            "add them to select",
+            "the setting `select` does not include them",
+            "add them to `select`",
         ),
     ):
         if unused := [word for word in words if not _is_any_included(effective, word)]:
             warnings.append(
-                f"{configuration.setting_position(key)}: the setting {key} has no effect on the rules "
-                f"{names_to_text(unused)}, because {cause}. Remove these rules from {key}, or {alternative}"
+                f"{configuration.setting_position(key)}: the setting `{key}` has no effect on the rules "
+                f"{names_to_text(unused)}, because {cause}. Remove these rules from `{key}`, or {alternative}"
             )
     return warnings
 

@@ -88,9 +88,11 @@ def _plan(lab: Lab, options: DrillOptions, progress: Progress) -> DrillPlan:
     for pair in chosen:
         if pair.name not in order:
             why = (
-                f"pair {pair.name} gets no fault, because it is pure. To drill it, set --target to its group"
+                f"pair {pair.name} gets no fault, because it is pure (activemq_ha: pure). Pure pairs get faults only "
+                "in a target without other pairs, and one of each group gets none. To drill it, set --target to its "
+                "group"
                 if pair.profile.needs_resync
-                else f"pair {pair.name} gets no fault, because --kills is {options.faults}. Set a higher number"
+                else f"pair {pair.name} gets no fault, because --kills is {options.faults}. Set a higher --kills"
             )
             progress(drill_refusal_reason(fleet, pair, options.what) or why)
     return DrillPlan(

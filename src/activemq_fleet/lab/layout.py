@@ -93,9 +93,7 @@ def lab_layout_for(sources: Sequence[str], directory: Path | str | None = None) 
     try:
         check_absolute_path(str(chosen))
     except ValueError as error:
-        raise LabError(
-            f"{chosen} cannot be the directory of a lab. Choose another directory with --dir: {error}"
-        ) from None
+        raise LabError(f"{error}. Set --dir to a directory of this form for the files of the lab") from None
     return LabLayout(chosen)
 
 

@@ -62,7 +62,9 @@ def require_lab_state(layout: LabLayout) -> LabState:
     """Return the state stored in a lab's directory. Raises LabError where there is none, or one of another version."""
     state = load_lab_state(layout)
     if state is None:
-        raise LabError(f"there is no lab in {layout.directory}: start one with `lab up` and the same options")
+        raise LabError(
+            f"the directory {layout.directory} contains no lab: start one with `lab up`, and set the same -i or --dir"
+        )
     return state
 
 
@@ -80,11 +82,13 @@ def load_lab_state(layout: LabLayout) -> LabState | None:
     except FileNotFoundError:
         return None
     except OSError as error:
-        raise LabError(f"{layout.state} cannot be read ({error.strerror}): correct its permissions") from None
+        raise LabError(
+            f"the file {layout.state} of the lab cannot be read ({error.strerror}): correct its permissions"
+        ) from None
     except (ValueError, TypeError, KeyError, AttributeError):
         raise LabError(
-            f"{layout.state} cannot be read, because it is damaged or from another version of activemq-fleet. Stop the "
-            f"processes of this lab, and remove it with: {shlex.join(['rm', '-r', str(layout.directory)])}"
+            f"the file {layout.state} of the lab is damaged, or another version of activemq-fleet wrote it. Kill the "
+            f"processes of this lab, and remove the lab with: {shlex.join(['rm', '-r', str(layout.directory)])}"
         ) from None
 
 

@@ -442,7 +442,8 @@ def check_relative_path(path: str) -> str:
 def _check_import(text: str) -> str:
     if ".." in text.split("/"):
         raise ValueError(
-            f"the file {text[:_SHOWN]!r} is not in the directory of activemq.xml: write a path without '..'"
+            f"the path {text[:_SHOWN]!r} contains '..', but activemq.xml can import only files in its own directory: "
+            "move the file there, and write its name"
         )
     if "jetty" in text:
         raise ValueError(

@@ -229,8 +229,8 @@ def read_dataset(spark: SparkSession, out: str, name: str) -> DataFrame:
     if directory is not None:
         if not (directory / name).is_dir():
             raise InputError(
-                f"{out}: the directory has no subdirectory {name} with the results of an `activemq-fleet` command: set "
-                "the path to the output directory of plan, audit or drift"
+                f"{out}: the directory has no subdirectory {name} with a dataset of an `activemq-fleet` command. Name "
+                f"the output directory of a plan, audit or drift command that writes {name}"
             )
         return reader.parquet(escaped_uri_of(directory / name))
     return reader.parquet(*map(escaped_uri_of, listed_files(spark, uri_of(out), name)))

@@ -45,12 +45,13 @@ def check_manifest(out: str, kind: str, text: str) -> dict[str, Any]:
         manifest = None
     if not isinstance(manifest, dict) or manifest.get("made_by") != _MADE_BY:
         raise InputError(
-            f"{out}: {_MADE_BY} did not write the file {MANIFEST} in this directory: choose another directory"
+            f"{out}: {_MADE_BY} replaces only its own output, but did not write the file {MANIFEST} in this "
+            "directory: choose another output directory"
         )
     if manifest.get("kind") != kind:
         raise InputError(
-            f"{out}: the directory contains the output of `{manifest.get('kind')}`, not of `{kind}`: choose another "
-            "directory"
+            f"{out}: this directory contains the output of `{manifest.get('kind')}`, which `{kind}` does not replace: "
+            "choose another output directory"
         )
     return manifest
 
@@ -74,7 +75,8 @@ class HadoopTarget:
         text = _newest_manifest(self._spark, self.out)
         if text is None:
             raise InputError(
-                f"{self.out}: the directory is not empty, and `{kind}` did not write it: choose another directory"
+                f"{self.out}: `{kind}` replaces its output directory, but did not write the files in this one: choose "
+                "another output directory"
             )
         self._earlier = check_manifest(self.out, kind, text)
 
@@ -130,8 +132,9 @@ def listed_files(spark: SparkSession, out: str, name: str) -> list[str]:
     datasets: dict[str, list[str]] = json.loads(text).get("files", {})
     if not datasets.get(name):
         raise InputError(
-            f"{out}: the {MANIFEST} of this directory lists no results with the name {name}, only "
-            f"{', '.join(sorted(datasets)) or 'an empty list'}. Set the path to the output directory of another command"
+            f"{out}: the activemq-fleet command that wrote this directory has no dataset {name}, only "
+            f"{', '.join(sorted(datasets)) or 'an empty list of datasets'}. Name the output directory of a plan, audit "
+            f"or drift command that writes {name}"
         )
     return datasets[name]
 

@@ -23,7 +23,9 @@ class LocalTarget:
 
     def __init__(self, out: Path) -> None:
         if out.is_symlink() and not out.exists():
-            raise InputError(f"the path {out} is a symbolic link without a target: correct or remove the link")
+            raise InputError(
+                f"the output path {out} is a symbolic link to a path that does not exist: correct or remove the link"
+            )
         self.out = out.resolve()
         self.staged = staging_directory_of(self.out)
         self._lock = -1
@@ -34,19 +36,20 @@ class LocalTarget:
         if not self.out.exists():
             return
         if not self.out.is_dir():
-            raise InputError(f"the path {self.out} is not a directory: choose another path")
+            raise InputError(f"the output path {self.out} exists, but is not a directory: choose another output path")
         names = {path.name for path in self.out.iterdir()} - set(PERSISTENT_ENTRIES)
         if not names:
             return
         if MANIFEST not in names:
             raise InputError(
-                f"{self.out}: the directory is not empty, and `{kind}` did not write it: choose another directory"
+                f"{self.out}: `{kind}` replaces its output directory, but did not write the files in this one: choose "
+                "another output directory"
             )
         listed = check_manifest(str(self.out), kind, (self.out / MANIFEST).read_text(errors="replace"))
         if foreign := sorted(names - {MANIFEST} - set(listed.get("contents", ()))):
             raise InputError(
-                f"{self.out}: the directory contains {foreign[0]}, which `{kind}` did not write and would remove: "
-                f"move {foreign[0]} away, or choose another directory"
+                f"{self.out}: the output directory contains {foreign[0]}, which `{kind}` did not write and would "
+                f"remove: move {foreign[0]} away, or choose another output directory"
             )
 
     def prepare(self) -> None:

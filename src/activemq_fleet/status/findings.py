@@ -289,7 +289,7 @@ def _unreachable(row: BrokerStatus | AgentStatus | BalancerStatus) -> Finding:
         "unreachable",
         "error",
         row.host,
-        f"the host did not answer: {row.reason}",
+        f"the host did not answer Ansible ({row.reason})",
         f"check that {row.host} runs, and that Ansible can log in (ansible -m ping {row.host})",
     )
 

@@ -120,9 +120,10 @@ def common_pattern(patterns: Iterable[str]) -> str:
 def fleet_without_brokers_error(hosts: int, pattern: str) -> InputError:
     """Return the error for an inventory in which no host is a broker."""
     return InputError(
-        f"no host of this inventory is a broker: none of {hosts} host names matches {pattern} (such as "
-        "orders-mq01-a.example.com). Run `activemq-fleet names -i INVENTORY`, or `activemq-fleet names HOST...` for "
-        "single brokers, and set activemq_naming_pattern or the other variables that this command proposes"
+        f"no host of this inventory is a broker: none of {hosts} host names matches the pattern {pattern} of the "
+        "variable activemq_naming_pattern, as orders-mq01-a.example.com does with the default. Run `activemq-fleet "
+        "names -i INVENTORY`, or `activemq-fleet names HOST...` for single brokers, and set activemq_naming_pattern "
+        "or the other variables that this command proposes"
     )
 
 

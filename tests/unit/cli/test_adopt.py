@@ -357,7 +357,7 @@ class TestWhatItPrints:
         run(tree, "-o", tmp_path / "i")
 
         said = capsys.readouterr().out
-        assert f"secret: write the password of the network user net to {tmp_path}/i/.secrets/net, or" in said
+        assert f"the password of the network user net from the file {tmp_path}/i/.secrets/net: write" in said
 
 
 class TestHosts:

@@ -134,10 +134,10 @@ def test_baseline_of_the_project_is_used_and_can_be_written_anew(
     [
         ("selct = []", "selct is not a setting of activemq-fleet: did you mean select?"),
         ("colour = 1", "a setting of activemq-fleet: remove it, or use one of select, ignore, baseline, releases"),
-        ('select = "N"', "select must be a list of rules or families"),
-        ("releases = ['5.18.3']", "releases must be a table"),
-        ("releases = {'*' = 5.18}", "releases must be a table"),
-        ("baseline = ''", "baseline must be the path of a file"),
+        ('select = "N"', "`select` must be a list of rules or families"),
+        ("releases = ['5.18.3']", "`releases` must be a table"),
+        ("releases = {'*' = 5.18}", "`releases` must be a table"),
+        ("baseline = ''", "`baseline` must be the path of a file"),
         ("select = [", "the file is not valid TOML ("),
         ("select = ['Q']", "activemq-fleet.toml:1: select Q: no rule has an id that begins with Q"),
     ],
@@ -159,15 +159,15 @@ def test_wrong_setting_is_one_error_that_names_the_file(
         (
             "activemq-fleet.toml",
             "# rules\n\nselect = ['N']\nignore = 3\n",
-            "activemq-fleet.toml:4: the setting ignore must be",
+            "activemq-fleet.toml:4: the setting `ignore` must be",
         ),
         ("activemq-fleet.toml", "select = ['N']\nignore = [\n", "activemq-fleet.toml:2: the file is not valid TOML"),
         ("activemq-fleet.toml", "\n[check]\nselect = []\n", "activemq-fleet.toml:2: check is not a setting"),
-        ("activemq-fleet.toml", "[releases]\n'*' = 5.18\n", "activemq-fleet.toml:1: the setting releases must be"),
+        ("activemq-fleet.toml", "[releases]\n'*' = 5.18\n", "activemq-fleet.toml:1: the setting `releases` must be"),
         (
             "pyproject.toml",
             "[tool.a]\nselect = 1\n[tool.activemq-fleet]\nselect = 2\n",
-            "pyproject.toml:4: the setting select",
+            "pyproject.toml:4: the setting `select`",
         ),
         ("pyproject.toml", "[tool]\nactivemq-fleet = 1\n", "pyproject.toml:2: tool.activemq-fleet must be a table"),
     ],
@@ -191,16 +191,19 @@ def test_pyproject_without_the_table_is_passed_over(project: Path, capsys: pytes
     [
         (
             'releases = {"conf/*.xml" = "5.18.3", "old/*.xml" = "5.5.1"}',
-            "releases has patterns that match no file (old/*.xml)",
+            "file name patterns in the table `releases` match none of the checked files: old/*.xml",
         ),
-        ('[releases]\n"conf/*.xml" = "5.18.3"\n"/srv/none/*" = "5.5.1"', "match no file (/srv/none/*)"),
+        (
+            '[releases]\n"conf/*.xml" = "5.18.3"\n"/srv/none/*" = "5.5.1"',
+            "match none of the checked files: /srv/none/*",
+        ),
         (
             'select = ["L", "N"]\nignore = ["N"]',
-            "1: the setting select has no effect on the rules N, because the setting ignore",
+            "1: the setting `select` has no effect on the rules N, because the setting `ignore`",
         ),
         (
             'select = ["N"]\nignore = ["S002", "N019"]',
-            "2: the setting ignore has no effect on the rules S002, because the setting select",
+            "2: the setting `ignore` has no effect on the rules S002, because the setting `select`",
         ),
     ],
 )

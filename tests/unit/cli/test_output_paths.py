@@ -92,7 +92,8 @@ def test_output_below_a_file_is_an_error_that_names_action_and_path(
     assert main([*words, f"hosts.yml/out{suffix}"]) == 2
     error = capsys.readouterr().err.splitlines()[-1]
     reason = f"{tmp_path}/hosts.yml is not a directory"
-    assert error == f"activemq-fleet: error: cannot {action} {tmp_path}/hosts.yml/out{suffix}: {reason}"
+    wanted = f"cannot {action} {tmp_path}/hosts.yml/out{suffix} ({reason}): choose another path"
+    assert error == f"activemq-fleet: error: {wanted}"
 
 
 def test_drill_refuses_a_report_that_it_cannot_write_before_it_starts(
@@ -103,5 +104,5 @@ def test_drill_refuses_a_report_that_it_cannot_write_before_it_starts(
 
     monkeypatch.setattr(tempfile, "TemporaryFile", refuse)
     assert main(["lab", "drill", "-i", "hosts.yml", "--dir", "lab", "--report", "report.html"]) == 2
-    error = f"cannot write the file {Path.cwd()}/report.html: Permission denied"
-    assert capsys.readouterr().err == f"activemq-fleet: error: {error}\n"
+    error = f"cannot write the file {Path.cwd()}/report.html (Permission denied): allow this account to write there"
+    assert capsys.readouterr().err == f"activemq-fleet: error: {error}, or choose another path\n"

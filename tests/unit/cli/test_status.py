@@ -34,7 +34,7 @@ def inventory(tmp_path: Path) -> Path:
     ("arguments", "code", "said"),
     [
         (["absent"], 2, "the inventory has no host, pair or group absent"),
-        (["--dir", "none"], 1, "there is no lab in"),
+        (["--dir", "none"], 1, "contains no lab: start one"),
         (["--ansible-options", "'"], 2, "cannot be split into words (No closing quotation)"),
     ],
 )
@@ -50,7 +50,7 @@ def test_wrong_usage_is_one_line(
 
 def test_a_lab_is_named_by_its_directory_alone(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["status", "--dir", str(tmp_path)]) == 1
-    assert capsys.readouterr().err.startswith(f"activemq-fleet: error: there is no lab in {tmp_path}")
+    assert capsys.readouterr().err.startswith(f"activemq-fleet: error: the directory {tmp_path}")
     assert main(["status", "--lab"]) == 2
     assert "no fleet is selected: set -i INVENTORY, or set --dir to the directory of a lab" in capsys.readouterr().err
 

@@ -182,7 +182,9 @@ def test_a_fleet_of_two_patterns_and_one_without_brokers_are_refused() -> None:
 
     with pytest.raises(InputError, match="activemq_naming_pattern differs between hosts"):
         divided(two(*patterns))
-    with pytest.raises(InputError, match="no host of this inventory is a broker: none of 1 host names matches"):
+    with pytest.raises(
+        InputError, match="no host of this inventory is a broker: none of 1 host names matches the pattern"
+    ):
         divided({"db.example.com": {}})
 
 

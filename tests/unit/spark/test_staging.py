@@ -64,7 +64,7 @@ def test_what_nobody_of_us_wrote_is_refused(tmp_path: Path, name: str) -> None:
 
 def test_the_result_of_another_job_is_refused(tmp_path: Path) -> None:
     _commit(_written(tmp_path / "out", "first"))
-    with pytest.raises(InputError, match="contains the output of `audit`, not of `drift`"):
+    with pytest.raises(InputError, match="contains the output of `audit`, which `drift` does not replace"):
         LocalTarget(tmp_path / "out").check_replaceable("drift")
 
 
@@ -73,7 +73,7 @@ def test_a_file_and_a_link_to_nothing_are_refused(tmp_path: Path) -> None:
     (tmp_path / "link").symlink_to(tmp_path / "gone")
     with pytest.raises(InputError, match="is not a directory"):
         LocalTarget(tmp_path / "file").check_replaceable("audit")
-    with pytest.raises(InputError, match="is a symbolic link without a target"):
+    with pytest.raises(InputError, match="is a symbolic link to a path that does not exist"):
         LocalTarget(tmp_path / "link")
 
 
