@@ -28,7 +28,10 @@ _LONGEST = 1000
 
 
 class ActionModule(ActionBase):
-    """The action of ``collect``: creates the controller's directory, or collects a host's evidence into it."""
+    """The Ansible action plugin ``collect``, which collects a host's evidence into a directory of the controller.
+
+    It also creates that directory.
+    """
 
     TRANSFERS_FILES = True
     _supports_check_mode = False

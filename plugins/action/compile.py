@@ -31,7 +31,10 @@ with suppress(AnsibleError):
 
 
 class ActionModule(FleetAction):
-    """The action of ``compile``: renders the configuration of every host of the inventory, once per play."""
+    """The Ansible action plugin ``compile``, which renders the configuration of every host of the inventory.
+
+    It runs once per play.
+    """
 
     def run(self, tmp: str | None = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
         super().run(tmp, task_vars)

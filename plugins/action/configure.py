@@ -17,7 +17,10 @@ configure = import_host_module("install.configure").configure
 
 
 class ActionModule(ActionBase):
-    """The action of ``configure``: runs in the controller's process for a local connection, else as a module."""
+    """The Ansible action plugin ``configure``, which installs a broker's configuration on a host.
+
+    It runs in the controller's process for a local connection, else as a module.
+    """
 
     _supports_check_mode = True
     _supports_async = False

@@ -24,7 +24,10 @@ _ARGUMENTS = argument_spec(DOCUMENTATION)
 
 
 class ActionModule(FleetAction):
-    """The action of ``decide``: returns the next step of an operation for all hosts of the play, and runs once."""
+    """The Ansible action plugin ``decide``, which returns the next step of an operation for all hosts of the play.
+
+    It runs once per play.
+    """
 
     def run(self, tmp: str | None = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
         super().run(tmp, task_vars)

@@ -20,7 +20,10 @@ _ALLOWED = "activemq_drill_allowed"
 
 
 class ActionModule(FleetAction):
-    """The action of ``drill``: runs one step of a drill, once for all hosts, which share one load."""
+    """The Ansible action plugin ``drill``, which runs one step of a failover drill.
+
+    It runs once for all hosts, which share one load.
+    """
 
     _supports_check_mode = False
 

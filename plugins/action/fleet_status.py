@@ -22,7 +22,11 @@ _PARTS = ("broker", "agent", "balancer")
 
 
 class ActionModule(FleetAction):
-    """The action of ``fleet_status``: selects the hosts to query, or computes the status from their evidence."""
+    """The Ansible action plugin ``fleet_status``, which computes the status of the fleet from the evidence of its
+    hosts.
+
+    In another step it selects the hosts to query.
+    """
 
     def run(self, tmp: str | None = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
         super().run(tmp, task_vars)

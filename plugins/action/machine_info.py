@@ -15,7 +15,10 @@ gather_machine_facts = import_host_module("state.machine").gather_machine_facts
 
 
 class ActionModule(ActionBase):
-    """The action of ``machine_info``: gathers facts in the controller's process if local, else as a module."""
+    """The Ansible action plugin ``machine_info``, which gathers facts about a machine.
+
+    It runs in the controller's process for a local connection, else as a module.
+    """
 
     _supports_check_mode = True
     _supports_async = False

@@ -35,7 +35,11 @@ def _store(arguments: dict[str, Any]) -> dict[str, Any]:
 
 
 class ActionModule(ActionBase):
-    """The action of ``store_copy``: copies a store's files over the controller in chunks; the module does the rest."""
+    """The Ansible action plugin ``store_copy``, which copies a store's files between hosts over the controller, in
+    chunks.
+
+    The module of the same name does the rest.
+    """
 
     _supports_check_mode = True
     _supports_async = False

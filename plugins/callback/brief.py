@@ -39,7 +39,10 @@ _QUIET = "All assertions passed"
 
 
 class CallbackModule(CallbackBase):
-    """The callback ``brief``: prints each message, change and failure once, without the default headings."""
+    """The Ansible callback plugin ``brief``, which prints short output of a playbook.
+
+    It prints each message, change and failure once, without the default headings.
+    """
 
     CALLBACK_VERSION = 2.0
     CALLBACK_TYPE = "stdout"
@@ -50,7 +53,7 @@ class CallbackModule(CallbackBase):
         self._play = ""
 
     def v2_playbook_on_play_start(self, play: Any) -> None:
-        """Store the play's name, which is printed before its first message.
+        """Handle the start of a play: store the play's name, which is printed before its first message.
 
         A play without messages is not printed.
         """
@@ -80,14 +83,14 @@ class CallbackModule(CallbackBase):
         self._print_line(f"  UNREACHABLE {_host(result)}: {_message(result.result)}", constants.COLOR_UNREACHABLE)
 
     def v2_on_file_diff(self, result: Any) -> None:
-        """Print the differences for ``--diff``, as the default callback does."""
+        """Print the differences of changed files for ``--diff``, as Ansible's default callback does."""
         task_results = [result.result, *(result.result.get("results") or ())] if result.task.loop else [result.result]
         for task_result in task_results:
             if isinstance(task_result, Mapping) and task_result.get("changed") and (diff := task_result.get("diff")):
                 self._display.display(self._get_diff(diff))
 
     def v2_playbook_on_no_hosts_matched(self) -> None:
-        """Print nothing for a play that matches no hosts."""
+        """Handle a play that matches no hosts: print nothing."""
 
     def v2_playbook_on_no_hosts_remaining(self) -> None:
         self._print_line("  the play has no hosts left", constants.COLOR_ERROR)

@@ -6,7 +6,10 @@ from __future__ import annotations
 
 
 class ModuleDocFragment:
-    """Documents the options and attributes that several modules share; each constant is one fragment."""
+    """The documentation fragments of options and attributes that several modules about brokers share.
+
+    Each constant is one fragment.
+    """
 
     DOCUMENTATION = r"""
 options:

@@ -6,7 +6,10 @@ from __future__ import annotations
 
 
 class ModuleDocFragment:
-    """Documents the host name and the naming convention that the filter and both tests of host names take."""
+    """The documentation fragment of options for host names and their naming convention.
+
+    The filter and both tests of host names take these options.
+    """
 
     DOCUMENTATION = r"""
 positional: pattern, master_node, parity

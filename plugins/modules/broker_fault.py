@@ -70,8 +70,9 @@ from ansible_collections.activemq.fleet.plugins.module_utils.node.state import f
 
 
 def apply_fault_action(parameters: dict[str, Any], _check: bool) -> dict[str, Any]:
-    """Inject a drill's fault into the broker, or end an injected one, by the parameter ``act``; return the module's
-    result.
+    """Apply an action about a fault to the broker: inject a fault, or end an injected one.
+
+    The parameter is ``act``. Returns the module's result.
     """
     base, unit, what = (parameters[name] for name in ("base", "unit", "act"))
     result: dict[str, Any] = {"changed": what in ("kill", "crash", "pause", "stop")}

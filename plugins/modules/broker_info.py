@@ -286,7 +286,10 @@ from ansible_collections.activemq.fleet.plugins.module_utils.node.state.broker_s
 
 
 def gather_or_require_state(parameters: dict[str, Any], _check: bool) -> dict[str, Any]:
-    """Return the broker's state; the result is failed unless a required state, process or release is found."""
+    """Gather the state of the broker, or require a state: the result is failed if a requirement is not met.
+
+    A state, process or release can be required.
+    """
     states = parameters["states"]
     wanted = tuple(states) if parameters["wait"] else ()
     result: dict[str, Any] = gather_broker_state(parameters["base"], parameters["unit"], parameters["wait"], wanted)

@@ -103,7 +103,10 @@ from ansible_collections.activemq.fleet.plugins.module_utils.node.run_module imp
 
 
 def watch_pair(parameters: dict[str, Any], check: bool) -> dict[str, Any]:
-    """Probe a pair's addresses for some time, and return the module's result; in check mode write no flag file."""
+    """Watch the addresses of a pair for some time by probes, and return the module's result.
+
+    In check mode no flag file is written.
+    """
     result: dict[str, Any] = watch_addresses(**{**parameters, "flag": None if check else parameters["flag"]})
     return result
 

@@ -63,7 +63,10 @@ from ansible_collections.activemq.fleet.plugins.module_utils.node.run_module imp
 
 
 def install_or_remove_guard(parameters: dict[str, Any], check: bool) -> dict[str, Any]:
-    """Install or remove the program that fences a broker's shared store; return the module's result."""
+    """Install or remove the guard, the program that fences a broker's shared store.
+
+    Returns the module's result.
+    """
     path = os.path.join(parameters["directory"], f"{parameters['instance']}-guard")
     is_wanted = parameters["state"] == "present"
     changed = (

@@ -67,7 +67,7 @@ from ansible_collections.activemq.fleet.plugins.module_utils.node.state.broker_s
 
 
 def gather_host_status(parameters: dict[str, Any], _check: bool) -> dict[str, Any]:
-    """Return the evidence of the host's broker, agent and balancer, as a dict by these names."""
+    """Gather the status of a host: the evidence of its broker, agent and balancer, by these names."""
     evidence: dict[str, Any] = {}
     if broker := parameters["broker"]:
         evidence["broker"] = gather_broker_status(broker["base"], broker.get("unit"))

@@ -85,7 +85,10 @@ from ansible_collections.activemq.fleet.plugins.module_utils.node.state.operatio
 
 
 def record_operation(parameters: dict[str, Any], check: bool) -> dict[str, Any]:
-    """Append the record of an operation to the host's file; return the module's result (never ``changed``)."""
+    """Record an operation in the host's file of records, and return the module's result.
+
+    It is never ``changed``.
+    """
     if check:
         return {"recorded": False}
     try:

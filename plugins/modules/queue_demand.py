@@ -62,7 +62,10 @@ from ansible_collections.activemq.fleet.plugins.module_utils.node.run_module imp
 
 
 def subscribe_for_a_while(parameters: dict[str, Any], check: bool) -> dict[str, Any]:
-    """Subscribe to queues for some seconds, so that bridges forward their messages here; return the module's result."""
+    """Subscribe to queues temporarily, so that bridges forward their messages to this host.
+
+    The subscription lasts some seconds. Returns the module's result.
+    """
     if check:
         return {"queues": sorted(parameters["queues"]), "seconds": 0}
     result: dict[str, Any] = subscribe_to_queues(parameters["base"], parameters["queues"], parameters["seconds"])

@@ -83,8 +83,9 @@ STATES: dict[str, tuple[Callable[..., dict[str, Any]], tuple[str, ...]]] = {
 
 
 def ensure_release_state(parameters: dict[str, Any], _check: bool) -> dict[str, Any]:
-    """Change the directory of an ActiveMQ release to the requested state; return the module's result. Raises
-    NodeError.
+    """Ensure the requested state of an ActiveMQ release's directory, and return the module's result.
+
+    Raises NodeError.
     """
     function, names = STATES[parameters["state"]]
     try:

@@ -123,7 +123,10 @@ from ansible_collections.activemq.fleet.plugins.module_utils.node.run_module imp
 
 
 def do_copy_step(wanted: dict[str, Any], check: bool) -> dict[str, Any]:
-    """Do one step of copying a kahaDB store between hosts; return the module's result. Raises NodeError, OSError."""
+    """Do one step of copying a kahaDB store between hosts, and return the module's result.
+
+    Raises NodeError, OSError.
+    """
     state, directory, files, user = (wanted[name] for name in ("state", "directory", "files", "user"))
     if state in ("fetched", "placed"):
         raise NodeError(

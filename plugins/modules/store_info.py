@@ -144,7 +144,10 @@ from ansible_collections.activemq.fleet.plugins.module_utils.node.run_module imp
 
 
 def gather_store_evidence(base: str, directory: str, read: bool, user: str | None = None) -> dict[str, Any]:
-    """Return the evidence of a pure broker's store and log, as the module's result. Raises NodeError, OSError."""
+    """Gather the evidence of a broker's store, and return it as the module's result.
+
+    The broker is that of a pure pair; its log is read, too. Raises NodeError, OSError.
+    """
     process = find_broker(base)
     free = 0
     with suppress(FileNotFoundError, NodeError), open_directory(os.path.dirname(directory)) as parent:

@@ -88,9 +88,9 @@ from ansible_collections.activemq.fleet.plugins.module_utils.node.run_module imp
 
 
 def check_or_change_marker(parameters: dict[str, Any], check: bool) -> dict[str, Any]:
-    """Read, write, compare or remove the marker that ties a store to its pair; return the module's result.
+    """Check or change the marker that assigns a store to its pair, and return the module's result.
 
-    Raises NodeError, OSError.
+    The actions are to read, write, compare or remove it. Raises NodeError, OSError.
     """
     directory, word, state, user = (parameters[name] for name in ("directory", "word", "state", "user"))
     marker_state = store_marker.read_marker_state(directory, user)

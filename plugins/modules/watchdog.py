@@ -74,7 +74,7 @@ from ansible_collections.activemq.fleet.plugins.module_utils.node.watchdog.progr
 
 
 def install_or_remove_watchdog(parameters: dict[str, Any], check: bool) -> dict[str, Any]:
-    """Install or remove a broker's watchdog; return the module's result."""
+    """Install or remove a broker's watchdog, and return the module's result."""
     paths = WatchdogPaths(parameters["instance"], parameters["directory"], parameters["units"], check)
     is_wanted = parameters["state"] == "present"
     done = (

@@ -24,9 +24,9 @@ _SLACK = 64 << 20
 
 
 def open_directory(path: str) -> str:
-    """Create the controller's private directory for collected evidence, or reuse it; return its absolute path.
+    """Prepare the controller's private directory for collected evidence, and return its absolute path.
 
-    Raises AnsibleActionFail for a directory that holds anything else.
+    It is created or reused. Raises AnsibleActionFail for a directory that holds anything else.
     """
     path = os.path.abspath(os.path.expanduser(path))
     mark = os.path.join(path, MARK)
@@ -49,9 +49,9 @@ def open_directory(path: str) -> str:
 
 @contextmanager
 def staging_directory(directory: str, host: str) -> Iterator[str]:
-    """Yield the path of a temporary directory for a host's evidence, which is removed at the end.
+    """Create a temporary staging directory for a host's evidence, yield its path, and remove it at the end.
 
-    Removes what killed runs have left, too.
+    It also removes what killed runs have left.
     """
     if host.startswith(".") or "/" in host:
         raise AnsibleActionFail(
@@ -69,10 +69,10 @@ def staging_directory(directory: str, host: str) -> Iterator[str]:
 
 
 def unpack_evidence(archive: str, facts: Mapping[str, Any], place: str, target: str, limit: int) -> None:
-    """Unpack a host's archive of evidence, add ``host.json``, and replace the host's directory by the result.
+    """Unpack a host's archive of evidence in place of the host's directory.
 
-    Raises AnsibleActionFail for an archive that ``read_host_archive`` refuses, or that holds far more than
-    ``limit`` bytes, and for a disk that has no room for them.
+    Adds ``host.json``. Raises AnsibleActionFail for an archive that ``read_host_archive`` refuses, or that holds far
+    more than ``limit`` bytes, and for a disk that has no room for them.
     """
     tree = os.path.join(place, "tree")
     try:
@@ -117,9 +117,10 @@ def _unpack(archive: str, tree: str, limit: int) -> None:
 
 @contextmanager
 def bounded_transfer(limit: int) -> Iterator[None]:
-    """Context manager: let no file grow beyond ``limit`` bytes (and some slack) in this process and its children.
+    """Limit the size of each file that this process and its children write within a ``with`` block.
 
-    A host that lies may send a file without end, and connection plugins of Ansible have no limit.
+    ``limit`` is in bytes; some slack is added. A host that lies may send a file without end, and connection plugins of
+    Ansible have no limit.
     """
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
     most = limit + _SLACK

@@ -22,14 +22,17 @@ def _path() -> Path:
 
 
 def write_compiled_fleet(fleet: Any) -> None:
-    """Write a ``deployment.CompiledFleet`` in place of the one of an earlier step, readable for its owner only."""
+    """Write the compiled fleet of a playbook run to a file, in place of an earlier one.
+
+    It is a ``deployment.CompiledFleet``; the file is readable for its owner only.
+    """
     library("atomic_files").write_file(_path(), fleet.to_json().encode(), 0o600)
 
 
 def read_compiled_fleet() -> Any:
-    """Return the ``deployment.CompiledFleet`` of this playbook run.
+    """Read the compiled fleet of this playbook run from its file.
 
-    Raises AnsibleActionFail if no task of the run has compiled the fleet.
+    It is a ``deployment.CompiledFleet``. Raises AnsibleActionFail if no task of the run has compiled the fleet.
     """
     try:
         text = _path().read_text(encoding="utf-8")

@@ -14,7 +14,10 @@ _KEYS = ("type", "elements", "choices", "default", "required")
 
 
 def read_documentation(module: str) -> str:
-    """Return the DOCUMENTATION of one of our modules without importing what the module needs on hosts."""
+    """Read and return the DOCUMENTATION of one of the collection's Ansible modules.
+
+    Does not import what the module needs on hosts.
+    """
     source = Path(__file__).parents[1] / "modules" / f"{module}.py"
     for statement in ast.parse(source.read_text(encoding="utf-8")).body:
         if isinstance(statement, ast.Assign) and ast.unparse(statement.targets[0]) == "DOCUMENTATION":
@@ -23,6 +26,9 @@ def read_documentation(module: str) -> str:
 
 
 def argument_spec(documentation: str) -> dict[str, dict[str, Any]]:
-    """Return the argument spec that a module's DOCUMENTATION declares: option -> type, choices, default …"""
+    """Return the Ansible argument spec that a module's documentation declares.
+
+    Option -> type, choices, default ….
+    """
     options = yaml.safe_load(documentation)["options"]
     return {name: {key: option[key] for key in _KEYS if key in option} for name, option in options.items()}

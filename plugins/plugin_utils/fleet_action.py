@@ -12,7 +12,10 @@ from ansible_collections.activemq.fleet.plugins.plugin_utils.library import api,
 
 
 class FleetAction(ActionBase):
-    """The base class of an action that runs once, for all hosts of a play; in check mode, too."""
+    """The base class of action plugins that run once, for all hosts of a play.
+
+    They also run in check mode.
+    """
 
     BYPASS_HOST_LOOP = True
     _requires_connection = False

@@ -23,7 +23,10 @@ _CHUNK = 1 << 20
 
 
 class ArchivedFile(NamedTuple):
-    """A file of an archive: its path below the archive's root, size in bytes, and time of its last change."""
+    """A file in an archive: its path, size and modification time.
+
+    The path is below the archive's root; the size is in bytes.
+    """
 
     name: str
     size: int
@@ -33,11 +36,11 @@ class ArchivedFile(NamedTuple):
 
 
 def read_host_archive(path: str, limit: int) -> Iterator[ArchivedFile]:
-    """Yield the files of a gzipped tar archive that a host sent.
+    """Read the archive that a host sent (a gzipped tar archive), and yield its files.
 
-    Raises ValueError for an archive that holds anything but files below its root, more than ``limit`` bytes
-    when unpacked (headers and padding included), more than 10,000 files, or a header of more than 64 KiB.
-    The standard library's reader is not used: it reads a header of any length as a whole.
+    Raises ValueError for an archive that holds anything but files below its root, more than ``limit`` bytes when
+    unpacked (headers and padding included), more than 10,000 files, or a header of more than 64 KiB. The standard
+    library's reader is not used: it reads a header of any length as a whole.
     """
     with open(path, "rb") as packed:
         source = _Bounded(gzip.GzipFile(fileobj=packed), limit)
@@ -75,7 +78,10 @@ class _Bounded:
         self._stream, self._limit, self._rest = stream, limit, limit
 
     def read(self, size: int) -> bytes:
-        """Return ``size`` bytes. Raises ValueError at the end of the data, for damaged data, and beyond the limit."""
+        """Read and return exactly ``size`` bytes of the archive.
+
+        Raises ValueError at the end of the data, for damaged data, and beyond the limit.
+        """
         self._rest -= size
         if self._rest < 0:
             raise ValueError(

@@ -27,27 +27,34 @@ _INSTALL = (
 
 
 class LibraryError(AnsibleError):
-    """An error for a library that is not installed, or whose version is not that of the collection."""
+    """An error for the library activemq_fleet: it is not installed, or its version is not that of the collection."""
 
 
 def api(name: str) -> Any:
-    """Return a function or class of the library's public API. Raises LibraryError without a usable library."""
+    """Import and return a function or class of the public API of the library activemq_fleet.
+
+    Raises LibraryError without a usable library.
+    """
     check_library()
     with _import_errors():
         return getattr(import_module("activemq_fleet"), name)
 
 
 def library(module: str) -> ModuleType:
-    """Import and return a module of the library activemq_fleet. Raises LibraryError without a usable library."""
+    """Import and return a module of the library activemq_fleet.
+
+    Raises LibraryError without a usable library.
+    """
     check_library()
     with _import_errors():
         return import_module(f"activemq_fleet.{module}")
 
 
 def check_library() -> None:
-    """Raise LibraryError if ansible-core is too old, or the library is missing or has another version.
+    """Check that the library activemq_fleet is installed in the right version, and raise LibraryError otherwise.
 
-    An ansible-core that is too old is reported first: the library cannot be installed next to it.
+    An ansible-core that is too old is an error, too. An ansible-core that is too old is reported first: the library
+    cannot be installed next to it.
     """
     _refuse_old_ansible()
     with _import_errors():
@@ -89,10 +96,10 @@ def _refuse_old_ansible() -> None:
 
 
 def import_host_module(name: str) -> ModuleType:
-    """Import and return a module of the package ``node``: that of the library, or where none is installed, our own.
+    """Import and return a host module, a module of the package ``node`` that programs on hosts use.
 
-    So no process imports one file under two names, with two sets of classes. Raises LibraryError if the library has
-    another version than this collection.
+    It is that of the library, or where none is installed, our own. So no process imports one file under two names, with
+    two sets of classes. Raises LibraryError if the library has another version than this collection.
     """
     if importlib.util.find_spec("activemq_fleet") is None:
         return import_module(f"ansible_collections.activemq.fleet.plugins.module_utils.node.{name}")
@@ -102,7 +109,7 @@ def import_host_module(name: str) -> ModuleType:
 
 @contextmanager
 def filter_errors(plugin: str, value: object) -> Iterator[None]:
-    """Context manager: turn the library's errors into an AnsibleFilterError that names plugin and input."""
+    """Raise errors of the library in a ``with`` block as an AnsibleFilterError that names filter and input."""
     fleet_error: type[Exception] = api("FleetError")
     try:
         yield

@@ -8,7 +8,7 @@ from ansible_collections.activemq.fleet.plugins.plugin_utils.library import filt
 
 
 def has_preferred_role(role: str, name: str, pattern: str | None, master_node: str | None, parity: str | None) -> bool:
-    """Return whether ``name`` is a broker's host name whose preferred role is ``role`` (``master`` or ``slave``).
+    """Return whether a name is a broker's host name with the preferred role ``role`` (``master`` or ``slave``).
 
     Raises AnsibleFilterError for a name that is no text or a pattern that is invalid.
     """

@@ -6,4 +6,7 @@ from __future__ import annotations
 
 
 class NodeError(Exception):
-    """An error that stops an action on a host; its text is one line for the operator."""
+    """An error that stops an action on a host.
+
+    Its text is one line for the operator.
+    """

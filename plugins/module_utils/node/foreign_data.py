@@ -14,10 +14,10 @@ _DIGITS = 40
 
 
 def parse_json(text: str | bytes) -> Any:
-    """Return the value of a JSON text (bytes: UTF-8), in which every number is finite.
+    """Parse a JSON text, and return its value.
 
-    Raises ValueError for any other text, also for one that is nested too deeply and for a number of more than 40
-    digits.
+    Bytes are UTF-8. Every number is finite. Raises ValueError for any other text, also for one that is nested too
+    deeply and for a number of more than 40 digits.
     """
     try:
         return json.loads(text, parse_int=_integer, parse_float=_number, parse_constant=_refuse_constant)
@@ -26,7 +26,7 @@ def parse_json(text: str | bytes) -> Any:
 
 
 def inflate_text(text: str, limit: int) -> bytes:
-    """Return the bytes that a text (base64 of zlib data) holds.
+    """Decompress a text of zlib data in base64, and return the bytes.
 
     Raises ValueError for any other text, and for more than ``limit`` bytes.
     """

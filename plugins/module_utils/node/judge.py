@@ -23,7 +23,8 @@ SERVING: tuple[BrokerState, ...] = ("active", "unhealthy")
 
 @dataclass(frozen=True)
 class Evidence:
-    """The observations of one broker from which its state is concluded: process, log phase, probe answers …
+    """The evidence about one broker from which its state is concluded, such as its process, log phase and probe
+    answers.
 
     A field without an observation keeps its default, which implies nothing.
 
@@ -44,36 +45,42 @@ class Evidence:
 
     @property
     def is_frozen(self) -> bool:
-        """Whether the broker's process was stopped by a signal (SIGSTOP) and can do nothing."""
+        """Whether the broker's process is frozen: a signal (SIGSTOP) stopped it, and it can do nothing."""
         return self.process is not None and self.process.state == "T"
 
     @property
     def silent_connectors(self) -> list[str]:
-        """The names of connectors that accepted a probe or timed out and returned no message, each with its outcome."""
+        """The silent connectors of a broker, which returned no message to a probe, by name with their outcome.
+
+        They accepted the probe or timed out.
+        """
         return [describe_answer(name, answer) for name, answer in self.answers.items() if answer.returned is False]
 
 
 def describe_answer(name: str, answer: ProbeAnswer) -> str:
-    """Return the outcome of a probe of the connector ``name`` as a clause: "on connector stomp the broker …"."""
+    """Describe the answer of a broker to the probe of the connector ``name``, as a clause.
+
+    An example is "on connector stomp the broker …".
+    """
     return f"on connector {name} {answer.detail}"
 
 
 @dataclass(frozen=True)
 class Conclusion:
-    """The state concluded for a broker, one of ``STATES``, and the reason in one sentence."""
+    """The conclusion about a broker: its state, one of ``STATES``, and the reason in one sentence."""
 
     state: BrokerState
     reason: str
 
 
 def conclude_state(evidence: Evidence) -> Conclusion:
-    """Return the broker's state, one of ``STATES``, that the evidence shows, and why.
+    """Conclude the state of a broker from evidence, and return it with the reason.
 
-    A broker is active if it completed a round trip, or if its error shows that only the account lacks a permission. A
-    broker that sends a greeting but does not complete a round trip for another reason is unhealthy. An open port does
-    not prove readiness. For a pure master not even an answer does: it answers before its slave is attached, and its log
-    reports ``started`` only after that (measured on 5.5.1). Clients can write into a log, so the log counts only if
-    answers, open ports and the lock do not determine the state.
+    The state is one of ``STATES``. A broker is active if it completed a round trip, or if its error shows that only the
+    account lacks a permission. A broker that sends a greeting but does not complete a round trip for another reason is
+    unhealthy. An open port does not prove readiness. For a pure master not even an answer does: it answers before its
+    slave is attached, and its log reports ``started`` only after that (measured on 5.5.1). Clients can write into a
+    log, so the log counts only if answers, open ports and the lock do not determine the state.
     """
     process, phase = evidence.process, evidence.phase
     if process is None:

@@ -33,7 +33,7 @@ def observe_broker(
     *,
     briefly: bool = False,
 ) -> Evidence:
-    """Return the evidence of a broker: what its process, its connectors, its log, its open ports and its lock show.
+    """Observe a broker, and return the evidence: what its process, connectors, log, ports and lock show.
 
     ``deployed`` is the configuration that the process was started with; ``read_phase`` returns the phase that the log
     of a process shows. A frozen process answers nothing and is not probed. ``briefly``: log and ports are read only
@@ -53,9 +53,9 @@ def observe_broker(
 
 
 def probe_until_silent(deployed: DeployedConfiguration, expected: ExpectedBroker) -> dict[str, ProbeAnswer]:
-    """Probe the connectors, those that support a round trip first; stop at the first that is silent.
+    """Probe the connectors of a broker one by one until one is silent, and return the answers by name.
 
-    A broker that hangs would take the time of every connector.
+    Those that support a round trip are first. A broker that hangs would take the time of every connector.
     """
     answers: dict[str, ProbeAnswer] = {}
     for listener in sorted(deployed.listeners, key=lambda listener: not supports_round_trip(listener.scheme)):
@@ -68,7 +68,10 @@ def probe_until_silent(deployed: DeployedConfiguration, expected: ExpectedBroker
 def probe_together(
     listeners: Sequence[Listener], deployed: DeployedConfiguration, expected: ExpectedBroker, timeout: float
 ) -> dict[str, ProbeAnswer]:
-    """Probe connectors at the same time, so that a broker that hangs takes the time of one; return answers by name."""
+    """Probe connectors of a broker at the same time, and return the answers by name.
+
+    A broker that hangs takes the time of one.
+    """
     if not listeners:
         return {}
     with ThreadPoolExecutor(len(listeners)) as pool:

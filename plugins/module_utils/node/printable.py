@@ -20,9 +20,10 @@ _NAMED = {"\n": r"\n", "\r": r"\r", "\t": r"\t"}
 
 
 def printable(text: str, *, lines: bool = False) -> str:
-    r"""Return a text with control and invisible characters escaped, as ``\n`` or ``\u001b``.
+    r"""Return a text with its control and invisible characters escaped.
 
-    ``lines``: line breaks and tabs stay as they are, for text that is made of lines.
+    Escapes are such as ``\n`` or ``\u001b``. ``lines``: line breaks and tabs stay as they are, for text that is made of
+    lines.
     """
     if text.isprintable():
         return text
@@ -37,22 +38,34 @@ def printable(text: str, *, lines: bool = False) -> str:
 
 
 def printable_json(data: Any, indent: int = 2) -> str:
-    """Return data as JSON that a terminal can show; all beyond ASCII is escaped if any character is unsafe to show."""
+    """Return data as JSON text that is safe to print on a terminal.
+
+    All beyond ASCII is escaped if any character is unsafe.
+    """
     text = json.dumps(data, indent=indent, ensure_ascii=False)
     return text if printable(text, lines=True) == text and "\t" not in text else json.dumps(data, indent=indent)
 
 
 def escape_html(text: str) -> str:
-    """Return text for HTML and XML 1.0, in an element or an attribute, with hidden characters made visible."""
+    """Escape a text for HTML and XML 1.0, in an element or an attribute.
+
+    Hidden characters are made visible.
+    """
     return html.escape(printable(text, lines=True), quote=True)
 
 
 def counted(number: int, singular: str, plural: str | None = None) -> str:
-    """Return a number with its noun: ``1 pair``, ``4 pairs``, ``1,000 brokers``. ``plural`` is for irregular nouns."""
+    """Return a number with its noun in singular or plural: ``1 pair``, ``4 pairs``, ``1,000 brokers``.
+
+    ``plural`` is for irregular nouns.
+    """
     return f"{number:,} {singular if number == 1 else plural or singular + 's'}"
 
 
 def aligned(rows: Sequence[Sequence[str]]) -> list[str]:
-    """Return the rows of a table, all of one length, as lines of text with aligned columns."""
+    """Return the rows of a table as lines of text with aligned columns.
+
+    All rows are of one length.
+    """
     widths = [max(map(len, column)) for column in zip(*rows)]
     return ["  ".join(map(str.ljust, row, widths)).rstrip() for row in rows]

@@ -20,12 +20,12 @@ _OF_SCHEMES = {
 
 @dataclass(frozen=True)
 class Protocol:
-    """A protocol that connectors of a broker speak, such as mqtt, with its usual port.
+    """A protocol that connectors of a broker speak, such as mqtt.
 
-    ``port``: the port in ActiveMQ's own activemq.xml; ``clients``: a description of the clients.
-    ``supports_round_trip``: a probe can send a message over it and receive the same message.
-    ``max_frame_size_since``: the first release whose connectors read ``wireFormat.maxFrameSize``; ``default_frames``
-    describes the accepted frames without this option.
+    It has its usual port. ``port``: the port in ActiveMQ's own activemq.xml; ``clients``: a description of the clients.
+    ``supports_round_trip``: a probe can send a message over it and receive the same message. ``max_frame_size_since``:
+    the first release whose connectors read ``wireFormat.maxFrameSize``; ``default_frames`` describes the accepted
+    frames without this option.
     """
 
     name: str
@@ -60,38 +60,45 @@ PROTOCOLS = {
 
 
 def protocol_of(scheme: str) -> str:
-    """Return the name of the protocol that a connector with this scheme speaks; ``auto`` counts as openwire.
+    """Return the name of the protocol of a connector's scheme.
 
-    A scheme that is none of these protocols (``vm``, ``udp``) is returned as it is, without what follows a plus sign.
+    ``auto`` counts as openwire. A scheme that is none of these protocols (``vm``, ``udp``) is returned as it is,
+    without what follows a plus sign.
     """
     first = scheme.split("+", 1)[0]
     return _OF_SCHEMES.get(first, first)
 
 
 def is_encrypted(scheme: str) -> bool:
-    """Return whether a connector with this scheme uses TLS."""
+    """Return whether connections with a connector's scheme are encrypted by TLS."""
     return "ssl" in scheme or scheme in ("https", "wss")
 
 
 def supports_round_trip(scheme: str) -> bool:
-    """Return whether a probe of a connector with this scheme can receive its own message back."""
+    """Return whether a connector's scheme supports the round trip of a probe.
+
+    The probe can receive its own message back.
+    """
     protocol = PROTOCOLS.get(protocol_of(scheme))
     return protocol is not None and protocol.supports_round_trip
 
 
 def mqtt_text(text: str) -> bytes:
-    """Return a text as packets of MQTT hold it: its length in two bytes, then UTF-8."""
+    """Encode a text for packets of MQTT: its length in two bytes, then UTF-8."""
     data = text.encode()
     return struct.pack(">H", len(data)) + data
 
 
 def mqtt_packet(first: int, body: bytes) -> bytes:
-    """Return a packet of MQTT: its first byte, its length and its body."""
+    """Encode a packet of MQTT: its first byte, its length and its body."""
     return bytes([first]) + encode_varint(len(body)) + body
 
 
 def encode_varint(number: int) -> bytes:
-    """Return an integer as a varint, as in MQTT and protocol buffers: seven bits in each byte, lowest first."""
+    """Encode an integer as a varint, as in MQTT and protocol buffers.
+
+    Each byte has seven bits, the lowest first.
+    """
     content = bytearray()
     while True:
         number, low = divmod(number, 128)
@@ -101,7 +108,7 @@ def encode_varint(number: int) -> bytes:
 
 
 def read_varint(content: mmap.mmap | bytes, at: int) -> tuple[int, int]:
-    """Return the integer that a varint at the offset ``at`` encodes, and the offset after it.
+    """Read the varint at the offset ``at``, and return its integer and the offset after it.
 
     Raises ValueError for a varint of more than 10 bytes, and IndexError at the end of ``content``.
     """

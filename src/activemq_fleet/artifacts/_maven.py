@@ -24,14 +24,17 @@ _CAUSE = re.compile(
 
 
 class MissingArtifactError(ArtifactError):
-    """An error for an artifact that Maven's repositories do not have; Maven itself works."""
+    """An error for a missing artifact, which Maven's repositories do not have.
+
+    Maven itself works.
+    """
 
 
 def copy_artifact(coordinate: str, directory: Path) -> Path:
-    """Copy one Maven artifact, without its dependencies, into a directory and return the file's path.
+    """Copy one Maven artifact into a directory, and return the file's path.
 
-    ``coordinate`` is ``GROUP:ARTIFACT:VERSION[:PACKAGING[:CLASSIFIER]]``. Raises ArtifactError with the line of Maven's
-    output that names the cause.
+    Its dependencies are not copied. ``coordinate`` is ``GROUP:ARTIFACT:VERSION[:PACKAGING[:CLASSIFIER]]``. Raises
+    ArtifactError with the line of Maven's output that names the cause.
     """
     _maven(f"{_PLUGIN}:copy", {"artifact": coordinate, "outputDirectory": str(directory)}, at=directory)
     files = [path for path in directory.iterdir() if path.is_file()]
@@ -82,7 +85,10 @@ def _maven(goal: str, properties: Mapping[str, str], arguments: Sequence[str] = 
 
 
 def maven_error_line(output: str) -> str:
-    """Return the line of a failed Maven run's output that names the cause, without Maven's prefix and suffix."""
+    """Return the line of Maven's output that names the error of a failed run.
+
+    Maven's prefix and suffix are removed.
+    """
     lines = [line.strip() for line in split_lines(_TERMINAL_CODE.sub("", output)) if line.strip()]
     errors = [line.removeprefix("[ERROR] ") for line in lines if line.startswith("[ERROR] ")]
     line = next(

@@ -31,17 +31,19 @@ _noted: set[tuple[Release, Release]] = set()
 
 
 def schema_bytes(release: Release, *, progress: Progress = log_progress) -> bytes:
-    """Return the bytes of the ``activemq.xsd`` of a release, fetched once, or of the nearest release of its line.
+    """Return the bytes of the XML schema ``activemq.xsd`` of a release.
 
-    Raises SchemaUnavailable, which names the command to run, when the line has no schema.
+    It is fetched once, or that of the nearest release of its line. Raises SchemaUnavailable, which names the command to
+    run, when the line has no schema.
     """
     return _nearest(release, progress).read_bytes()
 
 
 def load_schema(release: Release, *, progress: Progress = log_progress) -> Schema:
-    """Return the compiled ``activemq.xsd`` of a release, kept in memory, or that of the nearest release of its line.
+    """Load the XML schema ``activemq.xsd`` of a release, and return it compiled.
 
-    One line of progress names the other release. Raises SchemaUnavailable when the line has no schema.
+    It is kept in memory. It may be that of the nearest release of its line. One line of progress names the other
+    release. Raises SchemaUnavailable when the line has no schema.
     """
     path = _nearest(release, progress)
     return _load(path, path.stat().st_mtime_ns)
@@ -53,13 +55,16 @@ def _load(path: Path, _changed: int) -> Schema:
 
 
 def releases_with_cached_schema() -> list[Release]:
-    """Return the releases whose ``activemq.xsd`` is in the download cache."""
+    """Return the releases whose XML schema ``activemq.xsd`` is in the download cache."""
     xsd_files = (cache_directory() / "schemas").glob("*.xsd")
     return [Release.of(path.stem) for path in xsd_files if re.fullmatch(r"\d+\.\d+\.\d+", path.stem)]
 
 
 def packaged_schema_bytes(release: Release, bundle: Path = BUNDLE) -> bytes | None:
-    """Return the ``activemq.xsd`` of a release from the wheel, or None if no wheel has it."""
+    """Return the bytes of the XML schema ``activemq.xsd`` of a release from the package; None if no package has it.
+
+    The package is the wheel.
+    """
     try:
         with zipfile.ZipFile(bundle) as archive:
             return archive.read(f"{release.text}.xsd")
@@ -68,7 +73,7 @@ def packaged_schema_bytes(release: Release, bundle: Path = BUNDLE) -> bytes | No
 
 
 def fetch_schema_to_cache(release: Release, source: Path | None = None, *, progress: Progress = log_progress) -> Path:
-    """Store the ``activemq.xsd`` of a release in the download cache and return its path.
+    """Store the XML schema ``activemq.xsd`` of a release in the download cache, and return its path.
 
     ``source`` is a jar (activemq-core to 5.7, activemq-spring, activemq-all) or a distribution (tar.gz or zip) of
     exactly this release, and replaces a cached XSD; without it, the release's jar comes from the cache or through

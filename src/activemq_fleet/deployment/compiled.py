@@ -12,7 +12,10 @@ from activemq_fleet.deployment.facts import BrokerFacts
 
 @dataclass(frozen=True, slots=True)
 class AgentMembership:
-    """The pair and the group that an agent belongs to; None for an agent of no pair or no group."""
+    """The membership of an agent: its pair and its group.
+
+    Each is None for an agent without one.
+    """
 
     pair: str | None
     group: str | None
@@ -20,10 +23,10 @@ class AgentMembership:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CompiledFleet:
-    """The facts of a fleet that decisions of operations need; no secrets.
+    """The compiled fleet: the facts that decisions about a fleet's operations need.
 
-    ``brokers`` and ``agents`` are by inventory name. ``waivers`` are those in force. ``expected`` are the hosts that
-    the play of compile was started with, unreachable ones included.
+    It has no secrets. ``brokers`` and ``agents`` are by inventory name. ``waivers`` are those in force. ``expected``
+    are the hosts that the play of compile was started with, unreachable ones included.
     """
 
     brokers: Mapping[str, BrokerFacts]
@@ -32,7 +35,10 @@ class CompiledFleet:
     expected: tuple[str, ...] = ()
 
     def to_json(self) -> str:
-        """Return the fleet as JSON text, which ``from_json`` reads."""
+        """Return the compiled fleet as JSON text.
+
+        ``from_json`` reads it.
+        """
         return json.dumps(
             {
                 "brokers": [broker.as_dict() for broker in self.brokers.values()],
@@ -44,7 +50,10 @@ class CompiledFleet:
 
     @classmethod
     def from_json(cls, text: str) -> CompiledFleet:
-        """Return the fleet that ``to_json`` wrote. Raises KeyError, TypeError, ValueError, ReleaseError."""
+        """Return the compiled fleet from the JSON text that ``to_json`` wrote.
+
+        Raises KeyError, TypeError, ValueError, ReleaseError.
+        """
         compiled = json.loads(text)
         brokers = [BrokerFacts.from_mapping(mapping) for mapping in compiled["brokers"]]
         return cls(

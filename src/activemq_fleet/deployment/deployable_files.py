@@ -16,9 +16,10 @@ _OPEN = 0o007
 
 @dataclass(frozen=True, slots=True)
 class DeployedFile:
-    """A file to deploy, with its mode; ``masked`` is its text with ``@variable@`` for secrets, None without secrets.
+    """A file to deploy to a host, with its content and mode.
 
-    ``hidden``: the user wrote the file, so any part of it may be secret, and no change of it is shown.
+    ``masked`` is its text with ``@variable@`` for secrets, None without secrets. ``hidden``: the user wrote the file,
+    so any part of it may be secret, and no change of it is shown.
     """
 
     content: bytes
@@ -28,9 +29,9 @@ class DeployedFile:
 
 
 def files_to_deploy(node: Broker | Agent | Balancer) -> dict[str, DeployedFile]:
-    """Return the files to deploy for a broker, an agent or a balancer, by path, secrets in clear text.
+    """Return the files to deploy to a broker, an agent or a balancer, by path.
 
-    Raises SettingsError for a secret that is not set or cannot be opened.
+    Secrets are in clear text. Raises SettingsError for a secret that is not set or cannot be opened.
     """
     hidden: set[str] = set()
     if isinstance(node, Broker):

@@ -40,7 +40,10 @@ _LOOPBACK = {"0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104 -- nothing is bo
 
 @dataclass(frozen=True, slots=True)
 class LinkFacts:
-    """A link of a broker; ``target`` is the pair that the link leads to."""
+    """The facts about a link, which is a network connection from a broker to another pair.
+
+    ``target`` is that pair.
+    """
 
     name: str
     target: str
@@ -49,7 +52,7 @@ class LinkFacts:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MetricsFacts:
-    """The metrics exporter of a broker: its jar, its port, the keystore for TLS, and the labels of the broker."""
+    """The facts about the metrics exporter of a broker: its jar, its port, the keystore for TLS, and its labels."""
 
     jar: str
     port: int
@@ -59,7 +62,10 @@ class MetricsFacts:
 
 @dataclass(frozen=True, slots=True)
 class ListenerFacts:
-    """A TCP port on which a broker listens: its purpose, its address, and the variable that sets the port."""
+    """The facts about a listener of a broker: its purpose, its address, and the variable that sets its port.
+
+    It listens on a TCP port.
+    """
 
     name: str
     address: str
@@ -69,11 +75,10 @@ class ListenerFacts:
 
 @dataclass(frozen=True, slots=True)
 class StoreFacts:
-    """The message store that a broker's configuration names: its kind and its location.
+    """The facts about the store that a broker's configuration names: its kind and its location.
 
-    ``kind`` is the element of the store, None where it is not known; ``directory`` that of a
-    kahaDB. ``openwire`` is ``storeOpenWireVersion`` if it is set. ``pure``: the broker replicates to
-    a slave, or is a slave.
+    It holds messages. ``kind`` is the element of the store, None where it is not known; ``directory`` that of a kahaDB.
+    ``openwire`` is ``storeOpenWireVersion`` if it is set. ``pure``: the broker replicates to a slave, or is a slave.
     """
 
     kind: str | None = "kahaDB"
@@ -84,7 +89,10 @@ class StoreFacts:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BrokerFacts:
-    """The settings of a broker that deployment and operations need, with all defaults applied and without secrets."""
+    """The facts about a broker that deployment and operations need.
+
+    All defaults are applied, and there are no secrets.
+    """
 
     host: str
     release: Release
@@ -155,7 +163,10 @@ class BrokerFacts:
 
     @classmethod
     def from_mapping(cls, mapping: Mapping[str, Any]) -> BrokerFacts:
-        """Return the facts that ``as_dict`` returned as ``mapping``. Raises KeyError, TypeError, ReleaseError."""
+        """Return the facts about a broker from a mapping that ``as_dict`` returned.
+
+        Raises KeyError, TypeError, ReleaseError.
+        """
         facts: dict[str, Any] = {
             field.name: tuple(mapping[field.name]) if isinstance(mapping[field.name], list) else mapping[field.name]
             for field in fields(cls)
@@ -173,7 +184,10 @@ class BrokerFacts:
         )
 
     def as_dict(self) -> dict[str, Any]:
-        """Return the facts as the mapping that playbooks read and JSON holds: tuples are lists, the release is text."""
+        """Return the facts about a broker as a dict for playbooks and JSON.
+
+        Tuples are lists, the release is text.
+        """
         plain: dict[str, Any] = {}
         for field in fields(self):
             fact = getattr(self, field.name)
@@ -189,7 +203,10 @@ class BrokerFacts:
 
 
 def broker_facts(broker: Broker, activemq_xml: bytes | None = None) -> BrokerFacts:
-    """Return the facts about a broker; ``activemq_xml`` is its rendered configuration, from which its store is read."""
+    """Return the facts about a broker, from its settings and its rendered activemq.xml.
+
+    The store is read from ``activemq_xml``.
+    """
     settings, where = broker.settings, broker_directory_paths(broker)
     directory = None if broker.profile.has_database_lease else broker.store_directory
     persistence = None
@@ -279,13 +296,19 @@ def _metrics_facts(broker: Broker) -> MetricsFacts | None:
 
 
 def exporter_jar_path(fleet: Fleet) -> Path | None:
-    """Return the path of ``activemq_metrics_archive``, the exporter's jar on the controller; None without one."""
+    """Return the path of the metrics exporter's jar on the controller; None without one.
+
+    It is the variable ``activemq_metrics_archive``.
+    """
     archives = (broker.settings.metrics_archive for broker in fleet.brokers if broker.settings.metrics)
     return next((Path(path).expanduser() for path in archives if path), None)
 
 
 def hosts_by_play(fleet: Fleet) -> dict[str, list[str]]:
-    """Return the host names for each play of the playbook ``site``, by a short name of the play."""
+    """Return the host names of a fleet for each play of the playbook ``site``.
+
+    The keys are short names of the plays.
+    """
     facts = [broker_facts(broker) for broker in fleet.brokers]
     run = [broker for broker in facts if broker.service == "systemd"]
     return {
@@ -299,7 +322,10 @@ def hosts_by_play(fleet: Fleet) -> dict[str, list[str]]:
 
 
 def agent_facts(agent: Agent) -> dict[str, Any]:
-    """Return the facts about an agent that a playbook needs, with all defaults applied and without secrets."""
+    """Return the facts about an agent that a playbook needs.
+
+    Defaults are applied, and there are no secrets.
+    """
     settings = agent.settings
     return {
         "group": agent.group,
@@ -321,7 +347,10 @@ def agent_facts(agent: Agent) -> dict[str, Any]:
 
 
 def balancer_facts(balancer: Balancer) -> dict[str, Any]:
-    """Return the facts about a load balancer that a playbook needs, with defaults applied, without secrets."""
+    """Return the facts about a load balancer that a playbook needs.
+
+    Defaults are applied, and there are no secrets.
+    """
     settings = balancer.settings
     return {
         "config": settings.vip_config,

@@ -15,25 +15,35 @@ STEP = 60.0
 
 
 class Clock:
-    """The machine's clocks: monotonic time, time of day and boot id; tests replace them by simulated ones."""
+    """The clocks of the machine: monotonic time, time of day and boot id.
+
+    Tests replace them by simulated ones.
+    """
 
     def monotonic(self) -> float:
-        """Return the seconds since the boot, including suspended time; they never jump or go back."""
+        """Return the monotonic time in seconds since the boot, including suspended time.
+
+        It never jumps or goes back.
+        """
         return time.clock_gettime(time.CLOCK_BOOTTIME)
 
     def wall(self) -> datetime:
-        """Return the current date and time in UTC; adjustments of the system clock make it jump."""
+        """Return the current date and time in UTC by the wall clock.
+
+        Adjustments of the system clock make it jump.
+        """
         return datetime.now(UTC)
 
     def boot_id(self) -> str:
-        """Return an identifier that differs after every boot of the machine."""
+        """Return the boot id, an identifier that differs after every boot of the machine."""
         return Path("/proc/sys/kernel/random/boot_id").read_text().strip()
 
 
 @dataclass(frozen=True, slots=True)
 class ClockReading:
-    """The times of one moment: ``elapsed`` seconds since the outbox was made, boot id, monotonic,
-    and wall (epoch s).
+    """A reading of all clocks at one moment: elapsed seconds, boot id, monotonic time and wall-clock time.
+
+    ``elapsed`` counts since the outbox was made, and ``wall`` is in epoch seconds.
     """
 
     elapsed: float
@@ -43,11 +53,11 @@ class ClockReading:
 
 
 class ElapsedTimeCounter:
-    """A counter of the seconds since the outbox was made, which never goes back, not even over a reboot.
+    """A counter of the elapsed seconds since the outbox was made, which never goes back.
 
-    Within a boot the monotonic clock counts; across a reboot the wall clock does, from the last anchor that was
-    stored. A step of the wall clock, back across a reboot or by more than 60 s while the machine ran, is logged and not
-    counted as elapsed time.
+    It does not go back over a reboot either. Within a boot the monotonic clock counts; across a reboot the wall clock
+    does, from the last anchor that was stored. A step of the wall clock, back across a reboot or by more than 60 s
+    while the machine ran, is logged and not counted as elapsed time.
     """
 
     def __init__(self, clock: Clock, last: ClockReading | None) -> None:
@@ -68,11 +78,17 @@ class ElapsedTimeCounter:
         return self._anchor.elapsed + max(0.0, self._clock.monotonic() - self._anchor.monotonic)
 
     def has_stepped(self) -> bool:
-        """Return whether the wall clock jumped by over 60 s since the last stored moment (anchor)."""
+        """Return whether the wall clock has stepped (jumped) since the last stored moment.
+
+        A step is over 60 s; the moment is the anchor.
+        """
         return abs(self._step(self._moment(0.0))) > STEP
 
     def read_clocks(self) -> ClockReading:
-        """Return the present moment on all clocks, for storing; log a jump of the wall clock since the last one."""
+        """Read all clocks, and return the present moment for storing.
+
+        Logs a jump of the wall clock since the last one.
+        """
         at = self._moment(self.now())
         step = self._step(at)
         if abs(step) > STEP:

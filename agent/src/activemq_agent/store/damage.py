@@ -39,10 +39,11 @@ _MASK = 0xFFFFFFFF
 
 @dataclass(frozen=True, slots=True)
 class WalFrames:
-    """The committed frames of a SQLite write-ahead file, and whether it is damaged.
+    """The frames of a SQLite write-ahead log (WAL) file, and whether the file is damaged.
 
-    ``frames``: (page number, content of the page) in the order of writing, up to the last commit that can be
-    recognized; those of a damaged file may hold wrong bytes. ``damaged``: SQLite would forget committed frames.
+    Only committed frames are included. ``frames``: (page number, content of the page) in the order of writing, up to
+    the last commit that can be recognized; those of a damaged file may hold wrong bytes. ``damaged``: SQLite would
+    forget committed frames.
     """
 
     frames: tuple[tuple[int, bytes], ...]
@@ -50,7 +51,10 @@ class WalFrames:
 
 
 def read_wal(path: Path) -> WalFrames:
-    """Return the frames of a SQLite write-ahead file up to its last commit; none if the file is missing or empty."""
+    """Read the frames of a SQLite write-ahead log (WAL) file, up to its last commit.
+
+    Returns None if the file is missing or empty.
+    """
     content = path.read_bytes() if path.exists() else b""
     if len(content) < _WAL_HEADER + _FRAME:
         return WalFrames((), damaged=False)
@@ -85,9 +89,10 @@ def _wal_checksum(content: bytes, seed: bytes) -> bytes:
 
 
 def find_damage(directory: Path) -> list[str]:
-    """Return one line for each kind of damage to the store in a directory; empty if it is undamaged or missing.
+    """Find damage to the store in a directory, and return one line for each kind of damage.
 
-    Raises AgentError if the files cannot be read, or were made by a newer agent.
+    The result is empty if it is undamaged or missing. Raises AgentError if the files cannot be read, or were made by a
+    newer agent.
     """
     path = directory / FILE
     if not path.exists():

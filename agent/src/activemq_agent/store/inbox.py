@@ -28,7 +28,10 @@ Statement = tuple[str, Sequence[Any]]
 
 
 def filter_matches(topic_filter: str, topic: str) -> bool:
-    """Return whether an MQTT filter matches a topic (MQTT 3.1.1, section 4.7; ``a/#`` matches ``a`` too)."""
+    """Return whether an MQTT topic filter matches a topic.
+
+    The rules are those of MQTT 3.1.1, section 4.7; ``a/#`` matches ``a`` too.
+    """
     wanted = topic_filter.split("/")
     levels = topic.split("/", len(wanted))  # one more than is wanted: a topic may have 65,535
     for number, level in enumerate(wanted):
@@ -40,14 +43,17 @@ def filter_matches(topic_filter: str, topic: str) -> bool:
 
 
 def lane_of(topic: str, filters: tuple[str, ...]) -> str:
-    """Return the lane (a part of the inbox with a limit) of a topic: its first matching filter, else the topic."""
+    """Return the lane of a topic, that is, the part of the inbox for it: its first matching filter, else the topic.
+
+    A lane has a limit.
+    """
     return next((topic_filter for topic_filter in filters if filter_matches(topic_filter, topic)), topic)
 
 
 def store_message(
     transaction: Transaction, topic: str, payload: bytes, broker: str, conn: int, head: bool = True
 ) -> StoredReceipt:
-    """Store a received message in the inbox unless it is a duplicate or there is no room; return the result.
+    """Store a received message in the inbox, and return the result, such as stored, duplicate or full.
 
     A lane that was full accepts no message until its oldest message that was not stored is offered again with ``head``:
     otherwise a later one of several offered messages could be stored before an earlier one.
@@ -88,9 +94,9 @@ def _record(transaction: Transaction, kind: str, rx: int, event_id: str | None, 
 
 
 def begin_attempt(transaction: Transaction, rx: int) -> int:
-    """Record that a handler begins to handle a message of the inbox; return the number of the attempt, from 1.
+    """Record that a handler begins an attempt to handle a message of the inbox; return the attempt's number.
 
-    Raises RequestRefusedError if the message is not in the inbox.
+    The first is 1. Raises RequestRefusedError if the message is not in the inbox.
     """
     row = transaction.db.execute(
         "UPDATE inbox SET attempts = attempts + 1 WHERE rx = ? RETURNING attempts, event_id, topic", (rx,)
@@ -102,11 +108,11 @@ def begin_attempt(transaction: Transaction, rx: int) -> int:
 
 
 def record_handled(transaction: Transaction, rx: int, statements: Sequence[Statement] = ()) -> None:
-    """Remove a handled message from the inbox, remember its event id, and run the SQL statements of its handlers.
+    """Record that a message of the inbox was handled, and remove it.
 
-    A copy of the message counts as a duplicate from now on. Raises RequestRefusedError if the message is not in the
-    inbox, or damaged, sqlite3.Error for a statement that is wrong or touches other tables than those that begin with
-    ``x_``.
+    Remembers its event id, and runs the SQL statements of its handlers. A copy of the message counts as a duplicate
+    from now on. Raises RequestRefusedError if the message is not in the inbox, or damaged, sqlite3.Error for a
+    statement that is wrong or touches other tables than those that begin with ``x_``.
     """
     row = _take(transaction, rx)
     _record(transaction, "handled", rx, row[1], row[2])
@@ -129,9 +135,10 @@ def _authorize(action: int, name: str | None, *_: str | None) -> int:
 
 
 def quarantine(transaction: Transaction, rx: int, reason: str) -> None:
-    """Move a message permanently from the inbox to the quarantine, where an operator can inspect it.
+    """Move a message permanently from the inbox to the quarantine.
 
-    A copy counts as a duplicate. Raises RequestRefusedError if the message is not in the inbox, or damaged.
+    An operator can inspect it there. A copy counts as a duplicate. Raises RequestRefusedError if the message is not in
+    the inbox, or damaged.
     """
     row = _take(transaction, rx)
     transaction.insert("quarantine", row[:5], row[6], reason)
@@ -163,7 +170,10 @@ def _remember(transaction: Transaction, event_id: str | None) -> None:
 
 
 def forget_old_ids(transaction: Transaction) -> int:
-    """Delete event ids older than ``limits.remember``, at most 2000 per table; return the number of ids deleted."""
+    """Delete remembered event ids that are too old, and return their number.
+
+    They are older than ``limits.remember``; at most 2000 per table are deleted.
+    """
     forgotten = 0
     for table in ID_TABLES:
         rows = transaction.db.execute(

@@ -17,9 +17,9 @@ from activemq_agent.store.transaction import Counters, Transaction
 def open_database(
     path: Path, *, agent: str, limits: Limits, clock: Clock, synchronous: str
 ) -> tuple[sqlite3.Connection, Counters, ElapsedTimeCounter]:
-    """Open the store's database (created with a new epoch if missing); return it with its counters and elapsed time.
+    """Open the database of the agent's store, and return it with its counters and elapsed time.
 
-    Raises AgentError if the file belongs to another agent.
+    It is created with a new epoch if missing. Raises AgentError if the file belongs to another agent.
     """
     db = connect(path, synchronous=synchronous)
     db.execute("BEGIN IMMEDIATE")

@@ -18,9 +18,10 @@ _SIZE = "length(CAST(topic AS BLOB)) + length(payload)"
 
 
 def chosen_event_id(topic: str, payload: bytes, event_id: str | None) -> str | None:
-    """Return the event id that the publisher chose, by argument or by the payload's ``eventId``; None without one.
+    """Return the event id that the publisher chose for an event; None if it chose none.
 
-    Raises RequestRefusedError for a topic, payload or id that cannot be published.
+    It is an argument or the payload's ``eventId``. Raises RequestRefusedError for a topic, payload or id that cannot be
+    published.
     """
     size = len(topic.encode(errors="replace"))
     if not 0 < size <= LONGEST_TOPIC or any(c in topic for c in "+#\0") or not topic.isprintable():
@@ -41,10 +42,10 @@ def chosen_event_id(topic: str, payload: bytes, event_id: str | None) -> str | N
 
 
 def accept(transaction: Transaction, topic: str, payload: bytes, event_id: str | None, timeout: float | None) -> str:
-    """Put an event into the outbox and return its event id; an event whose id is known already is not stored again.
+    """Accept an event into the outbox, and return its event id.
 
-    Raises OutboxFullError when the outbox has no room, RequestRefusedError for an id that the agent itself will give to
-    a later event.
+    An event whose id is known already is not stored again. Raises OutboxFullError when the outbox has no room,
+    RequestRefusedError for an id that the agent itself will give to a later event.
     """
     counters = transaction.counters
     if event_id is not None and _was_accepted(transaction, event_id):
@@ -101,7 +102,10 @@ def record_sent(transaction: Transaction, events: Sequence[SentEvent]) -> None:
 
 
 def record_acknowledged(transaction: Transaction, events: Sequence[SentEvent], proved: bool) -> None:
-    """Process acknowledgements: delete events whose topic prefix is proved to work, mark others as unconfirmed."""
+    """Process acknowledgements of events: delete the events, or mark them as unconfirmed.
+
+    Those whose topic prefix is proved to work are deleted.
+    """
     for event in events:
         row = transaction.take("outbox", event.seq) or transaction.take("expired", event.seq)
         if row is None:
@@ -127,9 +131,10 @@ def _bound_unconfirmed(transaction: Transaction) -> None:
 
 
 def confirm_prefix(transaction: Transaction, prefix: str, conn: int) -> int:
-    """Delete the unconfirmed events below topic ``prefix`` that connection ``conn`` got acknowledged; return how many.
+    """Confirm and delete the unconfirmed events below a topic prefix, and return how many.
 
-    Called when the prefix's canary (test message) came back, which confirms them.
+    Connection ``conn`` got them acknowledged. Called when the prefix's canary (test message) came back, which confirms
+    them.
     """
     confirmed = 0
     rows = transaction.db.execute("SELECT place, event_id, topic FROM unconfirmed WHERE conn = ?", (conn,)).fetchall()
@@ -142,9 +147,10 @@ def confirm_prefix(transaction: Transaction, prefix: str, conn: int) -> int:
 
 
 def expire(transaction: Transaction) -> int:
-    """Move events past their deadline from the outbox to the expired events, or drop them; return their number.
+    """Expire the events in the outbox that are past their deadline, and return their number.
 
-    Without room among the expired ones, the rest stays in the outbox, unsent.
+    They are moved to the expired events, or dropped. Without room among the expired ones, the rest stays in the outbox,
+    unsent.
     """
     expired = 0
     limits, counters = transaction.limits, transaction.counters
@@ -169,9 +175,10 @@ def expire(transaction: Transaction) -> int:
 
 
 def requeue(transaction: Transaction, event_ids: Sequence[str] | None) -> int:
-    """Put expired events (all, or those with the given ids) back into the outbox; return the number that fitted.
+    """Put expired events back into the outbox, and return the number that fitted.
 
-    Unconfirmed events may be named too. Raises RequestRefusedError, and re-queues nothing, for an id of neither kind.
+    These are all, or those with the given ids. Unconfirmed events may be named too. Raises RequestRefusedError, and
+    re-queues nothing, for an id of neither kind.
     """
     rows = _kept_apart(transaction, "expired")
     if event_ids is not None:

@@ -18,7 +18,10 @@ from activemq_agent.store.schema import connect
 
 
 class Reader:
-    """A read-only connection to the store, for any thread; each call sees the state committed before it began."""
+    """A reader of the agent's store over a read-only connection, for any thread.
+
+    Each call sees the state committed before it began.
+    """
 
     def __init__(self, path: Path) -> None:
         self._path, self._db = path, connect(path, readonly=True)
@@ -27,19 +30,25 @@ class Reader:
 
     @property
     def damaged(self) -> int:
-        """The number of rows that failed their checksum when they were read.
+        """The number of damaged rows that were read: they failed their checksum.
 
         Such rows are never returned, and are moved out of the store at the next start.
         """
         return len(self._bad)
 
     def close(self) -> None:
-        """Close the connection after running calls have ended."""
+        """Close the reader's connection to the store.
+
+        Running calls end before.
+        """
         with self._lock:
             self._db.close()
 
     def first_row(self, query: str) -> tuple[Any, ...]:
-        """Return the first row that an SQL query on the store gives. Raises AgentError if the file cannot be read."""
+        """Return the first row of an SQL query on the store.
+
+        Raises AgentError if the file cannot be read.
+        """
         with self._cursor(query) as cursor:
             row: tuple[Any, ...] = cursor.fetchone()
         return row
@@ -47,10 +56,10 @@ class Reader:
     def whole_rows(
         self, table: str, condition: str, *values: Any, limit: int, most_bytes: int | None = None
     ) -> list[tuple[Any, ...]]:
-        """Return rows of a table, all columns, that meet a condition and match their checksum, ordered by their keys.
+        """Return the undamaged rows of a table that meet a condition, ordered by their keys.
 
-        At most ``limit`` rows, which have at most ``most_bytes`` of text and blobs together unless the first one alone
-        has more. Raises AgentError if the file cannot be read.
+        They have all columns and match their checksum. At most ``limit`` rows, which have at most ``most_bytes`` of
+        text and blobs together unless the first one alone has more. Raises AgentError if the file cannot be read.
         """
         rows: list[tuple[Any, ...]] = []
         size = 0

@@ -14,7 +14,7 @@ MIB = 1 << 20
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """Limits of an agent's store: how many messages and bytes it holds, and for how many seconds.
+    """The limits of an agent's store: numbers of messages and bytes, and seconds.
 
     Bytes are those of topics and payloads.
 
@@ -41,7 +41,7 @@ class Limits:
 
 
 class OutgoingEvent(NamedTuple):
-    """An event in the outbox that is to be sent.
+    """An outgoing event of an agent, which is in the outbox to be sent.
 
     ``seq`` is its place in the outbox, which orders sending. It is not the SEQ of the id: ids of callers have no SEQ,
     and a re-queued event has a new place.
@@ -54,7 +54,7 @@ class OutgoingEvent(NamedTuple):
 
 
 class IncomingMessage(NamedTuple):
-    """A message in the inbox that is to be handled.
+    """An incoming message of an agent, which is in the inbox to be handled.
 
     ``rx`` is its place in the inbox, ``rx_id`` names it if it has no id, ``attempts`` is how often a handler was begun.
     """
@@ -68,7 +68,10 @@ class IncomingMessage(NamedTuple):
 
 
 class SentEvent(NamedTuple):
-    """A record of a sent event: position in the outbox (``seq``), connection, MQTT packet id and broker."""
+    """A sent event in the agent's outbox: its position, connection, MQTT packet id and broker.
+
+    The position is ``seq``.
+    """
 
     seq: int
     conn: int
@@ -77,9 +80,10 @@ class SentEvent(NamedTuple):
 
 
 class StoredReceipt(NamedTuple):
-    """The result of storing a received message; ``rx`` is its position in the inbox, 0 if it was not stored.
+    """The receipt for a received message: the result of storing it.
 
-    A ``duplicate`` was stored before and may be acknowledged; a message that found the inbox ``full`` must not be.
+    ``rx`` is its position in the inbox, 0 if it was not stored. A ``duplicate`` was stored before and may be
+    acknowledged; a message that found the inbox ``full`` must not be.
     """
 
     rx: int
@@ -89,7 +93,10 @@ class StoredReceipt(NamedTuple):
 
 
 class JournalRecord(NamedTuple):
-    """A journal record to be exported: one line of JSON, and its position, which only grows."""
+    """A record of the agent's event journal, to be exported: one line of JSON, and its position.
+
+    The position only grows.
+    """
 
     position: int
     line: str
@@ -123,7 +130,10 @@ class StoreCounts:
 
 
 def row_checksum(table: str, *values: str | bytes | float | None) -> bytes:
-    """Return eight bytes (BLAKE2b) over a row: its table's name and its values, each with its type and length."""
+    """Return the checksum of a table's row: eight bytes (BLAKE2b).
+
+    It is over its table's name and its values, each with its type and length.
+    """
     digest = hashlib.blake2b(table.encode(), digest_size=8)
     for value in values:
         if isinstance(value, bytes):
@@ -138,11 +148,14 @@ def row_checksum(table: str, *values: str | bytes | float | None) -> bytes:
 
 
 def is_whole(table: str, row: Sequence[Any]) -> bool:
-    """Return whether a row, with all its columns, matches its checksum for this table."""
+    """Return whether a row of a table has a valid checksum.
+
+    ``row`` has all its columns.
+    """
     checked = CHECKED[table]
     return bool(row_checksum(table, *row[checked]) == row[checked.stop])
 
 
 def size_of(topic: str, payload: bytes) -> int:
-    """Return the size of an event or message in bytes: that of its topic and its payload."""
+    """Return the size of an event or message in bytes, that of its topic and its payload."""
     return len(topic.encode()) + len(payload)

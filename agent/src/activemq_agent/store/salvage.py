@@ -50,10 +50,10 @@ Values = tuple[Any, ...]
 
 @dataclass(frozen=True, slots=True)
 class OutboxGap:
-    """A range of outbox positions, ``first`` to ``last``, whose events could not be read from a damaged store.
+    """A gap in the outbox of a damaged store: a range of positions whose events could not be read.
 
-    ``after_id`` and ``before_id`` are the ids of the readable neighbors, None at an end. Some of the places may
-    have been acknowledged before, and be no loss.
+    It is from ``first`` to ``last``. ``after_id`` and ``before_id`` are the ids of the readable neighbors, None at an
+    end. Some of the places may have been acknowledged before, and be no loss.
     """
 
     first: int
@@ -69,11 +69,11 @@ class OutboxGap:
 
 @dataclass(frozen=True, slots=True)
 class StoreDamage:
-    """The damage found in a store: ``reasons``, ``directory`` of the damaged files, and number of rows ``kept`` by
-    table.
+    """The damage found in an agent's store, and the number of rows kept.
 
-    ``missing``: how many events of the outbox could not be read, None if the file does not show it. ``epoch``: the new
-    epoch if the old one could not be continued, else None.
+    ``reasons``, ``directory`` of the damaged files, and rows ``kept`` by table. ``missing``: how many events of the
+    outbox could not be read, None if the file does not show it. ``epoch``: the new epoch if the old one could not be
+    continued, else None.
     """
 
     reasons: tuple[str, ...]
@@ -94,7 +94,10 @@ class StoreDamage:
 
 
 def finish_interrupted_salvage(directory: Path) -> None:
-    """Finish a ``salvage_store`` that a crash interrupted: use a complete new store, or delete an incomplete one."""
+    """Finish a salvage of a damaged store that a crash interrupted.
+
+    Uses a complete new store, or deletes an incomplete one.
+    """
     if not (directory / NEW).exists():
         return
     if (directory / FILE).exists():
@@ -109,9 +112,10 @@ def _delete_new(directory: Path) -> None:
 
 
 def salvage_store(directory: Path, *, agent: str, reasons: list[str], now: datetime) -> StoreDamage:
-    """Replace the damaged store in ``directory`` by a new one with its readable rows; return what was damaged and kept.
+    """Salvage the damaged store in a directory, and return the damage.
 
-    The damaged files go into a new directory ``set-aside-TIME``, with a report ``damage.json``.
+    A new store with its readable rows replaces it; the result also shows what was kept. The damaged files go into a new
+    directory ``set-aside-TIME``, with a report ``damage.json``.
     """
     _delete_new(directory)
     with closing(connect(directory / NEW)) as new:
@@ -173,10 +177,10 @@ def _copy_rows(source: Path, new: sqlite3.Connection) -> dict[str, Any]:
 
 
 def undamaged_rows(db: sqlite3.Connection, table: str) -> Iterator[Values]:
-    """Yield the rows of a table that SQLite can read and that match their checksum; a row may come twice.
+    """Yield the undamaged rows of a table, which SQLite can read and which match their checksum.
 
-    The table is read upwards, and each range of keys that was passed over downwards. In what is still unread then,
-    each key is selected alone, ``KEYS_TRIED`` of them at each end of a range.
+    A row may come twice. The table is read upwards, and each range of keys that was passed over downwards. In what is
+    still unread then, each key is selected alone, ``KEYS_TRIED`` of them at each end of a range.
     """
     for low, high in (yield from _read_past_damage(db, table, 0, _LAST_KEY)):
         for upper, lower in (yield from _read_past_damage(db, table, high, low)):

@@ -56,10 +56,11 @@ CREATE TABLE journal (position INTEGER PRIMARY KEY, lines TEXT NOT NULL, sum BLO
 
 
 def connect(path: Path, *, synchronous: str = "FULL", readonly: bool = False) -> sqlite3.Connection:
-    """Return an SQLite connection to the store's file in autocommit mode, which any thread may use, one at a time.
+    """Connect to the SQLite database of the store at a path, and return the connection.
 
-    ``synchronous`` FULL makes every commit wait until the write-ahead file is on the disk. Content that was deleted is
-    overwritten, so that a damaged file holds no deleted rows.
+    It is in autocommit mode; any thread may use it, one at a time. ``synchronous`` FULL makes every commit wait until
+    the write-ahead file is on the disk. Content that was deleted is overwritten, so that a damaged file holds no
+    deleted rows.
     """
     db = sqlite3.connect(path, isolation_level=None, check_same_thread=False, timeout=30)
     db.execute(f"PRAGMA page_size = {PAGE}")
@@ -80,12 +81,18 @@ _DISK = {
 
 
 def is_machine_failure(error: sqlite3.Error) -> bool:
-    """Return whether an SQLite error is due to the machine (disk, memory, rights), not to the file or a statement."""
+    """Return whether an SQLite error is a failure of the machine (disk, memory, rights).
+
+    Other errors are due to the file or a statement.
+    """
     return (getattr(error, "sqlite_errorcode", 0) or 0) & 0xFF in _DISK
 
 
 def create_tables(db: sqlite3.Connection) -> None:
-    """Create the tables of the store within the open transaction."""
+    """Create the tables of the agent's store in its database.
+
+    This happens within the open transaction.
+    """
     db.execute(f"PRAGMA application_id = {APPLICATION_ID}")
     db.execute(f"PRAGMA user_version = {VERSION}")
     for statement in SCHEMA.split(";"):

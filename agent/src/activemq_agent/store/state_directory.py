@@ -12,7 +12,10 @@ LOCK_FILE = "agent.lock"
 
 
 def sync_to_disk(*paths: Path) -> None:
-    """Call fsync on files and directories, so that their contents and entries are on the disk."""
+    """Sync files and directories to the disk.
+
+    Calls fsync, so that their contents and entries are on the disk.
+    """
     for path in paths:
         descriptor = os.open(path, os.O_RDONLY)
         try:
@@ -22,11 +25,11 @@ def sync_to_disk(*paths: Path) -> None:
 
 
 def lock_state_directory(directory: Path) -> int:
-    """Lock the state directory, created if missing; return the file descriptor that holds the lock until closed.
+    """Lock the state directory of an agent, and return the file descriptor that holds the lock.
 
-    Two agents would evict each other from the broker and share one outbox. The kernel releases the lock when the
-    process ends, however it ends. Raises AgentError if another process has it, naming that process, or if the
-    directory cannot be used.
+    The directory is created if missing. The lock is held until the descriptor is closed. Two agents would evict each
+    other from the broker and share one outbox. The kernel releases the lock when the process ends, however it ends.
+    Raises AgentError if another process has it, naming that process, or if the directory cannot be used.
     """
     try:
         if not directory.is_dir():

@@ -36,11 +36,11 @@ MOST_JOURNAL_BYTES = 4 << 20
 
 
 class Store:
-    """The agent's durable store (outbox, inbox, journal), made by ``Store.open``; its methods are for any thread.
+    """The durable store of an agent: outbox, inbox and journal.
 
-    Methods that change something return after the commit and its fsync. Those named ``_later``
-    return a future of the result instead, and share a transaction with other requests of that moment. All raise
-    AgentError if the disk fails, and then nothing has changed.
+    Made by ``Store.open``; its methods are for any thread. Methods that change something return after the commit and
+    its fsync. Those named ``_later`` return a future of the result instead, and share a transaction with other requests
+    of that moment. All raise AgentError if the disk fails, and then nothing has changed.
     """
 
     def __init__(self, directory: Path, lock_descriptor: int, writer: Writer, damage: StoreDamage | None) -> None:
@@ -60,11 +60,12 @@ class Store:
         cls, directory: Path, *, agent: str, limits: Limits | None = None, clock: Clock | None = None,
         synchronous: str = "FULL", sweep: float | None = SWEEP,
     ) -> Store:  # fmt: skip
-        """Lock the state directory and return the store in it; one is made, with a new epoch, if there is none.
+        """Open the store in the state directory of an agent, and return it.
 
-        ``sweep``: seconds, of real time, between checks for expired events; None leaves expiry to ``expire``. With
-        ``synchronous`` NORMAL an accepted event may be lost with the machine's power.
-        Raises AgentError if another agent uses the directory, or if it cannot be used.
+        Locks the directory; a store is made, with a new epoch, if there is none. ``sweep``: seconds, of real time,
+        between checks for expired events; None leaves expiry to ``expire``. With ``synchronous`` NORMAL an accepted
+        event may be lost with the machine's power. Raises AgentError if another agent uses the directory, or if it
+        cannot be used.
         """
         limits, clock = limits or Limits(), clock or Clock()
         descriptor = lock_state_directory(directory)
@@ -88,7 +89,10 @@ class Store:
 
     @property
     def is_alive(self) -> bool:
-        """True while the store's writer thread runs; without it, calls would wait indefinitely."""
+        """Whether the store is alive: its writer thread runs.
+
+        Without it, calls would wait indefinitely.
+        """
         return self._writer.is_alive()
 
     @property
@@ -97,7 +101,10 @@ class Store:
         return self._writer.last_turn
 
     def close(self) -> None:
-        """Finish queued requests, close the files and release the lock on the directory. A second call does nothing."""
+        """Close the store after the queued requests, and release the lock on its directory.
+
+        A second call does nothing.
+        """
         if self._lock < 0:
             return
         self._reader.close()
@@ -114,18 +121,18 @@ class Store:
     # The publisher's side
 
     def accept(self, topic: str, payload: bytes, *, event_id: str | None = None, timeout: float | None = None) -> str:
-        """Put an event into the outbox; return its event id once the event is on the disk.
+        """Accept an event into the outbox, and return its event id once the event is on the disk.
 
-        An id of the caller's own, in the argument or as member ``eventId`` of the payload, is kept; if it was
-        accepted before, it is returned and nothing is stored. ``timeout``: elapsed seconds until the event expires.
-        Raises OutboxFullError if there is no room, RequestRefusedError if the event could never be sent.
+        An id of the caller's own, in the argument or as member ``eventId`` of the payload, is kept; if it was accepted
+        before, it is returned and nothing is stored. ``timeout``: elapsed seconds until the event expires. Raises
+        OutboxFullError if there is no room, RequestRefusedError if the event could never be sent.
         """
         return self.accept_later(topic, payload, event_id=event_id, timeout=timeout).result()
 
     def accept_later(
         self, topic: str, payload: bytes, *, event_id: str | None = None, timeout: float | None = None
     ) -> Future[str]:
-        """Queue an event for the outbox; return a future of its event id.
+        """Queue an event to be accepted into the outbox, and return a future of its event id.
 
         Raises RequestRefusedError for an event that can never be sent.
         """
@@ -137,7 +144,10 @@ class Store:
         return future
 
     def outgoing_events(self, limit: int, after: int = 0) -> list[OutgoingEvent]:
-        """Return at most ``limit`` unexpired events of the outbox after position ``after``, in sending order."""
+        """Return the unexpired outgoing events of the outbox after position ``after``, at most ``limit``.
+
+        They are in sending order.
+        """
         # The plus keeps SQLite from using the index of deadlines, by which it would have to sort.
         rows = self._reader.whole_rows(
             "outbox", "place > ? AND +deadline > ?", after, self._writer.elapsed.now(), limit=limit
@@ -145,35 +155,41 @@ class Store:
         return [OutgoingEvent(*row[:4]) for row in rows]
 
     def queue_sent(self, events: Sequence[SentEvent]) -> Future[None]:
-        """Queue journal records that events were sent; return a future that is done after the commit."""
+        """Queue journal records that events were sent, and return a future.
+
+        It is done after the commit.
+        """
         return self._writer.submit(lambda transaction: outbox.record_sent(transaction, events))
 
     def queue_acknowledged(self, events: Sequence[SentEvent], proved: bool) -> Future[None]:
-        """Queue the broker's acknowledgements of sent events; return a future that is done after the commit.
+        """Queue the broker's acknowledgements of sent events, and return a future.
 
-        Events are deleted if their prefix is proved, else kept as unconfirmed, within bounds.
+        It is done after the commit. Events are deleted if their prefix is proved, else kept as unconfirmed, within
+        bounds.
         """
         return self._writer.submit(lambda transaction: outbox.record_acknowledged(transaction, events, proved))
 
     def confirm_prefix(self, prefix: str, conn: int) -> int:
-        """Delete unconfirmed events below topic ``prefix`` that connection ``conn`` got acknowledged; return how many.
+        """Confirm and delete the unconfirmed events below a topic prefix, and return how many.
 
-        Called when the prefix's canary (test message) came back, which confirms them.
+        Connection ``conn`` got them acknowledged. Called when the prefix's canary (test message) came back, which
+        confirms them.
         """
         return self._writer.submit(lambda transaction: outbox.confirm_prefix(transaction, prefix, conn)).result()
 
     def expire_events(self) -> int:
-        """Move events past their deadline from the outbox to the expired events, or drop them; return their number.
+        """Expire the events in the outbox that are past their deadline, and return their number.
 
-        The store calls this automatically within 1 s of a deadline, unless ``sweep`` is None.
+        They are moved to the expired events, or dropped. The store calls this automatically within 1 s of a deadline,
+        unless ``sweep`` is None.
         """
         return self._writer.submit(outbox.expire).result()
 
     def requeue_events(self, event_ids: Sequence[str] | None = None) -> int:
-        """Put expired events (all, or those with the given ids) back into the outbox; return the number that fitted.
+        """Put expired events back into the outbox, and return the number that fitted.
 
-        Unconfirmed events may be named too. Raises RequestRefusedError for an id that is neither expired nor
-        unconfirmed.
+        These are all, or those with the given ids. Unconfirmed events may be named too. Raises RequestRefusedError for
+        an id that is neither expired nor unconfirmed.
         """
         future = self._writer.submit(lambda transaction: outbox.requeue(transaction, event_ids))
         future.add_done_callback(self._tell)
@@ -187,7 +203,7 @@ class Store:
     def queue_received(
         self, topic: str, payload: bytes, *, broker: str, conn: int, head: bool = True
     ) -> Future[StoredReceipt]:
-        """Queue a received message to be stored in the inbox; return a future of its receipt.
+        """Queue a received message to be stored in the inbox, and return a future of its receipt.
 
         Acknowledge the message to the broker unless the receipt is ``full``. ``head`` is false while an older message
         of the same topic filter is still being stored.
@@ -199,36 +215,37 @@ class Store:
     def pending_messages(
         self, lane: str, limit: int = 100, after: int = 0, most_bytes: int | None = None
     ) -> list[IncomingMessage]:
-        """Return the messages of a lane whose handlers have not ended, in the order of receipt.
+        """Return the pending messages of a lane, a part of the inbox, in the order of receipt.
 
-        A lane is a topic filter of the configuration, or a topic that none matches. A message whose handler ran when
-        the agent was killed is returned again, with its attempts. ``most_bytes`` bounds all messages together; the
-        first one is returned whatever its size.
+        Their handlers have not ended. A lane is a topic filter of the configuration, or a topic that none matches. A
+        message whose handler ran when the agent was killed is returned again, with its attempts. ``most_bytes`` bounds
+        all messages together; the first one is returned whatever its size.
         """
         rows = self._reader.whole_rows("inbox", "lane = ? AND rx > ?", lane, after, limit=limit, most_bytes=most_bytes)
         rx_id = self._writer.committed_counters.rx_id
         return [IncomingMessage(row[0], row[1], rx_id(row[0]), row[2], row[3], row[6]) for row in rows]
 
     def begin_attempt(self, rx: int) -> int:
-        """Record that a handler begins to handle a message of the inbox; return the number of the attempt, from 1.
+        """Record that a handler begins an attempt to handle a message of the inbox; return the attempt's number.
 
-        Raises RequestRefusedError if the message is not in the inbox.
+        The first is 1. Raises RequestRefusedError if the message is not in the inbox.
         """
         return self._writer.submit(lambda transaction: inbox.begin_attempt(transaction, rx)).result()
 
     def record_handled(self, rx: int) -> None:
-        """Record that a message's handlers ended well, so that they never run again for that message.
+        """Record that a message of the inbox was handled.
 
-        Raises RequestRefusedError if it is not in the inbox.
+        Its handlers ended without an error, so they never run again for that message. Raises RequestRefusedError if it
+        is not in the inbox.
         """
         self.queue_handled(rx).result()
 
     def queue_handled(self, rx: int, statements: Sequence[inbox.Statement] = ()) -> Future[None]:
-        """Queue the record that a message's handlers ended well; return a future that is done after the commit.
+        """Queue the record that a message was handled, and return a future.
 
-        The SQL statements of its handlers take effect with the record, or neither does; tables of handlers begin with
-        ``x_``. The future raises RequestRefusedError if the message is not in the inbox, AgentError for a statement
-        that is wrong or not allowed.
+        Its handlers ended without an error. The future is done after the commit. The SQL statements of its handlers
+        take effect with the record, or neither does; tables of handlers begin with ``x_``. The future raises
+        RequestRefusedError if the message is not in the inbox, AgentError for a statement that is wrong or not allowed.
         """
         return self._writer.submit(lambda transaction: inbox.record_handled(transaction, rx, statements))
 
@@ -242,29 +259,42 @@ class Store:
     # Journal and numbers
 
     def write_journal_record(self, kind: str, **fields: Any) -> None:
-        """Write a journal record about no event, of a kind such as connected, subscribed, barrier or started."""
+        """Write a record of a given kind to the agent's event journal.
+
+        The record is about no event. Kinds are such as connected, subscribed, barrier or started.
+        """
         self.queue_journal_record(kind, **fields).result()
 
     def queue_journal_record(self, kind: str, **fields: Any) -> Future[None]:
-        """Queue a journal record such as connected or barrier; return a future that is done after the commit."""
+        """Queue a record of a given kind for the agent's event journal, and return a future.
+
+        Kinds are such as connected or barrier. The future is done after the commit.
+        """
         return self._writer.submit(lambda transaction: transaction.record(kind, **fields))
 
     def oldest_journal_records(self, limit: int) -> list[JournalRecord]:
-        """Return the oldest journal records not yet exported to files: those of at most ``limit`` rows of the store.
+        """Return the oldest records of the agent's event journal, which are not yet exported to files.
 
-        Records of a damaged row are left out, which shows as a gap in jseq.
+        These are the records of at most ``limit`` rows of the store. Records of a damaged row are left out, which shows
+        as a gap in jseq.
         """
         rows = self._reader.whole_rows("journal", "true", limit=limit, most_bytes=MOST_JOURNAL_BYTES)
         return [JournalRecord(row[0], line) for row in rows for line in row[1].split("\n")]
 
     def delete_exported_journal(self, position: int) -> None:
-        """Delete the store's journal records up to a position, after they were exported to files on the disk."""
+        """Delete the exported records of the agent's event journal, up to a position.
+
+        They are in files on the disk.
+        """
         self._writer.submit(
             lambda transaction: transaction.db.execute("DELETE FROM journal WHERE position <= ?", (position,)) and None
         ).result()
 
     def row_counts(self) -> StoreCounts:
-        """Return the numbers of rows and bytes in the store that are committed."""
+        """Return the numbers of rows in the store, and of their bytes.
+
+        Only committed rows count.
+        """
         counters = self._writer.committed_counters
         rows, sizes = counters.rows, counters.sizes
         oldest, remembered, journal = self._reader.first_row(

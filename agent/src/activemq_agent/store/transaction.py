@@ -20,10 +20,11 @@ JOURNAL_LINES = 64
 
 @dataclass
 class Counters:
-    """The counters of the store, kept in memory: rows, bytes, and the last numbers assigned.
+    """The counters of the agent's store: rows, bytes, and the last numbers assigned.
 
-    ``rows`` and ``sizes``: rows, and bytes of topics and payloads, by table; ``lanes``: messages of the inbox by lane;
-    ``barred``: lanes that take nothing before their oldest message is offered again. A failed transaction restores all.
+    They are kept in memory. ``rows`` and ``sizes``: rows, and bytes of topics and payloads, by table; ``lanes``:
+    messages of the inbox by lane; ``barred``: lanes that take nothing before their oldest message is offered again. A
+    failed transaction restores all.
     """
 
     agent: str
@@ -41,17 +42,24 @@ class Counters:
     duplicates: int = 0
 
     def copy_counters(self) -> Counters:
-        """Return a copy of the store's counters, which keeps its values during a transaction."""
+        """Return a copy of the store's counters.
+
+        It keeps its values during a transaction.
+        """
         return deepcopy(self)
 
     def rx_id(self, rx: int) -> str:
-        """Return the id ``AGENT:EPOCH:rxNUMBER``, which the agent gives to a received message without an id."""
+        """Return the id that the agent gives to a received message without an id.
+
+        It is ``AGENT:EPOCH:rxNUMBER``.
+        """
         return f"{self.agent}:{self.epoch}:rx{rx}"
 
 
 class Transaction:
-    """An open transaction of the store's writer: database, counters, limits, elapsed time ``now``,
-    and journal records.
+    """An open transaction of the agent's store.
+
+    It has the database, counters, limits, elapsed time ``now``, and journal records.
     """
 
     def __init__(
@@ -66,12 +74,18 @@ class Transaction:
         self._lines: list[str] = []
 
     def insert(self, table: str, checked: Sequence[Any], *others: Any) -> None:
-        """Insert a row into a table (columns under the checksum, the checksum, other columns) and count it."""
+        """Insert a row into a table, and count it.
+
+        It has the columns under the checksum, the checksum, and other columns.
+        """
         insert_row(self.db, table, checked, *others)
         self._count(table, checked, 1)
 
     def take(self, table: str, key: int) -> tuple[Any, ...] | None:
-        """Delete the row with a key from a table and return its columns; None for a missing or damaged row."""
+        """Take a row from a table: delete the row with a key, and return its columns.
+
+        Returns None for a missing or damaged row.
+        """
         row: tuple[Any, ...] | None = self.db.execute(
             f"SELECT * FROM {table} WHERE rowid = ?",  # noqa: S608 -- names of the schema
             (key,),
@@ -88,7 +102,10 @@ class Transaction:
             self.counters.sizes[table] += sign * size_of(row[2], row[3])
 
     def record(self, kind: str, **fields: Any) -> None:
-        """Add a journal record of a kind to the transaction; ``fields`` that are None are left out."""
+        """Add a journal record of a given kind to the transaction.
+
+        ``fields`` that are None are left out.
+        """
         self.counters.jseq += 1
         content: dict[str, Any] = {
             "v": 1,
@@ -104,7 +121,10 @@ class Transaction:
             self._write_lines()
 
     def finish(self) -> None:
-        """Write the transaction's journal records, its counters, and the present moment on all clocks."""
+        """Finish the transaction: write its journal records, its counters and the clocks.
+
+        The clocks are the present moment on all of them.
+        """
         self._write_lines()
         counters, at = self.counters, self.elapsed.read_clocks()
         oldest = self.db.execute("SELECT min(place) FROM outbox").fetchone()[0]
@@ -124,9 +144,10 @@ class Transaction:
 
 
 def insert_row(db: sqlite3.Connection, table: str, checked: Sequence[Any], *others: Any) -> None:
-    """Insert a row into a table: the columns under its checksum (``checked``), the checksum, and other columns.
+    """Insert a row with its checksum into a table.
 
-    A row of the tables of ids has no key in ``checked``, and is ignored if its id is there already.
+    The columns are those under its checksum (``checked``), the checksum, and others. A row of the tables of ids has no
+    key in ``checked``, and is ignored if its id is there already.
     """
     row = (*checked, row_checksum(table, *checked), *others)
     into = f"OR IGNORE INTO {table} (event_id, at, sum)" if table in ID_TABLES else f"INTO {table}"
@@ -134,6 +155,9 @@ def insert_row(db: sqlite3.Connection, table: str, checked: Sequence[Any], *othe
 
 
 def write_counters(db: sqlite3.Connection, values: Sequence[Any]) -> None:
-    """Write the columns ``COUNTERS`` and ``ANCHOR`` of the table ``counters``, which has one row."""
+    """Write the values of the counters to the store's database.
+
+    These are the columns ``COUNTERS`` and ``ANCHOR`` of the table ``counters``, which has one row.
+    """
     marks = ", ?" * (len(values) + 1)
     db.execute(f"REPLACE INTO counters VALUES (1{marks})", (*values, row_checksum("counters", *values)))  # noqa: S608

@@ -33,11 +33,12 @@ FORGET_EVERY = 60.0
 
 
 class Writer(threading.Thread):
-    """The thread that runs all jobs that write to the store, in order; each job is atomic and runs at most once.
+    """The thread that writes to the agent's store by running queued jobs, in order.
 
-    A job's future is resolved only after the commit of its transaction returned. A job that refuses raises
-    AgentError before it has written anything; after any other error the group is rolled back and its jobs run
-    one by one, so that only the faulty one fails. Every ``sweep`` seconds events expire and old ids are forgotten.
+    Each job is atomic and runs at most once. A job's future is resolved only after the commit of its transaction
+    returned. A job that refuses raises AgentError before it has written anything; after any other error the group is
+    rolled back and its jobs run one by one, so that only the faulty one fails. Every ``sweep`` seconds events expire
+    and old ids are forgotten.
     """
 
     def __init__(
@@ -64,7 +65,7 @@ class Writer(threading.Thread):
         self._forgot = elapsed.now()
 
     def submit(self, job: Callable[[Transaction], T]) -> Future[T]:
-        """Queue a job for the writer thread; return a future of the job's result.
+        """Submit a job to the writer thread, and return a future of the job's result.
 
         Raises AgentError after ``stop``, OutboxFullError if too many jobs wait.
         """
@@ -81,7 +82,10 @@ class Writer(threading.Thread):
         return future
 
     def stop(self) -> None:
-        """Run the queued jobs, end the writer's thread and close the database."""
+        """Stop the writer's thread and close the database.
+
+        Queued jobs run before.
+        """
         with self._lock:
             if not self._closing:
                 self._closing = True
@@ -90,7 +94,10 @@ class Writer(threading.Thread):
         self._db.close()
 
     def run(self) -> None:
-        """Run queued jobs on the store until ``stop`` is called; the writer thread's main function."""
+        """Run queued jobs on the store until ``stop`` is called.
+
+        This is the writer thread's main function.
+        """
         while True:
             group, last = self._next_group()
             # A caller that has cancelled gets nothing done.

@@ -38,7 +38,10 @@ Late = typing.Callable[[], bool]
 
 @dataclass
 class OpenFile:
-    """A log or other regular file that is held open, with its size and modification time at the moment of opening."""
+    """A log or other regular file that is held open to be collected, with its size and modification time.
+
+    Size and time are those of the moment of opening.
+    """
 
     name: str
     file: BinaryIO = field(repr=False)
@@ -48,9 +51,9 @@ class OpenFile:
 
 @dataclass
 class EvidenceArchive:
-    """The gzipped tar archive of a host's evidence while it is written; limited in size, with a list of omitted files.
+    """The gzipped tar archive into which a host's evidence is written, limited in size and time.
 
-    ``limit`` is in bytes before compression.
+    It has a list of omitted files. ``limit`` is in bytes before compression.
 
     ``seconds`` after its creation it accepts no more logs. ``left_out`` has ``{path, bytes, why}`` for everything that
     is missing or incomplete; ``files`` is the number of files in the archive.
@@ -83,7 +86,10 @@ class EvidenceArchive:
         return self._until - time.monotonic()
 
     def make_readable_by_login_account(self) -> None:
-        """Allow Ansible's login account, the owner of the directory, to read the archive, whose secrets are masked."""
+        """Make the archive of evidence readable by Ansible's login account, which owns the directory.
+
+        The secrets in the archive are masked.
+        """
         owner = os.stat(os.path.dirname(self.path))
         if os.geteuid() == 0:
             os.fchown(self._out.fileno(), owner.st_uid, owner.st_gid)
@@ -94,7 +100,10 @@ class EvidenceArchive:
         self.left_out.append({"path": printable(path), "bytes": size, "why": printable(why)})
 
     def add(self, name: str, data: bytes, mtime: float = 0) -> bool:
-        """Add a small, masked file to the archive; return False, and list it as omitted, if it is too large."""
+        """Add a file with the given content and modification time to the archive of evidence.
+
+        The content is small and already masked. Returns False, and lists the file as omitted, if it is too large.
+        """
         if len(data) > self.rest:
             self.leave_out(name, len(data), _TOO_LARGE)
             return False
@@ -103,8 +112,9 @@ class EvidenceArchive:
         return True
 
     def add_logs(self, opened: Iterable[OpenFile], mask: Mask) -> None:
-        """Mask logs and add them to the archive, newest first; of a log that does not fit only the newest lines are
-        added.
+        """Add open log files to the archive of evidence, with their secrets masked.
+
+        The newest log comes first. Of a log that does not fit only the newest lines are added.
         """
         for log in sorted(opened, key=lambda log: log.mtime, reverse=True):
             with log.file:
@@ -200,9 +210,9 @@ def _skip_line(source: Any, most: int) -> int:
 
 
 def open_evidence_file(directory: Directory, name: str, shown: str) -> OpenFile:
-    """Open a file that root or its directory's owner wrote; return it with its size and modification time.
+    """Open a file to be collected as evidence, and return it with its size and modification time.
 
-    Raises UntrustedPathError, OSError.
+    Root or the owner of its directory must have written the file. Raises UntrustedPathError, OSError.
     """
     descriptor = open_owned_file(directory, name)
     status = os.fstat(descriptor)
@@ -212,10 +222,10 @@ def open_evidence_file(directory: Directory, name: str, shown: str) -> OpenFile:
 def open_matching_files(
     path: str, wanted: Callable[[str], bool], prefix: str, bundle: EvidenceArchive
 ) -> list[OpenFile]:
-    """Open all files of a directory whose names satisfy a predicate, at one moment, and return them.
+    """Open all files of a directory whose names satisfy a predicate, and return them.
 
-    If a file is renamed in the meantime, such as a rotated log, all are opened again. Files that cannot be opened are
-    listed in ``bundle``, as is a directory behind a link of an untrusted account.
+    They are opened at one moment. If a file is renamed in the meantime, such as a rotated log, all are opened again.
+    Files that cannot be opened are listed in ``bundle``, as is a directory behind a link of an untrusted account.
     """
     try:
         with open_directory(path) as directory:

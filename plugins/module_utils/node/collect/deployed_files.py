@@ -23,9 +23,9 @@ _LARGEST = 1 << 20
 
 @dataclass
 class MaskedTree:
-    """The masked texts of a configuration directory's files by path, with hashes and each file's status.
+    """The files of a configuration directory with their secrets masked, each with its hash and status.
 
-    ``manifest``: hashes of deployed files, ``found``: status of each file.
+    The texts are by path. ``manifest``: hashes of deployed files, ``found``: status of each file.
     """
 
     files: dict[str, str] = field(default_factory=dict)
@@ -34,10 +34,10 @@ class MaskedTree:
 
 
 def known_secrets(versions: list[InstalledVersion]) -> list[KnownSecret]:
-    """Return the secrets in installed configurations, found where planned files have ``@VARIABLE@``.
+    """Return the known secrets in the installed versions of a configuration.
 
-    The secrets of a file that was changed by hand count only if the planned text with these secrets is identical to
-    the deployed file.
+    They are found where planned files have ``@VARIABLE@``. The secrets of a file that was changed by hand count only if
+    the planned text with these secrets is identical to the deployed file.
     """
     secrets: list[KnownSecret] = []
     changed = []
@@ -67,9 +67,9 @@ def _filled(masked: str, secrets: list[KnownSecret]) -> str:
 
 
 def read_masked_tree(path: str, known: KnownSecrets, bundle: EvidenceArchive, prefix: str) -> MaskedTree:
-    """Read every file below a directory, mask its secrets, and return the texts with each file's status.
+    """Read the tree of files below a directory, and return it with secrets masked.
 
-    The files of an installed version are compared with its manifest.
+    Each file has a status. The files of an installed version are compared with its manifest.
     """
     version, tree = read_version(path), MaskedTree()
     deployed = version.manifest if version else {}
@@ -146,7 +146,10 @@ def add_tree(tree: MaskedTree, bundle: EvidenceArchive, prefix: str) -> None:
 
 
 def add_deployed_file_status(trees: list[MaskedTree], bundle: EvidenceArchive, prefix: str) -> None:
-    """Add two JSON files to the archive: the planned hash and the found status of each deployed file."""
+    """Add the status of each deployed file to the archive of evidence.
+
+    Adds two JSON files: the planned hash and the found status.
+    """
     manifest: dict[str, str] = {}
     file_statuses: dict[str, Any] = {}
     for tree in trees:

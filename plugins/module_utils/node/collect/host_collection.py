@@ -65,9 +65,9 @@ _PATIENCE = 60
 
 
 def write_evidence_archive(parameters: Mapping[str, Any]) -> dict[str, Any]:
-    """Write the archive of a broker's evidence (logs, files, facts), and return the result of the module collect.
+    """Write the archive of a broker's evidence: logs, files and facts.
 
-    Raises NodeError with one line when there can be no archive.
+    Returns the result of the module collect. Raises NodeError with one line when there can be no archive.
     """
     if parameters["megabytes"] < 1:
         raise NodeError(f"the option megabytes of the module collect must be at least 1, not {parameters['megabytes']}")
@@ -238,7 +238,10 @@ class _Work:
 
 
 def broker_timezone(process: Process | None, etc: str = "/etc") -> str:
-    """Return the time zone in which a broker writes its log, the JVM's or else the host's: a name, or ``+02:00``."""
+    """Return the time zone of a broker, in which it writes its log.
+
+    It is that of the JVM, or else that of the host: a name, or an offset such as ``+02:00``.
+    """
     for word in process.command if process else ():
         if word.startswith("-Duser.timezone="):
             return str(word.partition("=")[2])

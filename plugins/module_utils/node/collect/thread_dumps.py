@@ -34,14 +34,20 @@ _END = ("JNI global ref", "Metaspace", "PSPermGen")
 
 @dataclass
 class ThreadDumps:
-    """The thread dumps taken of a JVM: ``texts``, one per dump, and ``notes`` on missing or incomplete dumps."""
+    """The thread dumps taken of a JVM, and notes on missing or incomplete dumps.
+
+    ``texts`` has one text per dump.
+    """
 
     texts: list[str] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
 
 
 def take_thread_dumps(process: Process, count: int = COUNT, pause: float = PAUSE) -> ThreadDumps:
-    """Take ``count`` thread dumps of a JVM by SIGQUIT, ``pause`` seconds apart, and return them."""
+    """Take ``count`` thread dumps of a JVM, ``pause`` seconds apart, and return them.
+
+    The JVM prints them on SIGQUIT.
+    """
     dumps = ThreadDumps()
     if process.state == "T":
         dumps.notes.append(
@@ -98,9 +104,9 @@ def _add_dumps(dumps: ThreadDumps, process: Process, read: Callable[[], str], co
 
 
 def thread_states_text(pid: int) -> str:
-    """Return a text with one line per thread of a process, from /proc: id, state, CPU seconds, wait channel, name.
+    """Return a text with the state of each thread of a process.
 
-    This also works if the process hangs.
+    Each line has id, state, CPU seconds, wait channel and name, from /proc. This also works if the process hangs.
     """
     lines = []
     try:

@@ -34,10 +34,10 @@ FENCED = "generations"
 
 @dataclass(frozen=True)
 class Listener:
-    """A broker's transportConnector: its name, scheme, and the local address at which it can be probed.
+    """A listener of a broker, that is, one of its transportConnectors: its name, scheme and local address.
 
-    ``requires_client_certificate``: clients without a certificate are refused. ``bind`` is the address on which it
-    listens, ``0.0.0.0`` for all.
+    A probe connects to this address. ``requires_client_certificate``: clients without a certificate are refused.
+    ``bind`` is the address on which it listens, ``0.0.0.0`` for all.
     """
 
     name: str
@@ -49,12 +49,13 @@ class Listener:
 
 @dataclass(frozen=True)
 class DeployedConfiguration:
-    """The parts of a deployed activemq.xml that host modules need: connectors, accounts to log in with, the store.
+    """The deployed configuration of a broker: the parts of activemq.xml that host modules need, such as connectors.
 
-    ``login`` is the account of links or another account of the broker, ``probe_login`` the account of probes; both are
-    empty if the broker has none. ``release`` is a tuple of numbers, empty if the file does not contain it. ``store`` is
-    the directory of a kahaDB or mKahaDB, empty for another store. ``pure``: the broker is a node of a pure master/slave
-    pair. ``consoles`` are the addresses and ports of web consoles, which a standby opens only at a failover.
+    It also has the accounts to log in with, and the store. ``login`` is the account of links or another account of the
+    broker, ``probe_login`` the account of probes; both are empty if the broker has none. ``release`` is a tuple of
+    numbers, empty if the file does not contain it. ``store`` is the directory of a kahaDB or mKahaDB, empty for another
+    store. ``pure``: the broker is a node of a pure master/slave pair. ``consoles`` are the addresses and ports of web
+    consoles, which a standby opens only at a failover.
     """
 
     listeners: tuple[Listener, ...] = ()
@@ -68,9 +69,10 @@ class DeployedConfiguration:
 
 
 def read_deployed(layout: ConfigurationPaths, name: str | None) -> DeployedConfiguration:
-    """Return connectors, account and store from a version's activemq.xml; an empty configuration for the name None.
+    """Read the deployed activemq.xml of a broker, and return its connectors, accounts and store.
 
-    Raises OSError or ElementTree.ParseError when it cannot be read.
+    ``name`` is a version of the configuration; for None the result is empty. Raises OSError or ElementTree.ParseError
+    when it cannot be read.
     """
     if name is None:
         return DeployedConfiguration()
@@ -95,9 +97,9 @@ def read_deployed(layout: ConfigurationPaths, name: str | None) -> DeployedConfi
 
 
 def deployed_pair_name(layout: ConfigurationPaths) -> str | None:
-    """Return the pair's name from the comment in the deployed activemq.xml; None without the comment.
+    """Return the name of the pair in the deployed activemq.xml of a broker; None if the file has none.
 
-    Raises NodeError if ``current`` is not a link to a version.
+    A comment in the file contains it. Raises NodeError if ``current`` is not a link to a version.
     """
     version = layout.current_version()
     pair_comment = _PAIR.search((version.read_installed_file("conf/activemq.xml") or b"")[:_TITLE]) if version else None
@@ -105,10 +107,11 @@ def deployed_pair_name(layout: ConfigurationPaths) -> str | None:
 
 
 def persistence_adapter_of(document: bytes) -> dict[str, Any]:
-    """Return the persistence adapter of an activemq.xml and where it keeps messages, as a dict.
+    """Return the persistence adapter that an activemq.xml configures, as a dict.
 
-    ``kind`` is the element of the store, None without a store or without persistence. ``openwire`` is the value of
-    ``storeOpenWireVersion``, or None. ``pure``: the broker is a node of a pure master/slave pair.
+    The dict has its kind and where it keeps messages. ``kind`` is the element of the store, None without a store or
+    without persistence. ``openwire`` is the value of ``storeOpenWireVersion``, or None. ``pure``: the broker is a node
+    of a pure master/slave pair.
     """
     return _persistence(ElementTree.fromstring(document))  # noqa: S314 -- root's own file
 
@@ -130,10 +133,10 @@ def _is_pure(root: ElementTree.Element) -> bool:
 
 
 def was_store_ever_used(store: str, root_fd: int | None = None) -> bool:
-    """Return whether a kahaDB store was ever used, by the files in its directory.
+    """Return whether a kahaDB store was ever used.
 
-    ``root_fd``: the descriptor of a directory from which the path starts, in place of ``/``. Raises UntrustedPathError
-    for a store behind a link of an untrusted account.
+    The files in its directory show it. ``root_fd``: the descriptor of a directory from which the path starts, in place
+    of ``/``. Raises UntrustedPathError for a store behind a link of an untrusted account.
     """
     try:
         with open_directory(store, root_fd) as directory:
@@ -144,7 +147,10 @@ def was_store_ever_used(store: str, root_fd: int | None = None) -> bool:
 
 
 def elements_named(root: ElementTree.Element, name: str) -> list[ElementTree.Element]:
-    """Return all XML elements of a name below and including ``root``, whatever their namespace."""
+    """Return the XML elements with a local name in a tree, in any namespace.
+
+    ``root`` itself is included.
+    """
     return [element for element in root.iter() if element.tag.rpartition("}")[2] == name]
 
 
@@ -185,7 +191,10 @@ def requires_client_certificate(uri: str) -> bool:
 
 
 def scheme_host_and_port(uri: str) -> tuple[str, str, int] | None:
-    """Return the scheme, host and port with which a URI begins, or None. The host may be empty."""
+    """Return the scheme, host and port with which a URI begins; None if it has none.
+
+    The host may be empty.
+    """
     match = _URI.match(uri)
     return (match["scheme"], match["host"].strip("[]"), int(match["port"])) if match else None
 
@@ -229,7 +238,10 @@ _CHARS = {"n": "\n", "r": "\r", "t": "\t", "f": "\f"}
 
 
 def read_properties(text: str) -> list[tuple[str, str]]:
-    """Return the (key, value) entries of a properties file with one ``key=value`` per line, as ``render`` writes it."""
+    """Parse the text of a properties file, and return its (key, value) entries.
+
+    Each line has one ``key=value``, as ``render`` writes it.
+    """
     # Of the three line ends that Java accepts in such a file.
     lines = split_lines(text.replace("\r\n", "\n").replace("\r", "\n"))
     entries = [_ENTRY.fullmatch(line) for line in lines]

@@ -23,7 +23,7 @@ _FORMAT = 1
 
 @dataclass(frozen=True)
 class ConfigurationFile:
-    """The content and mode of one file of a host's configuration.
+    """One file of a host's configuration, with its content and mode.
 
     ``masked`` is the text with a placeholder for each secret; None for a file without secrets, whose content may be
     shown. No text of a ``hidden`` file is shown. ``shipped``: the file comes from the release, and not from the plan.
@@ -41,7 +41,10 @@ class ConfigurationFile:
 
 
 def check_path(path: str) -> str:
-    """Return ``path`` if it is relative and stays inside the configuration's directory. Raises NodeError if not."""
+    """Check that a path stays inside the configuration's directory, and return the path.
+
+    Raises NodeError for any other path, and for an absolute one.
+    """
     parts = path.split("/")
     if not path or path.startswith("/") or any(part in ("", ".", "..") for part in parts) or "\0" in path:
         raise NodeError(
@@ -57,7 +60,10 @@ def check_path(path: str) -> str:
 
 
 def pack_configuration(files: Mapping[str, ConfigurationFile]) -> bytes:
-    """Return a tar archive of configuration files (path -> file) as bytes."""
+    """Pack configuration files into a tar archive, and return it as bytes.
+
+    ``files``: path -> file.
+    """
     buffer = io.BytesIO()
     index = {
         "format": _FORMAT,
@@ -79,7 +85,10 @@ def _add(archive: tarfile.TarFile, name: str, content: bytes, mode: int) -> None
 
 
 def unpack_configuration(data: bytes) -> dict[str, ConfigurationFile]:
-    """Return the configuration files of an archive by path. Raises NodeError for any other archive."""
+    """Unpack a tar archive of configuration files, and return the files by path.
+
+    Raises NodeError for any other archive.
+    """
     try:
         with tarfile.open(fileobj=io.BytesIO(data), mode="r:") as archive:
             members = archive.getmembers()

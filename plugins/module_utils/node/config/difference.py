@@ -25,14 +25,17 @@ _HIDDEN = "********"
 
 
 def hide_passwords(text: str) -> str:
-    """Return the text with values of passwords and secrets replaced by asterisks; references such as ``${x}`` stay."""
+    """Return a text with the values of passwords and other secrets replaced by asterisks.
+
+    References such as ``${x}`` stay.
+    """
     return _SECRET_VALUE.sub(lambda match: match.group(1) + _HIDDEN, text)
 
 
 def changed_file_paths(
     old: InstalledVersion | None, tree: Mapping[str, ConfigurationFile], drift: Mapping[str, str]
 ) -> list[str]:
-    """Return the paths of files that a new configuration adds, removes or changes, sorted."""
+    """Return the sorted paths of files that a new configuration adds, removes or changes."""
     was = old.manifest if old else {}
     differs = {path for path, file in tree.items() if was.get(path) != file.sha256}
     if old:
@@ -43,7 +46,10 @@ def changed_file_paths(
 def paths_with_changed_content(
     old: InstalledVersion | None, tree: Mapping[str, ConfigurationFile], drift: Mapping[str, str]
 ) -> list[str]:
-    """Return the paths of files whose content a new configuration changes; a change of mode alone does not count."""
+    """Return the paths of files whose content a new configuration changes.
+
+    A change of mode alone does not count.
+    """
     was = old.manifest if old else {}
     return [
         path
@@ -55,7 +61,10 @@ def paths_with_changed_content(
 def configuration_differences(
     old: InstalledVersion | None, tree: Mapping[str, ConfigurationFile], drift: Mapping[str, str]
 ) -> list[dict[str, str]]:
-    """Return one dict per file that a new configuration changes, in the form that Ansible shows as a diff."""
+    """Return the differences between an old and a new configuration, one dict per changed file.
+
+    The dicts are in the form that Ansible shows as a diff.
+    """
     return [_difference(path, old, tree.get(path), drift.get(path)) for path in changed_file_paths(old, tree, drift)]
 
 

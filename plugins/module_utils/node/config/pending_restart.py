@@ -32,10 +32,11 @@ _MONITORED = re.compile(rb"^\s*monitorInterval\s*=\s*[1-9]", re.MULTILINE)
 
 @dataclass(frozen=True)
 class PendingRestart:
-    """A record that a broker must be restarted to read its changed configuration, with the reasons.
+    """The record of a pending restart: a broker must be restarted to read its changed configuration.
 
-    A broker that was started before ``uptime`` (seconds since boot ``boot``) must be restarted. ``uptime`` is None
-    until the link is switched. ``previous`` is the last version that a broker was started with.
+    It contains the reasons. A broker that was started before ``uptime`` (seconds since boot ``boot``) must be
+    restarted. ``uptime`` is None until the link is switched. ``previous`` is the last version that a broker was started
+    with.
     """
 
     previous: str
@@ -44,7 +45,10 @@ class PendingRestart:
     uptime: float | None = None
 
     def is_no_longer_needed(self, process: Process | None) -> bool:
-        """Return whether the restart is no longer needed, because no broker runs or it was started after the change."""
+        """Return whether a pending restart of a broker is no longer needed.
+
+        This is so if no broker runs, or if it was started after the change.
+        """
         if process is None or self.boot != boot_id():
             return True
         return self.uptime is not None and process.started > self.uptime
@@ -53,7 +57,10 @@ class PendingRestart:
 def restart_reasons(
     changed: Iterable[str], old: InstalledVersion | None, tree: Mapping[str, ConfigurationFile]
 ) -> list[str]:
-    """Return why changed files need a restart of the broker: one line for each file that it reads only at its start."""
+    """Return the reasons why changed configuration files require a restart of the broker.
+
+    There is one line for each file that it reads only at its start.
+    """
     return [f"{path} changed" for path in changed if not _read_at_runtime(path, old, tree)]
 
 
@@ -66,14 +73,20 @@ def _read_at_runtime(path: str, old: InstalledVersion | None, tree: Mapping[str,
 
 
 def read_pending_restart(layout: ConfigurationPaths) -> PendingRestart | None:
-    """Return the recorded pending restart of a broker, or None if none is recorded or the broker was started since."""
+    """Read the record of a broker's pending restart; return None if no restart is pending.
+
+    The broker may have been started since.
+    """
     pending = _load(layout.pending)
     process = find_broker(layout.base) if pending else None
     return None if pending and process and pending.is_no_longer_needed(process) else pending
 
 
 def pending_restart_of(layout: ConfigurationPaths, process: Process | None) -> PendingRestart | None:
-    """Return the pending restart of a broker's process; None if it has read its configuration or does not run."""
+    """Return the pending restart of a broker's process; None if no restart is pending.
+
+    Returns None also if the broker has read its configuration or does not run.
+    """
     pending = read_pending_restart(layout)
     return pending if pending and not pending.is_no_longer_needed(process) else None
 
@@ -90,13 +103,19 @@ def _load(path: str) -> PendingRestart | None:
 
 
 def is_known_to_broker(layout: ConfigurationPaths, version: str) -> bool:
-    """Return whether a broker was last started with a configuration version, so that reverting needs no restart."""
+    """Return whether a broker was last started with the given version of its configuration.
+
+    Reverting to that version needs no restart.
+    """
     pending = read_pending_restart(layout)
     return pending is not None and pending.previous == version
 
 
 def record_restart(layout: ConfigurationPaths, previous: str, more: Iterable[str]) -> PendingRestart:
-    """Record that a broker must be restarted, adding to reasons that are recorded already; return the record."""
+    """Record that a broker must be restarted, and return the record.
+
+    Reasons that are recorded already stay.
+    """
     before = read_pending_restart(layout)
     known = before.reasons if before else ()
     pending = PendingRestart(
@@ -108,12 +127,15 @@ def record_restart(layout: ConfigurationPaths, previous: str, more: Iterable[str
 
 
 def record_deployment(layout: ConfigurationPaths, pending: PendingRestart) -> PendingRestart:
-    """Record that the changed configuration has just been deployed; return the record of the pending restart."""
+    """Record in a pending restart that the changed configuration has just been deployed.
+
+    Returns the record of the pending restart.
+    """
     return _write(layout, replace(pending, uptime=seconds_since_boot(), boot=boot_id()))
 
 
 def clear_restart(layout: ConfigurationPaths) -> None:
-    """Remove the record that a broker must be restarted."""
+    """Remove the record of a broker's pending restart."""
     disk.remove(layout.pending)
 
 

@@ -19,17 +19,23 @@ PROBE_TOPICS = "activemq.fleet.probe.*"
 
 @dataclass(frozen=True)
 class Login:
-    """A user name and password for a broker; empty where the broker requires no login."""
+    """A user name and password with which to log in to a broker.
+
+    Both are empty where the broker requires no login.
+    """
 
     username: str = ""
     password: str = field(default="", repr=False)
 
     @property
     def is_probe_account(self) -> bool:
-        """Whether this is the account of probes, which may be sent to other hosts without TLS."""
+        """Whether this login is the account of probes.
+
+        It may be sent to other hosts without TLS.
+        """
         return self.username == PROBE_USER
 
 
 def make_probe_topic() -> str:
-    """Return the name of a topic for one probe, which other clients cannot predict."""
+    """Return the random name of a topic for one probe, which other clients cannot predict."""
     return PROBE_TOPICS.replace("*", os.urandom(16).hex())

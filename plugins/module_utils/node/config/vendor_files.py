@@ -45,10 +45,11 @@ _SETS_PASSWORD = re.compile(rb"^[^#!\r\n]*passw(?:or)?d[\w.]*[ \t]*[=:][ \t]*[^\
 
 
 def vendor_files(home: str) -> dict[str, ConfigurationFile]:
-    """Return the files that an ActiveMQ release ships below ``home/conf``, by path; empty without that directory.
+    """Return the configuration files that an ActiveMQ release ships in its home directory, by path.
 
-    Only a link at ``conf`` itself is followed, because Debian's package links it to /etc. Raises UntrustedPathError if
-    an account other than root could have created a link or a file there.
+    These are the files below ``home/conf``; empty without that directory. Only a link at ``conf`` itself is followed,
+    because Debian's package links it to /etc. Raises UntrustedPathError if an account other than root could have
+    created a link or a file there.
     """
     shipped_files: dict[str, ConfigurationFile] = {}
     try:

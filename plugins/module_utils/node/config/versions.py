@@ -31,17 +31,21 @@ _LARGEST = 64 << 20
 
 
 def tree_sha256(tree: Mapping[str, ConfigurationFile]) -> str:
-    """Return the SHA-256 of a whole tree of configuration files: paths, modes and contents."""
+    """Return the SHA-256 of a tree of configuration files.
+
+    It covers paths, modes and contents.
+    """
     lines = [f"{file.mode:04o} {file.sha256} {path}\n" for path, file in sorted(tree.items())]
     return hashlib.sha256("".join(lines).encode()).hexdigest()
 
 
 @dataclass(frozen=True)
 class InstalledVersion:
-    """One installed version of a host's configuration: its directory, and the hashes and modes of its deployed files.
+    """An installed version of a host's configuration, with the hashes and modes of its files.
 
-    ``tree`` is the id of the deployed tree; ``masked``: path -> planned text with secrets as ``@VARIABLE@``;
-    ``hidden``: paths of files that are not to be shown; ``shipped``: paths of files that come from the release.
+    It also has its directory. ``tree`` is the id of the deployed tree; ``masked``: path -> planned text with secrets as
+    ``@VARIABLE@``; ``hidden``: paths of files that are not to be shown; ``shipped``: paths of files that come from the
+    release.
     """
 
     directory: str
@@ -57,7 +61,10 @@ class InstalledVersion:
         return os.path.basename(self.directory)
 
     def read_installed_file(self, path: str) -> bytes | None:
-        """Return the current content of a file in an installed version; None if it is not a regular file."""
+        """Read the current content of a file in an installed version of a configuration.
+
+        Returns None if it is not a regular file.
+        """
         try:
             with os.fdopen(open_file(os.path.join(self.directory, path)), "rb") as file:
                 return file.read()
@@ -65,7 +72,10 @@ class InstalledVersion:
             return None
 
     def drifted_files(self, owner_of: Callable[[int], Owner]) -> dict[str, str]:
-        """Return the files changed since they were deployed: path -> what differs (content, existence, owner, mode)."""
+        """Return the files of an installed configuration that were changed since they were deployed.
+
+        path -> what differs (content, existence, owner, mode).
+        """
         differences = {}
         for path, digest in self.manifest.items():
             content = self.read_installed_file(path)
@@ -88,7 +98,10 @@ class InstalledVersion:
 
 
 def version_description_files(tree: Mapping[str, ConfigurationFile]) -> dict[str, bytes]:
-    """Return the two JSON files that describe an installed version, manifest and record: name -> content."""
+    """Return the JSON files that describe an installed version of a configuration: manifest and record.
+
+    name -> content.
+    """
     record = {
         "tree": tree_sha256(tree),
         "modes": {path: f"{file.mode:04o}" for path, file in tree.items()},
@@ -104,7 +117,10 @@ def version_description_files(tree: Mapping[str, ConfigurationFile]) -> dict[str
 
 
 def read_version(directory: str) -> InstalledVersion | None:
-    """Return the installed configuration version in a directory, or None without a valid manifest and record."""
+    """Read the installed version of a configuration in a directory.
+
+    Returns None without a valid manifest and record.
+    """
     try:
         with open_directory(directory) as opened:
             manifest = parse_json(opened.read_file(MANIFEST, _LARGEST))
@@ -119,9 +135,10 @@ def read_version(directory: str) -> InstalledVersion | None:
 
 
 class ConfigurationPaths:
-    """The paths of one broker's or agent's configuration below BASE: versions, link ``current``, data, pending restart.
+    """The paths of one broker's or agent's configuration on its host.
 
-    ``link`` and ``data`` may be outside of BASE; ``data`` is empty if there is no such directory.
+    Below BASE are the versions, the link ``current``, the data and the pending restart. ``link`` and ``data`` may be
+    outside of BASE; ``data`` is empty if there is no such directory.
     """
 
     def __init__(self, base: str, link: str | None = None, data: str | None = None) -> None:
@@ -135,11 +152,14 @@ class ConfigurationPaths:
         return os.path.join(self.versions, name)
 
     def link_target(self, name: str) -> str:
-        """Return the relative target of the symbolic link ``current`` when version ``name`` is in force."""
+        """Return the target of the symbolic link ``current`` that puts a configuration version in force.
+
+        The target is relative.
+        """
         return os.path.relpath(self.directory(name), os.path.dirname(self.current))
 
     def current_version_name(self) -> str | None:
-        """Return the name of the configuration version in force, None if there is none.
+        """Return the name of the current version of a configuration; None if there is none.
 
         Raises NodeError if ``current`` is not a link to a version.
         """
@@ -165,7 +185,10 @@ class ConfigurationPaths:
         return read_version(self.directory(name)) if name else None
 
     def version_names(self) -> list[str]:
-        """Return the names of the completely installed configuration versions, newest first."""
+        """Return the names of the installed versions of a configuration, newest first.
+
+        Incomplete ones are left out.
+        """
         try:
             version_directories = [entry for entry in os.scandir(self.versions) if not entry.name.startswith(".")]
         except FileNotFoundError:
@@ -176,7 +199,10 @@ class ConfigurationPaths:
         return [entry.name for entry in version_directories]
 
     def leftover_paths(self) -> list[str]:
-        """Return the paths of remnants of interrupted installations, to which nothing refers."""
+        """Return the paths of leftovers of interrupted installations of a configuration.
+
+        Nothing refers to them.
+        """
         rest = [self.current + ".new", self.pending + ".new"]
         with contextlib.suppress(FileNotFoundError):
             rest += [entry.path for entry in os.scandir(self.versions) if entry.name.startswith(".")]

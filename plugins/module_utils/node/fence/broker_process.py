@@ -18,12 +18,18 @@ ENDED = 75
 
 
 def exit_status(code: int) -> int:
-    """Return the exit status for a broker's return code; for a broker that signal N ended, 128 + N."""
+    """Return the exit status for a process's return code.
+
+    For a broker that signal N ended it is 128 + N.
+    """
     return code if code >= 0 else 128 - code
 
 
 def start_broker(command: list[str], inherited: tuple[int, ...]) -> subprocess.Popen[bytes]:
-    """Start the broker and return its process; the kernel kills the broker when the guard's first thread ends."""
+    """Start the broker, and return its process.
+
+    The kernel kills the broker when the guard's first thread ends.
+    """
     prctl = ctypes.CDLL(None).prctl
     guard = os.getpid()
 
@@ -36,13 +42,19 @@ def start_broker(command: list[str], inherited: tuple[int, ...]) -> subprocess.P
 
 
 def print_to_unit_log(text: str) -> None:
-    """Print a line to the unit's log; errors, such as a full disk, are ignored."""
+    """Print a line to the log of the systemd unit.
+
+    Errors, such as a full disk, are ignored.
+    """
     with contextlib.suppress(OSError):
         sys.stdout.write(f"guard: {text}\n")
         sys.stdout.flush()
 
 
 def guard_start_command() -> list[str]:
-    """Return the command that starts the guard, without its options: Python with a module, or with the packed file."""
+    """Return the command that starts the guard, the process that starts a broker and fences its store.
+
+    The options are left out: it is Python with a module, or with the packed file.
+    """
     spec = sys.modules["__main__"].__spec__
     return [sys.executable, "-m", spec.name] if spec and spec.parent else [sys.executable, "-I", sys.argv[0]]

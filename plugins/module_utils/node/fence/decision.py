@@ -13,12 +13,13 @@ IN_PLACE = "00000000"
 
 @dataclass(frozen=True)
 class StoreClaim:
-    """A record in a shared store: a node took over as the only writer, and uses this directory of the store since then.
+    """A claim on a shared store: the record that a node took over as the store's only writer.
 
-    Claims have consecutive numbers from 1; the records of old claims may have been removed. A takeover may create a
-    generation: a directory with a copy of the store's files, to which only the broker of the claim writes.
-    ``node`` is the permanent name of the host whose guard made the claim; it is empty for files that brokers without a
-    guard wrote. ``directory`` is the name of the generation's directory in the store.
+    The node uses ``directory`` of the store since then. Claims have consecutive numbers from 1; the records of old
+    claims may have been removed. A takeover may create a generation: a directory with a copy of the store's files, to
+    which only the broker of the claim writes. ``node`` is the permanent name of the host whose guard made the claim; it
+    is empty for files that brokers without a guard wrote. ``directory`` is the name of the generation's directory in
+    the store.
     """
 
     number: int
@@ -27,12 +28,12 @@ class StoreClaim:
 
     @property
     def is_in_place(self) -> bool:
-        """Whether the claim is of the store's own directory, and not of a generation (a copy of the store)."""
+        """Whether a claim is in place: on the store's own directory, and not on a generation (a copy of the store)."""
         return self.directory.endswith(f"-{IN_PLACE}")
 
 
 def in_place_claim(number: int, node: str) -> StoreClaim:
-    """Return a claim of a node on the store's own directory, which is not copied.
+    """Return a claim in place: a node's claim on the store's own directory, which is not copied.
 
     The files are moved to the claim's ``directory`` when a generation follows.
     """
@@ -41,9 +42,9 @@ def in_place_claim(number: int, node: str) -> StoreClaim:
 
 @dataclass(frozen=True)
 class FenceEvidence:
-    """The observations of a guard at one moment: whether it holds the pair's lock, and the newest claim on the store.
+    """The evidence on which a guard's fencing decisions depend: whether it holds the pair's lock, and the newest claim.
 
-    A lock that cannot be checked in time counts as not held.
+    All observations are of one moment. A lock that cannot be checked in time counts as not held.
 
     ``highest`` is the claim with the highest number, None for a store without claims. ``has_ended``: the broker of this
     claim is recorded as dead, and no other broker will use this claim.
@@ -55,7 +56,7 @@ class FenceEvidence:
 
     @property
     def claim_number(self) -> int:
-        """The number of the newest claim on the store, 0 where no node has claimed the store."""
+        """The number of the newest claim on a shared store; 0 if no node has claimed the store."""
         return self.highest.number if self.highest else 0
 
 
@@ -73,10 +74,9 @@ class GuardAction(Enum):
 
 @dataclass(frozen=True)
 class GuardStep:
-    """A decision of a guard: an action, and the generation (numbered copy of the store) that it copies, claims or
-    opens.
+    """A step that a guard decided on: an action, and the generation (numbered copy of the store) that it concerns.
 
-    ``reason`` is the reason to kill the broker.
+    The guard copies, claims or opens that generation. ``reason`` is the reason to kill the broker.
     """
 
     action: GuardAction
@@ -86,7 +86,7 @@ class GuardStep:
 
 @dataclass(frozen=True)
 class CopyFenceState:
-    """The state of a guard that copies the store at each takeover, and the rules for its next step.
+    """The state of a guard that fences the store by copying it at each takeover, and the rules for its next step.
 
     Invariant: only brokers of the node that claimed a generation write to it, one at a time. A broker may open a
     generation only after a check showed that its claim is the highest and that its end is not recorded. A guard claims
@@ -101,9 +101,9 @@ class CopyFenceState:
     next generation instead of copied.
 
     ``node``: the name of this guard's node. A guard starts only when every earlier broker of its node is dead, so a
-    broker serves only from a claim of this guard whose end is not recorded. ``built_from``: the generation from
-    which the next one was made, but not yet claimed. ``serves``: the generation that the broker may open, None while
-    the broker waits.
+    broker serves only from a claim of this guard whose end is not recorded. ``built_from``: the generation from which
+    the next one was made, but not yet claimed. ``serves``: the generation that the broker may open, None while the
+    broker waits.
     """
 
     node: str
@@ -111,9 +111,9 @@ class CopyFenceState:
     serves: int | None = None
 
     def next_step(self, evidence: FenceEvidence) -> GuardStep:
-        """Return the next step of the guard, decided from its evidence and its previous steps.
+        """Return the guard's next step, decided from its evidence and its state.
 
-        The caller executes the step, records it with an ``after_`` method, and gathers evidence again.
+        The caller executes the step, records it with a ``state_after_`` method, and gathers evidence again.
         """
         if self.serves is not None:
             return _keep_serving(evidence, self.serves)
@@ -127,20 +127,21 @@ class CopyFenceState:
         return GuardStep(GuardAction.BUILD, evidence.claim_number)
 
     def state_after_build(self, number: int) -> CopyFenceState:
-        """Return the guard's state after it copied the store's generation ``number`` into a new one, not yet claimed.
+        """Return the guard's state after it copied generation ``number`` of the store.
 
-        The copy is usable as long as that generation is in force.
+        The copy is not yet claimed. The copy is usable as long as that generation is in force.
         """
         return replace(self, built_from=number)
 
     def state_after_claim(self, number: int | None = None) -> CopyFenceState:
-        """Return the guard's state after it tried to claim generation ``number``; the next evidence shows whether it
-        succeeded.
+        """Return the guard's state after it tried to claim generation ``number`` of the store.
+
+        The next evidence shows whether it succeeded.
         """
         return replace(self, built_from=None)
 
     def state_after_admission(self, number: int) -> CopyFenceState:
-        """Return the guard's state after it allowed its broker to open the store's generation ``number``."""
+        """Return the guard's state after it admitted its broker to generation ``number`` of the store."""
         return replace(self, serves=number)
 
 
@@ -165,9 +166,9 @@ class CommandFenceState:
     serves: int | None = None
 
     def next_step(self, evidence: FenceEvidence) -> GuardStep:
-        """Return the next step of the guard, decided from its evidence and its previous steps.
+        """Return the guard's next step, decided from its evidence and its state.
 
-        The caller executes the step, records it with an ``after_`` method, and gathers evidence again.
+        The caller executes the step, records it with a ``state_after_`` method, and gathers evidence again.
         """
         if self.serves is not None:
             return _keep_serving(evidence, self.serves)
@@ -182,13 +183,14 @@ class CommandFenceState:
         return GuardStep(GuardAction.FENCE, evidence.claim_number)
 
     def state_after_claim(self, number: int | None = None) -> CommandFenceState:
-        """Return the guard's state after it tried to make claim ``number``; the next evidence shows whether it
-        succeeded.
+        """Return the guard's state after it tried to make claim ``number`` on the store.
+
+        The next evidence shows whether it succeeded.
         """
         return replace(self, tried=number)
 
     def state_after_admission(self, number: int) -> CommandFenceState:
-        """Return the guard's state after it allowed its broker to open the store by claim ``number``."""
+        """Return the guard's state after it admitted its broker to the store by claim ``number``."""
         return replace(self, serves=number)
 
 

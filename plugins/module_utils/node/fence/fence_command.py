@@ -20,7 +20,7 @@ _STEP = 0.5
 
 @dataclass(frozen=True)
 class FenceCommand:
-    """A call of the operator's fence command, the program that makes sure that the peer's broker is dead.
+    """The operator's fence command, the program that makes sure that the peer's broker is dead.
 
     ``timeout`` is in seconds. ``environment`` is added to the caller's: ACTIVEMQ_FENCE_HOST, the host to fence by its
     inventory name, ACTIVEMQ_FENCE_PAIR, and ACTIVEMQ_FENCE_SECRETS, the path of a file with a line NAME=VALUE for each
@@ -33,14 +33,14 @@ class FenceCommand:
 
     @property
     def host(self) -> str:
-        """The inventory name of the host whose broker the command must terminate."""
+        """The inventory name of the host to fence, whose broker the fence command must terminate."""
         return self.environment["ACTIVEMQ_FENCE_HOST"]
 
     def run(self, sign_of_life: Callable[[], object]) -> str:
-        """Run the fence command, calling ``sign_of_life`` twice a second; return why it failed, empty on success.
+        """Run the operator's fence command, and return why it failed; empty on success.
 
-        Exit status 0 means that the host's broker is dead and cannot write any more. A command that exceeds its timeout
-        is killed with all its child processes.
+        Calls ``sign_of_life`` twice per second. Exit status 0 means that the host's broker is dead and cannot write any
+        more. A command that exceeds its timeout is killed with all its child processes.
         """
         try:
             process = subprocess.Popen(
@@ -64,7 +64,10 @@ class FenceCommand:
 
 
 def read_fence_command(path: str) -> FenceCommand:
-    """Return the fence command that is deployed with the broker's configuration. Raises OSError, ValueError."""
+    """Read the fence command that is deployed with the broker's configuration.
+
+    Raises OSError, ValueError.
+    """
     with open(path, "rb") as file:
         content = json.loads(file.read())
     return FenceCommand(content["argv"], content["timeout"], content["environment"])

@@ -56,14 +56,14 @@ took 0.4 s this way, and 0.6 s when it was copied first and then synced."""
 
 @dataclass(frozen=True)
 class GenerationCopy:
-    """The result of copying a kahaDB store into a new generation: the files linked or copied, and the offsets copied up
-    to.
+    """The result of copying a store into a new generation, a numbered copy of the store.
 
-    ``open_file`` is the data file that was being written, or "". ``ends`` is the number of copied bytes for each data
-    file that was copied, and for linked files with a higher number than ``open_file``. Linked files, ``links`` in
-    number, are complete. ``has_index`` False: the broker builds its index from the journal. ``is_whole``: every file
-    was linked, because no broker writes to the store any more. ``restored`` describes what was restored from the kept
-    copy of the index and the kept data files. ``risk`` is what a broker that builds its index may lose.
+    It has the files linked or copied, and the offsets copied up to. ``open_file`` is the data file that was being
+    written, or "". ``ends`` is the number of copied bytes for each data file that was copied, and for linked files with
+    a higher number than ``open_file``. Linked files, ``links`` in number, are complete. ``has_index`` False: the broker
+    builds its index from the journal. ``is_whole``: every file was linked, because no broker writes to the store any
+    more. ``restored`` describes what was restored from the kept copy of the index and the kept data files. ``risk`` is
+    what a broker that builds its index may lose.
     """
 
     ends: dict[str, int]
@@ -76,22 +76,25 @@ class GenerationCopy:
     risk: RebuildRisk = NO_RISK
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the fields of the copy's description as a dict that can be written as JSON."""
+        """Return the result of copying a store as a dict for JSON."""
         return {**vars(self), "risk": self.risk.to_rows()}
 
 
 def make_first_generation(target: str) -> GenerationCopy:
-    """Make the empty directory ``target`` as the first generation of an unused store, and return its description."""
+    """Create the first generation (numbered copy) of an unused store: the empty directory ``target``.
+
+    Returns its description.
+    """
     disk.remove_tree(target)
     os.mkdir(target, 0o750)
     return GenerationCopy({}, "", 0, has_index=True)
 
 
 def link_generation(source: str, target: str, *, in_place: bool = False) -> GenerationCopy:
-    """Hard-link each file of a store's generation ``source`` into the new directory ``target``, and sync the directory.
+    """Hard-link each file of a store's generation (numbered copy) into a new generation.
 
-    The caller makes sure that no broker writes to the generation any more. Remains of an earlier attempt in ``target``
-    are removed first. ``in_place`` and the errors are as in ``copy_generation``.
+    Also syncs the new directory. The caller makes sure that no broker writes to the generation any more. Remains of an
+    earlier attempt in ``target`` are removed first. ``in_place`` and the errors are as in ``copy_generation``.
     """
     disk.remove_tree(target)
     os.mkdir(target, 0o750)
@@ -104,15 +107,15 @@ def link_generation(source: str, target: str, *, in_place: bool = False) -> Gene
 
 
 def copy_generation(source: str, target: str, patience: float = PATIENCE, *, in_place: bool = False) -> GenerationCopy:
-    """Copy a store's generation ``source`` into the new directory ``target``, sync it, and return what was copied.
+    """Copy a store's generation (numbered copy) into a new one, and return what was copied.
 
-    Remains of an earlier attempt in ``target`` are removed first.
+    Also syncs the new directory. Remains of an earlier attempt in ``target`` are removed first.
 
-    ``in_place``: the source is the store's own directory, which also contains other directories.
-    A broker whose guard is frozen may still write to the source. This function makes the broker a standby, and copies
-    the files when they no longer change. After ``patience`` seconds, plus the time to build the index, it copies the
-    files without the index. Raises FenceError for a directory that contains anything but a kahaDB store, and OSError,
-    for instance on a full volume.
+    ``in_place``: the source is the store's own directory, which also contains other directories. A broker whose guard
+    is frozen may still write to the source. This function makes the broker a standby, and copies the files when they no
+    longer change. After ``patience`` seconds, plus the time to build the index, it copies the files without the index.
+    Raises FenceError for a directory that contains anything but a kahaDB store, and OSError, for instance on a full
+    volume.
     """
     deadline = time.monotonic() + patience + _index_size(source) / _INDEX_BYTES_BUILT_A_SECOND
     while True:
@@ -130,9 +133,10 @@ def copy_generation(source: str, target: str, patience: float = PATIENCE, *, in_
 
 
 def replace_lock_file_by_directory(generation: str) -> None:
-    """Replace the lock file of a generation by a directory, so that a broker of 5.9 or later that uses it stops.
+    """Replace the lock file of a generation (a copy of the store) by a directory.
 
-    The broker restarts in its process as a standby (``restartAllowed``), and could lock a new file.
+    A broker of 5.9 or later that uses the generation then stops. The broker restarts in its process as a standby
+    (``restartAllowed``), and could lock a new file.
     """
     lock = os.path.join(generation, BARRIER)
     with contextlib.suppress(OSError):

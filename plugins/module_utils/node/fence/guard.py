@@ -104,7 +104,10 @@ _BUILD_TIMEOUT = 600
 
 
 def main() -> NoReturn:
-    """Run the guard until its broker ends; exit with the broker's status, or with 75 if the guard killed the broker."""
+    """Run the guard's program until its broker ends, and exit with the broker's status.
+
+    The status is 75 if the guard killed the broker.
+    """
     parser = argparse.ArgumentParser(prog="guard", description="Run a broker whose store is protected by a fence.")
     parser.add_argument("--store", required=True, help="the shared directory of the pair's store")
     parser.add_argument("--local", help="the guard's directory on the host's own disk")
@@ -183,9 +186,10 @@ def _say_all(sentences: Iterable[str]) -> int:
 
 
 def accept_index_loss(directory: str) -> Iterator[str]:
-    """Record the operator's decision that a node may continue from a store's newest generation without its index.
+    """Record that the operator accepts the loss of a store's index.
 
-    Yields a sentence on what was done. Raises FenceError for a store without generations, OSError.
+    A node may then continue from the store's newest generation without its index. Yields a sentence on what was done.
+    Raises FenceError for a store without generations, OSError.
     """
     store = SharedStore(directory)
     if not os.path.isdir(os.path.join(directory, BARRIER)):
@@ -211,9 +215,9 @@ def _keep_index(directory: str, pid: int) -> int:
 
 
 def confirm_broker_dead(directory: str, number: int) -> Iterator[str]:
-    """Record the operator's decision that the broker of a store's newest claim is dead; yield a sentence for each act.
+    """Record the operator's confirmation that the broker of a store's newest claim is dead.
 
-    Raises FenceError if that number is not the highest, OSError.
+    Yields a sentence for each act. Raises FenceError if that number is not the highest, OSError.
     """
     store = SharedStore(directory)
     highest = store.gather_fence_evidence().claim_number
@@ -227,13 +231,13 @@ def confirm_broker_dead(directory: str, number: int) -> Iterator[str]:
 
 
 class Guard:
-    """The parent process of a broker on a shared store: claims the store before the broker opens it, and kills
-    the broker when the peer claims the store.
+    """The guard: the parent process of a broker, which fences the shared store of its pair.
 
-    ``store`` is the shared directory, ``local`` a directory on the host's own disk.
-    Without a fence ``command`` each takeover makes a generation of the store; with a command the store is not copied.
-    ``keeps_index``: the guard keeps a copy of the index, with each later data file. ``refuses_loss``: the broker may
-    not open a store without a usable index if messages of durable subscriptions would be lost.
+    It claims the store before the broker opens it, and kills the broker when the peer claims the store. ``store`` is
+    the shared directory, ``local`` a directory on the host's own disk. Without a fence ``command`` each takeover makes
+    a generation of the store; with a command the store is not copied. ``keeps_index``: the guard keeps a copy of the
+    index, with each later data file. ``refuses_loss``: the broker may not open a store without a usable index if
+    messages of durable subscriptions would be lost.
     """
 
     def __init__(
@@ -264,9 +268,9 @@ class Guard:
         self._both_have_guards = False
 
     def run(self, command: list[str]) -> int:
-        """Start the broker, let it open the store once this node has claimed it, and return the broker's exit status.
+        """Run a broker by its command under the guard, and return the broker's exit status.
 
-        Returns ``ENDED`` when the guard killed the broker.
+        The broker opens the store once this node has claimed it. Returns ``ENDED`` when the guard killed the broker.
 
         Raises FenceError or OSError for a problem that is detected before the broker starts.
         """

@@ -20,9 +20,9 @@ _NODES = 2
 
 
 def record_guard_start(store: SharedStore, node: str) -> bool:
-    """Record in the store that a node's guard has started; return whether guards of both nodes have.
+    """Record in a shared store that a node's guard has started.
 
-    A node whose guard has started no longer runs a broker without a guard.
+    Returns whether guards of both nodes have. A node whose guard has started no longer runs a broker without a guard.
     """
     nodes = os.path.join(store.directory, "fence", "nodes")
     os.makedirs(nodes, 0o750, exist_ok=True)
@@ -33,7 +33,10 @@ def record_guard_start(store: SharedStore, node: str) -> bool:
 
 
 def claim_existing_store(store: SharedStore) -> bool:
-    """Claim the kahaDB files that brokers without a guard left, as number 1; return False where there are none."""
+    """Claim the existing kahaDB files of a store that brokers used without a guard.
+
+    The claim has number 1; returns False where there are no files.
+    """
     if not _files_of(store):
         return False
     store.create_claim(in_place_claim(1, ""), {"found": time.time()})
@@ -41,10 +44,10 @@ def claim_existing_store(store: SharedStore) -> bool:
 
 
 def move_top_directory_files(store: SharedStore, number: int) -> None:
-    """Move the kahaDB files in a store's top directory below ``generations``, once a generation (a copy) is claimed.
+    """Move the kahaDB files in a store's top directory below ``generations``.
 
-    A broker that still has these files open continues to write to them there, but they are read only to list its
-    messages.
+    This is done once a generation (a copy) is claimed. A broker that still has these files open continues to write to
+    them there, but they are read only to list its messages.
     """
     names = _files_of(store)
     if not names:
@@ -65,12 +68,11 @@ def move_top_directory_files(store: SharedStore, number: int) -> None:
 
 
 def unfence_store(directory: str) -> list[str]:
-    """Remove a store's fence: move its newest generation to the top directory; return what was done, in sentences.
+    """Remove a store's fence, so that brokers without a guard can use it; return what was done.
 
-    After that, brokers without a guard can use the store.
-
-    Brokers and guards must be stopped on both hosts. An interrupted call can be repeated. Messages that only an old
-    generation has stay there. Raises FenceError while a guard holds the pair's lock, OSError.
+    The newest generation is moved to the top directory. Brokers and guards must be stopped on both hosts. An
+    interrupted call can be repeated. Messages that only an old generation has stay there. Raises FenceError while a
+    guard holds the pair's lock, OSError.
     """
     store = SharedStore(directory)
     if not os.path.isdir(os.path.join(directory, BARRIER)):

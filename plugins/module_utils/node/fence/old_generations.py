@@ -27,10 +27,12 @@ few kilobytes."""
 
 @dataclass(frozen=True)
 class UncopiedMessage:
-    """A message that a broker wrote to its generation of the store after the other node had copied it and taken over.
+    """A message that a broker wrote to a generation (copy of the store) after the other node had copied that
+    generation.
 
-    ``destination`` is type and name as in ``journal.JournalCommand``. The message is an OpenWire frame of ``size``
-    bytes at ``offset`` of the data file ``path``. ``in_doubt``: its XA transaction was prepared, but not decided.
+    The other node had taken over. ``destination`` is type and name as in ``journal.JournalCommand``. The message is an
+    OpenWire frame of ``size`` bytes at ``offset`` of the data file ``path``. ``in_doubt``: its XA transaction was
+    prepared, but not decided.
     """
 
     destination: str
@@ -41,13 +43,16 @@ class UncopiedMessage:
     in_doubt: bool
 
     def read_openwire_frame(self) -> bytes:
-        """Return the message as an OpenWire frame, read from the journal file."""
+        """Read the OpenWire frame of an uncopied message from its journal file."""
         with os.fdopen(open_file(self.path), "rb") as file:
             file.seek(self.offset)
             return file.read(self.size)
 
     def to_dict(self) -> dict[str, str]:
-        """Return the message's destination, message id and, for an agent's event, event id, ready for JSON."""
+        """Return the uncopied message as a dict for JSON.
+
+        It has the destination, message id and, for an agent's event, event id.
+        """
         event = openwire_message.event_id(self.read_openwire_frame())
         return {
             "destination": journal.destination_url(self.destination),
@@ -58,9 +63,10 @@ class UncopiedMessage:
 
 
 def uncopied_messages(store: SharedStore, number: int) -> Iterator[UncopiedMessage]:
-    """Yield the messages that a store's generation received after its files were copied for the next one.
+    """Yield the messages in a generation of a store that were not copied into the next generation.
 
-    A message of a transaction counts if the commit came after the copy. Raises OSError, FenceError.
+    The generation received them after its files were copied. A message of a transaction counts if the commit came after
+    the copy. Raises OSError, FenceError.
     """
     claim, _unused = store.read_claim(number)
     _next_claim, next_claim_record = store.read_claim(number + 1)
@@ -72,7 +78,7 @@ def uncopied_messages(store: SharedStore, number: int) -> Iterator[UncopiedMessa
 
 
 def uncopied_messages_after(generation: str, open_file: str, ends: dict[str, int]) -> Iterator[UncopiedMessage]:
-    """Yield the messages that a store's journal holds after the offsets up to which its files were copied.
+    """Yield the messages in a store's journal after the offsets up to which its files were copied.
 
     ``open_file`` and ``ends`` are as in ``Generation``.
     """
@@ -111,7 +117,7 @@ def uncopied_messages_after(generation: str, open_file: str, ends: dict[str, int
 
 
 def remove_old_generations(store: SharedStore) -> Iterator[str]:
-    """Remove the old copies of a store whose messages were all copied; yield a sentence for each copy (generation).
+    """Remove the old generations (copies) of a store whose messages were all copied; yield a sentence for each.
 
     A sentence reports that a generation was removed, or why it is kept.
 

@@ -12,14 +12,18 @@ from . import guard
 
 
 def guard_program(python: str) -> bytes:
-    """Return the content of the guard's executable file; ``python`` is the interpreter that runs it."""
+    """Return the content of the guard's executable file.
+
+    ``python`` is the interpreter that runs it.
+    """
     return pack_program(guard, python)
 
 
 def install_executable(path: str, content: bytes, *, check: bool = False) -> bool:
-    """Write an executable file unless it has this content; return whether it was, or would be, changed. Raises OSError.
+    """Write an executable file unless it has this content already; return whether it was changed.
 
-    A running guard keeps the program that it was started with.
+    In check mode, returns whether it would be changed. Raises OSError. A running guard keeps the program that it was
+    started with.
     """
     try:
         with open(path, "rb") as file:
@@ -34,7 +38,10 @@ def install_executable(path: str, content: bytes, *, check: bool = False) -> boo
 
 
 def remove_executable(path: str, *, check: bool = False) -> bool:
-    """Remove the guard's executable file; return whether there was one. Check mode removes nothing. Raises OSError."""
+    """Remove an executable file, and return whether it existed.
+
+    Check mode removes nothing. Raises OSError.
+    """
     if not os.path.lexists(path):
         return False
     if not check:

@@ -41,9 +41,10 @@ def _object(kind: int, content: bytes) -> bytes:
 
 
 class ReplayConnection:
-    """An OpenWire connection that sends messages read from a store to a broker; a context manager.
+    """An OpenWire connection to a broker over which messages from a store are sent again.
 
-    ``account``: the uid that must own a listener on this machine before the login is sent. Raises OSError, FenceError.
+    It is a context manager. ``account``: the uid that must own a listener on this machine before the login is sent.
+    Raises OSError, FenceError.
     """
 
     def __init__(
@@ -93,7 +94,10 @@ class ReplayConnection:
             self._close()
 
     def send_messages(self, messages: Iterable[UncopiedMessage]) -> int:
-        """Send the messages to the broker, and return their number once the broker has acknowledged all of them."""
+        """Send messages to the broker, and return their number.
+
+        Returns once the broker has acknowledged all of them.
+        """
         sent = 0
         for message in messages:
             try:

@@ -60,11 +60,14 @@ This directory replaces the lock file of a broker without a guard, so such a bro
 
 
 class FenceError(Exception):
-    """An error for a shared store that cannot be fenced in its current form; its text contains the remedy."""
+    """An error for a shared store that cannot be fenced in its current form.
+
+    Its text contains the remedy.
+    """
 
 
 def shared_store_directory(store: str, root: int | None = None) -> str:
-    """Return the directory shared by both nodes that holds the store which a broker's configuration names.
+    """Return the directory of the store that a broker's configuration names, shared by both nodes.
 
     Without a guard this is the store itself. ``root``: an open directory that paths start from in place of ``/``. A
     guard's directory contains two links with absolute paths; the broker's configuration names one of them. A link next
@@ -83,7 +86,7 @@ def _read_link(path: str, root: int | None) -> str:
 
 
 def refuse_root_in_untrusted_directory(directory: str) -> None:
-    """Raise FenceError if this process is root and another account can change the content of a store's directory.
+    """Raise FenceError if this process runs as root and another account can change the content of a directory.
 
     Root would follow links of that account. The message contains the command that runs as that account instead.
     """
@@ -105,22 +108,22 @@ def refuse_root_in_untrusted_directory(directory: str) -> None:
 
 
 def claimant_name(local: str) -> str:
-    """Return this node's name in the claims on a shared store: hexadecimal digits of its host name and a random id.
+    """Return the name under which this node claims shared stores.
 
-    ``local`` is the guard's directory on the host's own disk. The name changes when the host name changes. Raises
-    OSError if no guard has run.
+    It consists of hexadecimal digits of the host name and of a random id. ``local`` is the guard's directory on the
+    host's own disk. The name changes when the host name changes. Raises OSError if no guard has run.
     """
     with open(os.path.join(local, "node"), encoding="ascii") as file:
         return f"{zlib.crc32(socket.gethostname().encode()):08x}{file.read().strip()}"
 
 
 def pair_lock_path(store: str) -> str:
-    """Return the path of the pair's lock in the directory of a fenced store."""
+    """Return the path of the pair's lock in the directory of a shared store."""
     return os.path.join(store, "fence", "lock")
 
 
 def generation_number(directory: str) -> int:
-    """Return the number in the name of a directory that holds a store's generation (a copy), 0 for any other name."""
+    """Return the number of a generation (copy of a store), by the name of its directory; 0 for any other name."""
     return int(directory.partition("-")[0]) if _DIRECTORY.fullmatch(directory) else 0
 
 
@@ -150,7 +153,7 @@ def _is_row(row: object) -> bool:
 
 
 class SharedStore:
-    """The directory of one pair's fenced store: its lock, its claims and its generations (copies of the store).
+    """The directory of one pair's shared store: its lock, its claims and its generations (copies of the store).
 
     Every method may raise OSError, for instance if the server of the share is unreachable. Raises FenceError for root
     if another account can change the directory.
@@ -170,7 +173,7 @@ class SharedStore:
         self._token = ""
 
     def make_directories(self) -> None:
-        """Make the missing directories of a fenced store, for claims, records and generations."""
+        """Create the missing directories of a shared store, for claims, records and generations."""
         fence = os.path.dirname(self._claims)
         for directory in (fence, self._claims, self._ended, self._behind, self._replayed, self.generations):
             with suppress(FileExistsError):
@@ -179,10 +182,10 @@ class SharedStore:
             disk.sync_directory(directory)
 
     def block_unguarded_brokers(self) -> bool:
-        """Replace the lock file of brokers without a guard by a directory; return False if such a broker holds the
-        lock.
+        """Block brokers without a guard from a shared store.
 
-        Brokers without a guard wait as long as the directory exists. The caller must hold the pair's lock.
+        Replaces their lock file by a directory; returns False if such a broker holds the lock. Brokers without a guard
+        wait as long as the directory exists. The caller must hold the pair's lock.
         """
         barrier = os.path.join(self.directory, BARRIER)
         if os.path.isdir(barrier):
@@ -207,7 +210,10 @@ class SharedStore:
         return True
 
     def unblock_unguarded_brokers(self) -> None:
-        """Remove the directory in place of the lock file, so that brokers without a guard can lock the store."""
+        """Unblock a shared store for brokers without a guard.
+
+        Removes the directory in place of their lock file.
+        """
         barrier = os.path.join(self.directory, BARRIER)
         if os.path.isdir(barrier):
             disk.remove(os.path.join(barrier, "README"))
@@ -217,7 +223,10 @@ class SharedStore:
     # -- the lock -----------------------------------------------------------------------------
 
     def try_lock(self, token: str) -> bool:
-        """Acquire the pair's lock if it is free, and write a token to its file; return whether this guard holds it."""
+        """Try to acquire the lock of the pair, and return whether this guard holds it.
+
+        Writes the token to the lock's file.
+        """
         if self.holds_lock():
             return True
         self.unlock()
@@ -235,11 +244,12 @@ class SharedStore:
         return self.holds_lock()
 
     def holds_lock(self) -> bool:
-        """Return whether this guard holds the pair's lock: its file is still the locked one, with this guard's token.
+        """Return whether this guard holds the lock of its pair.
 
-        Another token in the file means that the file system gave the lock to another guard without an error. The file
-        is opened again each time, because only then NFS reliably shows changes by other clients. A lock of the open
-        file persists when another descriptor of the file is closed, unlike a lock of the process.
+        The lock's file is still the locked one, with this guard's token. Another token in the file means that the file
+        system gave the lock to another guard without an error. The file is opened again each time, because only then
+        NFS reliably shows changes by other clients. A lock of the open file persists when another descriptor of the
+        file is closed, unlike a lock of the process.
         """
         if self._held is None:
             return False
@@ -255,7 +265,7 @@ class SharedStore:
         return (there.st_ino, there.st_dev) == (held_status.st_ino, held_status.st_dev) and content == self._token
 
     def unlock(self) -> None:
-        """Release the pair's lock, if it is held."""
+        """Release the lock of the pair, if this guard holds it."""
         if self._held is not None:
             held, self._held = self._held, None
             # NFS may report an error of earlier writes here; the descriptor is closed in any case.
@@ -265,20 +275,27 @@ class SharedStore:
     # -- the claims ---------------------------------------------------------------------------
 
     def gather_fence_evidence(self, *, at_end: bool = False) -> FenceEvidence:
-        """Return whether the lock is held, and the newest claim on the store; with ``at_end`` also whether the claim's
-        broker is dead.
+        """Gather the evidence for fencing: whether the lock is held, and the newest claim on the store.
+
+        With ``at_end`` the evidence also has whether the claim's broker is dead.
         """
         highest = self.highest_claim()
         has_ended = at_end and highest is not None and self.is_broker_recorded_dead(highest.number)
         return FenceEvidence(self.holds_lock(), highest, has_ended)
 
     def highest_claim(self) -> StoreClaim | None:
-        """Return the store's claim with the highest number, or None. Raises FenceError for an unreadable claim."""
+        """Return the claim with the highest number on the shared store; None without claims.
+
+        Raises FenceError for an unreadable claim.
+        """
         numbers = self.claim_numbers()
         return self.read_claim(numbers[-1])[0] if numbers else None
 
     def read_claim(self, number: int) -> tuple[StoreClaim, dict[str, Any]]:
-        """Return a claim on the store by its number, and its file's content, such as the offsets copied up to."""
+        """Read a claim on the shared store by its number, and return it with its details.
+
+        The details are the content of its file, such as the offsets copied up to.
+        """
         path = os.path.join(self._claims, str(number))
         content = _read_record(path, _LONGEST_CLAIM)
         try:
@@ -296,7 +313,7 @@ class SharedStore:
         return claim, claim_record
 
     def create_claim(self, claim: StoreClaim, claim_details: dict[str, Any]) -> bool:
-        """Write a claim on the store if its number is free; return False where another guard has claimed that number.
+        """Create a claim on the shared store, and return False if another guard has claimed its number.
 
         ``claim_details``: further content of the claim's file. The new generation is renamed to its final name first.
         If the result is not known, the generation keeps this name, and OSError is raised.
@@ -315,9 +332,10 @@ class SharedStore:
         return sorted(int(name) for name in os.listdir(self._claims) if _NUMBER.fullmatch(name))
 
     def remove_claims_below(self, number: int) -> None:
-        """Remove the records of claims below ``number``, except those of existing generations and of their sources.
+        """Remove the records of claims with numbers below the given one.
 
-        A guard that was frozen in the meantime may make such a claim again: only the highest claim counts.
+        Those of existing generations and of their sources stay. A guard that was frozen in the meantime may make such a
+        claim again: only the highest claim counts.
         """
         kept = self.generation_names_by_number()
         for old in self.claim_numbers():
@@ -326,23 +344,35 @@ class SharedStore:
                     disk.remove(os.path.join(directory, str(old)))
 
     def sync_claims(self) -> None:
-        """Sync the directory of claims to the disk, before the broker of a claim acknowledges messages."""
+        """Sync the directory of claims on a shared store to the disk.
+
+        This is done before the broker of a claim acknowledges messages.
+        """
         disk.sync_directory(self._claims)
 
     def record_broker_dead(self, number: int) -> None:
-        """Record that the broker of claim ``number`` is dead and no longer writes to the store."""
+        """Record that the broker of a claim on the shared store is dead.
+
+        It no longer writes to the store.
+        """
         self._note(self._ended, number, {"ended": time.time()})
 
     def is_broker_recorded_dead(self, claim_number: int) -> bool:
-        """Return whether the broker of the claim ``claim_number`` on the store is recorded as dead."""
+        """Return whether the broker of a claim on the shared store is recorded as dead."""
         return os.path.lexists(os.path.join(self._ended, str(claim_number)))
 
     def write_uncopied_messages(self, number: int, rows: list[dict[str, str]]) -> None:
-        """Write the list of uncopied messages, which only the store's generation ``number`` holds, one row each."""
+        """Write the list of the uncopied messages of the store's generation ``number``.
+
+        Only this generation holds them; each is one row.
+        """
         self._note(self._behind, number, rows)
 
     def read_uncopied_messages(self, number: int) -> list[dict[str, str]]:
-        """Return the list that ``write_uncopied_messages`` wrote. Raises FenceError for an unreadable list."""
+        """Read the list of the uncopied messages of the store's generation ``number``.
+
+        Raises FenceError for an unreadable list.
+        """
         path = self.uncopied_list_path(number)
         try:
             rows = parse_json(_read_record(path, _LONGEST_LIST))
@@ -356,22 +386,26 @@ class SharedStore:
         return rows
 
     def record_replay(self, number: int, sent: int) -> None:
-        """Record that the uncopied messages of generation ``number`` were sent to the pair again, so that it can be
-        removed.
+        """Record that the uncopied messages of a store's generation were sent to the pair again.
+
+        The generation can then be removed.
         """
         self._note(self._replayed, number, {"replayed": time.time(), "messages": sent})
 
     def was_replayed(self, number: int) -> bool:
-        """Return whether the uncopied messages of the store's generation ``number`` were sent to the pair again."""
+        """Return whether the uncopied messages of a store's generation were sent to the pair again."""
         return os.path.lexists(os.path.join(self._replayed, str(number)))
 
     def record_accepted_index_loss(self, number: int) -> None:
-        """Record that an operator accepted to continue from generation ``number`` without its index."""
+        """Record that an operator accepted the loss of the index of a store's generation.
+
+        The node may then continue from the generation.
+        """
         os.makedirs(self._accepted, 0o750, exist_ok=True)
         self._note(self._accepted, number, {"accepted": time.time()})
 
     def is_index_loss_accepted(self, number: int) -> bool:
-        """Return whether an operator accepted to continue from generation ``number`` without its index."""
+        """Return whether an operator accepted the loss of the index of a store's generation."""
         return os.path.lexists(os.path.join(self._accepted, str(number)))
 
     def _note(self, directory: str, number: int, content: Any) -> None:
@@ -407,7 +441,10 @@ class SharedStore:
     # -- the generations ----------------------------------------------------------------------
 
     def generation_names_by_number(self) -> dict[int, list[str]]:
-        """Return the directory names of the store's generations, claimed or not: number -> names."""
+        """Return the directory names of the store's generations by number: number -> names.
+
+        Generations that are not claimed are included.
+        """
         names_by_number: dict[int, list[str]] = {}
         for name in sorted(os.listdir(self.generations)):
             if number := generation_number(name):
@@ -415,20 +452,25 @@ class SharedStore:
         return dict(sorted(names_by_number.items()))
 
     def generation_path(self, directory: str) -> str:
-        """Return the path of a claim's kahaDB files: a directory below ``generations``, or the
-        store's own directory.
+        """Return the path of a generation of the store, by the name of its directory.
+
+        For a claim in place it is the store's own directory.
         """
         path = os.path.join(self.generations, directory)
         is_in_place = directory.endswith(f"-{IN_PLACE}") and not os.path.isdir(path)
         return self.directory if is_in_place else path
 
     def unclaimed_copy_path(self, node: str) -> str:
-        """Return the path at which the guard of ``node`` copies the store, before it has claimed a number."""
+        """Return the path of a copy of the store that the guard of ``node`` has not yet claimed.
+
+        The guard has no number for the copy before the claim.
+        """
         return os.path.join(self.generations, f"building-{node}")
 
     def kept_generation_numbers(self) -> list[int]:
-        """Return the sorted numbers of old generations that are kept because their uncopied messages were not sent
-        again.
+        """Return the sorted numbers of old generations that are kept on the store.
+
+        Their uncopied messages were not sent again.
         """
         numbers = sorted(int(name) for name in os.listdir(self._behind) if _NUMBER.fullmatch(name))
         return [number for number in numbers if not self.was_replayed(number)]

@@ -22,11 +22,11 @@ _NEWEST = 200
 
 @dataclass(frozen=True)
 class StoreAccess:
-    """The number of the generation of a fenced store that a broker can write to, and of the newest generation.
+    """The generation of a fenced store that a broker can write to, and the store's newest generation, as numbers.
 
-    ``writes`` is the generation that the broker can write to, ``in_force`` the newest one of the store.
-    Each takeover makes a generation. 0 is the store itself, without generations. ``writes`` is None for a broker that
-    has no file of the store open; ``in_force`` is None if the newest number cannot be read.
+    ``writes`` is the generation that the broker can write to, ``in_force`` the newest one of the store. Each takeover
+    makes a generation. 0 is the store itself, without generations. ``writes`` is None for a broker that has no file of
+    the store open; ``in_force`` is None if the newest number cannot be read.
     """
 
     writes: int | None
@@ -34,19 +34,25 @@ class StoreAccess:
 
 
 def brokers_with_newest_generation(accesses: Mapping[str, StoreAccess]) -> list[str]:
-    """Return the names of a pair's brokers that can write to the store's newest generation; two names: two masters."""
+    """Return the names of a pair's brokers that can write to the newest generation of its store.
+
+    Two names mean two masters.
+    """
     newest = max((access.in_force for access in accesses.values() if access.in_force is not None), default=None)
     return sorted(host for host, access in accesses.items() if newest is not None and access.writes == newest)
 
 
 def two_masters_message(accesses: Mapping[str, StoreAccess]) -> str:
-    """Return a sentence that names both brokers of a pair if both can write to the newest generation; else empty."""
+    """Return a message that a pair has two masters, which names both; empty if it has not.
+
+    Both can write to the store's newest generation.
+    """
     writers = brokers_with_newest_generation(accesses)
     return f"{' and '.join(writers)} can both write to the current files of their store" if len(writers) > 1 else ""
 
 
 def writable_generation_number(paths: Iterable[str], store: str) -> int | None:
-    """Return the number of the store's generation into which a process with these open files can write.
+    """Return the number of the store's generation that a process can write to, by the paths of its open files.
 
     Returns 0 if it has files of the store itself open, None without any. The file system is not accessed.
     """
@@ -62,9 +68,9 @@ def writable_generation_number(paths: Iterable[str], store: str) -> int | None:
 
 
 def newest_claimed_generation_number(store: str) -> int | None:
-    """Return the number of a shared store's newest claimed generation; 0 without generations, None for a broken claim.
+    """Return the number of a shared store's newest claimed generation.
 
-    Raises OSError.
+    Returns 0 without generations, None for a broken claim. Raises OSError.
     """
     shared = SharedStore(store)
     try:
@@ -77,9 +83,10 @@ def newest_claimed_generation_number(store: str) -> int | None:
 
 
 def current_store_directory(store: str) -> str:
-    """Return the directory with the kahaDB files in use for the store which a broker's configuration names.
+    """Return the directory with the current kahaDB files of a store.
 
-    With a guard this is the generation in force, whatever the target of the guard's link. Raises OSError, FenceError.
+    ``store`` is the path in a broker's configuration. With a guard this is the generation in force, whatever the target
+    of the guard's link. Raises OSError, FenceError.
     """
     directory = shared_store_directory(store)
     if directory == store:
@@ -90,9 +97,10 @@ def current_store_directory(store: str) -> str:
 
 
 def generation_times_of_host(store: str, local: str) -> list[dict[str, Any]]:
-    """Return number and time (epoch seconds) of the store's newest generations that this host's guard made.
+    """Return number and time of each of the newest generations that this host's guard made.
 
-    ``local`` is the guard's directory on the host's own disk. Empty where no guard has run. Raises OSError.
+    Times are in epoch seconds. ``local`` is the guard's directory on the host's own disk. Empty where no guard has run.
+    Raises OSError.
     """
     shared = SharedStore(store)
     made = []

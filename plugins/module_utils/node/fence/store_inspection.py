@@ -29,7 +29,10 @@ _INDEX = ("db.data", "db.redo")
 
 @dataclass(frozen=True)
 class JournalFile:
-    """A data file of a kahaDB store: its name, bytes, records, and the offset at which its last whole batch ends."""
+    """A data file of a kahaDB store's journal: its name, bytes and records.
+
+    It also has the offset at which its last whole batch ends.
+    """
 
     name: str
     size: int
@@ -39,7 +42,7 @@ class JournalFile:
 
 @dataclass(frozen=True)
 class JournalDamage:
-    """A damaged range of a kahaDB store's journal, and which messages may be lost by it.
+    """A damaged range of a kahaDB store's journal, and the messages that may be lost by it.
 
     ``start`` and ``stop`` are offsets in ``file``. ``messages`` are destination and id of the messages in the range
     that wait for a consumer. ``acknowledgements`` is the number of acknowledgements in the range: the broker may
@@ -57,12 +60,13 @@ class JournalDamage:
 
 @dataclass(frozen=True)
 class StoreInspection:
-    """The contents of a kahaDB store: data files, message counts, damage, the end of its journal (file, offset).
+    """The result of inspecting a kahaDB store: data files, message counts and damage.
 
-    ``index_lacks`` are missing data files that a broker with this index requires at its start. ``missing`` are the
-    missing numbers of data files between the first and the last. ``unfinished`` is the number of bytes after the end
-    that belong to a batch which a killed broker did not finish, 4096 at most. ``damages`` lists at most 1,000 of
-    ``damaged`` places. ``checked_batches`` of all ``batches`` have a checksum.
+    It also has the end of the store's journal (file, offset). ``index_lacks`` are missing data files that a broker with
+    this index requires at its start. ``missing`` are the missing numbers of data files between the first and the last.
+    ``unfinished`` is the number of bytes after the end that belong to a batch which a killed broker did not finish,
+    4096 at most. ``damages`` lists at most 1,000 of ``damaged`` places. ``checked_batches`` of all ``batches`` have a
+    checksum.
     """
 
     files: tuple[JournalFile, ...]
@@ -78,7 +82,10 @@ class StoreInspection:
     checked_batches: int
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the inspection as a dict for JSON: lists of queues and durable subscriptions with their messages."""
+        """Return the result of inspecting a store as a dict for JSON.
+
+        It lists queues and durable subscriptions with their messages.
+        """
         counts = self.counts
         return {
             "files": [asdict(file) for file in self.files],
@@ -124,12 +131,11 @@ class _Scan:
 
 
 def inspect_store_as_dict(directory: str) -> dict[str, Any]:
-    """Return the contents of the kahaDB store in a directory, ready for JSON; of a fenced store, those of its newest
-    generation.
+    """Inspect the kahaDB store in a directory, and return its contents as a dict for JSON.
 
-    ``generations`` of a fenced store: number, directory, whether it is in force, whether its broker is known to be
-    dead, and whether it is kept because only it has some messages. Raises NodeError for a directory without a store,
-    FenceError, OSError.
+    Of a fenced store these are the contents of its newest generation. ``generations`` of a fenced store: number,
+    directory, whether it is in force, whether its broker is known to be dead, and whether it is kept because only it
+    has some messages. Raises NodeError for a directory without a store, FenceError, OSError.
     """
     generations: list[dict[str, Any]] = []
     store = directory
@@ -163,9 +169,10 @@ def _has_journal(directory: str) -> bool:
 
 
 def inspect_store(directory: str) -> StoreInspection:
-    """Return the messages and the damage in a kahaDB store, read from its journal; nothing is written or locked.
+    """Inspect a kahaDB store, and return the messages and the damage in it.
 
-    While a broker writes, the result is a snapshot. Raises NodeError for content that no broker writes, OSError.
+    Only its journal is read; nothing is written or locked. While a broker writes, the result is a snapshot. Raises
+    NodeError for content that no broker writes, OSError.
     """
     scan, tail = _Scan(), JournalEnd()
     for command in journal.read_commands(directory, tail, verify=True):

@@ -32,7 +32,7 @@ __all__ = [
 
 
 def make_directory(path: str, mode: int, owner: Owner) -> None:
-    """Create a directory, or set mode and owner of an existing directory.
+    """Create a directory with a mode and owner, or set those of an existing directory.
 
     Raises UntrustedPathError for a link that another account could have created, OSError.
     """
@@ -51,7 +51,7 @@ def rename(source: str, target: str) -> None:
 
 
 def point_link(link: str, target: str) -> None:
-    """Point the symbolic link ``link`` to ``target`` atomically, so that the link is never missing."""
+    """Set the target of a symbolic link atomically, so that the link is never missing."""
     temporary = link + ".new"
     remove(temporary)
     os.symlink(target, temporary)
@@ -60,7 +60,7 @@ def point_link(link: str, target: str) -> None:
 
 
 def remove(path: str) -> None:
-    """Remove a file or link, if it exists."""
+    """Remove a file or symbolic link, if it exists."""
     with suppress(FileNotFoundError):
         os.unlink(path)
 
@@ -75,7 +75,10 @@ def remove_tree(path: str) -> None:
 
 @contextmanager
 def directory_lock(directory: str) -> Iterator[None]:
-    """Hold a directory's lock within a ``with`` block, so that installations of one broker do not run in parallel."""
+    """Hold the lock of a directory within a ``with`` block.
+
+    Installations of one broker do not run in parallel.
+    """
     descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX)

@@ -33,9 +33,9 @@ class Owner:
 def create_file(
     path: str, content: bytes = b"", mode: int = 0o600, owner: Owner = Owner(), *, directory: int | None = None
 ) -> int:
-    """Create a new file with owner, mode and content, and return its descriptor, open for reading and writing.
+    """Create a new file with content, mode and owner, and return its descriptor.
 
-    Raises FileExistsError if the name exists, also as a dangling link; OSError.
+    It is open for reading and writing. Raises FileExistsError if the name exists, also as a dangling link; OSError.
     """
     descriptor = os.open(path, _NEW_FILE, 0o600, dir_fd=directory)
     try:
@@ -53,9 +53,9 @@ def create_file(
 def write_file(
     path: str, content: bytes, mode: int, owner: Owner = Owner(), *, directory: int | None = None, durable: bool = True
 ) -> None:
-    """Create a new file with owner, mode and content; ``durable``: sync it to the disk.
+    """Create a new file with content, mode and owner.
 
-    Raises FileExistsError, OSError.
+    ``durable``: sync it to the disk. Raises FileExistsError, OSError.
     """
     descriptor = create_file(path, content, mode, owner, directory=directory)
     try:
@@ -98,7 +98,7 @@ def replace_file(
 
 
 def sync_directory(path: str) -> None:
-    """Sync the names in a directory to the disk."""
+    """Sync the entries of a directory to the disk."""
     descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
     try:
         os.fsync(descriptor)

@@ -53,10 +53,11 @@ class UntrustedPathError(NodeError):
 
 
 class Directory:
-    """An open directory, as a context manager; names are looked up in its descriptor and links are not followed.
+    """An open directory, in which names are looked up by its descriptor and links are not followed.
 
-    ``path`` is only for messages. ``foreign``: owner and group of the first directory in the path in which an account
-    other than root and this process's own can rename files; None if there is no such directory.
+    It is a context manager. ``path`` is only for messages. ``foreign``: owner and group of the first directory in the
+    path in which an account other than root and this process's own can rename files; None if there is no such
+    directory.
     """
 
     def __init__(self, descriptor: int, path: str, foreign: tuple[int, int] | None) -> None:
@@ -71,16 +72,19 @@ class Directory:
         self.close()
 
     def close(self) -> None:
-        """Close the open directory's descriptor."""
+        """Close the descriptor of the open directory."""
         os.close(self.descriptor)
 
     def names(self) -> list[str]:
-        """Return the names in the directory, sorted."""
+        """Return the sorted names of the entries of the open directory."""
         return sorted(os.listdir(self.descriptor))
 
     @property
     def is_private(self) -> bool:
-        """Whether only root and this process's account can exchange this directory or change the names in it."""
+        """Whether the open directory is private: only root and this process's account can change the names in it.
+
+        Neither can another account exchange the directory itself.
+        """
         return self.foreign is None and _is_private(self.own_status())
 
     def own_status(self) -> os.stat_result:
@@ -88,11 +92,17 @@ class Directory:
         return os.fstat(self.descriptor)
 
     def status(self, name: str) -> os.stat_result:
-        """Return the lstat result of a name in the directory. Raises FileNotFoundError."""
+        """Return the stat result of an entry in the directory, without following a link.
+
+        Raises FileNotFoundError.
+        """
         return os.stat(_plain(name), dir_fd=self.descriptor, follow_symlinks=False)
 
     def exists(self, name: str) -> bool:
-        """Return whether a name exists in the directory; a dangling link also counts."""
+        """Return whether a name exists in the directory.
+
+        A dangling link also counts.
+        """
         try:
             self.status(name)
         except FileNotFoundError:
@@ -100,11 +110,17 @@ class Directory:
         return True
 
     def is_directory(self, name: str) -> bool:
-        """Return whether a name in the directory is a directory, and not a link to one."""
+        """Return whether a name in the directory is a directory.
+
+        A link to one is not.
+        """
         return self.exists(name) and stat.S_ISDIR(self.status(name).st_mode)
 
     def subdirectory(self, name: str) -> Directory:
-        """Open and return a subdirectory, not through a link. Raises UntrustedPathError, OSError."""
+        """Open and return a subdirectory, not through a link.
+
+        Raises UntrustedPathError, OSError.
+        """
         path = os.path.join(self.path, _plain(name))
         try:
             descriptor = os.open(name, os.O_RDONLY | _DIRECTORY, dir_fd=self.descriptor)
@@ -115,10 +131,11 @@ class Directory:
     def open_file(
         self, name: str, owners: Collection[int] | None = None, single_name: bool = False, write: bool = False
     ) -> int:
-        """Open a regular file in the directory, and return its descriptor, without blocking on a FIFO or device.
+        """Open a regular file in the directory, and return its descriptor.
 
-        ``owners``: uids of which one must own the file. ``single_name``: a file with a second hard link raises
-        UntrustedPathError. ``write`` opens it for reading and writing. Raises UntrustedPathError, OSError.
+        Does not block on a FIFO or device. ``owners``: uids of which one must own the file. ``single_name``: a file
+        with a second hard link raises UntrustedPathError. ``write`` opens it for reading and writing. Raises
+        UntrustedPathError, OSError.
         """
         path = os.path.join(self.path, _plain(name))
         try:
@@ -135,30 +152,39 @@ class Directory:
     def read_file(
         self, name: str, limit: int, owners: Collection[int] | None = None, single_name: bool = False
     ) -> bytes:
-        """Return the first ``limit`` bytes of a regular file in the directory. Raises UntrustedPathError, OSError."""
+        """Read at most ``limit`` bytes of a regular file in the directory.
+
+        Raises UntrustedPathError, OSError.
+        """
         with os.fdopen(self.open_file(name, owners, single_name), "rb") as file:
             return file.read(limit)
 
     def create_file(self, name: str, content: bytes = b"", mode: int = 0o600) -> int:
-        """Create a new file in the directory, write its content, and return its descriptor, open for writing.
+        """Create a new file with content in the directory, and return its descriptor.
 
-        Raises FileExistsError if the name exists, also as a dangling link; OSError.
+        It is open for writing. Raises FileExistsError if the name exists, also as a dangling link; OSError.
         """
         return new_files.create_file(_plain(name), content, mode, directory=self.descriptor)
 
     def write_file(self, name: str, content: bytes, mode: int = 0o600) -> None:
-        """Create a new file in the directory and sync its content to the disk. Raises FileExistsError, OSError."""
+        """Create a new file with content in the directory.
+
+        Also syncs the content to the disk. Raises FileExistsError, OSError.
+        """
         new_files.write_file(_plain(name), content, mode, directory=self.descriptor)
 
     def replace_file(self, name: str, content: bytes, mode: int = 0o600) -> None:
-        """Replace a file in the directory atomically by a new one with the given content. Raises OSError."""
+        """Replace a file in the directory atomically by a new one with the given content and mode.
+
+        Raises OSError.
+        """
         new_files.replace_file(_plain(name), content, mode, directory=self.descriptor)
 
     def create_and_open_directory(self, name: str, mode: int = 0o700, uid: int = -1, gid: int = -1) -> Directory:
-        """Create a subdirectory, open it and return it. Raises FileExistsError, UntrustedPathError, OSError.
+        """Create a subdirectory with a mode and owner, open it and return it.
 
-        The owner of the new directory must be this account: if another process replaced the directory, its mode is not
-        changed.
+        Raises FileExistsError, UntrustedPathError, OSError. The owner of the new directory must be this account: if
+        another process replaced the directory, its mode is not changed.
         """
         os.mkdir(_plain(name), 0o700, dir_fd=self.descriptor)
         made = self.subdirectory(name)
@@ -174,9 +200,10 @@ class Directory:
         return made
 
     def rename(self, name: str, target: str) -> None:
-        """Rename a file within the open directory. Raises FileExistsError if the target exists; OSError.
+        """Rename a file within the open directory.
 
-        Only an account that may write to the directory can create the target between check and rename.
+        Raises FileExistsError if the target exists; OSError. Only an account that may write to the directory can create
+        the target between check and rename.
         """
         if self.exists(target):
             raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), os.path.join(self.path, target))
@@ -184,19 +211,25 @@ class Directory:
         self.sync()
 
     def unlink(self, name: str) -> None:
-        """Remove a file, link, FIFO or socket from the open directory, if it exists. Raises OSError for a directory."""
+        """Remove a file or link from the open directory, if it exists.
+
+        A FIFO or socket is removed, too. Raises OSError for a directory.
+        """
         with contextlib.suppress(FileNotFoundError):
             os.unlink(_plain(name), dir_fd=self.descriptor)
 
     def remove_directory(self, name: str) -> None:
-        """Remove an empty subdirectory, if it exists. Raises OSError."""
+        """Remove an empty subdirectory, if it exists.
+
+        Raises OSError.
+        """
         with contextlib.suppress(FileNotFoundError):
             os.rmdir(_plain(name), dir_fd=self.descriptor)
 
     def remove_tree(self, name: str) -> None:
-        """Remove a subdirectory with its content, or a file; links are removed and never followed.
+        """Remove a subdirectory with its content, or a file.
 
-        Raises UntrustedPathError for a tree deeper than MAX_DEPTH, OSError.
+        Links are removed and never followed. Raises UntrustedPathError for a tree deeper than MAX_DEPTH, OSError.
         """
         if self.is_directory(name):
             with self.subdirectory(name) as below:
@@ -206,7 +239,10 @@ class Directory:
             self.unlink(name)
 
     def empty(self, depth: int = 0) -> None:
-        """Remove everything in the directory. Raises UntrustedPathError, OSError."""
+        """Remove everything in the open directory.
+
+        Raises UntrustedPathError, OSError.
+        """
         _refuse_depth(self.path, depth)
         for name in self.names():
             if self.is_directory(name):
@@ -217,7 +253,7 @@ class Directory:
                 self.unlink(name)
 
     def walk(self, depth: int = 0) -> Iterator[tuple[Directory, str]]:
-        """Yield (open directory, name) for everything below the directory that is not a directory.
+        """Walk the tree below the directory; yield (open directory, name) of everything that is not a directory.
 
         Each directory is open until the next pair. Links are never followed. Raises UntrustedPathError for a tree
         deeper than MAX_DEPTH, OSError.
@@ -231,7 +267,7 @@ class Directory:
                 yield self, name
 
     def sync(self) -> None:
-        """Sync the names in the directory to the disk."""
+        """Sync the entries of the open directory to the disk."""
         os.fsync(self.descriptor)
 
     def _refusal(self, error: OSError, name: str, path: str, wanted: str) -> Exception:
@@ -254,10 +290,10 @@ class Directory:
 
 
 def open_directory(path: str, root: int | None = None) -> Directory:
-    """Open a directory component by component, and return it as a ``Directory`` that holds its descriptor.
+    """Open a directory without following untrusted symbolic links, and return it as a ``Directory``.
 
-    ``root``: the descriptor of a directory from which the path starts, in place of ``/``. Raises UntrustedPathError for
-    a component that is an untrusted link or not a directory; OSError.
+    It is opened component by component. ``root``: the descriptor of a directory from which the path starts, in place of
+    ``/``. Raises UntrustedPathError for a component that is an untrusted link or not a directory; OSError.
     """
     for _index in range(MAX_LINKS + 1):
         opened = _walk(os.path.abspath(path), root)
@@ -272,16 +308,17 @@ def open_directory(path: str, root: int | None = None) -> Directory:
 def open_file(
     path: str, owners: Collection[int] | None = None, single_name: bool = False, root: int | None = None
 ) -> int:
-    """Open a regular file for reading, and its directory as ``open_directory`` does; return the descriptor.
+    """Open a regular file for reading without following an untrusted symbolic link; return its descriptor.
 
-    The file must not be a link, not even a trusted one. Raises UntrustedPathError, OSError.
+    Its directory is opened as by ``open_directory``. The file must not be a link, not even a trusted one. Raises
+    UntrustedPathError, OSError.
     """
     with open_directory(os.path.dirname(os.path.abspath(path)), root) as directory:
         return directory.open_file(os.path.basename(path), owners, single_name)
 
 
 def open_process_file(path: str, owners: Collection[int] | None = None) -> int:
-    """Open for reading the regular file that a process has open, ``/proc/PID/fd/NUMBER``; return the descriptor.
+    """Open for reading a file that a process has open, ``/proc/PID/fd/NUMBER``; return its descriptor.
 
     The process controls its descriptor and may replace it at any time. So the kernel resolves ``path`` only once, and
     without opening a device. A process can also have a descriptor of a file that its account must not read
@@ -296,13 +333,16 @@ def open_process_file(path: str, owners: Collection[int] | None = None) -> int:
 
 
 def read_file(path: str, limit: int, owners: Collection[int] | None = None, single_name: bool = False) -> bytes:
-    """Return the first ``limit`` bytes of the regular file at a path. Raises UntrustedPathError, OSError."""
+    """Read at most ``limit`` bytes of the regular file at a path.
+
+    Raises UntrustedPathError, OSError.
+    """
     with os.fdopen(open_file(path, owners, single_name), "rb") as file:
         return file.read(limit)
 
 
 def open_owned_file(directory: Directory, name: str) -> int:
-    """Open for reading a file that root or the owner of its directory has written there; return the descriptor.
+    """Open a file for reading that root or the owner of its directory has written; return its descriptor.
 
     In a directory that other accounts can write, the file must be neither a symbolic link nor have a second hard link.
     In a directory that only root and this process's account can write, any regular file is accepted, also through a
@@ -318,12 +358,12 @@ def open_owned_file(directory: Directory, name: str) -> int:
 
 
 def foreign_owner(path: str) -> tuple[int, int] | None:
-    """Return (uid, gid) of the first directory in a path in which an account other than root can rename files.
+    """Return the owner (uid, gid) of the first directory in a path that an account other than root controls.
 
-    Returns None if there is no such directory. That account can replace everything below the directory, so running
-    operations with its permissions gives it no further rights. Only root can have set this owner, because all
-    directories above belong to root or to this process's account. For a missing path its existing part counts. Raises
-    UntrustedPathError, OSError.
+    That account can rename files in it. Returns None if there is no such directory. That account can replace everything
+    below the directory, so running operations with its permissions gives it no further rights. Only root can have set
+    this owner, because all directories above belong to root or to this process's account. For a missing path its
+    existing part counts. Raises UntrustedPathError, OSError.
     """
     path = os.path.abspath(path)
     while True:
@@ -447,7 +487,7 @@ def _kind(mode: int) -> str:
 
 
 def account_name(uid: int) -> str:
-    """Return the login name of a numeric user id, or ``account UID`` where it has none."""
+    """Return the name of the account with a numeric user id; ``account UID`` if it has none."""
     try:
         return pwd.getpwuid(uid).pw_name
     except KeyError:

@@ -33,9 +33,9 @@ Check = typing.Callable[[str], None]
 
 @dataclass(frozen=True)
 class Owners:
-    """The numeric owners and group for installed files and directories; -1 keeps a present id.
+    """The numeric owners and group for installed files and directories.
 
-    A file that only its owner may read belongs to ``user``.
+    -1 keeps a present id. A file that only its owner may read belongs to ``user``.
     """
 
     user: int = -1
@@ -56,10 +56,10 @@ class Owners:
 
 @dataclass(frozen=True)
 class Outcome:
-    """The result of installing a configuration (in check mode, the expected one): version, changed files, diff …
+    """The outcome of installing a configuration, such as the version and the changed files.
 
-    ``reasons``: why a restart is pending. ``version`` is in force after the installation, ``previous`` before it.
-    ``drift``: files that were changed by hand; ``diff``: in Ansible's format.
+    In check mode it is the expected one. ``reasons``: why a restart is pending. ``version`` is in force after the
+    installation, ``previous`` before it. ``drift``: files that were changed by hand; ``diff``: in Ansible's format.
     """
 
     changed: bool
@@ -79,7 +79,7 @@ def install_configuration(
     check: bool = False,
     validate: Check | None = None,
 ) -> Outcome:
-    """Install configuration files below a BASE as a new version, switch the link to it, and return the outcome.
+    """Install configuration files as a new version, switch to it, and return the outcome.
 
     With ``check`` nothing is written, and the outcome is that of a real installation. Raises NodeError for files that
     this collection did not install, and the errors of ``validate``; the previous version then stays in force. Raises
@@ -183,9 +183,9 @@ def _outcome(layout: ConfigurationPaths, name: str, check: bool) -> Outcome:
 
 
 def restore_version(where: str | ConfigurationPaths, version: str, check: bool = False) -> Outcome:
-    """Switch the link ``current`` back to an installed earlier version, and return the outcome.
+    """Restore an installed earlier version of a configuration, and return the outcome.
 
-    Raises NodeError if the version is missing or incomplete.
+    Switches the link ``current`` back to it. Raises NodeError if the version is missing or incomplete.
     """
     layout = where if isinstance(where, ConfigurationPaths) else ConfigurationPaths(where)
     directory = layout.directory(version)

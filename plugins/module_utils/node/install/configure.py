@@ -47,7 +47,7 @@ _MOST_SAID = 5
 
 
 def configure(parameters: Mapping[str, Any], check: bool) -> dict[str, Any]:
-    """Install a configuration archive, or restore an installed version; return the result of the module configure.
+    """Install a configuration archive, or restore an installed version, and return the result of the module configure.
 
     Raises NodeError with one line for every error of the file system or the operating system.
     """

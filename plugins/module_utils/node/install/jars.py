@@ -28,14 +28,18 @@ _LONGEST_END = 65557
 
 
 def is_broker_jar(name: str) -> bool:
-    """Return whether a jar, by its file name, contains the broker (activemq-broker, -core or -all)."""
+    """Return whether a jar, by its file name, contains the broker of ActiveMQ.
+
+    Such a jar is activemq-broker, -core or -all.
+    """
     return _BROKER_JAR.fullmatch(name) is not None
 
 
 def release_of_jar(name: str, file: IO[bytes]) -> str | None:
-    """Return the ActiveMQ release of a broker's jar, from its Maven metadata, its manifest, or its file name.
+    """Return the ActiveMQ release of a broker's jar.
 
-    Returns None if none of the three names a release.
+    It is read from the jar's Maven metadata or manifest, or from its file name. Returns None if none of the three names
+    a release.
     """
     name_match = _BROKER_JAR.fullmatch(name)
     if name_match is None:
@@ -69,9 +73,10 @@ def _text(jar: zipfile.ZipFile, name: str) -> str:
 
 
 def release_of_jar_at(path: str, name: str) -> str | None:
-    """Return the ActiveMQ release of the broker's jar at a path (which may be under /proc/PID/fd), or None.
+    """Return the ActiveMQ release of the broker's jar at a path, or None.
 
-    Only a regular file up to the size of a jar is read, without blocking; for others the name determines the release.
+    The path may be under /proc/PID/fd. Only a regular file up to the size of a jar is read, without blocking; for
+    others the name determines the release.
     """
     with contextlib.suppress(OSError, UntrustedPathError), os.fdopen(open_process_file(path), "rb") as file:
         if os.fstat(file.fileno()).st_size <= _LARGEST_JAR:
@@ -81,7 +86,10 @@ def release_of_jar_at(path: str, name: str) -> str | None:
 
 
 def releases_in_directory(directory: str) -> list[str]:
-    """Return the ActiveMQ releases of the brokers' jars in one directory, sorted; empty without any jar."""
+    """Return the sorted ActiveMQ releases of the brokers' jars in a directory.
+
+    The result is empty without any jar.
+    """
     try:
         names = sorted(os.listdir(directory))
     except (FileNotFoundError, NotADirectoryError):
@@ -95,7 +103,7 @@ def releases_in_directory(directory: str) -> list[str]:
 
 
 def releases_in_archive(path: str, depth: int) -> list[str]:
-    """Return the ActiveMQ releases of the brokers' jars in a tar archive, sorted.
+    """Return the sorted ActiveMQ releases of the brokers' jars in a tar archive.
 
     ``depth``: 0 for an archive of jars, 1 for an archive of a distribution, whose jars are in ``NAME/lib``. Raises
     NodeError with one line for a file that is not a readable archive.

@@ -22,10 +22,11 @@ _WHEN = (2000, 1, 1, 0, 0, 0)
 
 
 def pack_program(main: ModuleType, python: str) -> bytes:
-    """Return the content of an executable Python zip file that calls ``main.main()``.
+    """Pack a program into an executable Python zip file, and return the file's content.
 
-    It contains the modules of the package ``node`` that ``main`` imports directly or indirectly. ``python`` is the
-    interpreter in the first line, run with ``-I``. Raises OSError for a module whose source is missing.
+    The file calls ``main.main()``. It contains the modules of the package ``node`` that ``main`` imports directly or
+    indirectly. ``python`` is the interpreter in the first line, run with ``-I``. Raises OSError for a module whose
+    source is missing.
     """
     sources = _import_closure(main.__name__)
     packages = {package for name in sources for package in _packages_around(name)}

@@ -30,16 +30,20 @@ _SLOWEST_STOP = 600
 
 
 def releases_of(home: str) -> list[str]:
-    """Return the ActiveMQ releases of the brokers' jars in an ActiveMQ home directory; exactly one in a valid one."""
+    """Return the ActiveMQ releases of the brokers' jars in an ActiveMQ home directory.
+
+    A valid one has exactly one.
+    """
     releases: list[str] = releases_in_directory(os.path.join(home, "lib"))
     return releases
 
 
 def place_release(home: str, release: str, source: str = "the unpacked archive") -> dict[str, Any]:
-    """Rename an unpacked release ``HOME.new`` to ``HOME``, unless a process runs from ``HOME``.
+    """Move the new release of an ActiveMQ home directory into place, unless a process runs from that directory.
 
-    Returns ``changed``, whether it was or will be renamed, and ``waits``, whether a process still runs from ``HOME``,
-    so that ``HOME.new`` is kept. ``HOME.new`` is removed if ``HOME`` already contains the release.
+    Renames the unpacked release ``HOME.new`` to ``HOME``. Returns ``changed``, whether it was or will be renamed, and
+    ``waits``, whether a process still runs from ``HOME``, so that ``HOME.new`` is kept. ``HOME.new`` is removed if
+    ``HOME`` already contains the release.
 
     Raises NodeError if ``HOME.new`` is not this release, and removes it.
     """
@@ -68,9 +72,10 @@ def place_release(home: str, release: str, source: str = "the unpacked archive")
 
 
 def replace_running(home: str, release: str, unit: str) -> dict[str, Any]:
-    """Stop a unit, replace ``HOME`` by the release in ``HOME.new``, and start the unit again, in any case.
+    """Replace the ActiveMQ release that a systemd unit runs: stop the unit, rename, and start it again.
 
-    Returns ``changed``. The replaced directory is kept as ``HOME.old``. After a NodeError nothing has changed.
+    ``HOME`` is replaced by the release in ``HOME.new``; the unit is started in any case. Returns ``changed``. The
+    replaced directory is kept as ``HOME.old``. After a NodeError nothing has changed.
     """
     _complete_exchange(home)
     if releases_of(home) == [release]:
@@ -86,9 +91,9 @@ def replace_running(home: str, release: str, unit: str) -> dict[str, Any]:
 
 
 def restore_old_release(home: str, release: str, unit: str) -> dict[str, Any]:
-    """Stop a unit, rename the replaced release ``HOME.old`` to ``HOME``, and start the unit again.
+    """Restore the replaced ActiveMQ release: stop the systemd unit, rename ``HOME.old``, and start the unit again.
 
-    Returns ``changed``: False if no release was replaced.
+    ``HOME.old`` becomes ``HOME``. Returns ``changed``: False if no release was replaced.
     """
     if recover_release(home, unit)["changed"]:
         return {"changed": True}
@@ -101,9 +106,9 @@ def restore_old_release(home: str, release: str, unit: str) -> dict[str, Any]:
 
 
 def recover_release(home: str, unit: str) -> dict[str, Any]:
-    """Rename ``HOME.old`` to ``HOME`` and start the unit, if the replacement of a release was interrupted.
+    """Recover from an interrupted replacement of a release: restore ``HOME.old``, and start the systemd unit.
 
-    Returns ``changed``.
+    ``HOME.old`` is renamed to ``HOME``. Returns ``changed``.
     """
     if not _complete_exchange(home):
         return {"changed": False}
@@ -112,7 +117,10 @@ def recover_release(home: str, unit: str) -> dict[str, Any]:
 
 
 def remove_old_release(home: str, release: str) -> dict[str, Any]:
-    """Remove the replaced release ``HOME.old`` once no process runs from it and ``HOME`` holds the new release."""
+    """Remove the old ActiveMQ release ``HOME.old``, which was replaced.
+
+    This is done once no process runs from it and ``HOME`` holds the new release.
+    """
     if not _was_replaced(home, release) or processes_in(f"{home}.old"):
         return {"changed": False}
     _discard(home)

@@ -43,9 +43,10 @@ _FAILED = re.compile(r"[Ff]ailed |Unexpected |No runtime support |No processor |
 
 @dataclass(frozen=True)
 class LiveChange:
-    """A change of activemq.xml that the runtimeConfigurationPlugin can apply without a restart of the broker.
+    """A live change: a change of activemq.xml that a running broker can apply without a restart.
 
-    ``links`` is the number of new network connectors; ``plugins``: whether accounts or permissions changed.
+    The runtimeConfigurationPlugin applies it. ``links`` is the number of new network connectors; ``plugins``: whether
+    accounts or permissions changed.
     """
 
     links: int
@@ -69,7 +70,10 @@ def applicable_change(
     old: InstalledVersion | None,
     tree: Mapping[str, ConfigurationFile],
 ) -> LiveChange | None:
-    """Return the change of configuration that the running broker can apply without a restart; None if it cannot."""
+    """Return the live change of a configuration, which a running broker can apply without a restart.
+
+    Returns None if the broker must be restarted.
+    """
     if (
         old is None
         or DOCUMENT not in tree
@@ -92,10 +96,9 @@ def _keeps_passwords(old: bytes | None, new: ConfigurationFile | None) -> bool:
 
 
 def applicable_difference(old: bytes, new: bytes) -> LiveChange | None:
-    """Return the difference of two activemq.xml if runtimeConfigurationPlugin can apply it without a restart, else
-    None.
+    """Return the difference of two activemq.xml that a running broker can apply without a restart.
 
-    Both must configure the plugin. Pure.
+    Returns None if runtimeConfigurationPlugin cannot apply it. Both must configure the plugin. Pure.
     """
     try:
         before, after = _Document(old), _Document(new)
@@ -136,14 +139,18 @@ def _text(element: ElementTree.Element) -> str:
 
 
 def trigger_reload(layout: ConfigurationPaths, version: str) -> None:
-    """Touch activemq.xml in an installed version, so that the broker's runtimeConfigurationPlugin reads it."""
+    """Trigger the broker's reload of the activemq.xml in an installed version.
+
+    Touches the file, so that the runtimeConfigurationPlugin reads it.
+    """
     os.utime(os.path.join(layout.directory(version), DOCUMENT))
 
 
 def suppress_reload(layout: ConfigurationPaths, version: str, previous: str | None) -> None:
-    """Set a new activemq.xml's modification time to its predecessor's, so that runtimeConfigurationPlugin ignores it.
+    """Suppress the broker's reload of a new activemq.xml.
 
-    Used for a change that requires a restart, and of which the plugin would apply a part.
+    Sets the modification time to that of its predecessor, so that runtimeConfigurationPlugin ignores it. Used for a
+    change that requires a restart, and of which the plugin would apply a part.
     """
     old = os.path.join(layout.directory(previous), DOCUMENT) if previous else ""
     new = os.path.join(layout.directory(version), DOCUMENT)
@@ -159,7 +166,10 @@ def suppress_reload(layout: ConfigurationPaths, version: str, previous: str | No
 
 
 def end_of_log(layout: ConfigurationPaths) -> EndOfLog:
-    """Return the current end of the broker's log file, from which later records can be read."""
+    """Return the current end of a broker's log file.
+
+    Later records can be read from there.
+    """
     path = os.path.join(layout.data, "activemq.log")
     try:
         descriptor = open_file(path)
@@ -171,7 +181,7 @@ def end_of_log(layout: ConfigurationPaths) -> EndOfLog:
 
 
 def wait_until_applied(since: EndOfLog, wanted: LiveChange) -> bool:
-    """Wait until the log reports that the runtimeConfigurationPlugin has applied a change; return whether it did.
+    """Wait until the broker's log reports that a configuration change was applied; return whether it was.
 
     Returns False if the change failed or was not logged in time.
     """
@@ -188,7 +198,7 @@ def wait_until_applied(since: EndOfLog, wanted: LiveChange) -> bool:
 
 
 def is_change_logged(lines: Iterable[str], wanted: LiveChange) -> bool | None:
-    """Return whether log lines report that a configuration change was applied (True) or failed (False); else None.
+    """Return the result of a configuration change that log lines report: True if applied, False if failed, or None.
 
     Only records of the plugin count, and no records of threads that serve a client. Pure.
     """

@@ -38,22 +38,22 @@ _WITH_ACKS = 5
 
 
 def is_store_file(name: str) -> bool:
-    """Return whether a file of this name belongs to a kahaDB store: its journal or its index."""
+    """Return whether a file name is that of a kahaDB store's file: of its journal or its index."""
     return name in INDEX or journal.FILE.fullmatch(name) is not None
 
 
 def recovery_file_numbers(path: str) -> tuple[int, ...]:
-    """Return the numbers of the journal files that a broker with the index at ``path`` reads before it serves.
+    """Return the numbers of the journal files that recovery reads, by the index of the store at ``path``.
 
-    These files have the first transaction in progress or the last update, the audit of producers, and the map of
-    acknowledgements, each of which may be absent. Returns () without an index or with an incomplete page 0. Raises
-    OSError.
+    A broker reads them before it serves. These files have the first transaction in progress or the last update, the
+    audit of producers, and the map of acknowledgements, each of which may be absent. Returns () without an index or
+    with an incomplete page 0. Raises OSError.
     """
     return tuple(position[0] for position in _recovery_positions(path) if position is not None)
 
 
 def recovery_start(path: str) -> tuple[int, int] | None:
-    """Return the data file and the offset from which a broker with the index at ``path`` reads the journal.
+    """Return the journal position (data file, offset) from which recovery starts, by the store's index at ``path``.
 
     Returns None if the index does not contain it. Raises OSError.
     """
@@ -86,7 +86,7 @@ def _recovery_positions(path: str) -> tuple[tuple[int, int] | None, ...]:
 
 
 def missing_journal_files(store: str) -> tuple[str, ...]:
-    """Return the names of the data files that the index of a kahaDB store requires and that the store does not have.
+    """Return the names of the journal files that a kahaDB store's index requires and that are missing.
 
     Raises OSError.
     """
@@ -95,7 +95,7 @@ def missing_journal_files(store: str) -> tuple[str, ...]:
 
 
 def describe_unusable_index(store: str) -> str:
-    """Return why a broker cannot start with the index of a kahaDB store; "" if the index is usable.
+    """Describe why the index of a kahaDB store is unusable for a broker; return "" for a usable one.
 
     An index with an incomplete page 0 counts as missing if no ``db.redo`` restores it. Raises OSError.
     """
@@ -113,9 +113,9 @@ def describe_unusable_index(store: str) -> str:
 
 
 def move_index_aside(store: str) -> None:
-    """Rename the files of a kahaDB store's index to the suffix ``.unusable``, replacing earlier ones.
+    """Move the index of a kahaDB store aside.
 
-    No broker may use the store. Raises OSError.
+    Its files get the suffix ``.unusable``, replacing earlier ones. No broker may use the store. Raises OSError.
     """
     # The pages last, so that an interrupted call can be repeated.
     for name in reversed(INDEX):
@@ -126,10 +126,10 @@ def move_index_aside(store: str) -> None:
 
 @contextmanager
 def try_lock_store(store: str, root: str = "") -> Iterator[bool]:
-    """Hold the lock of a kahaDB store, as a broker does, while the block runs; yield False if a broker holds it.
+    """Try to lock a kahaDB store while a ``with`` block runs; yield False if a broker holds the lock.
 
-    ``root`` is the directory of the mKahaDB to which the store belongs: its lock is also held. Brokers up to 5.8 lock
-    the stores, later brokers lock the root.
+    The lock is that of a broker. ``root`` is the directory of the mKahaDB to which the store belongs: its lock is also
+    held. Brokers up to 5.8 lock the stores, later brokers lock the root.
     """
     with ExitStack() as stack:
         for directory in dict.fromkeys((root or store, store)):

@@ -34,11 +34,14 @@ _PAGE_HEAD = 64
 
 
 class IndexCopyError(Exception):
-    """An error for an index of which no copy can be kept at the moment; its text names the store and the reason."""
+    """An error for a copy of an index that cannot be made at the moment.
+
+    Its text names the store and the reason.
+    """
 
 
 class IndexKeeper:
-    """Keeps a copy of the index of one store, and the data files that the copy needs."""
+    """The keeper of a copy of one store's index, with the data files that the copy needs."""
 
     def __init__(self, store: str) -> None:
         self.pages = os.path.join(os.path.realpath(store), INDEX[0])
@@ -53,7 +56,10 @@ class IndexKeeper:
         self._removed_at: dict[str, int] = {}
 
     def update_copies(self) -> None:
-        """Hold new data files, and copy the index where that is due. Raises KeepError, OSError."""
+        """Update the kept copy of a store's index.
+
+        Holds new data files, and copies the index where that is due. Raises IndexCopyError, OSError.
+        """
         self._kept.hold_journal()
         page = _read_head(self.pages)
         if page != self._page:
@@ -116,10 +122,11 @@ class IndexKeeper:
 
 
 def keep_copies_of_index(root: str, pid: int, report: Callable[[str], None]) -> None:
-    """Keep copies of the indexes of the stores in the directory ``root`` until the broker ``pid`` has ended.
+    """Keep copies of the indexes of a broker's stores until the broker ends.
 
-    Stores whose index the broker does not have open are skipped, because another broker may use them. ``report`` gets a
-    sentence for each store of which no copy can be kept at the moment.
+    The stores are in the directory ``root``; the broker is the process ``pid``. Stores whose index the broker does not
+    have open are skipped, because another broker may use them. ``report`` gets a sentence for each store of which no
+    copy can be kept at the moment.
     """
     keepers: dict[str, IndexKeeper] = {}
     troubled: set[str] = set()

@@ -30,17 +30,20 @@ _MOST_PAGES = 1_000_000
 
 
 class IndexPageError(ValueError):
-    """An error for an index that cannot be read: its pages are damaged or have an unknown format."""
+    """An error for a page of an index file that cannot be read.
+
+    It is damaged or has an unknown format.
+    """
 
     def __init__(self, path: str, detail: str) -> None:
         super().__init__(f"the index {path} is damaged ({detail}): restore the store from a backup")
 
 
 def subscriptions_in_index(path: str) -> set[tuple[str, str]]:
-    """Return the (destination, subscription key) pairs in the index file ``db.data`` at a path, such as
-    ``("1:prices", "client:name")``.
+    """Return the durable subscriptions in the index of a kahaDB store, as (destination, subscription key) pairs.
 
-    Subscriptions since the last checkpoint may be missing. Raises IndexPageError for a damaged index, OSError.
+    ``path`` is that of its ``db.data``. An example is ``("1:prices", "client:name")``. Subscriptions since the last
+    checkpoint may be missing. Raises IndexPageError for a damaged index, OSError.
     """
     with _PageFile(path) as pages:
         try:
@@ -58,7 +61,10 @@ def subscriptions_in_index(path: str) -> set[tuple[str, str]]:
 
 
 def index_version(path: str) -> int:
-    """Return the version of the index at a path: 5 from 5.9 on, 6 from 5.12 on. Raises IndexPageError, OSError."""
+    """Return the version of a kahaDB index file.
+
+    5 from 5.9 on, 6 from 5.12 on. Raises IndexPageError, OSError.
+    """
     with _PageFile(path) as pages:
         try:
             return _root_and_version(pages.read_record(0))[1]
@@ -112,7 +118,10 @@ class _PageFile:
         self._file.close()
 
     def read_record(self, number: int) -> bytes:
-        """Return the content of the record that begins on a page. Raises IndexPageError."""
+        """Return the content of the record that begins at a page of an index file.
+
+        Raises IndexPageError.
+        """
         content = b""
         for _index in range(_MOST_PAGES):
             if number < 0:
@@ -133,7 +142,7 @@ class _PageFile:
     def walk_tree(
         self, root: int, read_value: Callable[[bytes, int], tuple[int | None, int]]
     ) -> Iterator[tuple[str, int | None]]:
-        """Yield the keys and values of a tree with text keys. ``read_value`` returns a value and its end offset."""
+        """Walk a tree of the index file with text keys, and yield its keys and values."""
         pending: list[int] = [root]
         visited: set[int] = set()
         while pending:

@@ -46,7 +46,7 @@ _HEADER = struct.pack(">iB", _CONTROL.size, 2) + _MAGIC
 
 @dataclass(frozen=True)
 class JournalCommand:
-    """One record of a kahaDB journal, such as a message that was added, an acknowledgement or a commit.
+    """A command (one record) of a kahaDB journal, such as a message that was added, or an acknowledgement.
 
     ``destination`` is type and name (``0:orders``: a queue), or empty. ``kind`` is a constant such as ``ADD``,
     ``REMOVE`` or ``COMMIT``. ``transaction`` is the encoded transaction id, empty outside of transactions; ``xa``:
@@ -69,7 +69,7 @@ class JournalCommand:
 
 @dataclass(frozen=True)
 class DamagedPlace:
-    """An unreadable range of a kahaDB journal: data file, offset of its first byte, and offset after its last."""
+    """A damaged range of a kahaDB journal, which is unreadable: data file, first offset, and offset after it."""
 
     file: int
     start: int
@@ -79,7 +79,7 @@ class DamagedPlace:
 
 @dataclass
 class JournalEnd:
-    """The position at which a kahaDB journal ends (data file number and offset), and its unreadable places.
+    """The end of a kahaDB journal: data file number and offset, and the journal's unreadable places.
 
     ``places`` lists the first 1,000 of them. ``damaged`` counts all damaged ranges, ``unread`` all records that cannot
     be decoded. ``ends`` are the offsets at which the batches of each data file end. ``unfinished`` is the number of
@@ -98,12 +98,15 @@ class JournalEnd:
     checked: int = 0
 
     def note_damage(self, start: int, stop: int, reason: str) -> None:
-        """Record a damaged range of the current kahaDB data file."""
+        """Record a damaged range of the current file of a kahaDB journal."""
         self.damaged += 1
         self._note(start, stop, reason)
 
     def note_unread(self, start: int, stop: int, reason: str) -> None:
-        """Record a range of the current kahaDB data file that holds a record which cannot be decoded."""
+        """Record an undecodable range of the current file of a kahaDB journal.
+
+        It holds a record which cannot be decoded.
+        """
         self.unread += 1
         self._note(start, stop, reason)
 
@@ -113,7 +116,10 @@ class JournalEnd:
 
 
 class OpenTransactions:
-    """The records of open transactions in a kahaDB journal; ``held`` is their number."""
+    """The open transactions in a kahaDB journal, with their records.
+
+    ``held`` is the number of records.
+    """
 
     def __init__(self) -> None:
         self.held = 0
@@ -121,8 +127,9 @@ class OpenTransactions:
         self._prepared: set[tuple[bool, bytes]] = set()
 
     def records_in_effect(self, command: JournalCommand) -> Sequence[JournalCommand]:
-        """Return the records that take effect with a journal record: itself, all of its transaction at a commit, or
-        none.
+        """Return the records of a journal that take effect with a command.
+
+        These are the command itself, all of its transaction at a commit, or none.
         """
         transaction = (command.xa, command.transaction)
         if command.kind in (ADD, REMOVE) and command.transaction:
@@ -140,11 +147,17 @@ class OpenTransactions:
         return (command,)
 
     def prepared_xa_count(self) -> int:
-        """Return the number of XA transactions that are in doubt: prepared, and neither committed nor rolled back."""
+        """Return the number of prepared XA transactions in a journal, which are in doubt.
+
+        They are neither committed nor rolled back.
+        """
         return sum(xa for xa, _unused in self._prepared)
 
     def open_xa_records(self) -> Iterator[JournalCommand]:
-        """Yield the journal records of all XA transactions that have not ended."""
+        """Yield the records of all open XA transactions in a journal.
+
+        These transactions have not ended.
+        """
         for (xa, _unused), records in self._records.items():
             yield from records if xa else ()
 
@@ -155,20 +168,26 @@ def destination_url(destination: str) -> str:
 
 
 def data_file_number(name: str) -> int:
-    """Return the number in the name of a kahaDB data file (``db-7.log``: 7), 0 for any other name."""
+    """Return the number of a kahaDB data file, by its name (``db-7.log``: 7).
+
+    Returns 0 for any other name.
+    """
     match = FILE.fullmatch(name)
     return int(match[1]) if match else 0
 
 
 def data_files(directory: Directory) -> list[tuple[int, str]]:
-    """Return number and name of each kahaDB data file (``db-N.log``) in a store's directory, in order."""
+    """Return the kahaDB data files in a directory, as number and name in order.
+
+    Their names are ``db-N.log``.
+    """
     return sorted((int(match[1]), name) for name in directory.names() if (match := FILE.fullmatch(name)))
 
 
 def data_file_sizes(store: str) -> list[list[int]]:
-    """Return number and size in bytes of each kahaDB data file of a store, in order; empty without a store.
+    """Return the sizes of a store's kahaDB data files, as number and size in bytes, in order.
 
-    Raises NodeError, OSError.
+    The result is empty without a store. Raises NodeError, OSError.
     """
     file_sizes: list[list[int]] = []
     with contextlib.suppress(FileNotFoundError), open_directory(store) as directory:
@@ -179,9 +198,10 @@ def data_file_sizes(store: str) -> list[list[int]]:
 
 
 def read_commands(store: str, tail: JournalEnd, *, verify: bool = False) -> Iterator[JournalCommand]:
-    """Yield every readable record of a store's kahaDB journal, and set ``tail`` to the position after the last one.
+    """Read the commands (records) in the journal of a kahaDB store, and yield each of them.
 
-    Yields nothing without a store. ``verify``: also compare the checksums of batches that have one.
+    Unreadable ones are left out. ``tail`` is set to the position after the last one. Yields nothing without a store.
+    ``verify``: also compare the checksums of batches that have one.
 
     An unfinished batch at the end of the last file is not damage, because a killed broker was writing it. A file that a
     running broker removes at the same time counts as empty. Time and memory are proportional to the disk usage of the
@@ -222,10 +242,10 @@ def read_commands(store: str, tail: JournalEnd, *, verify: bool = False) -> Iter
 def read_commands_after(
     path: str, offset: int, end: int | None = None, kinds: Collection[int] | None = None
 ) -> Iterator[JournalCommand]:
-    """Yield every record of one kahaDB data file from one offset to another, by default to its last complete batch.
+    """Read the commands (records) of one kahaDB data file between two offsets, and yield each of them.
 
-    Both offsets are ends of batches. ``kinds``: yield only records of these kinds, such as ``COMMIT``, which is faster
-    because the other records are not decoded.
+    By default it ends at the last complete batch. Both offsets are ends of batches. ``kinds``: yield only records of
+    these kinds, such as ``COMMIT``, which is faster because the other records are not decoded.
     """
     with os.fdopen(open_file(path), "rb") as file:
         if os.fstat(file.fileno()).st_size > offset:
@@ -269,7 +289,10 @@ def _batches(data: mmap.mmap, tail: JournalEnd, at: int, end: int) -> Iterator[t
 
 
 def end_of_batches(data: mmap.mmap) -> int:
-    """Return the offset at which a kahaDB data file's last complete batch of records ends; 0 without one."""
+    """Return the offset at which the last complete batch of records in a kahaDB data file ends.
+
+    Returns 0 without one.
+    """
     whole = [
         stop
         for start, stop, checksum in _batches(data, JournalEnd(), 0, len(data))
@@ -279,7 +302,7 @@ def end_of_batches(data: mmap.mmap) -> int:
 
 
 def first_record_kind(path: str) -> int | None:
-    """Return the record type number (``ADD``, ``MOVED_ACKS``) of the first record in a kahaDB data file.
+    """Return the kind of the first record in a kahaDB data file, as a number such as ``ADD``.
 
     Returns -1 if it has no record, None if it is empty. Raises OSError.
     """
@@ -294,9 +317,10 @@ def first_record_kind(path: str) -> int | None:
 
 
 def encode_trace(text: str) -> bytes:
-    """Return a batch with one trace record and the end-of-file record after it, as 5.14 and later write them.
+    """Encode a text as a trace record of kahaDB, and return a batch with the record.
 
-    Brokers skip trace records. ``text`` has less than 120 bytes.
+    An end-of-file record is after it, as 5.14 and later write them. Brokers skip trace records. ``text`` has less than
+    120 bytes.
     """
     words = text.encode()
     message = bytes([1 << 3 | 2, len(words)]) + words

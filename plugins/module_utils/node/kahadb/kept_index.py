@@ -39,7 +39,7 @@ _PIECE = 16 << 20
 
 
 class KeptIndex:
-    """The kept copy of the index of a kahaDB store, with the later data files.
+    """The kept copy of a kahaDB store's index, with the later data files.
 
     Every method may raise OSError.
     """
@@ -51,7 +51,7 @@ class KeptIndex:
         self._copy = os.path.join(self.directory, "copy")
 
     def hold_journal(self) -> None:
-        """Hard-link each data file of the store, so that it is kept after the broker removes it.
+        """Hard-link each data file of the store into the kept files, so that it remains after the broker removes it.
 
         Drops the copy and all files if the kept files belong to a different store, which was replaced.
         """
@@ -78,18 +78,24 @@ class KeptIndex:
         return removed
 
     def release_files(self, names: Iterable[str]) -> None:
-        """Release kept data files that the broker has removed, except those that the copy of the index requires."""
+        """Delete kept data files that the broker has removed from its store.
+
+        Those that the copy of the index requires stay.
+        """
         needed = recovery_file_numbers(os.path.join(self._copy, INDEX[0]))
         for name in names:
             if journal.data_file_number(name) not in needed or os.path.exists(os.path.join(self.store, name)):
                 disk.remove(os.path.join(self._journal, name))
 
     def delete_copy(self) -> None:
-        """Remove the copy of the index and all kept data files."""
+        """Delete the kept copy of a store's index, and all kept data files."""
         disk.remove_tree(self.directory)
 
     def try_copy_index(self) -> bool:
-        """Replace the copy by a snapshot of the index; return False if the index changed during the copy."""
+        """Try to copy the index of a store, and return False if the index changed during the copy.
+
+        The snapshot replaces the earlier copy.
+        """
         if not recovery_file_numbers(os.path.join(self.store, INDEX[0])):
             return False
         self.hold_journal()
@@ -113,13 +119,19 @@ class KeptIndex:
         return True
 
     def subscriptions(self) -> set[tuple[str, str]]:
-        """Return the durable subscriptions in the kept copy of the index; empty without a copy."""
+        """Return the durable subscriptions in the kept copy of a store's index.
+
+        The result is empty without a copy.
+        """
         with suppress(FileNotFoundError, IndexPageError):
             return subscriptions_in_index(os.path.join(self._copy, INDEX[0]))
         return set()
 
     def is_complete(self) -> bool:
-        """Return whether the kept copy can replace the store's index: no later data file is missing."""
+        """Return whether the kept copy of an index is complete and can replace the store's index.
+
+        No later data file is missing.
+        """
         held, present = self._held_inodes(), _inodes(self.store)
         return _are_of_one_store(held, present) and self._covers(held.keys() | present.keys())
 
@@ -134,10 +146,10 @@ class KeptIndex:
         return bool(files and needed) and _has_all(names, {*map(journal.data_file_number, files), *needed})
 
     def restore(self, target: str, clear_index: Callable[[], None]) -> str:
-        """Replace a store's index by the kept copy; return a description of the restored files, "" if not possible.
+        """Restore the index of a store from the kept copy, and return a description of the restored files.
 
-        ``target`` is the store, or a generation that was made from it. ``clear_index()`` removes the index of the
-        target after a check that all kept files exist.
+        The description is "" if that is not possible. ``target`` is the store, or a generation that was made from it.
+        ``clear_index()`` removes the index of the target after a check that all kept files exist.
         """
         held, present, there = self._held_inodes(), _inodes(self.store), _inodes(target)
         if not _are_of_one_store(held, present):
@@ -168,7 +180,10 @@ class KeptIndex:
         disk.sync_directory(target)
 
     def link_into_generation(self, target: str) -> None:
-        """Hard-link the copy and the kept files into a generation that was made from this store."""
+        """Hard-link the kept copy of an index into a generation, a numbered copy of the store.
+
+        The kept data files are linked, too.
+        """
         if not self.is_complete():
             return
         heir = KeptIndex(target)
@@ -186,9 +201,9 @@ class KeptIndex:
 
 
 def copy_settled_index(store: str, target: str, settling: float = SETTLING) -> bool:
-    """Copy a snapshot of a store's index to a directory, and sync it; return False if the index changed.
+    """Copy the index of a store to a directory, and return False if the index changed meanwhile.
 
-    ``settling``: seconds before and after the copy in which it must not change.
+    The copy is a synced snapshot. ``settling``: seconds before and after the copy in which it must not change.
     """
     before = _looks(store)
     time.sleep(settling)

@@ -28,13 +28,13 @@ _STORE_OF_MKAHADB = re.compile(r"(queue|topic)#3a#2f#2f.+|#210|0")
 
 
 def mend_stores(root: str, *, accept_loss: bool) -> Iterator[str]:
-    """Repair the store of a killed broker if no broker runs there; yield one sentence for each repair.
+    """Repair the stores of a broker that was killed; yield one sentence for each repair.
 
-    An unusable index is replaced by the kept copy, or moved aside. A new data file prevents that messages are written
-    to a file of moved acknowledgements. If ``root`` is an mKahaDB, each of its stores is repaired. ``accept_loss``: an
-    index is moved aside even if the broker then loses messages of durable subscriptions, which are recorded first.
-    Without it such an index raises RebuildRefusedError. Errors, also OSError, are raised after all other stores are
-    repaired.
+    Nothing is done if a broker runs there. An unusable index is replaced by the kept copy, or moved aside. A new data
+    file prevents that messages are written to a file of moved acknowledgements. If ``root`` is an mKahaDB, each of its
+    stores is repaired. ``accept_loss``: an index is moved aside even if the broker then loses messages of durable
+    subscriptions, which are recorded first. Without it such an index raises RebuildRefusedError. Errors, also OSError,
+    are raised after all other stores are repaired.
     """
     failed: OSError | RebuildRefusedError | None = None
     for store in store_directories(root):
@@ -89,7 +89,10 @@ def _replace_index(store: str, *, accept_loss: bool) -> Iterator[str]:
 
 
 def store_directories(root: str) -> list[str]:
-    """Return ``root``, which may be a kahaDB store, and the directories of the stores of an mKahaDB in it."""
+    """Return the directories of the kahaDB stores in ``root``, and ``root`` itself, which may be one.
+
+    The stores are those of an mKahaDB.
+    """
     try:
         names = sorted(os.listdir(root))
     except FileNotFoundError:

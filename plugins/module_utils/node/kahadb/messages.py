@@ -36,19 +36,22 @@ _ITEM = struct.Struct(">QQ")
 
 
 def message_key(*words: str) -> int:
-    """Return a 64-bit hash of destination, message id and subscription, any of which may be empty."""
+    """Return the key of a message or subscription: a 64-bit hash of destination, message id and subscription.
+
+    Any of the parts may be empty.
+    """
     text = "\0".join(words).encode(errors="surrogateescape")
     return int.from_bytes(hashlib.blake2b(text, digest_size=8).digest(), "big")
 
 
 @dataclass
 class StoreContents:
-    """The messages and durable subscriptions left in a kahaDB store, found by applying its journal's records in order.
+    """The contents of a kahaDB store: the messages and durable subscriptions left in it.
 
-    ``kinds`` and ``keys`` list every record about a message or subscription, in order, with a 0 for each start of a
-    broker, whose text is in ``loads``. Above two million records the oldest are dropped. ``live`` has, by destination,
-    each message of a queue, each message of a topic for a durable subscription, and each durable subscription that is
-    left, with the key of the record that added it.
+    They are found by applying its journal's records in order. ``kinds`` and ``keys`` list every record about a message
+    or subscription, in order, with a 0 for each start of a broker, whose text is in ``loads``. Above two million
+    records the oldest are dropped. ``live`` has, by destination, each message of a queue, each message of a topic for a
+    durable subscription, and each durable subscription that is left, with the key of the record that added it.
     """
 
     kinds: array[int] = field(default_factory=lambda: array("B"))
@@ -62,10 +65,10 @@ class StoreContents:
     deliveries: int = 0
 
     def apply_records(self, commands: Iterable[JournalCommand]) -> None:
-        """Apply journal records in order: add and remove the messages and subscriptions that they name.
+        """Apply journal records in order to the contents of a store.
 
-        A local transaction without an end was rolled back; an XA transaction without an end is in doubt.
-        Raises NodeError if the limits of this module are exceeded.
+        Messages and subscriptions are added and removed. A local transaction without an end was rolled back; an XA
+        transaction without an end is in doubt. Raises NodeError if the limits of this module are exceeded.
         """
         for command in commands:
             self._note(command)
@@ -133,7 +136,10 @@ class StoreContents:
             here.pop(itself, None)
 
     def remaining_keys(self) -> list[tuple[int, int]]:
-        """Return (key, key of the record that added it) of each message and subscription left in the store, sorted."""
+        """Return the sorted keys of the messages and subscriptions left in a store.
+
+        Each is a pair: the key, and the key of the record that added it.
+        """
         return sorted(pair for here in self.live.values() for pair in here.items())
 
 
@@ -162,9 +168,10 @@ UNSEEN: dict[str, Any] = {
 
 
 def read_store_contents(store: str) -> dict[str, Any]:
-    """Return the messages, subscriptions and newest records of a kahaDB store as hashes, ready for JSON.
+    """Read the contents of a kahaDB store, and return them as hashes for JSON.
 
-    Nothing is opened for writing. Raises NodeError, OSError.
+    Contents are the messages, subscriptions and newest records. Nothing is opened for writing. Raises NodeError,
+    OSError.
     """
     tail, contents = journal.JournalEnd(), StoreContents()
     contents.apply_records(journal.read_commands(store, tail))

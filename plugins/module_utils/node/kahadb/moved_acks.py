@@ -22,10 +22,10 @@ _NOTE = "messages go on here, and not in the file of moved acknowledgements befo
 
 
 def begin_data_file_after_moved_acks(store: str) -> str:
-    """Create a new last data file if the last one of a kahaDB store has moved acknowledgements; return its name.
+    """Begin a new data file of a kahaDB store if its last one has moved acknowledgements.
 
-    The new file contains one trace record, which brokers skip, and is synced. Returns "" if no file was created. No
-    broker may use the store. Raises OSError.
+    Returns the name of the new file. The new file contains one trace record, which brokers skip, and is synced. Returns
+    "" if no file was created. No broker may use the store. Raises OSError.
     """
     number = _last_file_of_moved_acks(store)
     if not number:
@@ -36,9 +36,9 @@ def begin_data_file_after_moved_acks(store: str) -> str:
 
 
 def begin_data_file_unless_locked(store: str, root: str = "") -> str:
-    """Call ``begin_data_file_after_moved_acks`` if no broker holds the store's lock; return "" otherwise.
+    """Begin a new data file after moved acknowledgements unless a broker holds the lock of the kahaDB store.
 
-    ``root`` is as in ``try_lock_store``.
+    Returns the name of the file, or "" if no file was created. ``root`` is as in ``try_lock_store``.
     """
     if not _last_file_of_moved_acks(store):
         return ""

@@ -66,7 +66,10 @@ class _FrameReader:
         return self.at - size, self.at
 
     def skip_nested_object(self) -> None:
-        """Skip a nested object: an id, a destination or a transaction id."""
+        """Skip a nested object in the frame of an OpenWire message.
+
+        It is an id, a destination or a transaction id.
+        """
         if not self.number("B"):
             return
         kind = self.number("B")
@@ -97,7 +100,10 @@ class _FrameReader:
 
 
 def read_message(frame: bytes) -> StoredMessage:
-    """Return an OpenWire message with the offsets of its parts. Raises ValueError for other data."""
+    """Parse the frame of an OpenWire message, and return the message with the offsets of its parts.
+
+    Raises ValueError for other data.
+    """
     for version in VERSIONS:
         try:
             return _read(frame, version)
@@ -144,7 +150,10 @@ def _read(frame: bytes, version: int) -> StoredMessage:
 
 
 def event_id(frame: bytes) -> str:
-    """Return the id of an agent's event, ``eventId`` in the JSON body of an OpenWire message; empty without one."""
+    """Return the event id in the frame of an OpenWire message; empty without one.
+
+    It is ``eventId`` in the JSON body of an agent's event.
+    """
     if b"eventId" not in frame:
         return ""
     try:

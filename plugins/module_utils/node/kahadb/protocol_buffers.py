@@ -15,14 +15,20 @@ _VARINT, _FIXED64, _LENGTH_DELIMITED, _FIXED32 = 0, 1, 2, 5
 
 
 def short_bytes(data: mmap.mmap, start: int, stop: int) -> bytes:
-    """Return the bytes of a protocol buffer's field. Raises ValueError for more than ``MAX_NAME`` bytes."""
+    """Return the bytes of a field of a protocol buffer, between two offsets.
+
+    Raises ValueError for more than ``MAX_NAME`` bytes.
+    """
     if stop - start > MAX_NAME:
         raise ValueError(stop - start)
     return bytes(data[start:stop])
 
 
 def field_offsets(data: mmap.mmap, at: int, end: int) -> Iterator[tuple[int, int, int]]:
-    """Yield (number, start, end) of each field in a protocol buffer, as offsets. Raises ValueError, IndexError."""
+    """Yield the number and the offsets (start, end) of each field of a protocol buffer.
+
+    Raises ValueError, IndexError.
+    """
     while at < end:
         tag, at = read_varint(data, at)
         kind = tag & 7

@@ -27,10 +27,10 @@ MAX_RECORDS = 20_000_000
 
 @dataclass
 class MessageCounts:
-    """The numbers of messages left in a store: by queue, by (topic, subscription), and by topic.
+    """The numbers of messages left in a store, by queue, by subscription and by topic.
 
-    ``prepared`` is the number of XA transactions in doubt. ``whole``: no data file was ever removed, so the journal has
-    every subscription.
+    A subscription is (topic, subscription). ``prepared`` is the number of XA transactions in doubt. ``whole``: no data
+    file was ever removed, so the journal has every subscription.
     """
 
     queues: dict[str, int] = field(default_factory=dict)
@@ -41,10 +41,10 @@ class MessageCounts:
 
 
 def count_remaining(directory: str, known: Iterable[tuple[str, str]] | None = None) -> MessageCounts:
-    """Return the numbers of messages left in a kahaDB store by queue and subscription, counted from its journal.
+    """Return the numbers of messages left in a kahaDB store, by queue and subscription.
 
-    ``known``: the existing (topic, subscription key) pairs; None: those in the journal. Raises NodeError for a journal
-    that cannot be read to its end.
+    They are counted from its journal. ``known``: the existing (topic, subscription key) pairs; None: those in the
+    journal. Raises NodeError for a journal that cannot be read to its end.
     """
     try:
         open_directory(directory).close()
@@ -74,7 +74,10 @@ def count_remaining(directory: str, known: Iterable[tuple[str, str]] | None = No
 
 
 class RecoverySimulation:
-    """A simulated recovery of a kahaDB store: applies journal records in order and counts the messages left. Pure."""
+    """A simulated recovery of a kahaDB store, which counts the messages left.
+
+    Applies journal records in order. Pure.
+    """
 
     def __init__(self) -> None:
         self._messages: dict[str, dict[str, None]] = defaultdict(dict)
@@ -86,7 +89,10 @@ class RecoverySimulation:
         self._held = 0
 
     def apply_record(self, command: JournalCommand) -> None:
-        """Apply the next journal record to the simulated store. Raises NodeError above ``MAX_RECORDS`` records."""
+        """Apply the next record of a journal to the simulated store.
+
+        Raises NodeError above ``MAX_RECORDS`` records.
+        """
         for effective_command in self._transactions.records_in_effect(command):
             self._do(effective_command)
         if self._held + self._transactions.held > MAX_RECORDS:
@@ -96,7 +102,7 @@ class RecoverySimulation:
             )
 
     def holds_message(self, destination: str, message: str) -> bool:
-        """Return whether a message is left in the simulated store: in its queue, or for a subscription of its topic."""
+        """Return whether the simulated store holds a message, in its queue or for a subscription of its topic."""
         if message not in self._messages.get(destination, ()):
             return False
         keys = self._known.get(destination, ())
@@ -135,10 +141,10 @@ class RecoverySimulation:
             self._gone.add((topic, key))
 
     def message_counts(self, existing: set[tuple[str, str]] | None = None) -> MessageCounts:
-        """Return the numbers of messages left after the journal records applied so far.
+        """Return the numbers of messages left in the simulated store.
 
-        For a subscription whose first record is no longer in the journal, all messages that it has not acknowledged
-        count.
+        They result from the journal records applied so far. For a subscription whose first record is no longer in the
+        journal, all messages that it has not acknowledged count.
         """
         seen = {(topic, key) for topic, keys in self._known.items() for key in keys}
         seen |= {pair for pair in self._acked if pair not in self._gone}
@@ -165,13 +171,12 @@ class RecoverySimulation:
     def lost_by_rebuild(
         self, known: set[tuple[str, str]], *, is_complete: bool, reads_records: bool
     ) -> dict[tuple[str, str], int]:
-        """Return the maximum number of messages that each durable subscription loses when the index is built from this
-        journal.
+        """Return the maximum number of messages that each durable subscription loses by a rebuild of the index.
 
-        The keys are topic and subscription key. ``known``: (destination, key) pairs in addition to those of the
-        journal. ``is_complete`` False: there may be other subscriptions, which are listed with an empty key. A
-        subscription gets the messages after its record. It gets none without a record, or if the broker skips such
-        records (``reads_records`` False).
+        The index is built from this journal. The keys are topic and subscription key. ``known``: (destination, key)
+        pairs in addition to those of the journal. ``is_complete`` False: there may be other subscriptions, which are
+        listed with an empty key. A subscription gets the messages after its record. It gets none without a record, or
+        if the broker skips such records (``reads_records`` False).
         """
         pairs = known | set(self._acked) | {(topic, key) for topic, keys in self._known.items() for key in keys}
         if not is_complete:

@@ -28,11 +28,11 @@ _BACKUP = re.compile(r"(?:\.before-\d{8}T\d{6}Z(?:-\d{1,2})?)?", re.ASCII)
 
 @dataclass(frozen=True)
 class ResyncPlan:
-    """The plan for replacing a store by a copy of the other node's store, written so that it survives an interruption.
+    """The plan of a resync: of replacing a store by a copy of the other node's store.
 
-    The directory ``staging`` replaces the store, and the old store is renamed to ``backup``. Both are names in the
-    parent directory of the store; ``backup`` is empty if there was no store. ``before`` is the fingerprint of the
-    backup's files, ``source`` the host from which the copy came.
+    It is written so that it survives an interruption. The directory ``staging`` replaces the store, and the old store
+    is renamed to ``backup``. Both are names in the parent directory of the store; ``backup`` is empty if there was no
+    store. ``before`` is the fingerprint of the backup's files, ``source`` the host from which the copy came.
     """
 
     store: str
@@ -43,13 +43,16 @@ class ResyncPlan:
 
 
 def write_plan(plan: ResyncPlan, account: SystemAccount) -> None:
-    """Write the plan for replacing a store durably and atomically. Raises NodeError, OSError."""
+    """Write the plan of a resync, which replaces a store by a copy of the other node's store.
+
+    The file is written durably and atomically. Raises NodeError, OSError.
+    """
     with _open(plan.store, account, make=True) as directory:
         directory.replace_file(_name(plan.store, account), json.dumps(asdict(plan)).encode() + b"\n", 0o600)
 
 
 def read_plan(store: str, account: SystemAccount) -> ResyncPlan | None:
-    """Return the plan of an unfinished replacement of a store, or None.
+    """Read the plan of a store's unfinished resync (the replacement by a copy); return None without one.
 
     Raises NodeError for a plan that ``write_plan`` did not write; OSError.
     """
@@ -76,7 +79,7 @@ def read_plan(store: str, account: SystemAccount) -> ResyncPlan | None:
 
 
 def has_plan(store: str, account: SystemAccount) -> bool:
-    """Return whether the replacement of a store by a copy is unfinished, which is so if its plan exists."""
+    """Return whether a store has the plan of a resync (the replacement by a copy), which is then unfinished."""
     try:
         with _open(store, account, make=False) as directory:
             return bool(directory.exists(_name(store, account)))
@@ -85,14 +88,17 @@ def has_plan(store: str, account: SystemAccount) -> bool:
 
 
 def remove_plan(store: str, account: SystemAccount) -> None:
-    """Remove the plan for replacing a store, once the store is replaced. Raises OSError."""
+    """Remove the plan of a store's resync (the replacement by a copy).
+
+    The store has been replaced. Raises OSError.
+    """
     with _open(store, account, make=False) as directory:
         directory.unlink(_name(store, account))
         directory.sync()
 
 
 def untrusted_plan_message(store: str, account: SystemAccount) -> str:
-    """Return why the plan file of ``store`` is not trusted; "" if it is trusted or does not exist.
+    """Return the message that a store's resync plan is not trusted; "" for a trusted one or none.
 
     A plan is not trusted if an account other than root could have written it.
 

@@ -32,11 +32,12 @@ _END_OF_TIME = 253_402_300_800
 
 @dataclass(frozen=True)
 class RebuildRisk:
-    """The messages that durable subscriptions lose when a broker builds the index of a store from the journal.
+    """The risk of rebuilding a store's index: the messages that durable subscriptions may lose by it.
 
-    ``messages`` is the maximum number of messages that each subscription can lose, by topic and key (``client:name``);
-    None if the journal is too large to count them. The key is empty for subscriptions without a known name, which are
-    neither in the journal nor in a readable index. ``is_complete`` False: there may be such subscriptions.
+    A broker builds the index from the journal. ``messages`` is the maximum number of messages that each subscription
+    can lose, by topic and key (``client:name``); None if the journal is too large to count them. The key is empty for
+    subscriptions without a known name, which are neither in the journal nor in a readable index. ``is_complete`` False:
+    there may be such subscriptions.
     """
 
     messages: Mapping[tuple[str, str], int | None]
@@ -46,7 +47,10 @@ class RebuildRisk:
         return bool(self.messages)
 
     def describe(self) -> str:
-        """Return a text that lists the subscriptions at risk, the first three by name."""
+        """Return a text that describes the subscriptions that are at risk of losing messages.
+
+        The first three are named.
+        """
         names = [
             f"{printable(key) or 'unknown subscriptions'} of topic://{printable(topic)} "
             f"({'an unknown number' if number is None else f'at most {number:,}'})"
@@ -57,7 +61,10 @@ class RebuildRisk:
         return text if self.is_complete else f"{text}; the index cannot be read, so there may be others"
 
     def to_rows(self) -> list[dict[str, Any]]:
-        """Return a row for each subscription, ready for JSON; the first 1,000."""
+        """Return the subscriptions at risk as rows for JSON.
+
+        Only the first 1,000 are returned.
+        """
         return [
             {"topic": topic, "subscription": key, "messages": number}
             for (topic, key), number in list(self.messages.items())[:_MOST_ROWS]
@@ -69,9 +76,10 @@ NO_RISK = RebuildRisk({}, is_complete=True)
 
 @dataclass(frozen=True)
 class RiskRecord:
-    """A record of a store: ``risk`` of a start at ``time``, in seconds since the epoch.
+    """The recorded risk of losing messages by a start of a broker, with the time of the start.
 
-    ``more``: how many subscriptions the record does not list.
+    The record is in the store's directory; ``time`` is in seconds since the epoch. ``more``: how many subscriptions the
+    record does not list.
     """
 
     path: str
@@ -82,16 +90,24 @@ class RiskRecord:
 
     @property
     def subscription_count(self) -> int:
-        """The number of subscriptions at risk, including those that the record does not list."""
+        """The number of durable subscriptions at risk according to a risk record.
+
+        Those that the record does not list are included.
+        """
         return len(self.risk.messages) + self.more
 
     def describe(self) -> str:
-        """Return a text with the subscriptions at risk, the time of the start, and the record's path."""
+        """Return a text that describes a risk record: the subscriptions at risk, the start's time, and the record's
+        path.
+        """
         moment = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(self.time))
         return f"{self._subscriptions()}, at the start of {moment} ({printable(self.path)})"
 
     def to_dict(self) -> dict[str, Any]:
-        """Return ``time``, ``path``, the number of ``subscriptions`` and their ``description``, ready for JSON."""
+        """Return the risk record as a dict for JSON.
+
+        It has ``time``, ``path``, the number of ``subscriptions`` and their ``description``.
+        """
         return {
             "time": self.time,
             "path": printable(self.path)[:_LONGEST_TEXT],
@@ -104,10 +120,10 @@ class RiskRecord:
 
 
 def record_risk(directory: str, store: str, reason: str, risk: RebuildRisk) -> str:
-    """Record durably what a start of ``store`` without its index puts at risk; return the path of the record.
+    """Record the risk of a broker's start without the index of its store; return the path of the record.
 
-    ``directory`` is the store, or the shared directory of a fenced store. If the newest record has the same content,
-    no new record is written. Raises OSError.
+    It is written durably. ``directory`` is the store, or the shared directory of a fenced store. If the newest record
+    has the same content, no new record is written. Raises OSError.
     """
     rows = risk.to_rows()
     earlier = read_newest_risk_records(directory)
@@ -131,7 +147,10 @@ def record_risk(directory: str, store: str, reason: str, risk: RebuildRisk) -> s
 
 
 def read_newest_risk_records(directory: str) -> list[RiskRecord]:
-    """Return the newest 100 risk records of a store's directory, oldest first; skip other files. Raises OSError."""
+    """Read the newest risk records of a store's directory.
+
+    At most 100 are returned, oldest first; other files are skipped. Raises OSError.
+    """
     records = []
     folder = os.path.join(directory, DIRECTORY)
     try:

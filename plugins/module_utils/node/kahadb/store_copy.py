@@ -40,7 +40,10 @@ _SPARE = 64 << 20
 
 @dataclass(frozen=True)
 class Location:
-    """The path of a store, and the accounts to act as: ``owner`` for its files, ``keeper`` for its parent directory."""
+    """The location of a store: its path, and the accounts that own its files and its parent directory.
+
+    ``owner`` changes its files, and ``keeper`` its parent directory.
+    """
 
     store: str
     owner: SystemAccount
@@ -55,15 +58,15 @@ class Location:
         return os.path.basename(self.store)
 
     def sibling(self, name: str) -> str:
-        """Return the path of ``name`` in the parent directory of the store's directory."""
+        """Return the path of ``name`` next to the store, in the parent directory of the store's directory."""
         return os.path.join(self.parent, name)
 
 
 def locate_store(store: str, user: str | None = None) -> Location:
-    """Return a store's absolute path, and the accounts with which to change its files and its parent directory.
+    """Locate a store: return its absolute path, and the accounts with which to change it.
 
-    ``user`` is the broker's account in the inventory. Raises NodeError if root would have to act in directories in
-    which other accounts can exchange files; OSError.
+    One account changes its files, the other its parent directory. ``user`` is the broker's account in the inventory.
+    Raises NodeError if root would have to act in directories in which other accounts can exchange files; OSError.
     """
     store = os.path.abspath(store)
     owner = account_for(store, user)
@@ -71,18 +74,24 @@ def locate_store(store: str, user: str | None = None) -> Location:
 
 
 def manifest(store: str, user: str | None = None) -> dict[str, dict[str, Any]]:
-    """Return size, SHA-256 and mode of every file of a store except its lock, by path. Raises NodeError, OSError."""
+    """Return the manifest of a store: size, SHA-256 and mode of each file, by path.
+
+    The lock is left out. Raises NodeError, OSError.
+    """
     file_attributes: dict[str, dict[str, Any]] = run_as(account_for(store, user), store_files.manifest, store)
     return file_attributes
 
 
 def refuse_locked(store: str, user: str | None = None) -> None:
-    """Raise NodeError if a broker holds the lock of the store; OSError if the store cannot be read."""
+    """Check that no broker holds the lock of a store, and raise NodeError otherwise.
+
+    Raises OSError if the store cannot be read.
+    """
     run_as(account_for(store, user), store_files.refuse_locked, store)
 
 
 def replacement_obstacle(store: str, needed: int = 0, user: str | None = None) -> str:
-    """Return the reason why a store on this host cannot be replaced by a copy, on one line; empty if it can.
+    """Return the obstacle to replacing a store on this host by a copy, on one line; empty if there is none.
 
     ``needed``: bytes of the new store.
     """
@@ -117,7 +126,10 @@ def _is_mount_point(parent: Directory, name: str) -> bool:
 
 
 def is_replacement_unfinished(store: str, user: str | None = None) -> bool:
-    """Return whether the replacement of the store by a copy is unfinished. Raises NodeError, OSError."""
+    """Return whether the replacement of a store by a copy is unfinished.
+
+    Raises NodeError, OSError.
+    """
     try:
         return bool(resync_plans.has_plan(store, account_for(store, user)))
     except UntrustedPathError:
@@ -125,9 +137,10 @@ def is_replacement_unfinished(store: str, user: str | None = None) -> bool:
 
 
 def stage_copy(store: str, files: Manifest, user: str | None = None) -> dict[str, int]:
-    """Create the directory for a copy of the other node's store, with the identical files of this host's store.
+    """Prepare the staging directory for a copy of the other node's store.
 
-    Returns the files that must still be transferred, each with its first missing byte. Raises NodeError, OSError.
+    The identical files of this host's store are copied there. Returns the files that must still be transferred, each
+    with its first missing byte. Raises NodeError, OSError.
     """
     where = locate_store(store, user)
     _refuse_untrusted_plan(where)
@@ -170,19 +183,22 @@ def _make_staging(where: Location, prefix: str, staging: str, mode: int) -> None
 
 
 def read_chunk(store: str, name: str, offset: int, size: int, user: str | None = None) -> str:
-    """Return up to 8 MiB of a store's file, compressed, in base64. Raises NodeError when the file has changed."""
+    """Read a chunk of a store's file, and return it as compressed base64 text.
+
+    It has up to 8 MiB. Raises NodeError when the file has changed.
+    """
     return run_as(
         account_for(store, user), lambda: pack_chunk(store_files.read_piece(store, name, offset, size, CHUNK))
     )
 
 
 def pack_chunk(piece: bytes) -> str:
-    """Return a chunk of a file as text for transport: compressed, in base64."""
+    """Return a chunk of a file as compressed base64 text, for transport."""
     return base64.b64encode(zlib.compress(piece, 1)).decode()
 
 
 def unpack_chunk(data: str) -> bytes:
-    """Return the bytes of a chunk of a file, from the compressed base64 text in which it was sent.
+    """Return the bytes of a chunk of a file from its compressed base64 text.
 
     Raises NodeError for text that is not a chunk, or too large.
     """
@@ -193,7 +209,7 @@ def unpack_chunk(data: str) -> bytes:
 
 
 def append_chunk(store: str, files: Manifest, name: str, offset: int, data: str, user: str | None = None) -> int:
-    """Append a compressed chunk to a file of a store's growing copy; return the file's length after it.
+    """Append a compressed chunk to a file of a store's staged copy, and return the file's new length.
 
     After the last chunk the SHA-256 of the file is checked.
 
@@ -205,10 +221,10 @@ def append_chunk(store: str, files: Manifest, name: str, offset: int, data: str,
 
 
 def replace_by_copy(store: str, files: Manifest, source: str, user: str | None = None) -> str:
-    """Replace a store by its complete copy; return the path of the old store's backup, empty if there was no store.
+    """Replace a store by its staged copy, and return the path of the old store's backup.
 
-    Before the renames the copy is verified again, and the checksums of the old store are written to a file. Raises
-    NodeError, OSError.
+    The result is empty if there was no store. Before the renames the copy is verified again, and the checksums of the
+    old store are written to a file. Raises NodeError, OSError.
     """
     where = locate_store(store, user)
     _refuse_untrusted_plan(where)
@@ -227,9 +243,9 @@ def replace_by_copy(store: str, files: Manifest, source: str, user: str | None =
 
 
 def finish_replacement(store: str, user: str | None = None) -> str:
-    """Finish the replacement of a store by its copy, according to the plan; return the path of the old store's backup.
+    """Finish the interrupted replacement of a store by its copy, and return the path of the old store's backup.
 
-    Returns "" if there is no plan, or was no store. Raises NodeError, OSError.
+    Follows the plan. Returns "" if there is no plan, or was no store. Raises NodeError, OSError.
     """
     where = locate_store(store, user)
     _refuse_untrusted_plan(where)
@@ -314,5 +330,8 @@ def _sums(files: Manifest) -> str:
 
 
 def spool_name(name: str) -> str:
-    """Return a name for a store's file in the controller's directory of chunks: a hash of its path, without slashes."""
+    """Return the name of the spool file for a file of a store.
+
+    The controller has a directory of such files. The name is a hash of the path, without slashes.
+    """
     return hashlib.sha256(name.encode(errors="surrogateescape")).hexdigest()[:24]

@@ -33,10 +33,10 @@ _OF_HOST = frozenset({kept_index.DIRECTORY, risk_records.DIRECTORY})
 
 
 def manifest(store: str) -> dict[str, dict[str, Any]]:
-    """Return size, SHA-256 and mode of every file of a store except its lock, by path.
+    """Return the manifest of a store: size, SHA-256 and mode of each file, by path.
 
-    The kept copy of its index and its risk records belong to the host, and are left out. Raises NodeError for anything
-    but regular files and directories, OSError.
+    The lock is left out. The kept copy of its index and its risk records belong to the host, and are left out. Raises
+    NodeError for anything but regular files and directories, OSError.
     """
     file_attributes = {}
     with open_directory(store) as top:
@@ -70,7 +70,10 @@ def sha256(descriptor: int) -> str:
 
 
 def store_fingerprint(files: Manifest) -> str:
-    """Return a fingerprint of a store: 16 hexadecimal digits of a hash of its files' paths, sizes and hashes."""
+    """Return the fingerprint of a store by its files.
+
+    It has 16 hexadecimal digits of a hash of their paths, sizes and hashes.
+    """
     text = json.dumps({name: [entry["size"], entry["sha256"]] for name, entry in files.items()}, sort_keys=True)
     return hashlib.sha256(text.encode()).hexdigest()[:16]
 
@@ -85,9 +88,9 @@ def store_mode(store: str) -> int | None:
 
 
 def is_locked(store: str) -> bool:
-    """Return whether a broker holds the lock of a kahaDB store; the lock is released again if it was free.
+    """Return whether a broker holds the lock of a kahaDB store.
 
-    Raises UntrustedPathError for a lock that is not a regular file, OSError.
+    The lock is released again if it was free. Raises UntrustedPathError for a lock that is not a regular file, OSError.
     """
     try:
         with open_directory(store) as directory:
@@ -104,13 +107,16 @@ def is_locked(store: str) -> bool:
 
 
 def refuse_locked(store: str) -> None:
-    """Raise NodeError if a broker holds the lock of the store."""
+    """Check that no broker holds the lock of a store, and raise NodeError otherwise."""
     if is_locked(store):
         raise NodeError(f"a running broker holds the lock of the store {store}: stop this broker")
 
 
 def allocated_bytes(store: str) -> int:
-    """Return the disk usage of a store in bytes, without holes; 0 if the store does not exist."""
+    """Return the disk space in bytes that is allocated to a store's files.
+
+    Holes are left out; 0 if the store does not exist.
+    """
     total = 0
     with suppress(FileNotFoundError), open_directory(store) as top:
         for directory, name in top.walk():
@@ -120,7 +126,7 @@ def allocated_bytes(store: str) -> int:
 
 
 def fill_staging(store: str, staging: str, files: Manifest) -> dict[str, int]:
-    """Copy those files of this host's store that are identical in the other node's store into the copy's directory.
+    """Copy the files that are identical in the other node's store from this store into the staging directory.
 
     Returns the files that must still be transferred, each with its first missing byte. Raises NodeError, OSError.
     """
@@ -141,11 +147,10 @@ def fill_staging(store: str, staging: str, files: Manifest) -> dict[str, int]:
 
 
 def write_piece(staging: str, files: Manifest, name: str, offset: int, piece: bytes) -> int:
-    """Append a chunk to a file of a store's growing copy; return the file's length after it.
+    """Append a piece to a file of a store's staged copy, and return the file's new length.
 
-    The last chunk completes the file.
-
-    Raises NodeError for a chunk with a wrong offset, or for a file with a wrong checksum.
+    The last piece completes the file. Raises NodeError for a piece with a wrong offset, or for a file with a wrong
+    checksum.
     """
     entry = files[name]
     with open_directory(staging) as top, _directory_of(top, name) as (directory, plain):
@@ -167,9 +172,9 @@ def write_piece(staging: str, files: Manifest, name: str, offset: int, piece: by
 
 
 def read_piece(store: str, name: str, offset: int, size: int, length: int) -> bytes:
-    """Return ``length`` bytes of a store's file from an offset on; ``size`` is the whole file's expected size.
+    """Read a piece of a store's file: ``length`` bytes from an offset on.
 
-    Raises NodeError when the file changed, OSError.
+    ``size`` is the whole file's expected size. Raises NodeError when the file changed, OSError.
     """
     with open_directory(store) as top, _directory_of(top, name) as (directory, plain):
         descriptor = directory.open_file(plain)
@@ -184,7 +189,7 @@ def read_piece(store: str, name: str, offset: int, size: int, length: int) -> by
 
 
 def empty_directory(path: str) -> None:
-    """Remove everything in a directory, and keep the directory itself, empty.
+    """Remove the content of a directory, and keep the directory itself.
 
     Raises NodeError, OSError.
     """

@@ -23,11 +23,11 @@ _UNREADABLE = "(not the name of a pair)"
 
 
 def read_marker_state(directory: str, user: str | None = None) -> dict[str, Any]:
-    """Return whether a store exists, is mounted, was used and is fenced, and the lines of its store marker.
+    """Return the state of a store and its marker: whether it exists, is mounted, was used and is fenced.
 
-    The store is read as the account ``user``, or as its owner if ``user`` is not an account of this host. ``marked``:
-    the marker's lines, None without a marker. Raises NodeError for an invalid store or marker; OSError, for instance
-    if the server of the share is unreachable.
+    The result also has the lines of its marker. The store is read as the account ``user``, or as its owner if ``user``
+    is not an account of this host. ``marked``: the marker's lines, None without a marker. Raises NodeError for an
+    invalid store or marker; OSError, for instance if the server of the share is unreachable.
     """
     account = account_for(directory, user if user and is_account(user) else None)
     try:
@@ -51,11 +51,11 @@ def _read_state(directory: str) -> dict[str, Any]:
 
 
 def read_marker(store: Directory) -> list[str] | None:
-    """Return the lines of a store's marker file: the pair's name, and the id of the playbook run; None without a
-    marker.
+    """Return the lines of a store's marker file; None without a marker.
 
-    A line that is too long or not printable is replaced by a text in parentheses. The owner of the store may have
-    written the marker, so it must be used for comparison only. Raises UntrustedPathError, OSError.
+    The lines are the pair's name, and the id of the playbook run. A line that is too long or not printable is replaced
+    by a text in parentheses. The owner of the store may have written the marker, so it must be used for comparison
+    only. Raises UntrustedPathError, OSError.
     """
     try:
         text = store.read_file(MARKER, 2 * _LIMIT + 2).decode(errors="replace")
@@ -66,7 +66,7 @@ def read_marker(store: Directory) -> list[str] | None:
 
 
 def claim_empty_store(directory: str, pair: str, run_id: str, user: str | None = None) -> bool:
-    """Write the marker file that assigns an empty store to its pair; return False if a marker exists already.
+    """Claim an empty store for a pair by writing a marker file; return False if a marker exists already.
 
     ``run_id`` is the id of the playbook run, which the other node compares; ``user`` is the account that writes. The
     store's directory is created only below a mount point. Raises NodeError for a store that must not be claimed.
@@ -125,7 +125,7 @@ def _write_marker(directory: str, text: str) -> None:
 
 
 def withdraw_marker(directory: str, run_id: str, user: str | None = None) -> bool:
-    """Remove a store's marker if the playbook run with the id ``run_id`` wrote it; return whether it was removed."""
+    """Remove a store's marker if the playbook run ``run_id`` wrote it, and return whether it was removed."""
     return bool(run_as(account_for(directory, user), _remove_marker, directory, run_id))
 
 

@@ -42,14 +42,17 @@ _READ = 4 << 20
 
 
 def read_phase(data: str, since: float) -> Phase:
-    """Return the broker's phase by ``data``/activemq.log, from records no older than ``since`` (epoch seconds)."""
+    """Return the phase of a broker, such as starting or started, from the log in its data directory.
+
+    Records older than ``since`` (epoch seconds) are skipped. The file is ``activemq.log``.
+    """
     return phase_since(read_records(data, since), since)
 
 
 def phase_since(records: Sequence[Record], since: float) -> Phase:
-    """Return how far the broker process that began at ``since`` (epoch seconds) has come, by its log ``records``.
+    """Return the phase of the broker process that began at ``since``, from log records.
 
-    Pure.
+    ``since`` is in epoch seconds. Pure.
     """
     # No JVM starts a broker within one second: earlier records belong to the previous process.
     process_phase = phase_after(record for record in records if _is_of(record, since + _SLACK))
@@ -57,18 +60,20 @@ def phase_since(records: Sequence[Record], since: float) -> Phase:
 
 
 def read_records(data: str, since: float) -> list[Record]:
-    """Return the records of ``data``/activemq.log and the file before it that are no older than ``since``.
+    """Return the records of a broker's log in its data directory that are no older than ``since``.
 
-    ``since`` is in seconds since the epoch; of each file its last 4 MiB are read.
+    They are those of activemq.log and the file before it. ``since`` is in seconds since the epoch; of each file its
+    last 4 MiB are read.
     """
     lines = [*_tail(data, "activemq.log.1"), *_tail(data, _LOG)]
     return [record for record in parse_records(lines) if _is_of(record, since)]
 
 
 def unread_log_reason(data: str, since: float) -> str:
-    """Return why ``data``/activemq.log has no record of the process that began at ``since``; "" for a readable log.
+    """Return the reason why a broker's log is unread, for a process that began at ``since``; "" for a readable log.
 
-    A log that the process has not written to is readable: nothing is missing in it.
+    The log is ``activemq.log`` in the directory ``data``. A log that the process has not written to is readable:
+    nothing is missing in it.
     """
     try:
         was_written = os.lstat(os.path.join(data, _LOG)).st_mtime >= since
@@ -88,7 +93,10 @@ def unread_log_reason(data: str, since: float) -> str:
 
 
 def last_error(data: str, since: float = 0) -> str:
-    """Return the last error in ``data``/activemq.log since a time, on one line with its root cause; or empty."""
+    """Return the last error in a broker's log since a time, on one line with its root cause.
+
+    The result is empty if there is none.
+    """
     records = _whole_records(_tail(data, _LOG), stacks=True)
     errors = [record for record in records if record.level in _ERRORS and not _OF_CLIENT.search(record.message)]
     if not errors or not _is_of(errors[-1], since):
@@ -97,10 +105,11 @@ def last_error(data: str, since: float = 0) -> str:
 
 
 def printed_error(lines: Sequence[str]) -> str:
-    """Return why a process ended, on one line, from its last lines of output: its root cause, else its first error.
+    """Return the error in the last lines of output of an ended process, on one line.
 
-    Frames of a stack trace, also those that are only counted (``... 20 more``), are skipped, and so are log records
-    that are no error or concern the connection of one client, with their stack traces.
+    It is its root cause, else its first error. Frames of a stack trace, also those that are only counted (``... 20
+    more``), are skipped, and so are log records that are no error or concern the connection of one client, with their
+    stack traces.
     """
     lines = list(_without_harmless_records([line[:COMPARED] for line in lines]))
     printed = [line.strip() for line in lines if line.strip() and not _FRAME.match(line)]
@@ -143,7 +152,10 @@ def _tail(data: str, name: str) -> list[str]:
 
 
 def parse_records(lines: Iterable[str]) -> Iterator[Record]:
-    """Return an iterator of the whole records in lines of a log; a record without logger and thread is left out."""
+    """Parse the records in lines of a log, and yield each of them.
+
+    A record without logger and thread is left out.
+    """
     return _whole_records(lines, stacks=False)
 
 
@@ -160,10 +172,16 @@ def _is_of(record: Record, since: float) -> bool:
 
 
 def epoch_seconds(local_time: datetime) -> float:
-    """Return a local time of a log record in seconds since the epoch, without its milliseconds."""
+    """Return the local time of a log record in seconds since the epoch.
+
+    Milliseconds are left out.
+    """
     return time.mktime(local_time.timetuple())
 
 
 def phase_after(records: Iterable[Record]) -> Phase:
-    """Return the phase of a broker (starting, waiting, started …) after it wrote the given log records. Pure."""
+    """Return the phase of a broker (starting, waiting, started …) after it wrote the given log records.
+
+    Pure.
+    """
     return BrokerRun().apply_records(records).logged_phase

@@ -43,7 +43,7 @@ UNKNOWN = Phase("unknown")
 
 @dataclass(frozen=True)
 class BridgeUp:
-    """A bridge that a broker's log shows as established.
+    """A bridge to a peer that a broker's log shows as established.
 
     ``local`` is the broker's own end (``vm://orders-mq01#0``), which distinguishes two bridges to one peer. ``peer`` is
     the remote broker's brokerName, ``remote`` the other end as logged, ``remote_host`` and ``remote_port`` the dialled
@@ -85,10 +85,11 @@ class BrokerRun:
 
     @property
     def one_way_duplex_links(self) -> tuple[str, ...]:
-        """The names of other brokers' duplex links to this broker that were established without the other broker's id
-        and forward nothing in the reverse direction.
+        """The names of other brokers' duplex links (network connectors) to this broker that forward in one direction
+        only.
 
-        The remote broker permanently counts such a link as established. Measured on 5.5.1: the passive end is logged as
+        They were established without the other broker's id, and forward nothing in the reverse direction. The remote
+        broker permanently counts such a link as established. Measured on 5.5.1: the passive end is logged as
         ``LINK@null``, the first message to the remote broker ends it with a NullPointerException, and the remote
         failover transport connects again without opening a new passive end. Restart the owner of the link.
         """
@@ -96,17 +97,23 @@ class BrokerRun:
 
     @property
     def bridges(self) -> tuple[BridgeUp, ...]:
-        """The bridges that are established and have not stopped since, oldest first."""
+        """The established bridges of a broker, oldest first.
+
+        They have not stopped since.
+        """
         return tuple(self._bridges.values())
 
     @property
     def logged_phase(self) -> Phase:
-        """The phase with the newest log record that shows it; unknown while the log shows none."""
+        """The phase of a broker that its log shows; unknown while the log shows none.
+
+        The newest log record counts.
+        """
         record = self._shown_by
         return Phase(self.phase, record.message, record.time, self.has_started) if record else UNKNOWN
 
     def apply_records(self, records: Iterable[Record]) -> BrokerRun:
-        """Apply the next log records, in order, and return this broker run."""
+        """Apply the next log records, in order, to the state of the broker's run, and return it."""
         for record in records:
             event = event_of_log_record(record)
             if event is not None:
@@ -114,7 +121,10 @@ class BrokerRun:
         return self
 
     def apply(self, event: LogEvent) -> None:
-        """Apply the next log event to the state; kinds of events without effect on it are ignored."""
+        """Apply the next log event to the state of the broker's run.
+
+        Kinds of events without effect on it are ignored.
+        """
         react = REACTIONS.get(event.kind)
         if react is not None:
             react(self, event)

@@ -31,10 +31,10 @@ _PACKAGE = "org.apache.activemq."
 
 @dataclass(frozen=True)
 class LogMessageKind:
-    """A kind of log message: messages of one wording, which the expression ``regex`` matches.
+    """A kind of log message: messages of one wording, which a regular expression matches.
 
-    ``classes`` are the simple names of the classes whose source has the message; empty if unknown. ``releases`` lists
-    the levels and releases that write it, such as ``INFO 5.3.0-5.8.0``; empty if unused.
+    It is ``regex``. ``classes`` are the simple names of the classes whose source has the message; empty if unknown.
+    ``releases`` lists the levels and releases that write it, such as ``INFO 5.3.0-5.8.0``; empty if unused.
     """
 
     id: str
@@ -43,8 +43,9 @@ class LogMessageKind:
     releases: str = ""
 
     def is_written_by(self, logger: str, thread: str) -> bool:
-        """Return whether a logger's class may write messages of the kind on this thread;
-        True where both are unknown.
+        """Return whether a log message of the kind can be written by a logger and thread.
+
+        Returns True where both are unknown.
         """
         if logger and self.classes and logger.rpartition(".")[2] not in self.classes:
             return False
@@ -53,7 +54,10 @@ class LogMessageKind:
 
 @dataclass(frozen=True)
 class LogEvent:
-    """A log record of a known kind, with the values that its message names; absent values are left out."""
+    """An event of a broker: a log record of a known kind, with the values that its message names.
+
+    Absent values are left out.
+    """
 
     kind: str
     record: Record
@@ -142,7 +146,10 @@ _BY_CLASS = {
 
 
 def event_of_log_record(record: Record) -> LogEvent | None:
-    """Return a log record as an event of one of ``KINDS``; None for one of another kind, or that is cut off."""
+    """Return the event that a log record reports; None for a record of an unknown kind.
+
+    Returns None also for one that is cut off. The kinds are ``KINDS``.
+    """
     if not record.logger.startswith(_PACKAGE):
         return None
     for kind in _BY_CLASS.get(record.logger.rpartition(".")[2], ()):

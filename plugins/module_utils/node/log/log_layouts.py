@@ -85,9 +85,10 @@ OTHER_FIRST_LETTERS = "{[12"
 
 
 class LineRewriter:
-    """A rewriter of the lines of a log, in the order of the log, as lines of the default layout.
+    """A rewriter of the lines of a log from other layouts to the default layout.
 
-    Times with a zone become times of ``zone``, None for that of this machine, and lose their zone.
+    It needs the lines in the order of the log. Times with a zone become times of ``zone``, None for that of this
+    machine, and lose their zone.
     """
 
     def __init__(self, zone: tzinfo | None = None) -> None:
@@ -95,10 +96,10 @@ class LineRewriter:
         self._time_of_object = ""
 
     def rewrite(self, line: str) -> list[str]:
-        """Return the lines of the default layout for a line without its end; a JSON object with a stack has several.
+        """Rewrite a line of a log to the default layout, and return the resulting lines.
 
-        A line that is no record of another layout stays as it is: it continues a record, or is one of the default
-        layout.
+        ``line`` is without its end. A JSON object with a stack has several. A line that is no record of another layout
+        stays as it is: it continues a record, or is one of the default layout.
         """
         if line[:1] not in OTHER_FIRST_LETTERS:
             return [line]

@@ -30,13 +30,16 @@ _CLIENT_THREAD = re.compile(r"ActiveMQ (?:NIO Worker|Transport: \w[\w+.-]*:///)|
 
 
 def is_client_thread(thread: str) -> bool:
-    """Return whether a thread serves a client's connection, by its name."""
+    """Return whether a thread of a broker serves a client's connection, by the thread's name."""
     return _CLIENT_THREAD.match(thread) is not None
 
 
 @dataclass(frozen=True)
 class RecordFields:
-    """The fields of one log record as text; ``whole`` is False for a record that is cut off or of unknown layout."""
+    """The fields of one log record as text.
+
+    ``whole`` is False for a record that is cut off or of unknown layout.
+    """
 
     time: str
     level: str
@@ -48,9 +51,10 @@ class RecordFields:
 
 
 def read(text: str) -> RecordFields:
-    """Return the fields of one log record, given its text from its date to the next record.
+    """Parse the text of one log record, and return its fields.
 
-    The message ends with the first line that ends in logger and thread; what follows is the stack trace.
+    The text begins at its date and ends before the next record. The message ends with the first line that ends in
+    logger and thread; what follows is the stack trace.
     """
     first = _FIRST.match(text)
     if first is None:
@@ -88,11 +92,11 @@ class Record:
 
 
 class Parser:
-    """A parser of a broker's log that may still be growing, fed piece by piece.
+    """A parser of a broker's log, to which the log is fed piece by piece.
 
-    With ``stacks`` (the default) a record is returned when the next record begins, or at ``close``. Without, a record
-    is returned as soon as its first part is complete, and its stack trace is dropped, for callers that watch a live
-    log.
+    The log may still be growing. With ``stacks`` (the default) a record is returned when the next record begins, or at
+    ``close``. Without, a record is returned as soon as its first part is complete, and its stack trace is dropped, for
+    callers that watch a live log.
     """
 
     def __init__(self, *, stacks: bool = True) -> None:
@@ -104,18 +108,24 @@ class Parser:
         self._rewriter = LineRewriter()
 
     def feed(self, text: str) -> list[Record]:
-        """Parse the next piece of the log, which may end anywhere; return the records that it completes."""
+        """Feed the next piece of the log to the parser, and return the records that it completes.
+
+        The piece may end anywhere.
+        """
         lines = (self._rest + text).split("\n")
         self._rest = lines.pop()
         return list(self.feed_lines(lines))
 
     def feed_lines(self, lines: Iterable[str]) -> Iterator[Record]:
-        """Parse the next lines of the log, with or without line ends; yield the records that they complete."""
+        """Feed the next lines of the log to the parser, and yield the records that they complete.
+
+        The lines may have line ends.
+        """
         for line in lines:
             yield from self._take(line.removesuffix("\n").removesuffix("\r"))
 
     def close(self) -> list[Record]:
-        """End the log, and return the records that its end completes."""
+        """Close the parser at the end of the log, and return the records that are completed by it."""
         done = list(self.feed_lines([self._rest])) if self._rest else []
         self._rest = ""
         return [*done, *self._finish()]
@@ -153,9 +163,9 @@ def _record(line: int, fields: RecordFields) -> Record:
 
 
 def parse(source: str | Iterable[str], *, stacks: bool = True) -> Iterator[Record]:
-    """Yield the records of a whole log, given as a text or as its lines, with or without line ends.
+    """Parse a whole log, given as a text or as lines, and yield its records.
 
-    Without ``stacks`` their stack traces are dropped.
+    Lines may have line ends. Without ``stacks`` their stack traces are dropped.
     """
     parser = Parser(stacks=stacks)
     yield from parser.feed_lines(source.split("\n") if isinstance(source, str) else source)

@@ -42,14 +42,17 @@ _KINDS = {
 
 @dataclass(frozen=True)
 class UnitEvent:
-    """A journal record of a known kind, with the values that its message names."""
+    """An event of a systemd unit: a record of the systemd journal of a known kind, with the values of its message."""
 
     kind: str
     fields: Mapping[str, str]
 
 
 def event_of_unit_record(identifier: str, message: str) -> UnitEvent | None:
-    """Return the journal record of the program ``identifier`` as an event; None for a record of another kind."""
+    """Return the event that a systemd journal record of a unit reports; None for a record of another kind.
+
+    ``identifier`` is its program.
+    """
     writer = identifier if identifier == _SYSTEMD else identifier.rpartition("-")[2]
     for kind, regex in _KINDS.get(writer, {}).items():
         match = regex.match(message[:_LONGEST])

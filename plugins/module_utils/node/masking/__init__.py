@@ -57,14 +57,18 @@ _MAGIC = (b"\xfe\xed\xfe\xed", b"\xce\xce\xce\xce", b"\x30\x82", b"\x30\x80")
 
 
 def mask(path: str, text: str, known: KnownSecrets = NO_SECRETS) -> str:
-    """Return the text of a configuration file with secrets replaced by marks such as ``@secret@``."""
+    """Return the text of a configuration file with its secrets masked.
+
+    They are replaced by marks such as ``@secret@``.
+    """
     return _masked(text, known, syntax_of_file(path))
 
 
 def mask_text(text: str, known: KnownSecrets = NO_SECRETS) -> str:
-    """Return the text of a log, unit or other non-configuration file with secrets replaced by marks.
+    """Return a text, such as a log, with its secrets masked.
 
-    Lines above ``LINE_LENGTH`` characters are cut, with a note of how many characters were left out.
+    The text is not a configuration file; marks replace the secrets. Lines above ``LINE_LENGTH`` characters are cut,
+    with a note of how many characters were left out.
     """
     if len(text) > LINE_LENGTH:
         text = "\n".join(_cut(line) if len(line) > LINE_LENGTH else line for line in text.split("\n"))
@@ -78,7 +82,10 @@ def _cut(line: str) -> str:
 
 
 def mask_words(words: Sequence[str], known: KnownSecrets = NO_SECRETS) -> list[str]:
-    """Return the words of a command line with secrets replaced by marks such as ``@secret@``."""
+    """Return the words of a command line with their secrets masked.
+
+    They are replaced by marks such as ``@secret@``.
+    """
     masked: list[str] = []
     for number, word in enumerate(words):
         name, equals, value = word.partition("=")
@@ -103,7 +110,10 @@ def _masked_behind(before: str, word: str, known: KnownSecrets) -> str:
 
 
 def mask_data(data: object, known: KnownSecrets = NO_SECRETS) -> object:
-    """Return a JSON value with secrets in its texts, and all values of keys such as ``password``, replaced by marks."""
+    """Return a JSON value with its secrets masked.
+
+    Those are secrets in its texts, and all values of keys such as ``password``.
+    """
     if isinstance(data, str):
         return mask_text(data, known)
     if isinstance(data, dict):
@@ -119,7 +129,10 @@ def mask_data(data: object, known: KnownSecrets = NO_SECRETS) -> object:
 
 
 def omission_reason(path: str, content: bytes) -> str:
-    """Return why a configuration file is not collected at all (key store, no text); empty for a file that is."""
+    """Return the reason why a configuration file is omitted from the collected evidence; empty for other files.
+
+    It is a key store, for instance, or not a text.
+    """
     name = os.path.basename(path).lower()
     if any(fnmatch(name, pattern) for pattern in _KEYSTORES):
         return "the file is a key store"

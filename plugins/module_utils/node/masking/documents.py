@@ -60,13 +60,19 @@ _SHIRO_USERS = re.compile(r"^[ \t]*\[users\][^\n]*(?:\n(?![ \t]*\[)[^\n]*)*", re
 
 
 def syntax_of_file(path: str) -> str:
-    """Return the syntax of a configuration file by its name: properties, users, realm, xml, yaml … or ``file``."""
+    """Return the syntax of a configuration file by its name, such as properties, xml or yaml.
+
+    Other results are users, realm and, for an unknown syntax, ``file``.
+    """
     name = os.path.basename(path).lower()
     return next((kind for kind, pattern in _KINDS if pattern.fullmatch(name)), "file")
 
 
 def mask_lines(text: str, known: KnownSecrets, kind: str) -> str:
-    """Return the text of a file in which each line is an account, a password or a property, with secrets masked."""
+    """Return the text of a configuration file with the secrets in its lines masked.
+
+    Each line is an account, a password or a property.
+    """
 
     def hide(match: re.Match[str]) -> str:
         name = match.groupdict().get("name")
@@ -97,10 +103,10 @@ Mask = typing.Callable[[str, str], str]
 
 
 def mask_markup(text: str, known: KnownSecrets, mask_other: Mask) -> str:
-    """Return a text with secrets of its XML masked: attributes and elements with a secret's name, or named by one.
+    """Return a text with the secrets in its XML markup masked.
 
-    ``mask_other`` masks every other attribute value and text. Nothing but what is between quotes or between tags is
-    masked, so that XML stays XML.
+    These are attributes and elements with a secret's name, or named by one. ``mask_other`` masks every other attribute
+    value and text. Nothing but what is between quotes or between tags is masked, so that XML stays XML.
     """
     return _Markup(text, known, mask_other).mask()
 
@@ -204,10 +210,10 @@ _RECORD = re.compile(r"\d{4}-\d\d-\d\d|\s*(?:TRACE|DEBUG|INFO|WARN|ERROR|FATAL)\
 
 
 def mask_tables(text: str, known: KnownSecrets) -> str:
-    """Return a text with the cells below a heading such as ``password`` masked, in CSV, Markdown or aligned columns.
+    """Return a text with the secrets in its tables masked: the cells below a heading such as ``password``.
 
-    A heading is a line of names alone. A row has as many cells as the heading. A record of a log is no row: an account
-    that writes a heading into a log hides no record with it.
+    The tables are in CSV, Markdown or aligned columns. A heading is a line of names alone. A row has as many cells as
+    the heading. A record of a log is no row: an account that writes a heading into a log hides no record with it.
     """
     lines = text.split("\n")
     table: _Heading | None = None

@@ -32,7 +32,7 @@ _XML_QUOTES = (
 
 @dataclass(frozen=True)
 class KnownSecret:
-    """A secret value, the name of the inventory variable that holds it, and the text before it on its line."""
+    """A known secret: its value, the name of the inventory variable that holds it, and the text before it on its line."""
 
     value: str = field(repr=False)
     variable: str
@@ -40,16 +40,17 @@ class KnownSecret:
 
 
 def is_distinct(value: str) -> bool:
-    """Return whether a secret is long or unusual enough that it does not occur in texts by chance."""
+    """Return whether a secret is distinctive: so long or unusual that it does not occur in texts by chance."""
     if value.isalpha() and (value.islower() or value.isupper() or value.istitle()):
         return len(value) >= 16
     return len(value) >= (12 if value.isdigit() else _HEAD)
 
 
 class KnownSecrets:
-    """A set of secrets of known value and variable, which finds them in texts, also escaped or encoded.
+    """A set of known secrets, which finds and masks them in texts.
 
-    Values are as files hold them, escapes included.
+    Each has a known value and variable. They are found also escaped or encoded. Values are as files hold them, escapes
+    included.
     """
 
     def __init__(self, secrets: Iterable[KnownSecret] = ()) -> None:
@@ -70,10 +71,10 @@ class KnownSecrets:
         self._word_like = sorted((value for value in self._by_value if not is_distinct(value)), key=len, reverse=True)
 
     def mask_span(self, text: str, start: int, end: int, before: str = "", *, is_certain: bool = False) -> str:
-        """Return the part of a text from ``start`` to ``end`` with the secret in it replaced by a mark.
+        """Return the part of a text from ``start`` to ``end`` with the secret in it masked.
 
-        Blanks and quotes around the value stay; so does a value that contains no secret.
-        ``before``: text that is located before ``text`` on the same line. ``is_certain``: even ``none`` is a secret.
+        Blanks and quotes around the value stay; so does a value that contains no secret. ``before``: text that is
+        located before ``text`` on the same line. ``is_certain``: even ``none`` is a secret.
         """
         outer = start, end
         value = text[start:end].strip()
@@ -87,9 +88,9 @@ class KnownSecrets:
         return text[outer[0] : start] + mark + text[start + len(value) : outer[1]]
 
     def mark_for(self, value: str, before: str = "") -> str:
-        """Return the mark that replaces a secret value: ``@VARIABLE@`` for a known value, else ``@secret@``.
+        """Return the mark that replaces a secret value.
 
-        ``before``: the text before the value on its line.
+        ``@VARIABLE@`` for a known value, else ``@secret@``. ``before``: the text before the value on its line.
         """
         secrets = self._by_value.get(self._values.get(value, value))
         if not secrets:
@@ -100,7 +101,10 @@ class KnownSecrets:
         return f"@{(same or secrets)[0].variable}@"
 
     def mask_known_secrets(self, text: str) -> str:
-        """Return the text with a mark for every known secret, except secrets that resemble plain words."""
+        """Return the text with every known secret masked.
+
+        Secrets that resemble plain words are left out.
+        """
         heads = self._by_head
         hits = [at for at in range(len(text) - _HEAD + 1) if text[at : at + _HEAD] in heads] if heads else ()
         if not hits:
@@ -122,7 +126,10 @@ class KnownSecrets:
         return "".join(pieces) + text[position:]
 
     def word_like_secret_end(self, text: str, start: int, end: int) -> int:
-        """Return the end of the known word-like secret that is the value at ``start``; -1 without one."""
+        """Return the end of the word-like secret that is the value at ``start`` in a text; -1 without one.
+
+        The secret is a known one.
+        """
         for value in self._word_like:
             if text.startswith(value, start, end) and _AFTER_VALUE.match(text, start + len(value), end):
                 return start + len(value)
@@ -130,7 +137,10 @@ class KnownSecrets:
 
     @property
     def word_like_count(self) -> int:
-        """The number of known secrets that resemble plain words, which are masked only as values of secret names."""
+        """The number of known secrets that resemble plain words.
+
+        These are masked only as values of secret names.
+        """
         return len(self._word_like)
 
 
@@ -149,7 +159,10 @@ NO_SECRETS = KnownSecrets()
 
 
 def escaped_forms(value: str) -> set[str]:
-    """Return the forms of a value when escaped for XML, JSON, properties, shells and URIs, once or twice."""
+    """Return the escaped forms of a value, as in XML, JSON, properties, shells and URIs.
+
+    A value may be escaped once or twice.
+    """
     plain = re.sub(r"\\(.)", r"\1", value)
     once = {value, plain, *_escapes(value), *_escapes(plain)}
     return once | {twice for form in once for twice in _escapes(form)}
@@ -179,7 +192,10 @@ def _escapes(value: str) -> Iterator[str]:
 
 
 def encoded_forms(value: str) -> set[str]:
-    """Return the forms of a value in base64, at each of its three alignments, and in hexadecimal digits."""
+    """Return the encoded forms of a value, in base64 and in hexadecimal digits.
+
+    Base64 is that of each of its three alignments.
+    """
     plain = re.sub(r"\\(.)", r"\1", value)
     forms: set[str] = set()
     for content in {
@@ -195,9 +211,9 @@ def encoded_forms(value: str) -> set[str]:
 
 
 def secrets_of_file(masked: str, content: str) -> list[KnownSecret]:
-    """Return the secrets of a file, by comparing its text with marks ``@VARIABLE@`` to the text that was deployed.
+    """Return the secrets in the content of a deployed file, by comparing it with the masked text of the file.
 
-    Only lines that are equal but for the secrets are used.
+    The text has marks ``@VARIABLE@``. Only lines that are equal but for the secrets are used.
     """
     secrets = []
     for shown, real in zip(masked.split("\n"), content.split("\n")):

@@ -27,17 +27,26 @@ _LEADING_REFERENCE = re.compile(
 
 
 def is_reference(value: str) -> bool:
-    """Return whether a value contains no secret: ``${variable}``, a mark ``@secret@``, a boolean, or empty."""
+    """Return whether a value contains no secret, such as a reference ``${variable}``, a mark or a boolean.
+
+    An empty value does not contain one either.
+    """
     return _REFERENCE.fullmatch(value.strip()) is not None
 
 
 def reference_end(text: str, start: int, end: int) -> int:
-    """Return the end of a value that needs no mask (a variable, mark, boolean or null); -1 for any other value."""
+    """Return the end of the value at ``start`` in a text if it contains no secret; -1 for any other value.
+
+    Examples are a variable, a mark, a boolean and null.
+    """
     match = _LEADING_REFERENCE.match(text, start, end)
     return match.end() if match else -1
 
 
 def logger_and_thread_start(text: str, start: int, end: int) -> int:
-    """Return where the logger and thread of a log record, or a note on a cut line, begin before ``end``."""
+    """Return the start of the logger and thread at the end of a log record in a text.
+
+    A note on a cut line also counts. Both begin before ``end``.
+    """
     match = _TAIL.search(text, max(start, end - _LONGEST_TAIL), end)
     return match.start() if match else end

@@ -107,9 +107,10 @@ _WORD = re.compile(r"[^\s\"'`<>(){}\[\],;]{8,256}")
 
 
 def mask_named_values(text: str, known: KnownSecrets, kind: str, before: str = "") -> str:
-    """Return a text with the value of every secret's name masked; ``kind``: the syntax of the file, ``text`` for logs.
+    """Return a text with the values of secret names, such as ``password``, masked.
 
-    ``before``: text that is located before ``text`` on the same line.
+    ``kind``: the syntax of the file, ``text`` for logs. ``before``: text that is located before ``text`` on the same
+    line.
     """
     positions = secret_word_positions(text)
     return _Reader(text, known, kind, before).mask(positions) if positions else text

@@ -44,9 +44,9 @@ _NOT_GENERATED = re.compile(r"[/~.<]|[\w+.-]{1,32}://|\d{4}-\d\d-\d\d|\d{1,2}:\d
 
 
 def secret_word_positions(text: str, words: tuple[re.Pattern[str], ...] = _WORDS) -> list[int]:
-    """Return the sorted positions in a text of words such as ``password``, which names of secrets contain.
+    """Return the sorted positions of secret words, such as ``password``, in a text.
 
-    The letter case does not matter. ``is_secret_name`` decides on the whole name.
+    Names of secrets contain such words. The letter case does not matter. ``is_secret_name`` decides on the whole name.
     """
     folded = text.replace("\u0130", "i").lower()  # of all characters only this one has a longer small form
     return sorted({match.start() for word in words for match in word.finditer(folded)})
@@ -54,7 +54,10 @@ def secret_word_positions(text: str, words: tuple[re.Pattern[str], ...] = _WORDS
 
 @lru_cache(maxsize=4096)
 def is_secret_name(name: str) -> bool:
-    """Return whether a name is that of a secret, such as ``keyStorePassword``, but not ``passwordFile``."""
+    """Return whether a name is that of a secret, such as ``keyStorePassword``.
+
+    ``passwordFile`` is not.
+    """
     name = name.rstrip(".-[]0123456789")
     if _HARMLESS.search(name):
         return False
@@ -65,10 +68,16 @@ def is_secret_name(name: str) -> bool:
 
 
 def is_english_word(name: str) -> bool:
-    """Return whether a secret's name is an English word, such as ``password``, which prose may contain, too."""
+    """Return whether the name of a secret is an English word, such as ``password``.
+
+    Prose may contain it, too.
+    """
     return _ENGLISH.fullmatch(name.strip(".-_[]")) is not None
 
 
 def looks_generated(word: str) -> bool:
-    """Return whether a word resembles a generated password, such as ``hT5x9Qa2``, and not a path, URI or time."""
+    """Return whether a word resembles a generated password, such as ``hT5x9Qa2``.
+
+    A path, URI or time does not.
+    """
     return len(word) >= 8 and _NOT_GENERATED.match(word) is None and _GENERATED.search(word[:256]) is not None

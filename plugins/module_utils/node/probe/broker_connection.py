@@ -23,16 +23,16 @@ from .deadline_socket import DeadlineSocket
 
 
 class ForeignListenerError(OSError):
-    """An error for a listener that does not belong to the broker's account. No login was sent."""
+    """An error for a foreign listener: it does not belong to the broker's account, so no login was sent."""
 
 
 @dataclass(frozen=True)
 class ExpectedBroker:
-    """What must hold for the other end of a connection before a login is sent.
+    """The expected broker at the other end of a connection: what must hold before a login is sent.
 
-    ``account``: the uid that must own a listener on this machine; None where the broker's account is unknown.
-    ``pid``: the broker's process, in whose network namespace the listener must be. ``is_local``: the broker runs on
-    this machine; an address of another host is refused. ``ca_file``: certificates that a broker of another host must be
+    ``account``: the uid that must own a listener on this machine; None where the broker's account is unknown. ``pid``:
+    the broker's process, in whose network namespace the listener must be. ``is_local``: the broker runs on this
+    machine; an address of another host is refused. ``ca_file``: certificates that a broker of another host must be
     verified with, in PEM; by default those of the system.
     """
 
@@ -47,13 +47,13 @@ NO_ACCOUNT = -1
 
 
 def expected_of_process(process: Process) -> ExpectedBroker:
-    """Return what must hold for a connector of the broker that runs as this process on this machine."""
+    """Return the expected broker for a connection to the broker that runs as a process on this machine."""
     account = account_of(process.pid)
     return ExpectedBroker(NO_ACCOUNT if account is None else account, process.pid, is_local=True)
 
 
 def expected_of_directory(base: str) -> ExpectedBroker:
-    """Return what must hold for a connector of the broker of this directory on this machine."""
+    """Return the expected broker for a connection to the broker of a directory on this machine."""
     process = find_broker(base)
     if process is not None:
         return expected_of_process(process)
@@ -62,7 +62,7 @@ def expected_of_directory(base: str) -> ExpectedBroker:
 
 
 class BrokerConnection:
-    """A connection to a connector, and whether the other end is verified.
+    """A connection to a broker's connector, and whether the other end is verified.
 
     ``exchange`` sends and reads. ``is_verified``: the listener belongs to the broker's account, or the certificate was
     verified. ``is_local``: the listener is on this machine.
@@ -80,12 +80,12 @@ class BrokerConnection:
         return isinstance(self._connection, ssl.SSLSocket)
 
     def certificate(self) -> bytes:
-        """Return the certificate that the other end shows, in DER; empty without TLS."""
+        """Return the certificate of the other end of the connection, in DER; empty without TLS."""
         shown = self._connection.getpeercert(True) if isinstance(self._connection, ssl.SSLSocket) else None
         return shown or b""
 
     def permitted_login(self, login: Login) -> Login:
-        """Return the login if it may be sent over this connection, else an empty one."""
+        """Return the login if it is permitted to be sent over this connection, else an empty login."""
         is_plain_remote = not self._is_local and not self.is_encrypted
         is_permitted = self.is_verified or (login.is_probe_account and is_plain_remote)
         return login if is_permitted else Login()
@@ -94,10 +94,11 @@ class BrokerConnection:
 def connect_to_broker(
     scheme: str, address: tuple[str, int], timeout: float, limit: int, expected: ExpectedBroker
 ) -> BrokerConnection:
-    """Return a connection to a broker's connector, over TLS where the scheme has it.
+    """Connect to a broker's connector, and return the connection.
 
-    ``timeout`` and ``limit`` are those of the whole exchange: seconds, and bytes that the broker may send. Raises
-    OSError; ForeignListenerError when another account than the broker's listens there.
+    It is over TLS where the scheme has it. ``timeout`` and ``limit`` are those of the whole exchange: seconds, and
+    bytes that the broker may send. Raises OSError; ForeignListenerError when another account than the broker's listens
+    there.
     """
     deadline = time.monotonic() + timeout
     plain, is_local = _open_socket(address, deadline, expected)
@@ -135,9 +136,9 @@ def _open_socket(address: tuple[str, int], deadline: float, expected: ExpectedBr
 
 
 def require_owner_of_local_listener(connection: socket.socket, account: int, timeout: float) -> None:
-    """Raise ForeignListenerError when the other end is on this machine and does not belong to an account.
+    """Require that a local listener belongs to an account, and raise ForeignListenerError otherwise.
 
-    A listener on another host is not checked.
+    It is the listener at the other end of a connection on this machine. A listener on another host is not checked.
     """
     if is_local_address(connection.getpeername()[0]):
         _require_owner(connection, account, timeout, None)

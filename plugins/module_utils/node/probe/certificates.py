@@ -27,10 +27,11 @@ _TIMES = {0x17: "%y%m%d%H%M%SZ", 0x18: "%Y%m%d%H%M%SZ"}
 def certificates_of_connectors(
     deployed: DeployedConfiguration, process: Process, timeout: float
 ) -> list[dict[str, object]]:
-    """Return ``name``, ``ends`` (the certificate's end) and ``error`` for each connector with TLS, by connecting to it.
+    """Return the certificates of a broker's connectors with TLS, by connecting to each.
 
-    ``ends`` is in seconds since the epoch, or None if it is unknown, for the reason in ``error``. A connector that
-    requires a certificate of its client presents its own certificate first only over TLS 1.3.
+    Each has ``name``, ``ends`` (the certificate's end) and ``error``. ``ends`` is in seconds since the epoch, or None
+    if it is unknown, for the reason in ``error``. A connector that requires a certificate of its client presents its
+    own certificate first only over TLS 1.3.
     """
     certificate_rows: list[dict[str, object]] = []
     expected = expected_of_process(process)
@@ -48,7 +49,10 @@ def certificates_of_connectors(
 
 
 def certificates_of_file(path: str) -> list[dict[str, object]]:
-    """Return ``name``, ``ends`` and ``error`` of the first certificate of a PEM file to expire, as a list of one."""
+    """Return the certificate of a PEM file that expires first, as a list of one.
+
+    It has ``name``, ``ends`` and ``error``.
+    """
     try:
         texts = list(_pem_texts(read_file(path, _LARGEST)))
         ends = [end_of_certificate(ssl.PEM_cert_to_DER_cert(text.decode("ascii"))) for text in texts]
@@ -70,7 +74,10 @@ def _row(name: str, ends: float | None, error: str = "") -> dict[str, object]:
 
 
 def end_of_certificate(der: bytes) -> float:
-    """Return the end of a DER certificate's validity in seconds since the epoch. Raises ValueError for other data."""
+    """Return the expiry time of a DER certificate, in seconds since the epoch.
+
+    Raises ValueError for other data.
+    """
     try:
         (_tag, certificate), *_others = _elements(der)
         (_tag, body), *_others = _elements(certificate)

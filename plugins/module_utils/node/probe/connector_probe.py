@@ -40,14 +40,14 @@ _RIGHT_ERROR = re.compile(r"(?i)\bnot authori[sz]ed\b|\bunauthori[sz]ed\b|\bacce
 
 @dataclass(frozen=True)
 class ProbeAnswer:
-    """The result of probing one connector of a broker: whether it answered in its protocol and returned a message.
+    """The answer to the probe of one connector of a broker: whether it answered and returned a message.
 
-    ``answered``: the broker answered in its protocol, and no error shows that it does not serve. ``returned``: the
-    message came back; None if that was not tried or the account lacks the permission. ``detail`` is a description.
-    ``greeted``: the broker sent CONNECTED, CONNACK or its OpenWire greeting, with or without the message. A broker that
-    blocks messages, for instance at its memory limit, still sends a greeting.
-    ``refused_login``: the broker rejected the login. ``failed``: the broker closed the connection, or answered with an
-    error other than a missing permission.
+    The answer is in the connector's protocol. ``answered``: the broker answered in its protocol, and no error shows
+    that it does not serve. ``returned``: the message came back; None if that was not tried or the account lacks the
+    permission. ``detail`` is a description. ``greeted``: the broker sent CONNECTED, CONNACK or its OpenWire greeting,
+    with or without the message. A broker that blocks messages, for instance at its memory limit, still sends a
+    greeting. ``refused_login``: the broker rejected the login. ``failed``: the broker closed the connection, or
+    answered with an error other than a missing permission.
     """
 
     answered: bool
@@ -59,7 +59,7 @@ class ProbeAnswer:
 
 
 class ProbeRefused(Exception):
-    """An error for a broker that rejected the login of a probe, or denied a permission to its account."""
+    """An error for a probe that the broker refused: it rejected the login, or denied a permission to the account."""
 
     def __init__(self, detail: str, *, is_login: bool) -> None:
         super().__init__(detail)
@@ -67,7 +67,10 @@ class ProbeRefused(Exception):
 
 
 class ProbeFailedError(Exception):
-    """An error for a broker that closed the connection of a probe, or sent an error other than a missing permission."""
+    """An error for a failed probe: the broker closed the connection, or sent an error.
+
+    An error about a missing permission does not count.
+    """
 
     def __init__(self, detail: str, *, may_be_login: bool = False) -> None:
         super().__init__(detail)
@@ -75,7 +78,7 @@ class ProbeFailedError(Exception):
 
 
 class ProbeStalledError(Exception):
-    """An error for a broker that sent a greeting to a probe and then stopped answering."""
+    """An error for a stalled probe: the broker sent a greeting and then stopped answering."""
 
 
 # Two classes until Python 3.10.
@@ -85,9 +88,10 @@ _SILENCE = (TimeoutError, socket.timeout)
 def probe_listener(
     deployed: DeployedConfiguration, listener: Listener, expected: ExpectedBroker, timeout: float = PROBE
 ) -> ProbeAnswer:
-    """Probe one of a broker's connectors with the account of probes, and return the outcome.
+    """Probe one of a broker's listeners (connectors), and return the outcome.
 
-    If the broker rejects this account, or does not have it yet, the probe uses another account of the broker.
+    The probe uses the account of probes. If the broker rejects this account, or does not have it yet, the probe uses
+    another account of the broker.
     """
     logins = [deployed.probe_login, deployed.login] if deployed.probe_login.username else [deployed.login]
     for login in logins:
@@ -115,12 +119,13 @@ def probe_connector(
     expected: ExpectedBroker | None = None,
     release: tuple[int, ...] = (),
 ) -> ProbeAnswer:
-    """Probe one connector of a broker (connect, log in, exchange a message) and return the outcome; raises nothing.
+    """Probe one connector of a broker, and return the outcome.
 
-    ``timeout``: seconds for the whole probe. ``requires_client_certificate``: the connector rejects clients without a
-    certificate, and the probe has none, so only the TLS handshake is probed. ``expected``: the conditions for sending
-    the login; by default, a listener on this machine must belong to the caller's account. ``release``: the broker's
-    release, such as ``(5, 18, 3)``; empty if unknown.
+    It connects, logs in and exchanges a message; raises nothing. ``timeout``: seconds for the whole probe.
+    ``requires_client_certificate``: the connector rejects clients without a certificate, and the probe has none, so
+    only the TLS handshake is probed. ``expected``: the conditions for sending the login; by default, a listener on this
+    machine must belong to the caller's account. ``release``: the broker's release, such as ``(5, 18, 3)``; empty if
+    unknown.
     """
     is_agreed = False
     speak = _speaker_of(scheme, release)
@@ -173,7 +178,10 @@ def _speaker_of(scheme: str, release: tuple[int, ...]) -> Callable[[BrokerConnec
 
 
 def speaks_protocol_of(scheme: str) -> bool:
-    """Return whether a probe of a connector with this scheme uses its protocol, and tests more than its port."""
+    """Return whether probes can use the protocol of a connector with this scheme.
+
+    Such a probe tests more than the port.
+    """
     return protocol_of(scheme) in ("mqtt", *_PROTOCOLS)
 
 

@@ -20,11 +20,11 @@ _TIMEOUTS = (TimeoutError, socket.timeout)
 
 
 class DeadlineSocket:
-    """A connected socket whose sends and reads together end at one deadline and read a limited number of bytes.
+    """A connected socket with one deadline for all its sends and reads.
 
-    ``timeout``: seconds until the deadline, from now. ``limit``: bytes that the peer may send in all; more raise
-    ValueError. After the deadline every method raises TimeoutError. The socket may use TCP, TLS or a path. It is closed
-    by ``close``, or by leaving the context.
+    They read a limited number of bytes. ``timeout``: seconds until the deadline, from now. ``limit``: bytes that the
+    peer may send in all; more raise ValueError. After the deadline every method raises TimeoutError. The socket may use
+    TCP, TLS or a path. It is closed by ``close``, or by leaving the context.
     """
 
     def __init__(self, connection: socket.socket, timeout: float, limit: int) -> None:
@@ -40,19 +40,28 @@ class DeadlineSocket:
         self.close()
 
     def renew(self, timeout: float) -> None:
-        """Set the deadline to ``timeout`` seconds from now, for the next exchange over the connection."""
+        """Renew the deadline of the socket: set it to ``timeout`` seconds from now.
+
+        It is that of the next exchange over the connection.
+        """
         self._timeout = timeout
         self._deadline = time.monotonic() + timeout
 
     def remaining(self) -> float:
-        """Return the seconds until the deadline, more than 0. Raises TimeoutError after the deadline."""
+        """Return the remaining seconds until the socket's deadline, more than 0.
+
+        Raises TimeoutError after the deadline.
+        """
         seconds = self._deadline - time.monotonic()
         if seconds <= 0:
             raise TimeoutError(f"the server sent no complete answer within {self._timeout:g} s: check its process")
         return seconds
 
     def send(self, content: bytes) -> None:
-        """Send all bytes. Raises OSError; TimeoutError when the peer does not read them before the deadline."""
+        """Send all bytes over the socket before its deadline.
+
+        Raises OSError; TimeoutError when the peer does not read them in time.
+        """
         rest = memoryview(content)
         while rest:
             self._connection.settimeout(self.remaining())
@@ -62,7 +71,10 @@ class DeadlineSocket:
                 self.remaining()
 
     def read(self, count: int) -> bytes:
-        """Return exactly ``count`` bytes. Raises OSError, also when the peer closes the connection before."""
+        """Read and return exactly ``count`` bytes from the socket.
+
+        Raises OSError, also when the peer closes the connection before.
+        """
         self.remaining()
         while len(self._buffer) < count:
             if not self._receive_block():
@@ -70,7 +82,10 @@ class DeadlineSocket:
         return self._take(count)
 
     def read_until(self, *endings: bytes) -> bytes:
-        """Return the bytes through the first of the ``endings``. Raises OSError, also when the peer closes before."""
+        """Read from the socket until the first of the given ``endings``, and return the bytes with it.
+
+        Raises OSError, also when the peer closes before.
+        """
         self.remaining()
         start = 0
         while True:
@@ -83,7 +98,10 @@ class DeadlineSocket:
                 raise _closed_error()
 
     def skip(self, unwanted: bytes) -> None:
-        """Discard bytes until the next one is none of ``unwanted``. Raises OSError, also when the peer closes."""
+        """Skip bytes from the socket until the next one is none of ``unwanted``.
+
+        Raises OSError, also when the peer closes.
+        """
         self.remaining()
         while not (rest := self._buffer.lstrip(unwanted)):
             self._buffer.clear()
@@ -92,15 +110,16 @@ class DeadlineSocket:
         self._buffer = rest
 
     def read_to_end(self) -> bytes:
-        """Return all bytes until the peer closes the connection."""
+        """Read and return all bytes from the socket until the peer closes the connection."""
         while self._receive_block():
             pass
         return self._take(len(self._buffer))
 
     def wait_while_open(self, seconds: float) -> None:
-        """Wait for some seconds, from now, and discard what the peer sends. Raises OSError when the peer closes.
+        """Wait for some seconds while the connection stays open, and raise OSError when the peer closes it.
 
-        The time does not count against the deadline of the exchange before; no exchange can follow.
+        What the peer sends is discarded. The time does not count against the deadline of the exchange before; no
+        exchange can follow.
         """
         self._deadline = time.monotonic() + seconds
         try:
@@ -111,10 +130,10 @@ class DeadlineSocket:
         raise _closed_error()
 
     def close(self, *, parting: bool = False) -> None:
-        """Close the connection. Raises nothing.
+        """Close the socket's connection.
 
-        ``parting``: first wait, for a second at most, until the peer closes its end. Unread data on closing
-        resets the connection, which a broker logs as an error.
+        Raises nothing. ``parting``: first wait, for a second at most, until the peer closes its end. Unread data on
+        closing resets the connection, which a broker logs as an error.
         """
         if parting:
             with contextlib.suppress(OSError, ValueError):

@@ -25,9 +25,9 @@ _PRIMITIVES = {"B": "b", "C": "H", "D": "d", "F": "f", "I": "i", "J": "q", "S": 
 
 @dataclass
 class JavaObject:
-    """A deserialized Java object: class name, fields by name, and the further values that ``writeObject`` wrote.
+    """A deserialized Java object: its class name and its fields by name.
 
-    ``added`` holds values in order, primitive data as bytes.
+    It also has the further values that ``writeObject`` wrote. ``added`` holds values in order, primitive data as bytes.
     """
 
     name: str
@@ -35,7 +35,10 @@ class JavaObject:
     added: list[Any] = field(default_factory=list)
 
     def inner_values(self) -> Iterator[Any]:
-        """Yield every value of a Java object that is not a field, such as the elements of a collection."""
+        """Yield the inner values of a Java object, such as the elements of a collection.
+
+        Fields are left out.
+        """
         yield from (value for value in self.added if not isinstance(value, bytes))
 
 
@@ -47,9 +50,10 @@ class _Class:
     parent: _Class | None = None
 
     def hierarchy(self) -> list[_Class]:
-        """Return the Java class and its superclasses, the topmost first, in the order of their serialized data.
+        """Return a Java class and its superclasses, the topmost first.
 
-        Raises ValueError for more than 60 superclasses: a hostile peer can make a class its own superclass.
+        That is the order of their serialized data. Raises ValueError for more than 60 superclasses: a hostile peer can
+        make a class its own superclass.
         """
         classes: list[_Class] = []
         kind: Any = self
@@ -62,16 +66,20 @@ class _Class:
 
 
 def decoding_error(detail: object) -> ValueError:
-    """Return the error for an answer over JMX that is not valid; ``detail`` is for its developers."""
+    """Return an error for an answer over JMX that cannot be decoded.
+
+    ``detail`` is for its developers.
+    """
     return ValueError(
         f"the JVM's answer over JMX cannot be decoded ({detail}): report this with the Java version of the broker"
     )
 
 
 class ObjectReader:
-    """A reader of a Java serialization stream; its argument ``read(n)`` returns exactly n bytes, or raises OSError.
+    """A reader of Java objects from a serialization stream.
 
-    Raises ValueError for data that is not a serialized object, is nested deeper than 60, or has more than 16 MiB.
+    Its argument ``read(n)`` returns exactly n bytes, or raises OSError. Raises ValueError for data that is not a
+    serialized object, is nested deeper than 60, or has more than 16 MiB.
     """
 
     def __init__(self, read: Callable[[int], bytes]) -> None:
@@ -83,16 +91,20 @@ class ObjectReader:
             raise decoding_error("no stream header")
 
     def read_block_data(self) -> bytes:
-        """Return the next block of primitive data in the stream as bytes. Raises ValueError if an object comes next."""
+        """Read the next block of primitive data in a Java serialization stream, and return its bytes.
+
+        Raises ValueError if an object comes next.
+        """
         value = self.read_value()
         if not isinstance(value, bytes):
             raise decoding_error("object instead of data")
         return value
 
     def read_value(self) -> Any:
-        """Return the next value of the stream: None, text, list (array), bytes (primitive data), or a JavaObject.
+        """Read the next value of a Java serialization stream, and return it.
 
-        A boxed number is that number, an enum constant its name.
+        It is None, text, list (array), bytes (primitive data), or a JavaObject. A boxed number is that number, an enum
+        constant its name.
         """
         self._depth += 1
         if self._depth > _DEEPEST:
@@ -224,7 +236,7 @@ class ObjectReader:
 
 
 def serialized_string(value: str) -> bytes:
-    """Return a text as a serialized java.lang.String."""
+    """Return a text in Java's serialized form of a java.lang.String."""
     encoded = value.encode()
     if len(encoded) < 1 << 16:
         return b"\x74" + encoded_utf(value)
@@ -232,13 +244,16 @@ def serialized_string(value: str) -> bytes:
 
 
 def serialized_strings(values: Sequence[str]) -> bytes:
-    """Return texts as a serialized array of java.lang.String."""
+    """Return texts in Java's serialized form of an array of java.lang.String."""
     kind = b"\x72" + encoded_utf("[Ljava.lang.String;") + bytes.fromhex("add256e7e91d7b47") + b"\2\0\0\x70\x78\x70"
     return b"\x75" + kind + struct.pack(">i", len(values)) + b"".join(map(serialized_string, values))
 
 
 def serialized_object_name(name: str) -> bytes:
-    """Return a name such as ``org.apache.activemq:*`` as a serialized javax.management.ObjectName."""
+    """Return an MBean name in Java's serialized form of a javax.management.ObjectName.
+
+    An example is ``org.apache.activemq:*``.
+    """
     kind = (
         b"\x72" + encoded_utf("javax.management.ObjectName") + bytes.fromhex("0f03a71beb6d15cf") + b"\3\0\0\x70\x78\x70"
     )
@@ -246,6 +261,9 @@ def serialized_object_name(name: str) -> bytes:
 
 
 def encoded_utf(text: str) -> bytes:
-    """Return a text in the format of Java's ``DataOutput.writeUTF``: its length in two bytes, then UTF-8."""
+    """Return a text in the format of Java's ``DataOutput.writeUTF``: length, then UTF-8.
+
+    The length has two bytes.
+    """
     data = text.encode()
     return struct.pack(">H", len(data)) + data

@@ -48,7 +48,10 @@ _CLOSE = "close()V"
 
 
 class JmxError(Exception):
-    """An error for a JMX server that does not answer or answers with an exception; its text is one line."""
+    """An error of JMX: the server does not answer, or answers with an exception.
+
+    Its text is one line.
+    """
 
 
 @dataclass(frozen=True)
@@ -60,10 +63,10 @@ class _Remote:
 
 
 class MBeanServer:
-    """A JMX connection to the MBean server of a JVM, by its local connector address; to be closed by the caller.
+    """A JMX connection to the MBean server of a JVM.
 
-    ``timeout``: seconds from now for all calls together. Raises JmxError when the JVM does not answer in time, sends
-    more than 64 MiB or something other than RMI.
+    It is made by its local connector address; the caller closes it. ``timeout``: seconds from now for all calls
+    together. Raises JmxError when the JVM does not answer in time, sends more than 64 MiB or something other than RMI.
     """
 
     def __init__(self, url: str, timeout: float) -> None:
@@ -99,7 +102,10 @@ class MBeanServer:
         self._socket.close()
 
     def mbean_names(self, pattern: str) -> list[str]:
-        """Return the sorted names of the MBeans that match a pattern such as ``org.apache.activemq:Type=Queue,*``."""
+        """Return the sorted names of the MBeans that match a pattern.
+
+        An example is ``org.apache.activemq:Type=Queue,*``.
+        """
         with _reported_errors():
             answer = self._call(self._connection, _QUERY_NAMES, serialized_object_name(pattern) + NULL + NULL)
             return sorted(
@@ -107,9 +113,10 @@ class MBeanServer:
             )
 
     def mbean_attributes(self, mbean: str, wanted: Sequence[str]) -> dict[str, Any]:
-        """Return the wanted attributes that an MBean has, by name: numbers and texts unchanged, ObjectNames as text.
+        """Return the wanted attributes of an MBean by name.
 
-        Empty if the MBean was unregistered in the meantime.
+        Only those that the MBean has are included: numbers and texts unchanged, ObjectNames as text. Empty if the MBean
+        was unregistered in the meantime.
         """
         arguments = serialized_object_name(mbean) + serialized_strings(wanted) + NULL
         try:
@@ -179,10 +186,9 @@ def _described(exception: Any) -> str:
 
 
 def object_name_properties(name: str) -> dict[str, str]:
-    """Return the key properties of an MBean name ``domain:key=value,…`` as a dict; values have no
-    quotes around them.
+    """Return the key properties of an MBean's object name as a dict.
 
-    The time grows with the length of the name.
+    The name is ``domain:key=value,…``; values have no quotes around them. The time grows with the length of the name.
     """
     text = name.partition(":")[2]
     properties: dict[str, str] = {}
@@ -203,9 +209,10 @@ def object_name_properties(name: str) -> dict[str, str]:
 
 
 def encoded_name(name: str) -> str:
-    """Return a name, such as a networkConnector's, as a broker writes it into the names of its MBeans.
+    """Encode a name as a part of an MBean's object name, as ActiveMQ does.
 
-    Source: JMXSupport.encodeObjectNamePart of the release tags, which replaces reserved characters of JMX.
+    An example is the name of a networkConnector. Source: JMXSupport.encodeObjectNamePart of the release tags, which
+    replaces reserved characters of JMX.
     """
     plain = re.sub("[:,'\"]", "_", name)
     return plain.replace("?", "&qe;").replace("=", "&amp;").replace("*", "&ast;")

@@ -42,19 +42,20 @@ View = typing.Callable[[typing.Mapping[str, str]], typing.Sequence[str]]
 def query_mbeans(
     process: Process, pattern: str, view: View, most: int | None = None, timeout: float = _QUERY
 ) -> list[dict[str, Any]]:
-    """Return the broker's MBeans that match a pattern such as ``Type=Queue,*``, one dict per MBean.
+    """Query a broker's MBeans that match a pattern, and return one dict per MBean.
 
-    A dict has the key properties of the MBean's name, and those of the wanted attributes that it has. ``most``: how
-    many MBeans are read at most; ``timeout``: seconds for everything together.
+    A pattern is such as ``Type=Queue,*``. A dict has the key properties of the MBean's name, and those of the wanted
+    attributes that it has. ``most``: how many MBeans are read at most; ``timeout``: seconds for everything together.
     Raises NodeError when the JVM refuses or does not answer in time.
     """
     return _run_as_account_of(process, timeout, _query, pattern, view, most)
 
 
 def thread_dump(process: Process, timeout: float = _WAIT) -> str:
-    """Return a thread dump of a JVM, cut to 1 MiB, without printing it on the standard output of the JVM.
+    """Fetch a thread dump of a JVM, and return it as text.
 
-    Raises NodeError when the JVM refuses or does not answer within ``timeout`` seconds.
+    It is cut to 1 MiB. The JVM does not print it on its standard output. Raises NodeError when the JVM refuses or does
+    not answer within ``timeout`` seconds.
     """
     return _run_as_account_of(process, timeout, _ask, "threaddump")
 
@@ -91,7 +92,10 @@ class _Jvm:
     root: int
 
     def path(self, name: str) -> str:
-        """Return the path of a file in the JVM's /tmp that is named after its pid there: ``.java_pid``."""
+        """Return the path of a file in the JVM's /tmp that is named after its pid there.
+
+        An example is ``.java_pid``.
+        """
         inside = (status_field(self.process.pid, "NSpid") or [str(self.process.pid)])[-1]
         return f"/proc/self/fd/{self.root}/tmp/{name}{inside}"  # noqa: S108 -- the JVM's own name
 

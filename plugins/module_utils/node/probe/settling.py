@@ -27,7 +27,10 @@ _LOADS = re.compile(r"^\s+at org\.apache\.activemq\.broker\.BrokerFactory\.creat
 
 
 def is_loading(process: Process) -> bool | None:
-    """Return whether a broker is still loading its configuration; None where its JVM returns no thread dump."""
+    """Return whether a broker is still loading its configuration.
+
+    Returns None where its JVM returns no thread dump.
+    """
     try:
         return is_loading_in(thread_dump(process))
     except (NodeError, OSError):
@@ -35,13 +38,16 @@ def is_loading(process: Process) -> bool | None:
 
 
 def is_loading_in(dump: str) -> bool:
-    """Return whether a thread dump shows that the broker is still loading its configuration. Pure."""
+    """Return whether a thread dump shows that the broker is still loading its configuration.
+
+    Pure.
+    """
     main = _MAIN.search(dump)
     return main is not None and _LOADS.search(main[0]) is not None
 
 
 class ReadinessDetector:
-    """Decides over repeated observations of one broker whether the broker stays ready.
+    """A detector of readiness: whether a broker stays ready, over repeated observations.
 
     A standby waits for its lock while it loads its configuration, so its process alone counts. An active broker counts
     when its configuration is loaded, or without a thread dump when its process has been ready for ``UNSEEN`` seconds.
@@ -59,7 +65,10 @@ class ReadinessDetector:
         self._is_loaded = False
 
     def is_settled(self, process: Process | None, state: str) -> bool:
-        """Return whether a broker that is observed in ``state`` stays ready; False for one that is not ready."""
+        """Return whether a broker, now observed in ``state``, is stably ready.
+
+        Returns False for one that is not ready.
+        """
         if process is None or state not in READY:
             self._process = None
             return False

@@ -24,13 +24,19 @@ class Frame:
 
     @property
     def reason(self) -> str:
-        """The reason of an ERROR frame in one line: its message, else the first line of its body."""
+        """The reason of a STOMP ERROR frame in one line.
+
+        It is its message, else the first line of its body.
+        """
         message = self.headers.get("message", "").strip()
         return message if message not in ("", "null") else self.body.strip().partition("\n")[0]
 
 
 def connect_headers(login: Login, client_id: str = "") -> dict[str, str]:
-    """Return the headers of a CONNECT frame, which name an account unless the login is empty."""
+    """Return the headers of a STOMP CONNECT frame for a login.
+
+    They name an account unless the login is empty.
+    """
     headers = {"client-id": client_id} if client_id else {}
     if login.username:
         headers.update(login=login.username, passcode=login.password)
@@ -38,14 +44,20 @@ def connect_headers(login: Login, client_id: str = "") -> dict[str, str]:
 
 
 class StompClient:
-    """A STOMP connection of one thread over a socket, whose deadline and limit count for what it sends and reads."""
+    """A STOMP client over a connected socket.
+
+    One thread uses it. The socket's deadline and limit count for what it sends and reads.
+    """
 
     def __init__(self, exchange: DeadlineSocket) -> None:
         self.exchange = exchange
         self._head = b""
 
     def send_frame(self, command: str, headers: Mapping[str, str], body: str = "") -> None:
-        """Send one frame. Raises ValueError for what the frame cannot carry, OSError."""
+        """Send one STOMP frame.
+
+        Raises ValueError for what the frame cannot carry, OSError.
+        """
         lines = [command, *(f"{name}:{text}" for name, text in headers.items())]
         if any("\n" in line or "\0" in line for line in lines) or "\0" in body:
             raise ValueError(
@@ -55,7 +67,10 @@ class StompClient:
         self.exchange.send(("\n".join(lines) + "\n\n" + body + "\0").encode())
 
     def read_frame(self) -> Frame:
-        """Return the next frame; after a TimeoutError a further call continues it. Raises OSError, ValueError."""
+        """Read and return the next STOMP frame.
+
+        After a TimeoutError a further call continues it. Raises OSError, ValueError.
+        """
         if not self._head:
             self.exchange.skip(b"\r\n")  # heart-beats
             self._head = self.exchange.read_until(b"\n\n", b"\0")

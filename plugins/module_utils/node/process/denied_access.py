@@ -17,10 +17,11 @@ _READ_AND_WRITE = 0o6
 
 
 def explain_denied_access(account: SystemAccount, *paths: str, root: str = "") -> str:
-    """Return in one line the first part of the paths that an account cannot use, its owner, and how to correct that.
+    """Explain in one line why an account is denied access to paths, and how to correct that.
 
-    ``account`` is the account of the broker. ``root`` is put before each path that is inspected, to inspect paths of
-    another mount namespace. Where owners and modes permit the access, the text names other possible reasons.
+    Names the first part that it cannot use, and its owner. ``account`` is the account of the broker. ``root`` is put
+    before each path that is inspected, to inspect paths of another mount namespace. Where owners and modes permit the
+    access, the text names other possible reasons.
     """
     for path in paths:
         for part in _parts(path):

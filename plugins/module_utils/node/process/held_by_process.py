@@ -23,10 +23,10 @@ _TABLES = ("tcp", "tcp6")
 
 
 def is_listening(pid: int, addresses: Collection[tuple[str, int]]) -> bool:
-    """Return whether the account of a process listens on one of the addresses, in the process's network namespace.
+    """Return whether a process, or another of its account, listens on one of the addresses.
 
-    The account is compared instead of the descriptors, because a reader in a separate user namespace, such as the
-    watchdog, cannot read the descriptors of the process.
+    The network namespace is that of the process. The account is compared instead of the descriptors, because a reader
+    in a separate user namespace, such as the watchdog, cannot read the descriptors of the process.
     """
     try:
         uid = os.stat(f"/proc/{pid}").st_uid
@@ -39,9 +39,10 @@ def is_listening(pid: int, addresses: Collection[tuple[str, int]]) -> bool:
 
 
 def holds_lock(pid: int, store: str) -> bool | None:
-    """Return whether the process holds the lock of a kahaDB store; False also if its descriptors cannot be read.
+    """Return whether a process holds the lock of a kahaDB store.
 
-    Returns None if the lock file is open on FUSE, as on GlusterFS: the kernel does not list locks of servers there.
+    Returns False also if its descriptors cannot be read. Returns None if the lock file is open on FUSE, as on
+    GlusterFS: the kernel does not list locks of servers there.
     """
     with contextlib.suppress(OSError):
         store = os.readlink(store)  # with a guard this is a link to the generation in force
@@ -77,7 +78,7 @@ def _listeners(pid: int) -> Iterator[tuple[int, str, int]]:
 
 @dataclass(frozen=True)
 class ListeningSocket:
-    """A TCP socket of this machine that listens, with the uid of its owner and the inode that names it."""
+    """A listening TCP socket of this machine, with the uid of its owner and its inode."""
 
     address: str
     port: int
@@ -86,7 +87,7 @@ class ListeningSocket:
 
 
 def listening_sockets() -> list[ListeningSocket]:
-    """Return all TCP sockets of this machine that listen."""
+    """Return all listening TCP sockets of this machine."""
     sockets = []
     for words in socket_rows(os.getpid()):
         if words[3] == LISTENING:
@@ -96,7 +97,7 @@ def listening_sockets() -> list[ListeningSocket]:
 
 
 def sockets_that_block(address: str, port: int, listening: Iterable[ListeningSocket]) -> list[ListeningSocket]:
-    """Return those of the listening sockets that keep a program from listening on a TCP port at an address.
+    """Return the listening sockets that block a TCP port at an address, so that no program can listen there.
 
     A socket at another address of the machine keeps no program from its port, unless one of both listens on all
     addresses. A name that this machine cannot resolve counts as all addresses.
@@ -121,7 +122,10 @@ def _addresses_of(name: str) -> set[ipaddress.IPv4Address | ipaddress.IPv6Addres
 
 
 def processes_of_sockets(inodes: Collection[str]) -> dict[str, list[int]]:
-    """Return by inode the pids of the processes that have a socket open, as far as this process can see them."""
+    """Return the pids of the processes that have the given sockets open, by inode.
+
+    These are processes that this process can see.
+    """
     wanted = {f"socket:[{inode}]": inode for inode in inodes}
     holders: dict[str, list[int]] = {}
     for pid in process_ids() if wanted else []:
@@ -137,7 +141,7 @@ def has_connected_client_on(port: int) -> bool:
 
 
 def socket_rows(pid: int) -> Iterator[list[str]]:
-    """Yield a list of the columns of /proc/PID/net/tcp and tcp6 for each TCP socket.
+    """Yield the row of each TCP socket in /proc/PID/net/tcp and tcp6, as a list of columns.
 
     Column 1 is the local address, 2 the remote address, 3 the state, 7 the uid, 9 the inode, 0 without a process.
     """
@@ -146,9 +150,9 @@ def socket_rows(pid: int) -> Iterator[list[str]]:
 
 
 def read_kernel_address(text: str) -> str:
-    """Return the usual text of an IP address from the hexadecimal words of /proc/net/tcp (little-endian).
+    """Parse an IP address from the hexadecimal words of /proc/net/tcp, and return its usual text.
 
-    An IPv4 address in IPv6 form becomes an IPv4 address.
+    The words are little-endian. An IPv4 address in IPv6 form becomes an IPv4 address.
     """
     data = b"".join(bytes.fromhex(text[at : at + 8])[::-1] for at in range(0, len(text), 8))
     address = ipaddress.ip_address(data)
@@ -157,9 +161,10 @@ def read_kernel_address(text: str) -> str:
 
 
 def is_listening_address(text: str, port: int, wanted: tuple[str, int]) -> bool:
-    """Return whether a socket listens on the wanted address: same port, and same or any IP address, if both are IPs.
+    """Return whether a socket's address and port listen on the wanted address.
 
-    ``text`` is the socket's IP address as /proc/net/tcp has it.
+    It has the same port, and the same or any IP address, if both are IPs. ``text`` is the socket's IP address as
+    /proc/net/tcp has it.
     """
     if port != wanted[1]:
         return False

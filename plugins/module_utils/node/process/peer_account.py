@@ -29,7 +29,10 @@ _NAMELESS = 65534
 
 
 def is_local_address(host: str) -> bool:
-    """Return whether an IP address belongs to this machine, in this process's network namespace."""
+    """Return whether an IP address belongs to this machine.
+
+    The network namespace is that of this process.
+    """
     address = _parse_address(host)
     if address.is_loopback or address.is_unspecified:
         return True
@@ -40,11 +43,11 @@ def is_local_address(host: str) -> bool:
 
 
 def peer_account(connection: socket.socket, expected: int, timeout: float, pid: int | None = None) -> int | None:
-    """Return the account that owns the socket at the other end of a connection within this machine; None if unknown.
+    """Return the account (uid) at the other end of a connection within this machine; None if unknown.
 
-    A connection that no process has accepted yet belongs to the account that listens: immediately if that is
-    ``expected``, else after ``timeout`` seconds. ``pid``: a process in the network namespace of the other end, by
-    default this process. Raises ConnectionResetError if the other end was closed in the meantime.
+    It owns the socket. A connection that no process has accepted yet belongs to the account that listens: immediately
+    if that is ``expected``, else after ``timeout`` seconds. ``pid``: a process in the network namespace of the other
+    end, by default this process. Raises ConnectionResetError if the other end was closed in the meantime.
     """
     ours, theirs = _end_of(connection.getsockname()), _end_of(connection.getpeername())
     namespace = pid or os.getpid()

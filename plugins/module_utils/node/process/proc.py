@@ -30,7 +30,7 @@ _SLOWEST_SYSTEMCTL = 10
 
 @dataclass(frozen=True)
 class Process:
-    """A running process: its pid, start time, state letter and command line from /proc.
+    """A running process with its pid, start time, state and command line from /proc.
 
     ``started`` is in seconds since the boot of the machine, and does not depend on the wall clock; ``state`` is the
     state letter of /proc, such as ``T`` for a process that a signal stopped.
@@ -43,17 +43,23 @@ class Process:
 
     @property
     def started_at(self) -> float:
-        """The time at which the process was started, in seconds since the epoch."""
+        """The start time of the process, in seconds since the epoch."""
         return time.time() - (seconds_since_boot() - self.started)
 
 
 def seconds_since_boot() -> float:
-    """Return the seconds since the machine booted, suspended time included."""
+    """Return the seconds since the machine booted.
+
+    Suspended time is included.
+    """
     return time.clock_gettime(time.CLOCK_BOOTTIME)
 
 
 def boot_id() -> str:
-    """Return the kernel's boot id, which changes with every boot; empty where the kernel has none."""
+    """Return the kernel's boot id, which changes with every boot.
+
+    The result is empty where the kernel has none.
+    """
     try:
         with open("/proc/sys/kernel/random/boot_id") as file:
             return file.read().strip()
@@ -62,7 +68,10 @@ def boot_id() -> str:
 
 
 def read_process(pid: int) -> Process | None:
-    """Return the process with a pid; None if it has ended, is a zombie or a kernel thread."""
+    """Read and return the process with a pid; None if it does not run.
+
+    It has ended, is a zombie or a kernel thread.
+    """
     command = tuple(proc_text(pid, "cmdline").split("\0")[:-1])
     fields = _stat_fields(pid)
     if not command or not fields or fields[0] in ("Z", "X"):
@@ -71,22 +80,28 @@ def read_process(pid: int) -> Process | None:
 
 
 def process_ids() -> list[int]:
-    """Return the pids of all processes that this one sees, sorted."""
+    """Return the sorted pids of all processes.
+
+    This process must be able to see them.
+    """
     return sorted(int(name) for name in os.listdir("/proc") if name.isdigit())
 
 
 def open_files(pid: int) -> Iterator[tuple[str, str]]:
-    """Yield number and path of each open file of a process, from /proc/PID/fd. Raises OSError if they are hidden."""
+    """Yield number and path of each open file of a process.
+
+    They are read from /proc/PID/fd. Raises OSError if they are hidden.
+    """
     for number in os.listdir(f"/proc/{pid}/fd"):
         with contextlib.suppress(OSError):
             yield number, os.readlink(f"/proc/{pid}/fd/{number}")
 
 
 def find_broker(base: str, unit: str | None = None, pids: Iterable[int] | None = None) -> Process | None:
-    """Return the process that runs the broker of the directory ``base`` (-Dactivemq.base), or None.
+    """Find the process that runs the broker of the directory ``base``; return None if there is none.
 
-    ``unit`` is the broker's unit of systemd, by default the unit that is named after the directory. ``pids`` are the
-    processes to search, by default all.
+    It has the option -Dactivemq.base. ``unit`` is the broker's unit of systemd, by default the unit that is named after
+    the directory. ``pids`` are the processes to search, by default all.
     """
     wanted = f"{BASE}{base}"
     unit = unit or f"{os.path.basename(base)}.service"
@@ -120,7 +135,7 @@ def _is_guard(process: Process) -> bool:
 
 
 def guard_of(broker: Process) -> int | None:
-    """Return the pid of the guard, the parent that fences a broker's shared store; None for a broker without one."""
+    """Return the pid of a broker's guard, the parent process that fences its shared store; None without a guard."""
     fields = _stat_fields(broker.pid)
     parent = read_process(int(fields[1])) if fields else None
     is_guarded = parent is not None and _is_guard(parent) and parent.command[-len(broker.command) :] == broker.command
@@ -128,7 +143,7 @@ def guard_of(broker: Process) -> int | None:
 
 
 def account_of_broker(base: str) -> int | None:
-    """Return the uid of the account that owns the broker's data; None if the directory does not exist."""
+    """Return the uid of the owner of a broker's data; None if the directory does not exist."""
     for directory in (os.path.join(base, "data"), base):
         with contextlib.suppress(OSError):
             return os.stat(directory).st_uid
@@ -136,16 +151,20 @@ def account_of_broker(base: str) -> int | None:
 
 
 def account_of(pid: int) -> int | None:
-    """Return the uid that a process runs as; None if it has ended, or has more than one.
+    """Return the uid that a process runs as.
 
-    A program with the set-user-id bit has a command line of the calling account, which stays its real uid. The owner of
-    /proc/PID would only be the effective uid, and files there belong to root if the process hides its memory.
+    Returns None if it has ended, or has more than one. A program with the set-user-id bit has a command line of the
+    calling account, which stays its real uid. The owner of /proc/PID would only be the effective uid, and files there
+    belong to root if the process hides its memory.
     """
     return _id_in_status(pid, "Uid")
 
 
 def group_of(pid: int) -> int | None:
-    """Return the gid that a process runs as; None if it has ended, or has more than one."""
+    """Return the gid that a process runs as.
+
+    Returns None if it has ended, or has more than one.
+    """
     return _id_in_status(pid, "Gid")
 
 
@@ -155,19 +174,25 @@ def _id_in_status(pid: int, field: str) -> int | None:
 
 
 def status_field(pid: int, field: str) -> list[str]:
-    """Return the words of a field of /proc/PID/status, such as ``Uid``; [] if the process has ended or is hidden."""
+    """Return the words of a field of /proc/PID/status, such as ``Uid``.
+
+    Returns [] if the process has ended or is hidden.
+    """
     lines = (line.partition(":") for line in split_lines(proc_text(pid, "status")))
     return next((text.split() for name, _unused, text in lines if name == field), [])
 
 
 def catches_quit(pid: int) -> bool:
-    """Return whether a process handles SIGQUIT, as a JVM does for thread dumps, so that the signal does not end it."""
+    """Return whether a process handles SIGQUIT.
+
+    A JVM does so for thread dumps, so that the signal does not end it.
+    """
     caught = status_field(pid, "SigCgt")
     return bool(caught) and bool(int(caught[0], 16) & (1 << (signal.SIGQUIT - 1)))
 
 
 def is_in_unit(pid: int, unit: str) -> bool:
-    """Return whether the system's own systemd started the process for a unit.
+    """Return whether a process belongs to a unit of the system's systemd.
 
     Only the system's systemd creates cgroups that are directly below slices: the units of an account are below its
     user@UID.service.
@@ -204,9 +229,9 @@ def _holds_files(pid: int, base: str) -> int:
 
 
 def unit_properties(properties: str, *units: str) -> list[dict[str, str]]:
-    """Return the named properties of units of systemd, one dict per unit; an empty list if systemd does not answer.
+    """Return the properties of systemd units, one dict per unit.
 
-    ``properties``: names, separated by commas.
+    An empty list if systemd does not answer. ``properties``: names, separated by commas.
     """
     command = ["systemctl", "show", f"--property={properties}", *units]
     try:
@@ -223,12 +248,18 @@ def _stat_fields(pid: int) -> list[str]:
 
 
 def proc_text(pid: int, name: str) -> str:
-    """Return the text of a file in /proc/PID; empty if the process has ended or is hidden."""
+    """Read and return the text of a file in /proc/PID.
+
+    The result is empty if the process has ended or is hidden.
+    """
     return file_text(f"/proc/{pid}/{name}")
 
 
 def file_text(path: str) -> str:
-    """Return the text of a small file of the operating system; empty if it cannot be read."""
+    """Read and return the text of a small file of the operating system.
+
+    The result is empty if it cannot be read.
+    """
     try:
         with open(path, "rb") as file:
             return file.read().decode(errors="replace")
@@ -237,14 +268,20 @@ def file_text(path: str) -> str:
 
 
 def is_same(process: Process) -> bool:
-    """Return whether a recorded process still runs: the pid has the same start time and command line."""
+    """Return whether a recorded process is still running.
+
+    It is running if the pid has the same start time and command line.
+    """
     now = read_process(process.pid)
     return now is not None and (now.started, now.command) == (process.started, process.command)
 
 
 @contextlib.contextmanager
 def process_handle(process: Process) -> Iterator[int | None]:
-    """Yield a pidfd of a process, which never refers to a later process with this pid; None on kernels before 5.3."""
+    """Open a handle (pidfd) of a process for a ``with`` block; yield None on kernels before 5.3.
+
+    It never refers to a later process with this pid.
+    """
     try:
         handle = os.pidfd_open(process.pid)
     except (OSError, AttributeError):
@@ -257,7 +294,10 @@ def process_handle(process: Process) -> Iterator[int | None]:
 
 
 def send_signal(handle: int | None, process: Process, number: signal.Signals) -> bool:
-    """Send a signal to a process, never to a later process with its pid; return whether the process still existed."""
+    """Send a signal to a process, and return whether the process still existed.
+
+    The signal is never sent to a later process with its pid.
+    """
     if not is_same(process):
         return False
     try:

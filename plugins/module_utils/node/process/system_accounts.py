@@ -35,12 +35,18 @@ _TICK = 1.0
 
 
 class AccountError(NodeError):
-    """An error for a function that could not run as another account, or whose process ended without a result."""
+    """An error for an operating-system account as which a function could not run.
+
+    Its process may also have ended without a result.
+    """
 
 
 @dataclass(frozen=True)
 class SystemAccount:
-    """An operating-system account to run a function as: numeric ids, and the supplementary groups."""
+    """An operating-system account: numeric ids and supplementary groups.
+
+    A function can run as this account.
+    """
 
     uid: int
     gid: int
@@ -48,23 +54,29 @@ class SystemAccount:
 
     @property
     def name(self) -> str:
-        """The account's name, or ``account UID`` where it has none."""
+        """The name of the operating-system account; ``account UID`` where it has none."""
         name: str = account_name(self.uid)
         return name
 
     @property
     def is_own(self) -> bool:
-        """Whether this process runs as the account already."""
+        """Whether this process already runs as the account."""
         return self.uid == os.geteuid()
 
 
 def own_account() -> SystemAccount:
-    """Return the account of this process: effective user, group and supplementary groups."""
+    """Return the account as which this process runs.
+
+    Its effective user, group and supplementary groups.
+    """
     return SystemAccount(os.geteuid(), os.getegid(), tuple(os.getgroups()))
 
 
 def named_account(name: str) -> SystemAccount:
-    """Return the operating-system account with a name, and its groups. Raises AccountError if it does not exist."""
+    """Return the operating-system account with a name.
+
+    It has its groups. Raises AccountError if it does not exist.
+    """
     try:
         entry = pwd.getpwnam(name)
     except KeyError:
@@ -75,7 +87,7 @@ def named_account(name: str) -> SystemAccount:
 
 
 def is_account(name: str) -> bool:
-    """Return whether this host has an operating-system account with the given name."""
+    """Return whether a name is that of an operating-system account on this host."""
     try:
         pwd.getpwnam(name)
     except KeyError:
@@ -84,13 +96,12 @@ def is_account(name: str) -> bool:
 
 
 def account_for(path: str, user: str | None = None) -> SystemAccount:
-    """Return the account with which to read or write a path: ``user``, or the account that can change the directories
-    above it.
+    """Return the account as which to read or write a path: ``user``, or the one that controls its directories.
 
-    ``user`` is the account in the inventory. Root uses its own account only if no other account can change a directory
-    above the path; without ``user`` it uses the account that can. A process of another account uses its own account.
-    Raises AccountError if root would have to use a path that others can change, or if ``user`` does not exist; OSError,
-    UntrustedPathError.
+    That account can change the directories above it. ``user`` is the account in the inventory. Root uses its own
+    account only if no other account can change a directory above the path; without ``user`` it uses the account that
+    can. A process of another account uses its own account. Raises AccountError if root would have to use a path that
+    others can change, or if ``user`` does not exist; OSError, UntrustedPathError.
     """
     if os.geteuid() != 0:
         return own_account()
@@ -111,7 +122,7 @@ def account_for(path: str, user: str | None = None) -> SystemAccount:
 
 
 def account_to_rename_as(directory: str, account: SystemAccount) -> SystemAccount:
-    """Return the account with which to rename files in a directory.
+    """Return the account as which to rename files in a directory.
 
     This is the account of this process if no other account can write to the directory, else ``account``.
     """
@@ -136,9 +147,9 @@ def run_as(
     patience: float = PATIENCE,
     in_child: bool = False,
 ) -> _T:
-    """Run a function in a child process as another account, and return its result, which must be JSON.
+    """Run a function as another account in a child process, and return its result.
 
-    Tuples become lists.
+    It must be JSON. Tuples become lists.
 
     If this process already runs as that account, the function is called directly, without a child and without a
     timeout, unless ``in_child`` is set. ``patience``: seconds after which the child is killed. Output of the child is

@@ -13,15 +13,15 @@ WATCHDOG_SUFFIX = "-watchdog"
 
 
 def watchdog_service(instance: str) -> str:
-    """Return the name, without ``.service``, of the service that watches the broker of an instance.
+    """Return the name of the systemd service of a broker's watchdog, without ``.service``.
 
-    Its program and its runtime directory have the same name.
+    The broker is that of an instance. Its program and its runtime directory have the same name.
     """
     return f"{instance}{WATCHDOG_SUFFIX}"
 
 
 def notify_systemd(*lines: str, environment: Mapping[str, str] | None = None) -> bool:
-    """Send lines such as ``READY=1`` to systemd (sd_notify(3)); return whether they were sent.
+    """Notify systemd with lines such as ``READY=1`` (sd_notify(3)), and return whether they were sent.
 
     ``NOTIFY_SOCKET`` of ``environment``, by default of this process, names systemd's socket. Without systemd nothing is
     sent, and errors of its socket are ignored.

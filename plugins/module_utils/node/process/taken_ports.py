@@ -12,7 +12,7 @@ from .proc import Process, account_of, is_in_unit, proc_text
 
 
 def taken_ports(listeners: Sequence[tuple[str, int]], broker: Process | None, unit: str | None) -> list[dict[str, Any]]:
-    """Return the ports on which another process than the broker listens, so that the broker cannot listen on them.
+    """Return the ports of a broker that are taken: another process listens on them, so the broker cannot.
 
     ``listeners`` are addresses and ports of the broker, ``broker`` is the process of the broker that runs, ``unit`` the
     systemd unit of the broker. Each result has ``port``, ``address``, ``pid`` and ``program``; the last two are None

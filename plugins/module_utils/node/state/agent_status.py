@@ -23,12 +23,12 @@ _COUNTS = ("outbox_rows", "outbox_bytes", "oldest_age", "inbox_rows", "quarantin
 
 
 def gather_agent_status(agent: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the evidence of an agent: its ``state`` (running or stopped), the reason for it as ``how``, and the status
-    that the agent reports.
+    """Gather the status of an agent: whether it is running or stopped, and the status that it reports.
 
-    ``agent``: ``config`` and ``state``, its directories, ``unit`` or None, and ``certificates``, paths of PEM files.
-    ``store``: rows and bytes of the outbox, the age of its oldest event in seconds, and the rows of the inbox.
-    ``publisher`` and ``subscriber``: the broker that each is connected to, or None. ``deployed`` is as for a broker.
+    ``state`` is running or stopped, and ``how`` the reason for it. ``agent``: ``config`` and ``state``, its
+    directories, ``unit`` or None, and ``certificates``, paths of PEM files. ``store``: rows and bytes of the outbox,
+    the age of its oldest event in seconds, and the rows of the inbox. ``publisher`` and ``subscriber``: the broker that
+    each is connected to, or None. ``deployed`` is as for a broker.
     """
     home = ConfigurationPaths(f"{agent['config']}.d", agent["config"], "")
     evidence: dict[str, Any] = {
@@ -73,7 +73,7 @@ def gather_agent_status(agent: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def query_agent_status(path: str) -> dict[str, Any]:
-    """Return the status that a running agent reports on its socket.
+    """Query the status of a running agent on its socket.
 
     Raises OSError when the agent does not answer completely within 5 s, ValueError when the answer is not a status.
     """

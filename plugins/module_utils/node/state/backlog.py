@@ -32,7 +32,7 @@ _ATTRIBUTES = (
 
 @dataclass(frozen=True)
 class ManagementView:
-    """The message counts, clients and bridges of a running broker, as read over JMX.
+    """The view of a running broker over JMX: its message counts, clients and bridges.
 
     ``subscriptions``: messages by (topic, client, name).
     """
@@ -44,10 +44,10 @@ class ManagementView:
 
 
 def count_backlog(base: str, user: str | None = None) -> dict[str, Any]:
-    """Return the numbers of messages that the broker below ``base`` holds, as the result of the module store_backlog.
+    """Count the backlog of a broker: the messages that it holds.
 
-    The store is read as ``user``, the broker's account, or as the account that owns it. Raises NodeError for what
-    cannot be counted.
+    ``base`` is its directory. Returned as the result of the module store_backlog. The store is read as ``user``, the
+    broker's account, or as the account that owns it. Raises NodeError for what cannot be counted.
     """
     layout = ConfigurationPaths(os.path.abspath(base))
     deployed = read_deployed(layout, layout.current_version_name())
@@ -84,7 +84,7 @@ def _directory_in_force(store: str, account: SystemAccount) -> str:
 
 
 def combine_counts(view: ManagementView | None, store: str, account: SystemAccount) -> dict[str, Any]:
-    """Return a broker's message counts, merged from JMX and its store's journal: the higher number of both counts.
+    """Combine the message counts of JMX and of the store's journal: the higher number of both counts.
 
     ``view`` is None for a stopped broker. The journal is read as ``account``. ``certain`` is False if a subscription
     could be missing.

@@ -45,7 +45,7 @@ _ATTEMPT = 60
 
 @dataclass(frozen=True)
 class EvidenceSources:
-    """The evidence from which a broker's state was concluded, and what it was gathered from.
+    """The sources of the evidence of a broker's state, and the evidence itself.
 
     ``deployed`` is the configuration that the process was started with, ``records`` are those of that process.
     ``watchdog`` holds the properties that systemd shows of the watchdog's unit; empty without systemd.
@@ -58,13 +58,14 @@ class EvidenceSources:
 
 
 def gather_broker_state(base: str, unit: str | None, wait: float = 0, wanted: tuple[str, ...] = ()) -> dict[str, Any]:
-    """Return state and evidence of the broker below ``base``, as the result of the module broker_info.
+    """Gather the state of a broker and its evidence, as the result of the module broker_info.
 
-    With ``wait`` the broker is checked repeatedly, for at most that many seconds, until its state is one of ``wanted``.
-    A ready broker must stay ready: ``settled`` of the result is True if an active broker has loaded its configuration
-    completely (module ``settling``), False if it has not, and None without ``wait``. The wait ends early if systemd has
-    stopped restarting the broker, or restarts it repeatedly. A silent broker counts as hung, and an unhealthy broker as
-    unhealthy, after ``HUNG`` (30) seconds. Raises NodeError if the configuration cannot be read.
+    ``base`` is its directory. With ``wait`` the broker is checked repeatedly, for at most that many seconds, until its
+    state is one of ``wanted``. A ready broker must stay ready: ``settled`` of the result is True if an active broker
+    has loaded its configuration completely (module ``settling``), False if it has not, and None without ``wait``. The
+    wait ends early if systemd has stopped restarting the broker, or restarts it repeatedly. A silent broker counts as
+    hung, and an unhealthy broker as unhealthy, after ``HUNG`` (30) seconds. Raises NodeError if the configuration
+    cannot be read.
     """
     return gather_state_and_sources(base, unit, wait, wanted)[0]
 
@@ -72,8 +73,9 @@ def gather_broker_state(base: str, unit: str | None, wait: float = 0, wanted: tu
 def gather_state_and_sources(
     base: str, unit: str | None, wait: float = 0, wanted: tuple[str, ...] = (), pids: Collection[int] | None = None
 ) -> tuple[dict[str, Any], EvidenceSources]:
-    """Return the result of ``gather_broker_state`` and its sources. ``pids`` are the processes to search, by default
-    all.
+    """Gather the state of a broker with its evidence, and the sources of the evidence.
+
+    The state is the result of ``gather_broker_state``. ``pids`` are the processes to search, by default all.
     """
     end, first, silent = time.monotonic() + wait, None, None
     settling = ReadinessDetector() if wait and wanted else None
@@ -95,7 +97,7 @@ def gather_state_and_sources(
 def unmet_expectation(
     result: Mapping[str, Any], states: Collection[str], old_pid: int | None, release: str | None
 ) -> str:
-    """Return in one line why a broker's state, process or release is not the required one; empty if it is.
+    """Return the expectation that a broker does not meet, in one line: its state, process or release; empty if none.
 
     ``old_pid``: the process that must have been replaced. ``release``: the release that must run.
     """

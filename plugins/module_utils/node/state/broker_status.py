@@ -38,20 +38,17 @@ _OF_LINKS = re.compile(
 
 
 def gather_broker_status(base: str, unit: str | None, pids: Collection[int] | None = None) -> dict[str, Any]:
-    """Return the evidence of the broker in directory ``base``: the result of ``broker_info``, usage, files and
-    certificates.
+    """Gather the status of a broker: the result of ``broker_info``, its usage, files and certificates.
 
-    ``pids``: the processes to search for the broker, by default all.
+    ``base`` is its directory. ``pids``: the processes to search for the broker, by default all.
 
     ``holds_lock``: whether its process holds the lock of its store, None without a kahaDB store or a process, and on
-    FUSE.
-    ``state_since``: since when it is in its state, in seconds since the epoch, None if unknown.
-    ``usage``: as ``broker_usage`` describes it, empty for a broker that is not active; ``usage_error`` is the reason
-    why it is missing. ``records``: the newest ``message`` s of its log about links and its newest warnings, each with
-    ``level``, with secrets masked. ``breaking_bridges``: the result of ``repeatedly_broken_bridges``, with secrets
-    masked. ``watchdog``: ``state`` and ``text`` of the watchdog's unit, as systemd shows them; None without a running
-    broker or without the unit. ``deployed``: the SHA-256 of each installed file; for a file with secrets, of its masked
-    text.
+    FUSE. ``state_since``: since when it is in its state, in seconds since the epoch, None if unknown. ``usage``: as
+    ``broker_usage`` describes it, empty for a broker that is not active; ``usage_error`` is the reason why it is
+    missing. ``records``: the newest ``message`` s of its log about links and its newest warnings, each with ``level``,
+    with secrets masked. ``breaking_bridges``: the result of ``repeatedly_broken_bridges``, with secrets masked.
+    ``watchdog``: ``state`` and ``text`` of the watchdog's unit, as systemd shows them; None without a running broker or
+    without the unit. ``deployed``: the SHA-256 of each installed file; for a file with secrets, of its masked text.
     ``log_error``: why no record of the process can be read from its log, empty if records can be read.
     ``certificates``: the result of ``certificates_of_connectors``.
 
@@ -97,9 +94,10 @@ def _masked(bridge: dict[str, Any]) -> dict[str, Any]:
 
 
 def deployed_hashes(layout: ConfigurationPaths) -> dict[str, str]:
-    """Return the SHA-256 of each deployed configuration file by path; of the masked text where the file has secrets.
+    """Return the SHA-256 of each deployed configuration file, by path.
 
-    Empty if no complete version is in force. The hash of a secret would allow to try passwords.
+    For a file with secrets it is that of the masked text. Empty if no complete version is in force. The hash of a
+    secret would allow to try passwords.
     """
     try:
         version = layout.current_version()

@@ -56,7 +56,10 @@ _CHECKS: Mapping[str, Callable[[Any], bool]] = {
 
 @dataclass(frozen=True)
 class TakenPort:
-    """A TCP port that a broker needs and another process has, and that process, None where it is not visible."""
+    """A TCP port that a broker needs but another process has taken, and that process.
+
+    The process is None where it is not visible.
+    """
 
     port: int
     address: str = ""
@@ -65,7 +68,7 @@ class TakenPort:
 
     @property
     def holder_text(self) -> str:
-        """The process in words: its program and pid, or "another process"."""
+        """The holder of a taken port in words: its program and pid, or "another process"."""
         if self.pid is None:
             return "another process"
         return f"{self.program or 'a process'}, pid {self.pid}"
@@ -103,15 +106,15 @@ def _typed(kind: type[_Observed], returned: Mapping[str, Any]) -> _Observed:
 
 @dataclass(frozen=True)
 class BrokerEvidence:
-    """The observations of ``broker_info`` about a broker; None means unknown, or none.
+    """The evidence about a broker that the module ``broker_info`` returns.
 
-    ``frozen``: a signal stopped its process. ``age`` is the time since the start of the process in seconds, of a
-    monotonic clock; ``clock`` is the host's time in seconds since the epoch. ``store_access`` is the reason why the
-    broker's account cannot open the lock of the store, empty if it can. ``free`` has bytes by directory. ``release`` is
-    the running release. ``store_used``: whether its store ever had content. ``generation`` is the generation of a
-    fenced store whose files the broker has open, ``generation_in_force`` that of the guards' newest claim.
-    ``store_marker`` are the lines of the store's marker. ``taken_ports`` are the ports of a standby on which another
-    process listens.
+    None means unknown, or none. ``frozen``: a signal stopped its process. ``age`` is the time since the start of the
+    process in seconds, of a monotonic clock; ``clock`` is the host's time in seconds since the epoch. ``store_access``
+    is the reason why the broker's account cannot open the lock of the store, empty if it can. ``free`` has bytes by
+    directory. ``release`` is the running release. ``store_used``: whether its store ever had content. ``generation`` is
+    the generation of a fenced store whose files the broker has open, ``generation_in_force`` that of the guards' newest
+    claim. ``store_marker`` are the lines of the store's marker. ``taken_ports`` are the ports of a standby on which
+    another process listens.
     """
 
     state: BrokerState
@@ -145,13 +148,19 @@ class BrokerEvidence:
 
     @classmethod
     def of(cls, returned: Mapping[str, Any]) -> BrokerEvidence:
-        """Return the evidence in the result of ``broker_info``. Raises NodeError."""
+        """Return the evidence about a broker from the result of the module ``broker_info``.
+
+        Raises NodeError.
+        """
         return _typed(cls, returned)
 
 
 @dataclass(frozen=True)
 class MachineFacts:
-    """The observations of ``machine_info``; None or empty means unknown, and no rule reports unknown facts."""
+    """The facts about a machine that the module ``machine_info`` returns.
+
+    None or empty means unknown, and no rule reports unknown facts.
+    """
 
     java: int | None = None
     """Feature release of the Java that the unit would run, such as 17."""
@@ -210,13 +219,16 @@ class MachineFacts:
 
     @classmethod
     def of(cls, returned: Mapping[str, Any]) -> MachineFacts:
-        """Return the facts in the result of ``machine_info``. Raises NodeError."""
+        """Return the facts about a machine from the result of the module ``machine_info``.
+
+        Raises NodeError.
+        """
         return _typed(cls, returned)
 
 
 @dataclass(frozen=True)
 class StoreMarkerEvidence:
-    """The observations of ``store_marker`` about a shared store.
+    """The evidence about a shared store's marker that the module ``store_marker`` returns.
 
     ``marked`` has the lines of the marker, None without a marker. ``mounted``: the directory, or a directory above it
     other than the root, is a mount point. ``fenced``: brokers use generations of the store.
@@ -230,5 +242,8 @@ class StoreMarkerEvidence:
 
     @classmethod
     def of(cls, returned: Mapping[str, Any]) -> StoreMarkerEvidence:
-        """Return the evidence in the result of ``store_marker``. Raises NodeError."""
+        """Return the evidence about a store's marker from the result of the module ``store_marker``.
+
+        Raises NodeError.
+        """
         return _typed(cls, returned)

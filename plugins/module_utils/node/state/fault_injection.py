@@ -27,11 +27,11 @@ _SIGNALS = {"kill": signal.SIGKILL, "crash": signal.SIGKILL, "pause": signal.SIG
 
 
 def inject_fault(base: str, unit: str | None, act: str, again: int) -> dict[str, Any]:
-    """Kill, crash, stop or freeze the active broker of a host for a drill; return the time and the process id.
+    """Inject a fault into the broker of a host: kill, crash, stop or freeze it.
 
-    Returns the time ``at`` by the host's clock (epoch seconds) and the ``pid``. If the drill is interrupted, the broker
-    does not stay stopped or frozen: systemd starts or continues it after ``again`` seconds. Raises NodeError if the
-    broker is not active.
+    This is done for a drill; the broker must be active. Returns the time ``at`` by the host's clock (epoch seconds) and
+    the ``pid``. If the drill is interrupted, the broker does not stay stopped or frozen: systemd starts or continues it
+    after ``again`` seconds. Raises NodeError if the broker is not active.
     """
     layout = ConfigurationPaths(os.path.abspath(base))
     process = _active_broker(layout, unit)
@@ -47,7 +47,10 @@ def inject_fault(base: str, unit: str | None, act: str, again: int) -> dict[str,
 
 
 def resume_broker(base: str, unit: str | None) -> dict[str, Any]:
-    """Send SIGCONT to a frozen broker; return the time ``at``, and ``changed``, which is False if none was frozen."""
+    """Resume a frozen broker by SIGCONT.
+
+    Returns the time ``at``, and ``changed``, which is False if none was frozen.
+    """
     process = find_broker(os.path.abspath(base), unit)
     was_frozen = process is not None and process.state == "T"
     if process is not None and was_frozen:
@@ -56,12 +59,15 @@ def resume_broker(base: str, unit: str | None) -> dict[str, Any]:
 
 
 def cancel_return_timer(unit: str) -> None:
-    """Cancel the timer with which systemd would start or resume the broker of ``unit`` after an injected fault."""
+    """Cancel the timer that would start or resume a broker after an injected fault.
+
+    It is a timer of systemd for the broker of ``unit``.
+    """
     _systemctl("stop", f"{_timer_name(unit)}.timer", must=False)
 
 
 def wait_for_start(base: str, wait: float) -> dict[str, Any]:
-    """Wait until the broker's log reports that it has started, and return the time of that log record.
+    """Wait for the start of a broker, and return the time of the log record that reports it.
 
     The result has the time as ``at``, by the host's clock (epoch seconds); None after ``wait`` seconds without it.
     """

@@ -41,9 +41,9 @@ _PATIENCE = 10.0
 def gather_health(
     layout: ConfigurationPaths, process: Process | None, pending: PendingRestart | None, store: str
 ) -> dict[str, Any]:
-    """Return the facts of ``broker_info`` other than the state: release, home, drift, store access, free bytes …
+    """Gather the facts about a broker's health: its release, drift, store access, free space and others.
 
-    ``pending`` is a pending restart, or None.
+    They are the facts of ``broker_info`` other than the state. ``pending`` is a pending restart, or None.
     """
     name = layout.current_version_name()
     current = read_version(layout.directory(name)) if name else None
@@ -74,9 +74,9 @@ def gather_health(
 
 
 def running_release(process: Process) -> str | None:
-    """Return the ActiveMQ release of the broker's jar that a process has open, or None if it cannot be seen.
+    """Return the ActiveMQ release that a process is running, or None if it cannot be seen.
 
-    The home directory may already contain another release.
+    It is that of the broker's jar that the process has open. The home directory may already contain another release.
 
     The release is read from the content of the jar, else from its name; None if no jar is visible.
     """
@@ -84,7 +84,7 @@ def running_release(process: Process) -> str | None:
 
 
 def release_or_reason(process: Process) -> tuple[str | None, str]:
-    """Return the ActiveMQ release that a process runs and "", or None and the reason why it is unknown."""
+    """Return the ActiveMQ release that a process is running and "", or None and the reason why it is unknown."""
     place = f"/proc/{process.pid}/fd"
     try:
         files = list(open_files(process.pid))

@@ -71,7 +71,10 @@ _AZURE = "7783-7084-3265-9085-8269-3286-77"  # the asset tag of every machine th
 
 @dataclass(frozen=True)
 class Mount:
-    """A line of /proc/self/mounts: mount point, file system type and options."""
+    """A mount of this machine: mount point, file system type and options.
+
+    It is a line of /proc/self/mounts.
+    """
 
     point: str
     kind: str
@@ -79,9 +82,9 @@ class Mount:
 
 
 def gather_machine_facts(parameters: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the machine facts that the module ``machine_info`` documents; ``parameters`` as in ``ARGUMENTS``.
+    """Gather the facts about this machine, which the module ``machine_info`` returns.
 
-    Raises OSError if /proc cannot be read.
+    ``parameters`` are as in ``ARGUMENTS``. Raises OSError if /proc cannot be read.
     """
     directory = parameters["directory"]
     with open("/proc/self/mounts", encoding="utf-8", errors="replace") as file:
@@ -122,7 +125,10 @@ def gather_machine_facts(parameters: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def account_facts(user: str, uid: int | None, gid: int | None) -> dict[str, Any]:
-    """Return the ids of the account ``user`` and of its group, its processes, and which other names have the ids."""
+    """Return the facts about an account of this machine: its ids, its group's, and its processes.
+
+    The result also has the other names of the ids.
+    """
     account, group = _entry(pwd.getpwnam, user), _entry(grp.getgrnam, user)
     account_uid = account.pw_uid if account else None
     holders = (_entry(pwd.getpwuid, uid), _entry(grp.getgrgid, gid))
@@ -161,9 +167,10 @@ def _deployed_pair(base: str) -> str | None:
 
 
 def java_version(java: str) -> int | None:
-    """Return the feature release of a java executable, such as 8 or 17; None if it does not run or names none.
+    """Return the feature release of a java executable, such as 8 or 17.
 
-    ``-Xinternalversion`` of HotSpot takes a tenth of the time of ``-version``, which every Java supports.
+    Returns None if it does not run or names none. ``-Xinternalversion`` of HotSpot takes a tenth of the time of
+    ``-version``, which every Java supports.
     """
     for option in ("-Xinternalversion", "-version"):
         try:
@@ -176,7 +183,10 @@ def java_version(java: str) -> int | None:
 
 
 def java_failure(java: str) -> str:
-    """Return why a java executable does not report its version, as a short text with the command's output."""
+    """Return the reason why a java executable does not report its version, with the command's output.
+
+    It is a short text.
+    """
     try:
         ran = subprocess.run([java, "-version"], capture_output=True, text=True, timeout=60, check=False)
     except OSError as error:
@@ -190,7 +200,10 @@ def java_failure(java: str) -> str:
 
 
 def mount_of(path: str, mounts: str) -> Mount | None:
-    """Return the mount that holds a path, or would hold it if it existed, by the text of /proc/self/mounts."""
+    """Return the mount of a path, by the text of /proc/self/mounts.
+
+    It would hold the path if the path existed.
+    """
     wanted = os.path.abspath(path)
     mount = None
     for line in split_lines(mounts):
@@ -204,7 +217,10 @@ def mount_of(path: str, mounts: str) -> Mount | None:
 
 
 def store_capacity(directory: str) -> int | None:
-    """Return the bytes that a store can grow to: the size of its directory and the free space. None if unknown."""
+    """Return the capacity of a store in bytes: the size of its directory and the free space.
+
+    Returns None if unknown.
+    """
     path = os.path.abspath(directory)
     while not os.path.isdir(path):
         path = os.path.dirname(path)
@@ -226,7 +242,10 @@ def _sizes(directory: str) -> list[int]:
 
 
 def settings_files(home: str, user: str) -> list[str]:
-    """Return the existing files that the start script of some ActiveMQ release reads (``env``, ``.activemqrc`` …)."""
+    """Return the existing settings files that the start script of some ActiveMQ release reads.
+
+    An example is ``env`` and ``.activemqrc``.
+    """
     try:
         user_settings = os.path.join(pwd.getpwnam(user).pw_dir, ".activemqrc")
     except KeyError:
@@ -236,7 +255,7 @@ def settings_files(home: str, user: str) -> list[str]:
 
 
 def clock_synchronised() -> bool | None:
-    """Return whether systemd reports that the clock is synchronised; None without systemd."""
+    """Return whether systemd reports that the clock is synchronized; None without systemd."""
     program = shutil.which("timedatectl")
     if program is None:
         return None
@@ -249,7 +268,10 @@ def clock_synchronised() -> bool | None:
 
 
 def active_interfaces() -> list[str]:
-    """Return the names of the network interfaces that are up, the loopback interface included, sorted."""
+    """Return the sorted names of the active network interfaces.
+
+    The loopback interface is included.
+    """
     interfaces = []
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as handle:
         for _unused, name in socket.if_nameindex():
@@ -263,12 +285,18 @@ def active_interfaces() -> list[str]:
 
 
 def is_container(root: str = "/") -> bool:
-    """Return whether this system is a container, where much of what is visible belongs to the host."""
+    """Return whether this system is a container.
+
+    Much of what is visible there belongs to the host.
+    """
     return os.path.exists(f"{root}run/systemd/container") or os.path.exists(f"{root}.dockerenv")
 
 
 def cloud_provider(root: str = "/") -> str | None:
-    """Return the cloud provider that the machine's firmware names; None if it names none, and in containers."""
+    """Return the cloud provider of this machine, which its firmware names.
+
+    Returns None if it names none, and in containers.
+    """
     if is_container(root):
         return None
     for name in ("sys_vendor", "product_name", "chassis_asset_tag"):

@@ -27,9 +27,9 @@ LARGEST = 2 << 20
 
 
 def append_record(record: Mapping[str, str], directory: str = DIRECTORY) -> str:
-    """Append a record of an operation, with the host's time, to a file of JSON lines, and return the line.
+    """Append the record of an operation to the host's file of records, and return the line.
 
-    A file that has grown too large loses its older half.
+    It is a file of JSON lines; the host's time is added. A file that has grown too large loses its older half.
 
     Raises OSError, or UntrustedPathError for a path in which an account other than root could create a link.
     """
@@ -58,9 +58,10 @@ def append_record(record: Mapping[str, str], directory: str = DIRECTORY) -> str:
 
 
 def write_metrics(kind: str, operation: str, labels: Mapping[str, str], run: str = RUN) -> None:
-    """Write a metrics file for node exporter's textfile collector: whether an operation on a broker is in progress.
+    """Write the metrics file about a broker's operation in progress, for the textfile collector of node exporter.
 
-    The file is ``RUN/activemq-fleet/HOST.prom``, which every account may read; ``labels`` must contain ``host``.
+    It shows whether one is in progress. The file is ``RUN/activemq-fleet/HOST.prom``, which every account may read;
+    ``labels`` must contain ``host``.
 
     Raises OSError, or UntrustedPathError for a path in which an account other than root could create a link.
     """

@@ -35,11 +35,10 @@ FINE, IDLE, ODD, HUNG = "fine", "idle", "odd", "hung"
 
 @dataclass(frozen=True)
 class WatchdogSample:
-    """The observations of one check by the watchdog, from which it decides whether the broker is hung.
+    """A sample of the watchdog: the observations of one check, from which it decides whether the broker is hung.
 
-    ``slave``: whether a slave is attached to a pure master, None for other brokers.
-    The evidence has ``answers`` only of connectors that can be probed, and ``phase`` and ``listens`` only if the broker
-    was silent or frozen.
+    ``slave``: whether a slave is attached to a pure master, None for other brokers. The evidence has ``answers`` only
+    of connectors that can be probed, and ``phase`` and ``listens`` only if the broker was silent or frozen.
     """
 
     evidence: Evidence
@@ -48,7 +47,7 @@ class WatchdogSample:
 
 @dataclass(frozen=True)
 class HangState:
-    """The watchdog's classification of one sample: fine, idle, odd or hung, with the reason.
+    """The hang state of a broker in one sample of its watchdog: fine, idle, odd or hung, with the reason.
 
     ``state`` is the state that ``conclude_state`` concludes. ``kind``: fine, idle (nothing to watch), odd (worth a
     warning, but the broker is not killed) or hung. ``patience``: seconds that the state must persist before the
@@ -62,7 +61,7 @@ class HangState:
 
 
 def classify_sample(sample: WatchdogSample) -> HangState:
-    """Return whether a broker is fine, idle (nothing to watch), odd (worth a warning) or hung, with a reason."""
+    """Classify a sample of the watchdog as fine, idle (nothing to watch), odd (worth a warning) or hung, with a reason."""
     evidence, state = sample.evidence, conclude_state(sample.evidence).state
     process, silent = evidence.process, evidence.silent_connectors
     if process is None:
@@ -117,9 +116,10 @@ _GO_ON = "Continue it (kill -CONT), or kill it so that systemd restarts it"
 
 @dataclass(frozen=True)
 class SampleCount:
-    """The number of samples in a row with the same classification of the same process, and since when.
+    """The count of successive samples of the watchdog with the same classification of the same process.
 
-    ``who``: pid and start time; ``since``: time of the first sample; ``told``: time of the last log line about it.
+    It also has the time of the first sample. ``who``: pid and start time; ``since``: time of the first sample;
+    ``told``: time of the last log line about it.
     """
 
     who: tuple[int, float] | None = None
@@ -129,9 +129,9 @@ class SampleCount:
     told: float | None = None
 
     def with_sample(self, hang_state: HangState, process: Process | None, now: float) -> SampleCount:
-        """Return the count with one more sample: increased if kind and process are the same, else reset to 1.
+        """Return the count of samples with one more sample.
 
-        ``now``: seconds of a monotonic clock.
+        It is increased if kind and process are the same, else reset to 1. ``now``: seconds of a monotonic clock.
         """
         who = (process.pid, process.started) if process else None
         if who != self.who or hang_state.kind != self.kind:
@@ -139,21 +139,27 @@ class SampleCount:
         return replace(self, times=self.times + 1)
 
     def is_due(self, now: float, patience: float = 0.0) -> bool:
-        """Return whether the state has lasted long enough to act on, and was not logged within the last 600 seconds."""
+        """Return whether the watchdog's action is due: the state has lasted long enough.
+
+        It was not logged within the last 600 seconds.
+        """
         lasted = self.times >= MISSES and now - self.since >= patience
         return lasted and (self.told is None or now - self.told >= REMIND)
 
 
 def may_kill(kills: Sequence[float], now: float) -> bool:
-    """Return whether the watchdog may kill again: it has killed fewer than three times within the last hour.
+    """Return whether the watchdog can kill its broker again, by the times of its kills within the last hour.
 
-    Another kill does not help a broker that hangs repeatedly.
+    It has killed fewer than three times. Another kill does not help a broker that hangs repeatedly.
     """
     return len([moment for moment in kills if now - moment < KILLS_WITHIN]) < MOST_KILLS
 
 
 def hung_message(text: str, *, action: str, ha: str, unit: str, seconds: float, kills: bool) -> str:
-    """Return the log line about a hung broker: its state, what the watchdog does, what the operator can do."""
+    """Return the message about a hung broker for the log: its state, the watchdog's action, and a remedy.
+
+    The remedy is what the operator can do.
+    """
     hung = f"the broker is hung: {MISSES} checks in {seconds:.0f} s got no answer; {text}."
     held = {
         "pure": "Its slave takes over when it stops",

@@ -19,7 +19,10 @@ _SHOWN = "LoadState,ActiveState,UnitFileState,NeedDaemonReload"
 
 @dataclass(frozen=True)
 class WatchdogPaths:
-    """The paths of a broker's watchdog, its program and its unit; with ``check`` (check mode) nothing is changed."""
+    """The paths of a broker's watchdog: its program and its unit.
+
+    With ``check`` (check mode) nothing is changed.
+    """
 
     instance: str
     directory: str
@@ -40,9 +43,9 @@ class WatchdogPaths:
 
 
 def install_watchdog(place: WatchdogPaths, program: bytes, unit: str) -> list[str]:
-    """Install the watchdog's program and link its unit, enable and start it; return what was done, one line each.
+    """Install, enable and start a broker's watchdog; return what was done, one line each.
 
-    Raises NodeError, OSError.
+    Links its unit. Raises NodeError, OSError.
     """
     done = []
     if _read(place.program) != program:
@@ -84,7 +87,10 @@ def _run(place: WatchdogPaths, *, new: bool) -> list[str]:
 
 
 def remove_watchdog(place: WatchdogPaths) -> list[str]:
-    """Stop the watchdog, remove its program and unit link, and return what was done, one line each."""
+    """Stop and remove a broker's watchdog; return what was done, one line each.
+
+    Removes its program and unit link.
+    """
     done = []
     if os.path.lexists(place.link):
         done.append(f"removed {place.link}")

@@ -9,5 +9,8 @@ from . import watchdog
 
 
 def watchdog_program(python: str) -> bytes:
-    """Return the content of the watchdog's executable file; ``python`` is the interpreter that runs it."""
+    """Return the content of the watchdog's executable file.
+
+    ``python`` is the interpreter that runs it.
+    """
     return pack_program(watchdog, python)

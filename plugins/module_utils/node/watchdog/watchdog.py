@@ -82,7 +82,7 @@ class Watchdog:
         self._risks = StoreRisks()
 
     def check_broker(self) -> None:
-        """Observe the broker once. Log a warning, or kill it, if its state was wrong for long enough."""
+        """Check the broker once: log a warning or kill it, if its state was wrong for long enough."""
         sample = self._sample()
         hang_state, process, now = hang_detection.classify_sample(sample), sample.evidence.process, seconds_since_boot()
         before = self._count
@@ -224,10 +224,10 @@ class Watchdog:
 
 
 class StoreRisks:
-    """The number of durable subscriptions at risk according to a store's records, read in a separate thread.
+    """The risks recorded in a store, as the number of durable subscriptions at risk.
 
-    A read that hangs does not delay the checks of the broker. At most one read runs at a time, and the last count
-    remains valid until it ends.
+    They are read in a separate thread. A read that hangs does not delay the checks of the broker. At most one read runs
+    at a time, and the last count remains valid until it ends.
     """
 
     def __init__(self) -> None:
@@ -236,9 +236,10 @@ class StoreRisks:
         self._due = 0.0
 
     def count_subscriptions(self, store: str, now: float) -> int | None:
-        """Return how many subscriptions the records of a store have, as last read; None until a read has succeeded.
+        """Return the number of subscriptions at risk by a store's records; None until they were read once.
 
-        Start another read if the last one has ended and is older than a minute.
+        The number is the last one that was read. Start another read if the last one has ended and is older than a
+        minute.
         """
         is_reading = self._reader is not None and self._reader.is_alive()
         if store and now >= self._due and not is_reading:
@@ -254,7 +255,7 @@ class StoreRisks:
 
 
 def kill(process: Process) -> bool:
-    """Have a JVM print a thread dump, kill it, and return whether it ended within 30 s.
+    """Kill a JVM after it printed a thread dump, and return whether it ended within 30 s.
 
     Never kills another process that got its pid.
     """
@@ -274,12 +275,18 @@ def kill(process: Process) -> bool:
 
 
 def has_connected_client(listener: Listener | None) -> bool:
-    """Return whether any client, such as a pure master's slave, is connected to a connector's port on this machine."""
+    """Return whether any client is connected to the port of a broker's listener on this machine.
+
+    A client is a pure master's slave, for instance.
+    """
     return listener is not None and held_by_process.has_connected_client_on(listener.address[1])
 
 
 def read_kills(path: str | None) -> list[float]:
-    """Return the times at which the watchdog last killed its broker, in seconds since boot."""
+    """Read the times at which the watchdog killed its broker, in seconds since boot.
+
+    Only the last times are kept.
+    """
     try:
         with open(path or "", encoding="ascii") as file:
             return [float(line) for line in file]
@@ -295,7 +302,7 @@ def write_kills(path: str | None, kills: Sequence[float]) -> None:
 
 
 def print_log_line(priority: int, text: str) -> None:
-    """Print one line for systemd's journal, with its priority (sd-daemon(3))."""
+    """Print one line for the systemd journal, with its priority (sd-daemon(3))."""
     sys.stdout.write(f"<{priority}>{printable(' '.join(text.split()))}\n")
     sys.stdout.flush()
 
@@ -315,7 +322,7 @@ def _options(arguments: Sequence[str]) -> argparse.Namespace:
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Check the broker at a fixed interval until systemd stops the watchdog."""
+    """Run the watchdog: check the broker at a fixed interval until systemd stops the watchdog."""
     options = _options(sys.argv[1:] if arguments is None else arguments)
     directory = os.environ.get("RUNTIME_DIRECTORY", "").split(":")[0]
     watchdog = Watchdog(options, f"{directory}/kills" if directory else None)
