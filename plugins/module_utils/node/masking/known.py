@@ -32,7 +32,7 @@ _XML_QUOTES = (
 
 @dataclass(frozen=True)
 class KnownSecret:
-    """A known secret: its value, the name of the inventory variable that holds it, and the text before it on its line."""
+    """A known secret: its value, the inventory variable that holds it, and the text before it on its line."""
 
     value: str = field(repr=False)
     variable: str

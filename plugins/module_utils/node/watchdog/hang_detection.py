@@ -61,7 +61,7 @@ class HangState:
 
 
 def classify_sample(sample: WatchdogSample) -> HangState:
-    """Classify a sample of the watchdog as fine, idle (nothing to watch), odd (worth a warning) or hung, with a reason."""
+    """Classify a watchdog's sample as fine, idle (nothing to watch), odd (worth a warning) or hung, with a reason."""
     evidence, state = sample.evidence, conclude_state(sample.evidence).state
     process, silent = evidence.process, evidence.silent_connectors
     if process is None:
