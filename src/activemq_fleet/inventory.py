@@ -315,7 +315,7 @@ def _misspelt_findings(host: str, misspelt: Mapping[str, str]) -> Iterator[Findi
             severity="warning",
             host=host,
             message=f"the variable {name} has no effect: the names of activemq.fleet's variables begin with {PREFIX}",
-            fix=f"rename {name} to {meant}, or waive this finding if {name} has another purpose",
+            fix=f"rename {name} to {meant}. If {name} has another purpose, add a waiver of T036 to activemq_waivers",
             why=f"activemq.fleet does not use this value for {meant}",
         )
 

@@ -46,7 +46,8 @@ def missing_archive_findings(fleet: Fleet) -> Iterator[Finding]:
                 host=broker.host,
                 message=f"activemq_archive names the file {archive}, which does not exist on the machine of this check",
                 fix=f"copy the release archive to {archive} on this machine. If the `site` playbook runs on another "
-                "machine, waive this finding",
+                "machine, add a waiver of T031 to activemq_waivers",
+                why="the `site` playbook installs the release from this file",
             )
 
 
@@ -63,7 +64,8 @@ def reports_site_refusal(finding: Finding) -> bool:
 
 def _refusal(host: str, message: str, fix: str) -> Finding:
     text = f"{message}, so that the `site` playbook will fail"
-    return Finding(rule=RULE, severity="warning", host=host, message=text, fix=fix)
+    why = "`site` checks the whole inventory first, and stops before it changes a host"
+    return Finding(rule=RULE, severity="warning", host=host, message=text, fix=fix, why=why)
 
 
 def _broker_refusals(broker: Broker) -> Iterator[tuple[str, str]]:

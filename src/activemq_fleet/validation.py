@@ -354,7 +354,7 @@ def preflight_findings(
 
 def _schema_findings(broker: Broker, document: XmlDocument, schema: Schema) -> Iterator[Finding]:
     if not schema.is_valid(document):
-        fix = "correct activemq_broker_attributes or activemq_xml_fragments"
+        fix = "correct the variable that sets it: activemq_broker_attributes or activemq_xml_fragments"
         for problem in schema.find_problems(document):
             finding = schema_finding(problem, broker.release, ACTIVEMQ_XML, broker.host, fix)
             yield replace(finding, origin=_origin_at(broker, document, problem.line, problem.column))
@@ -382,8 +382,9 @@ def _unfenced_findings(broker: Broker, document: XmlDocument) -> Iterator[Findin
         yield error_finding(
             "T032",
             broker.host,
-            f"{reason}, but activemq_fence protects only the kahaDB directory of the pair",
+            f"{reason}, but activemq_fence: guard protects only the kahaDB directory of the pair",
             "remove this setting from activemq_xml_fragments, or set activemq_fence: none on both nodes of the pair",
+            why="both nodes could write to the other directories of the store at the same time, and destroy it",
         )
 
 

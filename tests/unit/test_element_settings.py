@@ -63,7 +63,7 @@ def policy(root: etree._Element, **named: str) -> etree._Element:
                     }
                 ]
             },
-            "activemq_destination_policies[0].dead_letter_strategy: `type: shared` does not support the key "
+            "in activemq_destination_policies[0].dead_letter_strategy, `type: shared` does not support the key "
             "queue_prefix",
         ),
         (
@@ -74,7 +74,7 @@ def policy(root: etree._Element, **named: str) -> etree._Element:
         ({"usage": {"job_scheduler": "70 %"}}, "activemq_usage.job_scheduler: the limit '70 %' cannot be a percentage"),
         (
             {"usage": {"store": {"total": "1 gb"}}},
-            "activemq_usage.store: neither limit nor percent_limit is set: set limit",
+            "in activemq_usage.store, neither limit nor percent_limit is set: set limit",
         ),
         (
             {"virtual_destinations": [{"type": "composite_queue", "name": "a"}]},
@@ -82,25 +82,25 @@ def policy(root: etree._Element, **named: str) -> etree._Element:
         ),
         (
             {"destinations": ["topic://a.*"]},
-            "activemq_destinations[0]: the destination 'topic://a.*' contains the wildcard * or >",
+            "in activemq_destinations[0], the destination 'topic://a.*' contains the wildcard * or >",
         ),
         (
             {"kahadb": {"directory": "/x"}},
-            "activemq_kahadb: the key 'directory' is not supported in this variable: use ",
+            "in activemq_kahadb, the key 'directory' is not supported in this variable: use ",
         ),
         (
             {"kahadb": {"by_destination": [{"destination": "a", "kind": "queue"}]}},
-            "activemq_kahadb: by_destination defines no store for the other destinations",
+            "in activemq_kahadb, by_destination defines no store for the other destinations",
         ),
         (
             {"kahadb": {"by_destination": [{"destination": "a", "kind": "queue", "per_destination": True}, {}]}},
-            "activemq_kahadb.by_destination[0]: an entry of by_destination sets per_destination and destination",
+            "in activemq_kahadb.by_destination[0], an entry of by_destination sets per_destination and destination",
         ),
         (
             {"kahadb": {"by_destination": [{}, {"directory": "/x"}]}},
-            "activemq_kahadb.by_destination[1]: the key 'directory' is not supported in this variable: use ",
+            "in activemq_kahadb.by_destination[1], the key 'directory' is not supported in this variable: use ",
         ),
-        ({"kahadb": {"by_destination": [{}, {}]}}, "activemq_kahadb: by_destination has two entries with the same"),
+        ({"kahadb": {"by_destination": [{}, {}]}}, "in activemq_kahadb, by_destination has two entries with the same"),
         (
             {"kahadb": {"transaction_journal": {}}},
             "activemq_kahadb: transaction_journal requires by_destination, which is not set",
@@ -125,12 +125,12 @@ def policy(root: etree._Element, **named: str) -> etree._Element:
         ),
         (
             {"plugins": {"authorization": True}},
-            "activemq_plugins: the key 'authorization' is not supported in this variable: use activemq_acl",
+            "in activemq_plugins, the key 'authorization' is not supported in this variable: use activemq_acl",
         ),
         ({"plugins": {"redelivery": True}}, "activemq_plugins.redelivery must be a mapping"),
         (
             {"plugins": {"redelivery": {}}},
-            "activemq_plugins.redelivery: the redelivery plugin redelivers no message without a redelivery policy",
+            "in activemq_plugins.redelivery, the redelivery plugin redelivers no message without a redelivery policy",
         ),
         (
             {"plugins": {"redelivery": {"default": {"redelivery_delay": 999}}}},

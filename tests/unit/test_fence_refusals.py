@@ -29,7 +29,7 @@ def refusals(fence: str, xml: str) -> list[str]:
 )
 def test_what_a_guard_cannot_fence_is_an_error_of_each_node(xml: str, reason: str) -> None:
     said = refusals("guard", xml)
-    text = f"activemq_xml_fragments {reason}, but activemq_fence protects only the kahaDB directory of the pair"
+    text = f"activemq_xml_fragments {reason}, but activemq_fence: guard protects only the kahaDB directory of the pair"
     assert said == [f"orders-mq01-{node}.example.com: {text}" for node in "ab"]
 
 

@@ -122,7 +122,7 @@ def test_the_fingerprint_follows_the_files_and_not_the_secrets() -> None:
         ({"metrics_username": "prom"}, "activemq_metrics_username is set, but activemq_metrics_password is not"),
         (
             {"metrics_destinations": ["a b"]},
-            "activemq_metrics_destinations[0]: the value 'a b' must be the name of a queue",
+            "in activemq_metrics_destinations[0], the value 'a b' must be the name of a queue",
         ),
         ({"metrics_port": 0}, "activemq_metrics_port"),
         ({"metrics_tls": {"keystore": "/k"}}, "activemq_metrics_tls.keystore_password is required, but missing"),

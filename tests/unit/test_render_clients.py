@@ -129,10 +129,10 @@ def test_each_variable_is_a_key_of_the_agent() -> None:
             {"options": {"mb.password": "a"}},
             "activemq_agent_options must not set 'mb.password': remove the key, and use activemq_agent_password",
         ),
-        ({"options": {"Cap": 1}}, "activemq_agent_options: the key 'Cap' must be a key of agent.conf"),
+        ({"options": {"Cap": 1}}, "in activemq_agent_options, the key 'Cap' must be a key of agent.conf"),
         (
             {"options": {"log.format": "text\nmb.urls = x:1"}},
-            "activemq_agent_options.log.format: the value contains a line break",
+            "in activemq_agent_options.log.format, the value contains a line break",
         ),
         ({"handlers_source": "files/"}, "activemq_agent_handlers_source is set, but activemq_agent_handlers is not"),
         ({"metrics_address": "kiosk"}, "activemq_agent_metrics_address: 'kiosk' is not an address with a port"),

@@ -155,7 +155,7 @@ def test_what_would_be_lost_or_doubled_is_refused(xml: str, parent: str, said: s
     with pytest.raises(SettingsError) as caught:
         merged(xml, parent)
 
-    assert str(caught.value).startswith("o-mq1-a.example.com: activemq_xml_fragments[0]")
+    assert str(caught.value).startswith("o-mq1-a.example.com: in activemq_xml_fragments[0]")
     assert said in str(caught.value)
 
 

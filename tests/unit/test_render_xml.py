@@ -195,9 +195,9 @@ def test_a_fragment_joins_the_element_that_is_already_there() -> None:
 @pytest.mark.parametrize(
     ("fragment", "said"),
     [
-        ({"xml": "<plugins>"}, "activemq_xml_fragments[0]: the value of xml is not well-formed"),
+        ({"xml": "<plugins>"}, "in activemq_xml_fragments[0], the value of xml is not well-formed"),
         ({"xml": "text"}, "must consist of XML elements, without text"),
-        ({"xml": "<x>&boom;</x>"}, "activemq_xml_fragments[0]: the value of xml"),
+        ({"xml": "<x>&boom;</x>"}, "in activemq_xml_fragments[0], the value of xml"),
         ({"parent": "brokers", "xml": "<x/>"}, "parent must begin with broker, not 'brokers'"),
     ],
 )

@@ -57,10 +57,13 @@ def test_unknown_variable_without_similar_one_gets_no_suggestion(name: str) -> N
     [
         ({"activemq_kahadb": {"a\nb": 1}}, r"activemq_kahadb.a\nb is not a known key"),
         ({"activemq_a\nb": 1}, r"activemq_a\nb is not a variable"),
-        ({"activemq_agent_options": {"Cap": "1"}}, "activemq_agent_options: the key 'Cap' must be a key of agent.conf"),
+        (
+            {"activemq_agent_options": {"Cap": "1"}},
+            "in activemq_agent_options, the key 'Cap' must be a key of agent.conf",
+        ),
         (
             {"activemq_links": [{"from": "a", "to": "b", "options": {"ok": 1, "b c": 1}}]},
-            "activemq_links[0].options: the key 'b c' must be the name of a URI option",
+            "in activemq_links[0].options, the key 'b c' must be the name of a URI option",
         ),
         (
             {
@@ -68,7 +71,7 @@ def test_unknown_variable_without_similar_one_gets_no_suggestion(name: str) -> N
                     {"name": "x", "scheme": "tcp", "port": 1, "attributes": {"updateClusterFilter": "${x}"}}
                 ]
             },
-            "activemq_connectors[0].attributes.updateClusterFilter: the value contains",
+            "in activemq_connectors[0].attributes.updateClusterFilter, the value contains",
         ),
     ],
 )
@@ -87,14 +90,14 @@ def test_an_unknown_variable_gets_a_suggestion() -> None:
     [
         (
             {"activemq_release": 5.10},
-            "activemq_release: YAML reads the release 5.1 as a number, and 5.10 as 5.1: write the release in quotes",
+            "in activemq_release, YAML reads the release 5.1 as a number, and 5.10 as 5.1: write the release in quotes",
         ),
         ({"activemq_ha": "raid"}, "activemq_ha must be 'pure', 'shared-file', 'shared-jdbc' or 'none', not 'raid'"),
         ({"activemq_port_offset": "ten"}, "activemq_port_offset must be a whole number such as 10, not 'ten'"),
         ({"activemq_links": [{"from": "a"}]}, "activemq_links[0].to is required, but missing: set this key"),
         (
             {"activemq_links": [{"from": "a", "to": "b", "include": ["vm://x"]}]},
-            "activemq_links[0].include[0]: the destination 'vm://x' must be the name of a queue",
+            "in activemq_links[0].include[0], the destination 'vm://x' must be the name of a queue",
         ),
         ({"activemq_links": ["a to b"]}, "activemq_links[0] must be a mapping (lines KEY: VALUE), not 'a to b'"),
         ({"activemq_console": "maybe"}, "activemq_console must be true or false, not 'maybe'"),
@@ -112,7 +115,7 @@ def test_an_unknown_variable_gets_a_suggestion() -> None:
         ({"activemq_multicast": "10.0.0.1:6255"}, "must be a multicast address"),
         (
             {"activemq_multicast": "224.1.2.3:70000"},
-            "activemq_multicast: the port in '224.1.2.3:70000' is above 65535",
+            "in activemq_multicast, the port in '224.1.2.3:70000' is above 65535",
         ),
         ({"activemq_multicast": "224.01.2.3:6255"}, "must be a multicast address"),
         ({"activemq_connectors": [{"name": "console", "scheme": "tcp", "port": 1}]}, "the name of another port"),
@@ -126,8 +129,11 @@ def test_an_unknown_variable_gets_a_suggestion() -> None:
         ({"activemq_network_password": ["x"]}, "activemq_network_password: the password must be text, not a list"),
         ({"activemq_heap": ["1g"]}, "activemq_heap must be text, not a list"),
         ({"activemq_heap": {"max": "1g"}}, "activemq_heap must be text, not a mapping"),
-        ({"activemq_heap": 2048}, "activemq_heap: the value '2048' must be a size such as 512m or 4g"),
-        ({"activemq_store_limit": 20}, "activemq_store_limit: the value '20' must be a size such as 358 mb or 20 gb"),
+        ({"activemq_heap": 2048}, "in activemq_heap, the value '2048' must be a size such as 512m or 4g"),
+        (
+            {"activemq_store_limit": 20},
+            "in activemq_store_limit, the value '20' must be a size such as 358 mb or 20 gb",
+        ),
         ({"activemq_java_options": [{"x": 1}]}, "activemq_java_options[0] must be text, not a mapping"),
         (
             {"activemq_user": [{"name": "ann", "password": "secret1"}]},
@@ -136,7 +142,7 @@ def test_an_unknown_variable_gets_a_suggestion() -> None:
         ({"activemq_users": "activemq"}, "activemq_users must be a list (lines - VALUE). Did you mean activemq_user?"),
         (
             {"activemq_archive": {"5.18.3": ["/x"]}},
-            "activemq_archive: the value for release 5.18.3 must be text, not a list",
+            "in activemq_archive, the value for release 5.18.3 must be text, not a list",
         ),
         ({"activemq_users": [{"name": "admin", "password": "admin"}]}, "has the default password of ActiveMQ: "),
         (
@@ -303,14 +309,14 @@ def test_one_archive_is_for_every_release() -> None:
             "activemq_archive has no entry for activemq_release 5.18.6 (it has 5.18.3): add an entry for this release",
         ),
         ({}, "activemq_archive has no entry for activemq_release 5.18.6 (it is empty): add an entry for this release"),
-        ({5.18: "/x"}, "activemq_archive: YAML reads the key 5.18 as a number"),
+        ({5.18: "/x"}, "in activemq_archive, YAML reads the key 5.18 as a number"),
         (
             {"5.18": "/x"},
-            "activemq_archive: the key '5.18' is not a complete release: write a release such as 5.18.6",
+            "in activemq_archive, the key '5.18' is not a complete release: write a release such as 5.18.6",
         ),
-        ({"5.18.6": 7}, "activemq_archive: the value for release 5.18.6 must be text, not a number"),
-        ({"5.18.6": "${x}"}, "activemq_archive: the value for release 5.18.6 contains '${'"),
-        (["/x"], "activemq_archive: the value is neither text nor a mapping: write TEXT, or"),
+        ({"5.18.6": 7}, "in activemq_archive, the value for release 5.18.6 must be text, not a number"),
+        ({"5.18.6": "${x}"}, "in activemq_archive, the value for release 5.18.6 contains '${'"),
+        (["/x"], "in activemq_archive, the value is neither text nor a mapping: write TEXT, or"),
     ],
 )
 def test_an_archive_that_cannot_be_meant_is_one_line(archive: Any, said: str) -> None:

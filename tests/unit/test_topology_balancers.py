@@ -221,7 +221,7 @@ def test_brokers_of_a_balanced_group_know_the_login_and_give_it_no_rights() -> N
 @pytest.mark.parametrize("vip", ["lb.example.com", "10.0.0.100/24", "224.0.0.18", "0.0.0.0", "10.0.0", "fe80::1%eth0"])
 def test_an_address_that_is_none_is_wrong_input(vip: str) -> None:
     reason = r"is (not an IP|a multicast|the) address|contains a zone"
-    with pytest.raises(SettingsError, match=rf"activemq_vip: the virtual address '.*' ({reason})"):
+    with pytest.raises(SettingsError, match=rf"in activemq_vip, the virtual address '.*' ({reason})"):
         balanced(hosts("orders-mq01", vip=vip))
 
 

@@ -87,8 +87,8 @@ TAKEOVERS = {
         "pair by pair.",
     ),
     "lost_lock": Remedy(
-        "Remove the cause of the demotion that the audit reports for the same time. Otherwise the node loses its lock "
-        "again.",
+        "Remove the cause of the lost lock, which the audit reports as a demotion at the same time. Otherwise the node "
+        "loses its lock again.",
         ("L021",),
     ),
     "store": Remedy(
@@ -110,18 +110,20 @@ TAKEOVERS_BY_END = {
     "WATCHDOG-KILLS": HUNG_BROKER,
     "WATCHDOG-HUNG": HUNG_BROKER,
     "GUARD-KILLED": Remedy(
-        "Find the reason for which the node did not renew its lock: a frozen process or machine, or a shared store "
-        "that did not respond. The pair requires no repair: systemd starts the node again as standby."
+        "Find the reason for which the guard, the program that protects the shared store, could not renew its lock: a "
+        "frozen process or machine, or a shared store that did not respond. The pair requires no repair: systemd "
+        "starts the node again as standby."
     ),
     "UNIT-OUT-OF-MEMORY": Remedy(
-        "Give the host more memory, or reduce the heap of the broker (activemq_memory): the kernel kills a process if "
-        "the memory of the host or of the unit is exhausted."
+        "Give the host more memory, or reduce the heap of the broker (activemq_heap): the kernel kills a process if "
+        "the memory of the host, or the limit of the service unit (activemq_unit_memory_max), is exhausted."
     ),
 }
 """The advice for a takeover after an end that a systemd journal explains, by the kind of its record."""
 
 SLOW = Remedy(
-    " The takeover was slow: reduce the lock interval of the standby, and check how long the journal replay took.",
+    " The takeover was slow: reduce the interval in which the standby tries to acquire the lock "
+    "(activemq_lock_acquire_interval), and check in its log how long the replay of the store journal took.",
     ("L022",),
 )
 
@@ -167,8 +169,8 @@ LOST_LOCKS = {
 """The cause as text, and the advice, by the kind of log record before the loss of a lock."""
 
 FAILED_TAKEOVER = Remedy(
-    "The pair had no active node until an operator acted. Correct the error, and run a drill to test the takeover "
-    "again.",
+    "The pair had no active node until an operator acted. Correct the error, and run the playbook activemq.fleet.drill "
+    "to test the takeover again.",
     ("L018", "L025", "C007"),
 )
 RETIRED = Remedy(
@@ -186,8 +188,9 @@ FAILING_START = Remedy(
     "`activemq-fleet check` on the inventory. Until then the pair has no standby.",
 )
 SUBSCRIPTIONS_AT_RISK = Remedy(
-    "Send the messages of these subscriptions again where their publishers still have them, then remove the file. "
-    "With `activemq_index_rebuild: refuse`, a node does not start serving if it would lose such messages.",
+    "Send the messages of these subscriptions again where their publishers still have them. Then remove the file that "
+    "the cause names. With `activemq_index_rebuild: refuse`, a node does not start serving if it would lose such "
+    "messages.",
 )
 FLAPPING = Remedy(
     "Stop one of the two nodes, and check the cause of each takeover: "
@@ -203,8 +206,9 @@ STORE_ERRORS = {
     ),
     "corrupt": (
         "the store journal or its index is damaged",
-        Remedy("A replay repairs the index. A damaged journal has lost messages: restore it, or accept the loss. "
-               "Check the disk, and that no two brokers write to one store.", ("L002", "L003", "L017", "L024")),
+        Remedy("The broker repairs a damaged index automatically when it starts. A damaged store journal has lost "
+               "messages: restore it from a backup, or accept the loss. Check the disk, and make sure that no two "
+               "brokers write to one store.", ("L002", "L003", "L017", "L024")),
     ),
     "full": (
         "the disk was full",
@@ -212,13 +216,13 @@ STORE_ERRORS = {
     ),
     "write": (
         "the store could not be written",
-        Remedy("Check the disk or the mount at that time. Configure the broker to stop on errors, so that the standby "
-               "takes over.", ("L014", "L025")),
+        Remedy("Check the disk or the mount of the store at that time. Configure an <ioExceptionHandler> that stops "
+               "the broker on such errors, so that the standby takes over.", ("L014", "L025")),
     ),
     "database": (
         "the database could not be used",
-        Remedy("Check the database at that time, and configure the broker to stop when it is unreachable, so that "
-               "the standby can take over.",
+        Remedy("Check the database at that time. Configure an <ioExceptionHandler> that stops the broker while the "
+               "database is unreachable, so that the standby can take over.",
                ("L014", "L015")),
     ),
 }  # fmt: skip
@@ -346,7 +350,7 @@ SLOW_STORE = Remedy(
 REPORTED: dict[str, tuple[str, Remedy]] = {
     "LIFE-NAME-ILLEGAL": (
         "the broker changed its brokerName, which has characters that are not allowed",
-        Remedy("Set a brokerName of letters, digits, dots, hyphens and underscores."),
+        Remedy("Set brokerName (activemq_broker_name in a fleet) to letters, digits, dots, hyphens and underscores."),
     ),
     "LIFE-JMX-RETRY": (
         "the JMX connector could not start",

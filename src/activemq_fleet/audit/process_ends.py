@@ -144,7 +144,8 @@ def describe_process_end(host: str, end: ProcessEnd) -> str:
 _CLAUSES: Mapping[str, str] = {
     "WATCHDOG-KILLS": "{host} hung ({observed}), and its watchdog killed it at {at:%H:%M:%S} UTC",
     "WATCHDOG-HUNG": "{host} hung ({observed}), and ended without a log record",
-    "GUARD-KILLED": "the guard of {host} killed its broker at {at:%H:%M:%S} UTC, because {observed}",
+    "GUARD-KILLED": "the guard of {host}, which protects the store, killed its broker at {at:%H:%M:%S} UTC, because "
+    "{observed}",
     "UNIT-OUT-OF-MEMORY": "the kernel killed {host} at {at:%H:%M:%S} UTC, because memory was exhausted",
     "UNIT-EXITED": "{host} ended without a log record, and systemd recorded {observed} at {at:%H:%M:%S} UTC",
 }

@@ -13,8 +13,8 @@ from activemq_fleet.network.uri import Uri, has_placeholder
 from activemq_fleet.node.printable import counted
 
 _FAILOVER_BEFORE_5_6 = "static:(failover:(tcp://a:61616,tcp://b:61616)?randomize=false&amp;maxReconnectAttempts=1)"
-_RETRY_INDEFINITELY = "remove the option, so that the discovery agent retries indefinitely"
-_ORDER = "Set randomize=false there as well"
+_RETRY_INDEFINITELY = "remove maxReconnectAttempts from the URI, so that the link tries to connect indefinitely"
+_ORDER = "Also set randomize=false after these brackets"
 _RANDOM_ORDER = "an attempt to connect may begin with the standby, whose ports are closed"
 
 
@@ -90,11 +90,12 @@ def failover_reconnects_beneath_the_bridge(link: Element) -> Iterator[Problem]:
             "the broker does not rebuild the bridge"
         )
         fix = (
-            f"set maxReconnectAttempts={wanted} after the brackets of failover:, so that it gives up after one round "
-            "and the broker rebuilds the bridge"
+            f"set maxReconnectAttempts={wanted} after the brackets of failover:. The connection then ends after one "
+            "round of attempts, and the broker rebuilds the bridge"
         )
         if len(failover_uri.parts) > 1:
-            fix = f"write masterslave:(tcp://a:61616,tcp://b:61616), or {fix}" if wanted == 0 else f"{fix}. {_ORDER}"
+            masterslave = "write masterslave:(tcp://a:61616,tcp://b:61616) in place of the URI"
+            fix = f"{masterslave}, or {fix}" if wanted == 0 else f"{fix}. {_ORDER}"
         yield link.problem(message, "uri", part, severity=_worse_for_duplex(link), fix=fix)
 
 

@@ -88,7 +88,8 @@ def unreachable_address_published_to_clients(connector: Element) -> Iterator[Pro
             "machine then connects to itself",
             "uri",
             uri.host,
-            fix="bind the connector to a name that all clients can resolve, or remove updateClusterClients",
+            fix=f"replace {uri.host} in the uri of the connector with a host name that all clients can resolve, or "
+            "remove updateClusterClients",
             why="the broker sends this address to its clients. Each client then tries to connect to its own machine",
         )
     elif is_wildcard(uri.host) and not connector.has("publishedAddressPolicy"):

@@ -47,6 +47,11 @@ _STRONGER = {
     "V024": "V051",
 }
 _DTD = "the file uses Spring's DTD instead of a schema: a broker can start with it, but no rule checks the file"
+_DTD_FIX = (
+    'remove the DOCTYPE, and write <beans xmlns="http://www.springframework.org/schema/beans"> with its schema in '
+    "xsi:schemaLocation"
+)
+_DTD_WHY = "the rules require the namespaces of Spring and ActiveMQ, which a file with a DTD does not have"
 _LONGEST_DOCTYPE = 500
 _MOST = 100  # findings of one rule in one file
 # The importing file decides the values of placeholders.
@@ -94,7 +99,7 @@ def file_findings(
     except UnreadableXmlError as error:
         findings = [schema_finding(error.problem, release, file)]
         if _is_springs_dtd(data):
-            findings = [replace(findings[0], severity="warning", message=_DTD, why="")]
+            findings = [replace(findings[0], severity="warning", message=_DTD, fix=_DTD_FIX, why=_DTD_WHY)]
     selected = (finding for finding in without_duplicates(findings) if selection.includes(finding.rule))
     return tuple(sorted(selected, key=lambda f: (f.line or 0, f.column or 0, f.rule, f.message)))
 
@@ -216,7 +221,8 @@ def document_findings(document: Document, file: str, selection: Selection) -> It
             message = f"rule {rule.id} has more than {_MOST} findings in this file: only the first {_MOST} are reported"
             fix = f"correct the reported findings of {rule.id}, and run the check again"
             yield from findings_of(rule, problems[:_MOST], host, file)
-            yield replace(further, message=message, fix=fix, line=None, column=None)
+            why = f"the check omits further findings of {rule.id}, so that the report stays readable"
+            yield replace(further, message=message, fix=fix, why=why, line=None, column=None)
         elif problems:
             yield from findings_of(rule, problems, host, file)
 

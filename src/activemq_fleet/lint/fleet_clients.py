@@ -106,8 +106,8 @@ def client_without_a_timeout(view: FleetView) -> Iterator[Problem]:
 
     Why: while no broker is available, send() does not return, and the application's thread blocks for the whole
         outage.
-    Fix: add timeout=3000 (milliseconds) to the URI, and handle the exception of send(). Waive C005 for a client that
-        only consumes.
+    Fix: add timeout=3000 (milliseconds) to the URI, and handle the exception of send(). If the client only consumes,
+        add a waiver of C005 to activemq_waivers.
     Cannot see: clients outside the inventory, and whether this one produces.
     Source: FailoverTransport.oneway of the release tags; failover reference
 

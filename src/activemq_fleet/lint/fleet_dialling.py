@@ -22,15 +22,23 @@ from activemq_fleet.uris import is_openwire
 _MOST_NAMED = 3
 _ANYTHING = ClientTlsSettings(has_authority=True, has_certificate=True)
 _FIXES = {
-    "closed": "use a port on which the other broker listens (`activemq-fleet explain HOST` lists its ports)",
-    "protocol": "use the port of the other broker's OpenWire connector",
+    "closed": "write a port on which the other broker listens into the URI (`activemq-fleet explain HOST` lists them)",
+    "protocol": "write the port of the other broker's OpenWire connector into the URI",
     "clear": "use ssl:// in the URI, or define the link in activemq_links instead",
     "tls": "use tcp:// in the URI, or define the link in activemq_links instead",
     "certificate": "set activemq_tls on this host, with a key store that contains the required certificate, or set "
     "activemq_tls.client_auth: false on the other broker",
     "authority": "set activemq_tls on this host, with a trust store that contains the certificate authority of the "
     "other broker",
-    "account": "use an account that the other broker has, such as activemq_network_username",
+    "account": "set userName and password of the link to an account that the other broker has, such as "
+    "activemq_network_username and activemq_network_password",
+}
+_FIXES_OF_CLIENTS = {
+    "clear": "write ssl:// in the failover list of the client",
+    "tls": "write tcp:// or nio:// in the failover list of the client, or set activemq_tls for the broker",
+    "closed": "write a port on which the broker listens into the client's failover list (`activemq-fleet explain HOST` "
+    "lists them)",
+    "protocol": "write the port of the broker's OpenWire connector into the client's failover list",
 }
 
 
@@ -72,8 +80,8 @@ def link_without_trust_store(view: FleetView) -> Iterator[Problem]:
 
     Why: Java then trusts only public authorities. The bridge is not established if a private authority signed the
         other broker's certificate.
-    Fix: set activemq_tls on both brokers. Waive the finding if a public authority signed the other broker's
-        certificate.
+    Fix: set activemq_tls on both brokers. If a public authority signed the other broker's certificate, add a waiver of
+        N046 to activemq_waivers.
     Source: JSSE: without a trust store only the authorities of Java are trusted
 
     Fires on 5.18.3::
@@ -177,7 +185,7 @@ def client_refused_by_a_broker(view: FleetView) -> Iterator[Problem]:
                 else f"set activemq_tls on all brokers of pair {agent.pair}, to which the agent connects, or on none "
                 "of them"
             )
-            message = f"the agent cannot connect: {_refusal_sentence(refused, 'it')}"
+            message = f"the agent cannot connect: {_refusal_sentence(refused, 'the agent')}"
             why = "the agent never connects, and keeps all messages on the disk of its host"
             yield Problem(message, host=agent.host, fix=fix, why=why)
     for balancer in view.fleet.balancers:
@@ -236,7 +244,7 @@ def _client_list_problems(view: FleetView) -> Iterator[Problem]:
                     f"a client cannot connect with its failover list {use.uri.text}: "
                     f"{refusal[1].reason_sentence('the client', refusal[0])}"
                 )
-                yield use.problem(message, _FIXES[refusal[1].kind])
+                yield use.problem(message, _FIXES_OF_CLIENTS.get(refusal[1].kind, _FIXES[refusal[1].kind]))
                 break
 
 
@@ -256,8 +264,8 @@ def agent_tls_without_ca(view: FleetView) -> Iterator[Problem]:
 
     Why: the agent then trusts only the public authorities of its system, and disconnects from every broker whose
         certificate a private authority signed.
-    Fix: set activemq_agent_tls_ca to a PEM file on the agent's host. Waive the finding if a public authority signed
-        the certificates.
+    Fix: set activemq_agent_tls_ca to a PEM file on the agent's host. If a public authority signed the certificates,
+        add a waiver of C021 to activemq_waivers.
     Source: agent/tls.py: without tls.ca only the authorities of the system are trusted
 
     Fires on 5.18.3::

@@ -108,7 +108,7 @@ def _compare(
         certain = any(limit.is_set for limit in (carried, *too_large.values()))
     if too_large:
         accepting = ", ".join(
-            f"{name} ({limit.text}{'' if limit.size > carried.size else ', larger on the link'})"
+            f"{name} ({limit.text}{'' if limit.size > carried.size else ', which grow in OpenWire'})"
             for name, limit in too_large.items()
         )
         yield Problem(

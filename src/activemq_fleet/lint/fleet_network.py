@@ -13,7 +13,8 @@ from activemq_fleet.network.connectors import UNLIMITED
 from activemq_fleet.routes.bridges import changes_network_connectors
 
 _DUPLEX_OF_PURE = (
-    "no change is required, because with activemq_ha: pure the collection makes these links duplex. Waive this finding"
+    "no change is required, because with activemq_ha: pure the collection makes these links duplex. To hide this "
+    "finding, add a waiver of N010 to activemq_waivers"
 )
 _Distances = Mapping[str, Mapping[str, int]]
 

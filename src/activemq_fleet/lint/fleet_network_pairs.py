@@ -21,8 +21,8 @@ def networked_brokers_without_a_peer(view: FleetView) -> Iterator[Problem]:
 
     Why: bridges move messages and do not copy them, so that no other broker of the network has the messages of the
         failed one.
-    Fix: add a second node for each broker without a standby and set activemq_ha: shared-file. Waive N035 if messages
-        may be unavailable until a repair.
+    Fix: add a second node for each broker without a standby and set activemq_ha: shared-file. If messages may be
+        unavailable until a repair, add a waiver of N035 to activemq_waivers.
     Source: documentation of networks of brokers; NetworkBridgeFilter
 
     Fires on 5.18.3::
@@ -46,7 +46,7 @@ def networked_brokers_without_a_peer(view: FleetView) -> Iterator[Problem]:
             nodes = "this broker" if len(alone) == 1 else "each of these brokers"
             fix = (
                 f"add a second node for {nodes} and set activemq_ha: shared-file. "
-                "Waive N035 if messages may be unavailable until a repair"
+                "If messages may be unavailable until a repair, add a waiver of N035 to activemq_waivers"
             )
             yield Problem(message, fix=fix, host=alone[0].host)
 
@@ -103,7 +103,8 @@ def nodes_with_different_links(view: FleetView) -> Iterator[Problem]:
     """The two nodes of a pair have different links.
 
     Why: after a failover the network has a different topology: a bridge is missing, or forwards one direction only.
-    Fix: set activemq_links, activemq_network_ttl and fragments with links for the pair or the group, not for a host.
+    Fix: set activemq_links, activemq_network_ttl, and activemq_xml_fragments with networkConnectors, in the variables
+        of the pair or the group, and not of a single host.
     Source: design: the network has the same topology whichever node is active
 
     Fires on 5.18.3::

@@ -210,8 +210,8 @@ def two_pairs_in_one_store(view: FleetView) -> Iterator[Problem]:
         if owner != broker.unit and broker.unit not in reported:
             reported.add(broker.unit)
             message = (
-                f"{broker.unit} and {owner} use the same store, {store[-1]}: only one of them can serve clients, the "
-                "other waits indefinitely"
+                f"the brokers of {broker.unit} and {owner} use the same store, {store[-1]}: only one broker can serve "
+                "clients, the others wait indefinitely"
             )
             yield Problem(message, host=broker.host, fix=_remedy_of_common_store(store[0], broker, owner))
 
@@ -234,10 +234,12 @@ def shared_store_without_a_fence(view: FleetView) -> Iterator[Problem]:
 
     Why: a frozen node, such as a paused virtual machine, loses its lock without detecting it. When it resumes, it
         writes to the store while the other node serves: 6 of 6 stores of 6.3.1 lost most of their messages.
-    Fix: set activemq_fence to guard, run the playbook site, and restart the nodes one after the other. Or set it to
-        command, with a program that stops the other node. Without a fence, from 5.14 on, also set activemq_kahadb to
+    Fix: set activemq_fence to guard, so that a program of this collection protects the store. Then run the playbook
+        site, and restart the nodes one after the other. Or set activemq_fence to command, and activemq_fence_command to
+        a program that stops the other node. Without a fence, from 5.14 on, also set activemq_kahadb to
         {enable_ack_compaction: false}, so that a broker killed seconds after its takeover loses no messages.
-    Cannot see: an external fence, such as that of a cluster manager. In this case waive L029 with that reason.
+    Cannot see: an external fence, such as that of a cluster manager. In this case add a waiver of L029 to
+        activemq_waivers.
     Source: measured on 5.5.1, 5.10.2, 5.11.4, 5.14.5, 5.18.3 and 6.3.1 (docs/shared-stores.md)
 
     Fires on 5.18.3::
@@ -257,8 +259,9 @@ def shared_store_without_a_fence(view: FleetView) -> Iterator[Problem]:
                 "the active node and destroy it"
             )
             fix = (
-                "set activemq_fence to guard, run the playbook site, and restart the nodes one after the other. Or set "
-                "it to command, with a program that stops the other node"
+                "set activemq_fence to guard, so that a program of this collection protects the store. Then run the "
+                "playbook site, and restart the nodes one after the other. Or set activemq_fence to command, and "
+                "activemq_fence_command to a program that stops the other node"
             )
             if node.release.is_within_span("5.14.0"):
                 fix += (

@@ -409,8 +409,8 @@ def pair_with_another_name(host: HostView) -> Iterator[Problem]:
     Why: the brokerName and the directory of the store contain the pair's name. The broker would start with another,
         empty store, and durable subscriptions of bridges would remain under the old name.
     Fix: set activemq_pair to the deployed name in the variables of both nodes, in addition to any
-        activemq_naming_pattern; to move the host to another pair, empty its base directory first, or waive this
-        finding.
+        activemq_naming_pattern; to move the host to another pair, remove the old broker's files from activemq_base
+        first, or add a waiver of L034 to activemq_waivers.
     Source: the comment that the deployed activemq.xml begins with; naming of activemq.fleet
 
     Fires on 5.18.3::
@@ -428,8 +428,8 @@ def pair_with_another_name(host: HostView) -> Iterator[Problem]:
         yield Problem(
             f"the deployed broker belongs to the pair {deployed}, but the inventory names the pair {wanted}: "
             "the broker would start with an empty store",
-            fix=f"to keep the pair, set activemq_pair: {deployed} on both nodes. To move the host to {wanted}, empty "
-            "its base directory or waive this finding",
+            fix=f"to keep the pair, set activemq_pair: {deployed} on both nodes. To move the host to {wanted}, remove "
+            "the files of the old broker from activemq_base, or add a waiver of L034 to activemq_waivers",
         )
 
 
@@ -438,7 +438,8 @@ def multicast_in_a_cloud(host: HostView) -> Iterator[Problem]:
     """Multicast discovery is used on a machine in a cloud.
 
     Why: without multicast no broker discovers another.
-    Fix: set activemq_discovery to static or masterslave. Waive M001 if the network forwards multicast.
+    Fix: set activemq_discovery to static or masterslave. If the network forwards multicast, add a waiver of M001 to
+        activemq_waivers.
     Source: the documentation of clouds: their networks forward no multicast
 
     Fires on 5.18.3::

@@ -170,7 +170,8 @@ def slave_that_does_not_wait(locker: Element) -> Iterator[Problem]:
 
     Why: with failIfLocked="true" a broker that finds the store locked stops instead of waiting as slave. After the
         master fails, no node takes over until a supervisor starts the broker again.
-    Fix: remove failIfLocked="true". Waive L008 if a cluster manager starts one node at a time.
+    Fix: remove failIfLocked="true". If a cluster manager starts one node at a time, keep it, and suppress L008: with a
+        comment disable=L008 in the file, or with activemq_waivers in a fleet.
     Cannot see: a cluster manager.
     Source: SharedFileLocker of the release tags; measured on 5.17.2
 
@@ -214,7 +215,7 @@ def store_that_does_not_last(document: Document) -> Iterator[Problem]:
 
     Why: the system empties /tmp at a restart or after days without use, and `mvn clean` removes target. The persistent
         messages and the lock of the store are then lost.
-    Fix: write a directory that only the broker uses, such as ${activemq.data}/kahadb.
+    Fix: set the attribute to a directory that only the broker uses, such as ${activemq.data}/kahadb.
     Source: 20 of 275 files of public repositories; tmpfiles.d(5)
 
     Fires on 5.18.3::
@@ -251,7 +252,9 @@ def store_that_does_not_last(document: Document) -> Iterator[Problem]:
         why = "the system empties such a directory at a restart, or removes files without use after days"
         if parent.endswith("target"):
             why = "`mvn clean` removes the directory target with the persistent messages and the lock of the store"
-        yield node.problem(text, attribute, why=why)
+        example = "${activemq.data}" if node.name == "broker" else "${activemq.data}/kahadb"
+        fix = f'set {attribute} of <{node.name}> to a directory that only the broker uses, such as "{example}"'
+        yield node.problem(text, attribute, why=why, fix=fix)
 
 
 @rule("L033", "warning", each="kahaDB", releases="5.9.0", needs="@checksumJournalFiles")

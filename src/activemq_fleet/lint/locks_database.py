@@ -73,11 +73,11 @@ def lease_that_runs_out(document: Document) -> Iterator[Problem]:
         lease, renewed = _lease_length(store, locker), _renewal_interval(store)
         if lease is None or renewed is None or 0 < renewed < lease:
             continue
-        default_note = "" if store.has("lockKeepAlivePeriod") else " (the default)"
+        default_note = "" if store.has("lockKeepAlivePeriod") else " by default"
         length = "" if locker.has("lockAcquireSleepInterval") else " (the default)"
         if not document.release.has_adjustable_lease:
-            length = f" (always, in {document.release.line})"
-        interval = f"{renewed} ms" if renewed > 0 else "0 (never)"
+            length = f" (which ActiveMQ {document.release.line} cannot change)"
+        renewal = f"only every {renewed} ms" if renewed > 0 else "never"
         where = (store, "lockKeepAlivePeriod")
         if not store.has("lockKeepAlivePeriod"):
             where = (locker, "lockAcquireSleepInterval")
@@ -85,8 +85,8 @@ def lease_that_runs_out(document: Document) -> Iterator[Problem]:
         if not document.release.has_adjustable_lease:
             fix = f'set lockKeepAlivePeriod="2000" on <{store.name}>'
         yield where[0].problem(
-            f"the database lease expires after {lease} ms{length}, but its renewal interval (lockKeepAlivePeriod) is "
-            f"{interval}{default_note}: the slave opens the store while the master runs",
+            f"the database lease expires after {lease} ms{length}, but the master renews it {renewal}{default_note} "
+            "(lockKeepAlivePeriod): the slave opens the store while the master runs",
             where[1],
             fix=f"{fix}. The renewal interval must be at most half of the lease",
         )

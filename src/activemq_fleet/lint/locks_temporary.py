@@ -87,8 +87,8 @@ def temporary_storage_on_the_share(document: Document) -> Iterator[Problem]:
             text,
             place.attribute,
             severity=None if is_certain else "warning",
-            fix=f"set {place.attribute} to a local directory of the node, and keep only the store on the share. Or "
-            "upgrade to 5.13.1 or later",
+            fix=f"set {'the directory of <tempDataStore>' if place.is_defined_store else place.attribute} to a local "
+            "directory of the node, and keep only the store on the share. Or upgrade to 5.13.1 or later",
             why=_REMAINING_FILES if place.is_defined_store else "",
         )
 

@@ -116,7 +116,9 @@ def computed_name_changes_at_restart(document: Document) -> Iterator[Problem]:
                     f"the {attribute} of this {node.name} contains {computed[0]}: on a shared store the name changes "
                     "at every failover"
                 )
-                fix = "if another node uses this store, write the same fixed name on both nodes. Otherwise waive N016"
+                fix = (
+                    "if another node uses this store, write the same fixed name on both nodes. Otherwise keep the name"
+                )
                 yield node.problem(message, attribute, computed[0], severity="info", fix=fix)
 
 
@@ -240,7 +242,8 @@ def dynamic_only_is_false(link: Element) -> Iterator[Problem]:
 
     Why: at every start the bridge restores its old durable subscriptions, also for consumers that no longer exist:
         their messages accumulate on the other broker.
-    Fix: set dynamicOnly="true" if durable subscribers move or are short-lived. If they are permanent, waive N033.
+    Fix: set dynamicOnly="true" if durable subscribers move or are short-lived. If they are permanent, keep the value,
+        and suppress N033: with a comment disable=N033 in the file, or with activemq_waivers in a fleet.
     Cannot see: whether durable subscribers exist.
     Source: documentation of networks of brokers; DurableConduitBridge
 

@@ -237,8 +237,8 @@ def excluded_destination_also_included(document: Document) -> Iterator[Problem]:
                     f"{other}: {what}"
                 )
                 fix = (
-                    f"remove {excluded.name} {name} from excludedDestinations, or {static.name} {other} from "
-                    "staticallyIncludedDestinations"
+                    f"to forward {other}, remove {excluded.name} {name} from excludedDestinations. Otherwise remove "
+                    f"{static.name} {other} from staticallyIncludedDestinations"
                     if whole
                     else f"replace {other} in staticallyIncludedDestinations with the destinations to be forwarded"
                 )

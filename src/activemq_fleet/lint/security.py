@@ -91,6 +91,11 @@ def no_authentication_plugin(broker: Element) -> Iterator[Problem]:
         message = f"authentication is not configured: any client that can reach {reachable} has full access"
         if broker.descendants("authorizationPlugin"):
             message = "authorizationPlugin rejects every client, because no plugin authenticates clients"
+            why = "authorizationPlugin grants access to the groups of an account, and a client without a login has none"
+            fix = "add a jaasAuthenticationPlugin or simpleAuthenticationPlugin with new passwords to <plugins>"
+            severity = _severity(broker.document, bool(local))
+            yield broker.problem(message, severity=severity, why=why, fix=fix)
+            return
         yield broker.problem(message, severity=_severity(broker.document, bool(local)))
         return
     if not broker.descendants("authorizationPlugin"):

@@ -19,8 +19,7 @@ def open_to_remote_code(view: ReleaseView) -> Iterator[Problem]:
     """The release executes code sent by any client that reaches an OpenWire port (CVE-2023-46604).
 
     Why: the attack requires no authentication, and scanners search for such brokers continuously.
-    Fix: upgrade the broker. Until then, restrict the ports to brokers and clients, and waive this finding with that
-        reason.
+    Fix: upgrade the broker. Until then, restrict the ports to brokers and clients.
     Cannot see: who can reach the ports. The rule does not report a file without a broker, or without OpenWire
         connectors. The finding is a warning where the release's line has no fixed release (before 5.15), and for a
         distribution's package, which may have the fix under the old number.
@@ -62,8 +61,7 @@ def release_with_known_vulnerabilities(view: ReleaseView) -> Iterator[Problem]:
     """The release is affected by published vulnerabilities that a newer release fixes.
 
     Why: attackers can read the description of each vulnerability and the change that fixes it.
-    Fix: upgrade the broker. Until then, restrict the ports to brokers and clients, and waive this finding with that
-        reason.
+    Fix: upgrade the broker. Until then, restrict the ports to brokers and clients.
     Cannot see: who can reach the ports, which is why the finding is a warning, and later advisories. Where S001
         reports the same upgrade, this rule is silent.
     Source: the project's announcements up to September 2026

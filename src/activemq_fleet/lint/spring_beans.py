@@ -173,7 +173,10 @@ def _problems(
             yield node.problem(text, fix=f"add the attribute {wanted} to <{node.name}>")
     for inside in node.children():
         if inside.namespace == BEANS and inside.name in elements and inside.name not in children:
-            yield inside.problem(f"{name} does not permit <{inside.name}> in <{node.name}>: the broker does not start")
+            yield inside.problem(
+                f"{name} does not permit <{inside.name}> in <{node.name}>: the broker does not start",
+                fix=f"move <{inside.name}> into an element that permits it, such as <property>, or remove it",
+            )
 
 
 @cache

@@ -175,7 +175,14 @@ def _unused_finding(rule: str, comment: Suppression, path: str, findings: Sequen
 
 
 def _finding(rule: str, path: str, line: int, message: str, fix: str) -> Finding:
-    return Finding(rule=rule, severity="warning", host="", message=message, fix=fix, file=path, line=line, column=1)
+    why = (
+        "the check still reports the finding that the comment is meant to suppress"
+        if rule == UNUSABLE
+        else "a comment without an effect hides a finding that may appear at this element later"
+    )
+    return Finding(
+        rule=rule, severity="warning", host="", message=message, fix=fix, why=why, file=path, line=line, column=1
+    )
 
 
 def read_suppressions(content: bytes) -> tuple[Suppression, ...]:

@@ -270,11 +270,13 @@ def _fix_of_lock(store: Element | None, name: str) -> str:
         return "write <databaseLocker> in place of <locker>, useDatabaseLock in place of useLock"
     if store is not None and store.name == "kahaDB" and store.document.release.is_within_span("5.4.0"):
         if name == "useLock":
-            return "remove useLock, or run 5.7.0 or later"
+            return "remove useLock, or upgrade to 5.7.0 or later"
         return (
             f"remove {name}, and set databaseLockedWaitDelay (ms) on <kahaDB>. Before 5.7 kahaDB never checks its lock "
             "again after the start, so prefer 5.12 or newer for a shared store"
         )
+    if name == "lockKeepAlivePeriod":
+        return "remove lockKeepAlivePeriod, or upgrade to 5.12 or later, which a shared store requires"
     return ""
 
 

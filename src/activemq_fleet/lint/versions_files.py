@@ -45,15 +45,18 @@ def validation_switched_off(document: Document) -> Iterator[Problem]:
                 continue
             column = len(data[begin : match.start()].decode("utf-8", "replace")) + 1
             message = f"{name} starts the broker with validate=false: the broker does not validate activemq.xml"
-            yield Problem(message, file=name, line=line, column=column)
+            fix = (
+                f"remove ?validate=false from the xbean: URI in {name}, and correct the errors that the broker reports"
+            )
+            yield Problem(message, file=name, line=line, column=column, fix=fix)
     for node in document.elements_named(
         "networkConnector", "masterConnector", "proxyConnector", "connectionFactory", "bean"
     ):
         for attribute, value in node.attributes.items():
             if "validate=false" in value and "xbean:" in value:
                 yield node.problem(
-                    f"{attribute} of <{node.name}> contains validate=false: the broker of its xbean: URI does not "
-                    "validate its configuration file",
+                    f"{attribute} of <{node.name}> starts an embedded broker with validate=false: this broker does not "
+                    "validate the configuration file that follows xbean:",
                     attribute,
                     "validate=false",
                 )

@@ -53,8 +53,8 @@ def unknown_discovery_scheme(document: Document) -> Iterator[Problem]:
             and service_file(scheme, DISCOVERY_SERVICES) not in document.other_files
         ):
             yield node.problem(
-                f"ActiveMQ {document.release.text} has no discovery agent for the URI scheme {scheme}: "
-                f"(it has {', '.join(sorted(document.release.discovery_schemes))})"
+                f"ActiveMQ {document.release.text} has no discovery agent for the URI scheme {scheme} "
+                f"(only for {', '.join(sorted(document.release.discovery_schemes))})"
                 f"{_unless(scheme, DISCOVERY_SERVICES)}",
                 attribute,
                 f"{scheme}:",
@@ -73,7 +73,11 @@ def _fix_of_agent(scheme: str, document: Document) -> str:
     renamed = {"rendezvous": "zeroconf", "zeroconf": "rendezvous"}.get(scheme)
     if renamed in agents:
         return f"write {renamed}:, the name of this agent in the release"
-    return f"write static:({scheme}://host:port)" if scheme in document.release.schemes else ""
+    if scheme in document.release.schemes:
+        return f"write static:({scheme}://host:port)"
+    if scheme in every_uri_scheme():
+        return ""
+    return f"write static:(tcp://host:port), or put the jar with the discovery agent {scheme} into lib/optional"
 
 
 def _unless(scheme: str, directory: str) -> str:
@@ -115,7 +119,8 @@ def unknown_transport_scheme(connector: Element) -> Iterator[Problem]:
         )
         yield connector.problem(text, "uri", f"{scheme}:")
     elif (uri := connector.known_value("uri")) and not _SCHEME.match(uri):
-        yield connector.problem(f"the connector's URI {uri[:80]} has no scheme, such as tcp://", "uri")
+        fix = "begin the URI with the scheme of the protocol, such as tcp://, stomp:// or mqtt://"
+        yield connector.problem(f"the URI {uri[:80]} of the connector has no scheme, such as tcp://", "uri", fix=fix)
 
 
 @rule("V026", "warning", each="transportConnector")

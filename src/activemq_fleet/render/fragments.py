@@ -57,14 +57,14 @@ def merge_fragments(document: bytes, broker: Broker) -> bytes:
     text = document.decode()
     start_tags = _start_tags(root, text)
     for position, fragment in enumerate(broker.settings.xml_fragments):
-        where = f"{broker.host}: activemq_xml_fragments[{position}]"
+        where = f"{broker.host}: in activemq_xml_fragments[{position}]"
         elements = _parse(fragment, where)
         names = [] if fragment.parent == "beans" else fragment.parent.split("/")
         parent = _find_or_create_parent(root, names, where)
         for element in elements:
             if element.tag == _BROKER and parent is root:
                 raise SettingsError(
-                    f"{where}: the value of xml contains <broker>, which activemq.xml has already: set parent to "
+                    f"{where}, the value of xml contains <broker>, which activemq.xml has already: set parent to "
                     "broker, and write only its child elements"
                 )
             (_put_property if len(names) % 2 else _put_bean)(parent, element)
@@ -115,15 +115,15 @@ def _parse(fragment: XmlFragmentSettings, where: str) -> list[etree._Element]:
         if fragment.parent == "beans" and {child.tag for child in root} <= _SPRINGS_OWN:
             root = _parse_in_namespace(fragment.xml, BEANS)
     except (etree.XMLSyntaxError, UnicodeEncodeError, ValueError) as error:
-        raise SettingsError(f"{where}: the value of xml is not well-formed XML ({error}): correct it") from None
+        raise SettingsError(f"{where}, the value of xml is not well-formed XML ({error}): correct it") from None
     if any(isinstance(node, etree._Entity) for node in root.iter()):
         raise SettingsError(
-            f"{where}: the value of xml declares or uses an XML entity: replace the entity with its text"
+            f"{where}, the value of xml declares or uses an XML entity: replace the entity with its text"
         )
     elements = [child for child in root if isinstance(child.tag, str)]
     if not elements or any((text or "").strip() for text in (root.text, *(child.tail for child in root))):
         raise SettingsError(
-            f"{where}: the value of xml must consist of XML elements, without text between them: write one or more "
+            f"{where}, the value of xml must consist of XML elements, without text between them: write one or more "
             "elements, such as <plugins>…</plugins>"
         )
     return elements
@@ -139,7 +139,7 @@ def _find_or_create_parent(root: etree._Element, names: Sequence[str], where: st
         child = parent.find(f"{{{CORE}}}{name}")
         if child is None and parent is root:
             raise SettingsError(
-                f"{where}: the value of parent must begin with broker, not {name!r}: write a path such as "
+                f"{where}, the value of parent must begin with broker, not {name!r}: write a path such as "
                 "broker/plugins"
             )
         if child is None:

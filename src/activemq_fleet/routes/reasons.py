@@ -81,15 +81,15 @@ def no_arrival_sentence(
         if edge.consumer_ttl < length - hop + 1 and not edge.always:
             reason = f"the subscription of a consumer on {names[target]} ends at {names[edge.target]}"
             if not edge.consumer_ttl:
-                return f"{reason}: link {bridge.connector.name} does not forward subscriptions"
+                return f"{reason}, because link {bridge.connector.name} does not forward subscriptions"
             return (
-                f"{reason}: link {bridge.connector.name} has the consumerTTL (networkTTL) {edge.consumer_ttl}, but the "
-                f"route requires {length - hop + 1}"
+                f"{reason}, because link {bridge.connector.name} has the consumerTTL (networkTTL) {edge.consumer_ttl}, "
+                f"but the route requires {length - hop + 1}"
             )
     for hop, number in enumerate(way, 1):
         if edges[number].message_ttl < hop:
             return (
-                f"messages stop at {names[edges[number].source]}: link {state.bridges[number].connector.name} has the "
-                f"messageTTL (networkTTL) {edges[number].message_ttl}, but the route requires {hop}"
+                f"messages stop at {names[edges[number].source]}, because link {state.bridges[number].connector.name} "
+                f"has the messageTTL (networkTTL) {edges[number].message_ttl}, but the route requires {hop}"
             )
     return f"each route from {names[source]} to {names[target]} is longer than the TTL of its bridges"

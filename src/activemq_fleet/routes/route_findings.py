@@ -19,14 +19,13 @@ from activemq_fleet.routes.shape import BridgeGraph, broker_numbers
 from activemq_fleet.topology import LinkEnd
 
 RULES = {
-    "R001": "A message that is sent to one broker of a group never reaches a consumer on another broker, even if all "
-    "brokers are active. The rule does not check groups with activemq_topology: none.",
-    "R002": "The failure of one broker interrupts the route between other brokers. Messages wait until the broker is "
-    "active again. A pair with a shared store causes no interruption: its other node takes over the bridges.",
-    "R003": "Messages for consumers on the other broker never use this link. They wait unless another link "
-    "leads there.",
-    "R004": "A broker can choose between several bridges, and one of them leads to a broker that cannot forward the "
-    "messages within the TTL and without passing a broker twice. These messages stay on that broker.",
+    "R001": "the messages stay on a broker without a consumer for them, even if all brokers are active, and no broker "
+    "logs an error",
+    "R002": "messages on these routes wait until the broker is active again, although the brokers at both ends of each "
+    "route are active",
+    "R003": "messages for consumers on the other broker wait, unless another link leads to that broker",
+    "R004": "a broker with several links chooses one of them for each message. If no link leads on from the next "
+    "broker within the TTL, the message stays there, even while the consumer is connected",
 }
 
 _MOST_PAIRS = 300
@@ -84,13 +83,17 @@ def _unreached_findings(routes: Routes, state: NetworkState) -> Iterator[Finding
             source, target = (state.names[number] for number in min(missed))
             fix = f"add a link from {source} to {target} to activemq_links"
             if state.shape.shortest_route(*min(missed), within_limits=False):
-                fix = "remove activemq_network_ttl and the ttl of links: the default is sufficient for each route"
+                fix = (
+                    "remove activemq_network_ttl, and ttl from the entries of activemq_links: the default TTL is "
+                    "sufficient for each route"
+                )
+            total = len(units) * (len(units) - 1)
             yield _finding(
                 "R001",
                 routes.network.units[source].preferred_broker.host,
-                f"in group {group}, {len(missed)} of {len(units) * (len(units) - 1)} routes between brokers carry no "
-                f"messages, such as {source} to {target}: {routes.reaches(source, target).why}",
-                f"{fix}. If the group must not exchange messages, set activemq_topology: none",
+                f"messages sent to {source} never reach consumers on {target}: {routes.reaches(source, target).why}. "
+                f"In group {group}, {len(missed)} of {counted(total, 'route')} between brokers carry no messages",
+                f"{fix}. If the brokers of group {group} must not exchange messages, set activemq_topology: none",
             )
 
 
@@ -106,10 +109,10 @@ def _separate_network_findings(routes: Routes) -> Iterator[Finding]:
             yield _finding(
                 "R001",
                 routes.network.units[first].preferred_broker.host,
-                f"group {group} consists of {len(networks)} separate networks: {first} and {second} exchange no "
-                "messages",
-                f"add a link between {first} and {second} to activemq_links, or set activemq_topology: none if the "
-                "networks are to be separate",
+                f"messages sent to {first} never reach consumers on {second}, because no link joins them: the brokers "
+                f"of group {group} form {len(networks)} separate networks",
+                f"add a link between {first} and {second} to activemq_links. If the networks must be separate, set "
+                f"activemq_topology: none for group {group}",
             )
 
 
@@ -139,7 +142,8 @@ def _remedy(unit: LinkEnd) -> str:
     if unit.preferred_broker.profile.replicates:
         return "add links that bypass the broker: its slave takes over its messages, but not its bridges"
     return (
-        "name both nodes in every link to this pair, as masterslave:(tcp://…,tcp://…), and set the same links on both"
+        f"list both nodes of pair {unit.name} in the uri of each link to this pair: masterslave:(tcp://A:61616,"
+        "tcp://B:61616). Set activemq_links for the whole pair, so that both nodes have the same links"
     )
 
 
@@ -151,15 +155,19 @@ def _links_within_pairs_findings(routes: Routes) -> Iterator[Finding]:
         by_host.setdefault((host, (host, link) in pairs), []).append(link)
     for (host, within), links in by_host.items():
         named = ", ".join(links[:3]) + (f" and {len(links) - 3} more" if len(links) > 3 else "")
-        reason = ": the other node of the pair is a standby while this broker is active" if within else ""
+        reason = (
+            "the other node of the pair is a standby while this broker is active"
+            if within
+            else "its TTL is 0, or one end ignores the consumers of the other (staticBridge, advisorySupport=false)"
+        )
         yield _finding(
             "R003",
             host,
-            f"no messages can be sent over the link {named}{reason}",
+            f"the broker sends no messages over {'link' if len(links) == 1 else 'the links'} {named}: {reason}",
             "remove the link from activemq_links. If activemq_pair_links created it, set activemq_pair_links: none"
             if within
-            else "remove the link, or set its TTL (ttl in activemq_links, or activemq_network_ttl) to 1 or more. With "
-            "consumerTTL 0 a link forwards no subscriptions, with messageTTL 0 no messages",
+            else "set the TTL of the link (ttl in activemq_links, or activemq_network_ttl) to 1 or more, or remove "
+            "staticBridge and advisorySupport=false. If the link is not needed, remove it from activemq_links",
             "info" if within else "warning",
         )
 
@@ -173,10 +181,11 @@ def _dead_end_findings(routes: Routes, state: NetworkState) -> Iterator[Finding]
         yield _finding(
             "R004",
             routes.network.units[source_name].preferred_broker.host,
-            f"on {at_least}{counted(len(stranding), 'route')} between brokers, messages can remain on a broker that "
-            f"has no consumer for them, such as messages sent to {source_name} for consumers on {target_name}",
-            "set the ttl of all links of this network to the number of links of the longest route. In a mesh, set "
-            "ttl: {consumer: 1, message: -1} instead. Also set decreaseNetworkConsumerPriority on all links",
+            f"messages sent to {source_name} for consumers on {target_name} can remain on a third broker, which cannot "
+            f"forward them within the TTL. This concerns {at_least}{counted(len(stranding), 'route')} of this network",
+            "set one activemq_network_ttl for all brokers of this network: the number of links of the longest route. "
+            "If each broker has a link to each other broker, set {consumer: 1, message: -1} instead (from 5.9 on). "
+            "Also set activemq_network_attributes: {decreaseNetworkConsumerPriority: true}",
         )
 
 

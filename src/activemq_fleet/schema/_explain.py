@@ -135,7 +135,9 @@ class SchemaErrorExplainer:
             element.text = None
             for child in element:
                 child.tail = None
-            yield _Explanation(place, f"<{local_name(place.tag)}> contains text, but allows only elements")
+            name = local_name(place.tag)
+            fix = f"remove the text between the elements of <{name}>, such as a character after a tag"
+            yield _Explanation(place, f"<{name}> contains text, but allows only elements", fix=fix)
         elif "Element content" in message:
             for child in list(element.iterchildren(etree.Element)):
                 element.remove(child)

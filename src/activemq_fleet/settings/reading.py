@@ -126,7 +126,7 @@ def _explain_error(host: str, detail: ErrorDetails) -> str:
         if detail["loc"][-1:] == ("[key]",):
             place = _variable_path(detail["loc"][:-2])
             sentence = sentence.replace("the value", "the key", 1)
-        return f"{host}: {place}: {sentence}" if place else f"{host}: {sentence}"
+        return f"{host}: in {place}, {sentence}" if place else f"{host}: {sentence}"
     if isinstance(value, EncryptedValue):
         problem = (
             f"the value of {place} is encrypted, and no given vault password decrypts it: set --vault-password-file or "

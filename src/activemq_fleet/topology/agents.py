@@ -15,6 +15,8 @@ from activemq_fleet.similar_names import most_similar_name
 from activemq_fleet.topology.model.broker import Broker
 from activemq_fleet.topology.model.fleet import Agent, Group, GroupListing, Pair
 
+_NO_DELIVERY = "the agent delivers the events of its host through the brokers of one pair"
+
 
 def home_pair(host: str, pairs: Sequence[str]) -> str:
     """Return the home pair of an agent without ``activemq_agent_pair``, chosen by a hash of host and pair names.
@@ -45,7 +47,7 @@ def place_agent(
     """Return (agent of a host, findings T010 and T015): the agent has its home pair; None when no pair can serve it."""
     problem = _group_problem(settings, groups, every)
     if problem:
-        return None, [error_finding("T010", host, *problem)]
+        return None, [error_finding("T010", host, *problem, why=_NO_DELIVERY)]
     group = groups[settings.agent_group or next(iter(groups))]
     names = {pair.name: pair for pair in group.pairs}
     if settings.agent_pair and settings.agent_pair not in names:
@@ -56,6 +58,7 @@ def place_agent(
                 host,
                 f"activemq_agent_pair is {settings.agent_pair!r}, but the group {group.name} has no pair of this name",
                 f"did you mean {near}?" if near else f"set activemq_agent_pair to one of: {', '.join(sorted(names))}",
+                why=_NO_DELIVERY,
             )
         ]
     pair = names[settings.agent_pair or home_pair(host, sorted(names))]
@@ -65,7 +68,7 @@ def place_agent(
 def _group_problem(settings: Settings, groups: Mapping[str, Group], every: GroupListing) -> tuple[str, str] | None:
     if not every.number:
         return (
-            "the host has an agent, but the inventory has no brokers that the agent can connect to",
+            "the host is in activemq_agents, but the inventory has no brokers that the agent can connect to",
             "add brokers to the inventory, or remove the host from activemq_agents",
         )
     if settings.agent_group is None:
@@ -91,8 +94,9 @@ def _connect_agent(host: str, settings: Settings, pair: Pair) -> tuple[Agent | N
             error_finding(
                 "T015",
                 host,
-                "the host has an agent, but activemq_agent_username or activemq_agent_password is not set",
+                "the host is in activemq_agents, but activemq_agent_username or activemq_agent_password is not set",
                 "set activemq_agent_username and activemq_agent_password, and encrypt the password with ansible-vault",
+                why="a broker that requires authentication rejects the agent",
             )
         )
     listening = [(broker, broker.connector("mqtt")) for broker in pair.in_order]
@@ -125,4 +129,5 @@ def _no_mqtt_finding(host: str, broker: Broker) -> Finding:
         host,
         f"the agent cannot connect to the pair {broker.pair}: {reason}",
         f"{fix}, or set another pair or group in activemq_agent_pair or activemq_agent_group",
+        why=_NO_DELIVERY,
     )

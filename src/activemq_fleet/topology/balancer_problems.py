@@ -136,6 +136,7 @@ def _duplicate_address_findings(
                 host,
                 f"activemq_vip of group {address.group} is {address.address}, which is {owners[address.address][0]}",
                 f"set activemq_vip of group {address.group} to an address that no host and no other group has",
+                why="the virtual address moves between the load balancers, so clients would connect to a wrong host",
             )
         owners.setdefault(address.address, (f"the virtual address of group {address.group}", "activemq_vip"))
         other = routers.setdefault(address.router_id, address)
@@ -163,6 +164,7 @@ def _duplicate_port_findings(address: VirtualAddress, group: Group) -> Iterator[
                 f"virtual address {address.address} (activemq_vip)",
                 f"in activemq_connectors, give the connectors of one name the same port in the whole group "
                 f"{group.name}",
+                why="the load balancer listens on each port of the virtual address for one connector only",
             )
 
 
@@ -187,6 +189,7 @@ def _host_conflict_findings(balancer: Balancer, address: VirtualAddress, group: 
             balancer.host,
             f"activemq_vip of group {group.name} is {address.address}, but activemq_vip_interface is not set",
             "set activemq_vip_interface to the load balancer's network interface for this address, such as eth0",
+            why="keepalived, which moves the address between the load balancers, requires the interface",
         )
     for broker in group.brokers:
         if broker.host == balancer.host:
@@ -219,4 +222,5 @@ def _shared_port_findings(broker: Broker, address: VirtualAddress) -> Iterator[F
             f"the host is also a load balancer, but its broker listens on port {shared[0]} of all addresses, "
             "including the virtual address (activemq_vip)",
             "set activemq_bind of the broker to the address of the host",
+            why="HAProxy, the program of the load balancer, cannot listen on the same port of the virtual address",
         )

@@ -214,7 +214,7 @@ def _check_ports(member: BrokerHost, listeners: BrokerListeners) -> Iterator[Fin
             yield _unsupported_finding(
                 member,
                 f"port {port} of the listener {name} is above {_MOST_PORT}",
-                "set a lower activemq_port_offset, or a lower port for the listener",
+                f"set a lower activemq_port_offset, or a lower port for the listener {name}",
             )
 
 
@@ -240,7 +240,10 @@ def _unknown_scheme_finding(member: BrokerHost, position: int, connector: Connec
     with_tls = " with TLS" if needs_tls else ""
     return _unsupported_finding(
         member,
-        f"{where}: release {release.text} cannot listen with the scheme {connector.scheme!r}{with_tls}",
+        f"{where} is {connector.scheme!r}, but release {release.text} cannot listen with this scheme{with_tls}"
+        if where != "activemq_tls"
+        else f"activemq_tls is set, but release {release.text} cannot listen with the scheme {connector.scheme!r}"
+        f"{with_tls}",
         f"did you mean {near}?" if near else f"use a supported scheme: {listed}",
     )
 
@@ -265,13 +268,16 @@ def _check_name(member: BrokerHost) -> Iterator[Finding]:
             member.host,
             f"the first label {label!r} of the host name contains a character that is not valid in a broker name",
             "rename the host: use only letters, digits and hyphens",
+            why="the broker replaces the character, so that its name differs from the name of the host",
         )
     elif member.settings.address is None:
         try:
             validated_host(member.host)
         except HostNameError as reason:
             fix = "set activemq_address to a name or IP address that clients can connect to, or rename the host"
-            yield error_finding("T013", member.host, f"clients cannot connect to the broker: {reason.problem}", fix)
+            why = "other brokers and clients connect to the host name, because activemq_address is not set"
+            message = f"clients cannot connect to the broker: {reason.problem}"
+            yield error_finding("T013", member.host, message, fix, why)
 
 
 def _check_profile(member: BrokerHost) -> Iterator[Finding]:
@@ -285,7 +291,8 @@ def _check_profile(member: BrokerHost) -> Iterator[Finding]:
             member,
             f"activemq_tls is set, but with activemq_ha {settings.ha}, release {release.text} cannot encrypt what the "
             "master copies to the slave",
-            "set activemq_ha: shared-file, or put the replication port on a separate network and waive this finding",
+            "set activemq_ha: shared-file, or put the replication port on a separate network and add a waiver of T011 "
+            "to activemq_waivers",
             # Measured on 5.5.1 and 5.7.0 with an ssl: URI.
             why="with TLS, the slave cannot connect to the master and starts as a second master",
         )
@@ -370,6 +377,8 @@ def _check_elements(member: BrokerHost) -> Iterator[Finding]:
         )
 
 
-def _unsupported_finding(member: BrokerHost, message: str, fix: str, why: str = "") -> Finding:
+def _unsupported_finding(
+    member: BrokerHost, message: str, fix: str, why: str = "the broker would not start with this setting"
+) -> Finding:
     """Return the finding that the broker's release or profile cannot do what a variable requires."""
     return error_finding("T011", member.host, message, fix, why)

@@ -23,6 +23,7 @@ from activemq_fleet.topology.model.broker import Broker, Link, LinkKind, diallin
 from activemq_fleet.topology.model.fleet import MOST_LISTED, LinkEnd, WholeInventory
 
 MULTICAST_TTL = 3
+_MISSING_LINK = "the network connection between the brokers would be missing, and messages would wait"
 # A duplex link sends its far end the advisories to follow. To 5.5 the far end puts the prefix before
 # it, so that of what later releases send nothing is left and nothing ever comes back (measured:
 # 6.3.1 to 5.5.1). With both, the second one is right there and either is right here.
@@ -160,6 +161,7 @@ def _known_end_finding(host: str, position: int, name: str) -> Finding:
         host,
         message,
         "remove `addresses` from the link, or set its `to` to a name outside of the inventory",
+        why="addresses are for brokers outside of the inventory; the addresses of the others are known",
     )
 
 
@@ -174,7 +176,11 @@ def unknown_end(host: str, variable: str, name: str, known: Sequence[str]) -> Fi
     listed = ", ".join(known[:MOST_LISTED])
     fix = f"did you mean {near}?" if near else f"set {variable} to one of the groups and pairs {listed}"
     return error_finding(
-        "T007", host, f"{variable} is {name!r}, but the inventory has no group or pair of this name", fix
+        "T007",
+        host,
+        f"{variable} is {name!r}, but the inventory has no group or pair of this name",
+        fix,
+        why=_MISSING_LINK,
     )
 
 
@@ -188,8 +194,9 @@ def _several_ends_finding(host: str, variable: str, name: str) -> Finding:
         message = f"{variable} is {name!r}, which lists {twice} twice, but must be the name of one group or pair"
     if len(different) < 2:
         name = "".join(different) or "the name of a group or pair"
-        return error_finding("T007", host, message, f"set {variable} to {name}")
-    return error_finding("T007", host, message, f"write one entry of activemq_links for each of {', '.join(different)}")
+        return error_finding("T007", host, message, f"set {variable} to {name}", _MISSING_LINK)
+    fix = f"write one entry of activemq_links for each of {', '.join(different)}"
+    return error_finding("T007", host, message, fix, _MISSING_LINK)
 
 
 @dataclass(frozen=True)

@@ -23,7 +23,7 @@ def metrics_findings(broker: Broker) -> Iterator[Finding]:
             message=f"activemq_metrics_bind is the loopback address {settings.metrics_bind}: Prometheus on another "
             "host cannot read the metrics",
             fix="set activemq_metrics_bind to an address of the host, and set activemq_metrics_username and "
-            "activemq_metrics_password. If Prometheus runs on this host, waive this finding",
+            "activemq_metrics_password. If Prometheus runs on this host, add a waiver of T033 to activemq_waivers",
             why="without the metrics, the alerts of Prometheus report that the running broker is down",
         )
     elif settings.metrics_username is None:
@@ -33,7 +33,7 @@ def metrics_findings(broker: Broker) -> Iterator[Finding]:
             host=broker.host,
             message=f"activemq_metrics_bind is {settings.metrics_bind}, but the metrics do not require authentication",
             fix="set activemq_metrics_username and activemq_metrics_password. If a firewall accepts only Prometheus, "
-            "waive this finding",
+            "add a waiver of T034 to activemq_waivers",
             why="any client that can reach the metrics port can read the names of destinations and their traffic",
         )
 

@@ -27,7 +27,8 @@ def unmatched_name_findings(
             name,
             text,
             fix,
-            why=f"the name determines group, pair and node; activemq_naming_pattern is {pattern}",
+            why="the name determines the group, the pair and the node of a broker, and no configuration is generated "
+            f"without them; activemq_naming_pattern is {pattern}",
         )
 
 
@@ -111,7 +112,8 @@ def duplicate_node_findings(brokers: Sequence[Broker]) -> Iterator[Finding]:
                 else "rename one of the hosts, remove it from the inventory, or change activemq_naming_pattern"
             )
             message = f"the host is node {node} of pair {pair}{origin}, but the host {hosts[0]} is the same node"
-            yield error_finding("T003", host, message, fix)
+            why = "both hosts would have the same broker name, store and role"
+            yield error_finding("T003", host, message, fix, why)
 
 
 def half_pairs_of_surplus_nodes(brokers: Sequence[Broker]) -> set[str]:
@@ -162,6 +164,7 @@ def name_clash_findings(brokers: Sequence[Broker]) -> Iterator[Finding]:
                 broker.host,
                 f"the host is in pair {pair}, but the host {other} has the same name as this pair",
                 "set activemq_pair on both nodes to a name that no host has",
+                why="a link or a command with this name could mean the pair or the host",
             )
 
 

@@ -26,6 +26,8 @@ from activemq_fleet.topology.model.fleet import Agent, LinkEnd
 
 _Question = Callable[[Broker], Any]
 _MOST_NAMED = 4
+_NO_FAILOVER = "without a second node, no broker takes over when this broker fails"
+_PORT_IN_USE = "the broker that starts second cannot open the port, and stops"
 _PORT_VARIABLES = {
     "console": "activemq_console_port",
     "metrics": "activemq_metrics_port",
@@ -244,6 +246,7 @@ def _uneven_pair_findings(pair: str, brokers: Sequence[Broker], unpaired: Sequen
             if stated
             else "keep two nodes in the pair: change the number in the names of the other hosts, or the group node of "
             "activemq_naming_pattern",
+            why="exactly two nodes share one store: the preferred master and the node that takes over",
         )
     elif len(nodes) == 2 and not any(broker.role == "master" for broker in brokers):
         yield error_finding(
@@ -252,6 +255,7 @@ def _uneven_pair_findings(pair: str, brokers: Sequence[Broker], unpaired: Sequen
             f"pair {pair} has no preferred master: its nodes are {' and '.join(nodes)}, "
             f"but activemq_master_node is {brokers[0].settings.master_node}",
             f"set activemq_master_node to {nodes[0]} or {nodes[1]}",
+            why="the preferred master is the node that clients and links try first",
         )
 
 
@@ -265,6 +269,7 @@ def _single_node_finding(pair: str, broker: Broker, unpaired: Sequence[str]) -> 
             broker.host,
             f"{alone}: no other host has activemq_pair {pair}",
             f"set activemq_pair to {pair} on the other node, add the other node to the inventory, {remedy}",
+            why=_NO_FAILOVER,
         )
     if not identity.other_name:
         return error_finding(
@@ -272,6 +277,7 @@ def _single_node_finding(pair: str, broker: Broker, unpaired: Sequence[str]) -> 
             broker.host,
             f"{alone}: its other node is not in the inventory",
             f"add the other node to the inventory, {remedy}",
+            why=_NO_FAILOVER,
         )
     hint = _similar_host_hint(identity.other_name, [name for name in unpaired if name != broker.host])
     return error_finding(
@@ -279,6 +285,7 @@ def _single_node_finding(pair: str, broker: Broker, unpaired: Sequence[str]) -> 
         broker.host,
         f"{alone}: node {identity.other_node} is not in the inventory",
         f"add {identity.other_name} to the inventory{hint}, {remedy}",
+        why=_NO_FAILOVER,
     )
 
 
@@ -311,6 +318,7 @@ def _divided_pair_finding(pair: str, broker: Broker, peer: Broker) -> Finding:
         f"the pairs {pair} and {peer.pair} (activemq_pair of {peer.host}) have only one node each",
         f"if the two hosts are a pair, set activemq_pair to {peer.pair} or {pair} on both. Otherwise add the other "
         "node of each pair to the inventory",
+        why=_NO_FAILOVER,
     )
 
 
@@ -366,7 +374,7 @@ def _port_finding(broker: Broker, host: str, name: str, other: str, port: int) -
             f"of one of the two listeners ({variables})"
         )
     message = f"the listeners {name} and {whose} both use port {port} of {broker.address}"
-    return error_finding("T006", broker.host, message, fix)
+    return error_finding("T006", broker.host, message, fix, _PORT_IN_USE)
 
 
 def _port_variable(name: str) -> str:
@@ -384,6 +392,7 @@ def _address_finding(broker: Broker, host: str, shared: Sequence[tuple[str, str,
         f"{ports}",
         "set another activemq_address for one of the brokers. If they run on one machine, set activemq_port_offset: 10 "
         "for one of them",
+        why=_PORT_IN_USE,
     )
 
 
@@ -437,6 +446,7 @@ def _undialled_link_findings(name: str, target: LinkEnd) -> Iterator[Finding]:
             broker.host,
             f"the link {name} cannot connect to the broker, because activemq_connectors has no OpenWire connector",
             "add a connector with the scheme nio or tcp to activemq_connectors",
+            why="a link uses the OpenWire protocol, so it has no port to connect to, and carries no messages",
         )
 
 
@@ -494,12 +504,15 @@ def _duplicate_name_finding(host: str, named: str, target: str, owner: str, targ
             f"the broker has two links with the name {named.removeprefix('link ')}, both to {target}",
             "remove one of the two entries of activemq_links. If there is only one, remove it, because "
             "activemq_topology creates the same link",
+            why="the name of a link is the name of a bean in activemq.xml, and a broker does not start with two beans "
+            "of one name",
         )
     return error_finding(
         "T012",
         host,
         f"the {named} has the same name as {owner}, so that the broker does not start",
         f"set another name for the {named} in {'activemq_links' if target else 'activemq_connectors'}",
+        why="each name is the name of a bean in activemq.xml, and every bean requires a unique name",
     )
 
 

@@ -167,7 +167,7 @@ def read_members(hosts: Variables, roster: Roster) -> tuple[dict[str, Settings],
         hosts_by_problem[RELEASE_NOT_SET] = without_release
     problems = hosts_by_problem_line(hosts_by_problem)
     release_problems = hosts_by_problem_line(
-        {f"activemq_release: {text}": names for text, names in hosts_by_release_error.items()}
+        {f"in activemq_release, {text}": names for text, names in hosts_by_release_error.items()}
     )
     if problems:
         lines = problems | release_problems

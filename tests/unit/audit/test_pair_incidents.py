@@ -433,7 +433,10 @@ def test_kill_by_guard_after_the_takeover_explains_the_end_without_a_duration() 
     record = UnitRecord(A, 1, at("1:30"), "GUARD-KILLED", {"reason": "the other node took over the store"})
     incident = only(audit_pair(log(A, *MASTER), log(B, *STANDS_BY, *TAKES_OVER), more=[record]))
     assert (incident.began_from, incident.seconds, incident.downtime_max) == ("unknown", None, 70.0)
-    reason = "the guard of orders-mq01-a killed its broker at 12:01:30 UTC, because the other node took over the store;"
+    reason = (
+        "the guard of orders-mq01-a, which protects the store, killed its broker at 12:01:30 UTC, because the other "
+        "node took over the store;"
+    )
     assert incident.cause.startswith(reason)
     assert "contradict" not in incident.cause
 

@@ -196,7 +196,7 @@ def test_what_no_file_can_hold_is_told_of_every_broker(tmp_path: Path, capsys: p
     assert run("-i", lay(tmp_path, wrong)) == 2
     said = capsys.readouterr().err
     assert "orders-mq01-a.example.com: activemq_extra_files[0].path" in said
-    assert "orders-mq01-b.example.com: activemq_xml_fragments[0]" in said
+    assert "orders-mq01-b.example.com: in activemq_xml_fragments[0]" in said
 
 
 def test_all_files_that_cannot_be_read_are_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -111,7 +111,7 @@ def test_what_the_core_refuses_is_the_error_of_its_component() -> None:
     found = computed(hosts, context_of(hosts))
 
     assert (found["e"].error or "").startswith(
-        "e-mq01-a.example.com: activemq_xml_fragments[0]: the value of xml is not well-formed XML"
+        "e-mq01-a.example.com: in activemq_xml_fragments[0], the value of xml is not well-formed XML"
     )
     assert not any(found["e"].rows.values())
     assert found["a"].error is None

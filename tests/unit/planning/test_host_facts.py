@@ -38,7 +38,7 @@ def test_a_host_is_known_by_its_name_and_by_what_its_variables_reach() -> None:
     [
         ({}, InventoryProblemKind.NO_RELEASE, "activemq_release is not set"),
         ({"activemq_release": "5.2"}, InventoryProblemKind.RELEASE, ""),
-        ({"activemq_heap": 3}, InventoryProblemKind.SETTINGS, "activemq_heap: the value '3'"),
+        ({"activemq_heap": 3}, InventoryProblemKind.SETTINGS, "in activemq_heap, the value '3'"),
         (
             {"activemq_hepa": "1g"},
             InventoryProblemKind.SETTINGS,
