@@ -61,6 +61,7 @@ _WITHOUT_PASSWORD = ("no vault secrets found", "no vault secrets were found")
 _YAML_FAILED = "YAML parsing failed"
 _DUPLICATE_KEY = re.compile(r"Found duplicate mapping key '?(.+?)'?\.")
 _REMEDIES = {
+    "Parsed empty YAML file": ": list hosts below `hosts:` of a group",
     "Tabs are usually invalid in YAML": ": write spaces in place of tabs",
     "missing quotes around a template": ": write the value in quotes",
 }
@@ -152,12 +153,12 @@ def _read_extra_vars(loader: Any) -> Mapping[Any, Any]:
         extra: Mapping[Any, Any] = load_extra_vars(loader)
     except AnsibleError as error:
         raise InputError(
-            f"extra variables (-e): {ansible_error_message(error)}. Correct the value of -e, or the file that it names"
+            f"the extra variables (-e) cannot be read: {ansible_error_message(error)}. Correct the value of -e, or the "
+            "file that it names"
         ) from error
     if "_raw_params" in extra:
         raise InputError(
-            f"extra variables (-e): the text {str(extra['_raw_params'])!r} sets no variable: write NAME=VALUE, JSON, "
-            "YAML or @FILE"
+            f"the text {str(extra['_raw_params'])!r} after -e sets no variable: write NAME=VALUE, JSON, YAML or @FILE"
         )
     return extra
 
@@ -214,7 +215,7 @@ class _Manager(InventoryManager):  # type: ignore[misc]  # Ansible carries no ty
         mistakes = [finding for finding in inventory_file_findings(source) if finding.severity == "error"]
         if mistakes:
             return structure_error_line(mistakes[0])
-        refused = f"{source}: the file cannot be read as an inventory"
+        refused = f"{source} cannot be read as an inventory"
         causes = {}
         for warning in self._warnings.get_warnings()[before:]:
             plugin = _FAILED_PLUGIN.match(warning.event.msg)
@@ -227,6 +228,7 @@ class _Manager(InventoryManager):  # type: ignore[misc]  # Ansible carries no ty
         meant = [causes[name] for name in wanted if name in causes and _NO_HOSTS not in causes[name].msg]
         cause = (meant or list(causes.values()))[0]
         reason = format_event_brief_message(cause).removeprefix(f"{source}: ").rstrip(".")
+        reason = reason.removeprefix("Failed to parse inventory: ")
         contexts = "\n".join(text for event in (cause, *causes.values()) for text in _source_contexts(event))
         position = _POSITION.search(contexts) or _STATED_POSITION.search(reason)
         if position is None:

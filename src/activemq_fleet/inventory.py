@@ -492,7 +492,11 @@ def _values(host: str, variables: Mapping[Any, Any], templates: Any, brokers: fr
         meant = [name for name in failed if is_broker or name.startswith(_BEYOND_BROKERS)]
         if meant:
             raise SettingsError(
-                *(f"{host}: {name}: {ansible_error_message(failed[name])}: correct this template" for name in meant)
+                *(
+                    f"{host}: the template in {name} has no value, because {ansible_error_message(failed[name])}. "
+                    "Correct the template, or define what it uses"
+                    for name in meant
+                )
             ) from failed[meant[0]]
     return values
 

@@ -47,7 +47,7 @@ def policy(root: etree._Element, **named: str) -> etree._Element:
         ),
         (
             {"destination_policies": [{"kind": "queue", "queue_prefetch": 1}]},
-            "activemq_destination_policies[0]: `kind: queue` requires a destination",
+            "in activemq_destination_policies[0], `kind: queue` requires a destination",
         ),
         (
             {"destination_policies": [{"destination": "a", "kind": "queue", "dead_letter_strategy": "none"}]},
@@ -71,14 +71,17 @@ def policy(root: etree._Element, **named: str) -> etree._Element:
             "activemq_destination_policies has two entries for topic a",
         ),
         ({"usage": {"memory": "70 %"}, "temp_limit": "1 gb"}, "activemq_usage and activemq_temp_limit are both set"),
-        ({"usage": {"job_scheduler": "70 %"}}, "activemq_usage.job_scheduler: the limit '70 %' cannot be a percentage"),
+        (
+            {"usage": {"job_scheduler": "70 %"}},
+            "in activemq_usage.job_scheduler, the limit '70 %' cannot be a percentage",
+        ),
         (
             {"usage": {"store": {"total": "1 gb"}}},
             "in activemq_usage.store, neither limit nor percent_limit is set: set limit",
         ),
         (
             {"virtual_destinations": [{"type": "composite_queue", "name": "a"}]},
-            "activemq_virtual_destinations[0]: the composite_queue 'a' has no forward_to: ",
+            "in activemq_virtual_destinations[0], the composite_queue 'a' has no forward_to: ",
         ),
         (
             {"destinations": ["topic://a.*"]},
@@ -103,7 +106,7 @@ def policy(root: etree._Element, **named: str) -> etree._Element:
         ({"kahadb": {"by_destination": [{}, {}]}}, "in activemq_kahadb, by_destination has two entries with the same"),
         (
             {"kahadb": {"transaction_journal": {}}},
-            "activemq_kahadb: transaction_journal requires by_destination, which is not set",
+            "in activemq_kahadb, transaction_journal requires by_destination, which is not set",
         ),
         (
             {"kahadb": {"by_destination": [{}]}, "fence": "guard"},

@@ -208,7 +208,7 @@ def test_a_broken_pattern_in_the_plugins_file_is_told_without_the_collection_too
     write: Write, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = write({"hosts.yml": PAIR, "zz.activemq.yml": "plugin: activemq.fleet.topology\nnaming_pattern: '('\n"})
-    assert "zz.activemq.yml: the file cannot be read as an inventory: activemq_naming_pattern is not" in refusal(path)
+    assert "zz.activemq.yml cannot be read as an inventory: activemq_naming_pattern is not" in refusal(path)
     monkeypatch.setattr(inventory_loader, "has_plugin", lambda name: False)
     assert "activemq_naming_pattern is not a regular expression" in refusal(path)
 
@@ -286,8 +286,9 @@ class TestVault:
 class TestRefusals:
     def test_an_undefined_variable_names_host_variable_and_line(self, write: Write) -> None:
         path = write({"hosts.yml": PAIR, "group_vars/all.yml": "x: 1\nactivemq_address: '{{ nobody }}'\n"})
-        assert refusal(path).startswith("a-mq01-a, a-mq01-b: activemq_address: 'nobody' is undefined (")
-        assert refusal(path).endswith("group_vars/all.yml:2): correct this template")
+        problem = "the template in activemq_address has no value, because 'nobody' is undefined ("
+        assert refusal(path).startswith(f"a-mq01-a, a-mq01-b: {problem}")
+        assert refusal(path).endswith("group_vars/all.yml:2). Correct the template, or define what it uses")
 
     @pytest.mark.parametrize(
         ("template", "says"),
@@ -303,7 +304,7 @@ class TestRefusals:
     def test_a_template_that_fails_is_told(self, write: Write, template: str, says: str) -> None:
         path = write({"hosts.yml": json.dumps({"all": {"hosts": {"a-mq01-a": {"activemq_x_t": template}}}})})
         text = refusal(path)
-        assert text.startswith("a-mq01-a: activemq_x_t: ")
+        assert text.startswith("a-mq01-a: the template in activemq_x_t has no value, because ")
         assert says in text
 
     def test_what_only_brokers_have_is_left_out_on_other_hosts(self, write: Write) -> None:
@@ -316,19 +317,20 @@ class TestRefusals:
 
     def test_what_an_agent_needs_is_not_left_out(self, write: Write) -> None:
         path = write({"hosts.yml": "all: {hosts: {a-mq01-a: , app1: {activemq_agent_password: '{{ nobody }}'}}}"})
-        assert refusal(path).startswith("app1: activemq_agent_password: 'nobody' is undefined")
+        problem = "the template in activemq_agent_password has no value, because 'nobody' is undefined"
+        assert refusal(path).startswith(f"app1: {problem}")
 
     @pytest.mark.parametrize(
         ("files", "says"),
         [
             (
                 {"hosts.yml": "all:\n  hosts: {a: [\n"},
-                r"hosts.yml: the file cannot be read as an inventory: YAML .*hosts.yml:2\)",
+                r"hosts.yml cannot be read as an inventory: YAML .*hosts.yml:2\)",
             ),
-            ({"hosts.yml": "---\n"}, "hosts.yml: the file cannot be read as an inventory: Parsed empty YAML file"),
+            ({"hosts.yml": "---\n"}, "hosts.yml cannot be read as an inventory: Parsed empty YAML file"),
             ({"hosts.yml": "a: 1\n"}, "Ansible ignores a at the top level of the file, because it is not a group"),
-            ({"hosts": '[a\nb="\n'}, "hosts: the file cannot be read as an inventory: "),
-            ({"hosts.yml": PAIR, "x.yml": "plugin: no.such.plugin\n"}, "x.yml: .*unknown plugin 'no.such.plugin'"),
+            ({"hosts": '[a\nb="\n'}, "hosts cannot be read as an inventory: "),
+            ({"hosts.yml": PAIR, "x.yml": "plugin: no.such.plugin\n"}, "x.yml .*unknown plugin 'no.such.plugin'"),
             ({"hosts.yml": "all: {children: {a: }}\n"}, "the inventory has no hosts"),
             ({"README.md": "hello\n"}, "the inventory has no hosts"),
             ({"hosts.yml": PAIR, "group_vars/all.yml": "a: [\n"}, r"YAML parsing failed.*group_vars/all.yml:1\)"),
@@ -364,7 +366,7 @@ class TestRefusals:
     @pytest.mark.parametrize("extra", ['{"a":', "[1]", "@/nowhere", "word", 'a="', "/path"])
     def test_extra_variables_that_are_none(self, write: Write, extra: str) -> None:
         text = refusal(write({"hosts.yml": PAIR}), extra)
-        assert text.startswith("extra variables (-e): ")
+        assert text.startswith(("the extra variables (-e) cannot be read: ", "the text "))
         assert "Correct the value of -e" in text or "write NAME=VALUE" in text
 
     def test_nothing_is_printed(self, write: Write, capfd: pytest.CaptureFixture[str]) -> None:

@@ -65,10 +65,7 @@ def test_file_without_a_mapping_is_named(tmp_path: Path) -> None:
 def test_mistake_in_the_inventory_file_is_reported_at_its_line(tmp_path: Path) -> None:
     error = error_of(tmp_path, "all:\n  hosts:\n    a-mq01-a:\n    a-mq01-b\n  vars:\n    x: 1\n", "hosts.yml")
     path = f"{tmp_path}/hosts.yml"
-    assert (
-        error
-        == f"{path}: the file cannot be read as an inventory: YAML parsing failed: the key a-mq01-b {ADD} ({path}:4)"
-    )
+    assert error == f"{path} cannot be read as an inventory: YAML parsing failed: the key a-mq01-b {ADD} ({path}:4)"
 
 
 def test_control_character_in_the_inventory_file_is_reported_at_its_line(tmp_path: Path) -> None:

@@ -127,7 +127,7 @@ def adopt_files(
             if str(error) not in unavailable:
                 warn(
                     "adopt did not validate the rendered files against the XML schema of ActiveMQ, so errors in them "
-                    f"may be unreported. Make the schema available, and adopt again. Cause: {error}"
+                    f"may be unreported. Run `activemq-fleet schema fetch`, and adopt again. Cause: {error}"
                 )
             unavailable.add(str(error))
             return (*fleet.findings, *fleet_findings(fleet, rendered))

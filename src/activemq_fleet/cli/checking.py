@@ -44,7 +44,9 @@ from activemq_fleet.lint.file_kinds import KIND_RULE, NO_BROKER_RULE, foreign_ki
 from activemq_fleet.node.printable import counted
 from activemq_fleet.validation import suppress_by_comments
 
-_POSITION = re.compile(r"\((?P<path>/[^()]*):(?P<line>[0-9]+)\)(?=: |$)|^(?P<first>/[^:]*):(?P<first_line>[0-9]+): ")
+_POSITION = re.compile(
+    r"\((?P<path>/[^()]*):(?P<line>[0-9]+)\)(?=: |\. |$)|^(?P<first>/[^:]*):(?P<first_line>[0-9]+): "
+)
 """How errors name a place: ``… (/srv/inventory/hosts.yml:8)``, also before a remedy, or before the message."""
 
 _ANY_RELEASE = "5.18.3"

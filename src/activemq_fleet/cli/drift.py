@@ -67,9 +67,10 @@ def _show(result: DriftResult, output: str) -> None:
             echo("  ".join([f"{host:<{width}}", *numbers]))
         if len(result.hosts) > len(shown):
             echo(f"… and {counted(len(result.hosts) - len(shown), 'more host')}")
+    missing, surplus = result.not_collected_hosts, result.not_planned_hosts
     for what, hosts, number in (
-        ("planned, but not collected", result.not_collected, result.not_collected_hosts),
-        ("collected, but not planned", result.not_planned, result.not_planned_hosts),
+        ("hosts of the plan without collected files (run the playbook collect)", result.not_collected, missing),
+        ("collected hosts that are not in the plan (run plan or render again)", result.not_planned, surplus),
     ):
         if number:
             echo(f"{what}: {names_to_text([printable(host) for host in hosts], number, most=_MOST_SHOWN)}")
