@@ -69,7 +69,7 @@ trap 'stop TERM' TERM
 timed() {
     tried "$@" && return
     tail -n 30 "$log" >&2
-    fail "$1 failed (complete output: $log)"
+    fail "$1 failed, as the output above shows (complete output: $log). Correct the cause, and run scripts/setup.sh again"
 }
 
 apt_install() {
@@ -136,10 +136,10 @@ install_pinned() {
         [ "$status" != 0 ] || return 0
         if [ "$status" = "$jars_failed" ]; then
             cat "$jars_log" >&2
-            fail "the jars of the brokers were not fetched; the next run continues"
+            fail "the jars of the brokers were not downloaded, as the output above shows. Correct the cause, and run scripts/setup.sh again: it continues"
         fi
     fi
-    note "uv failed; pip installs the pinned requirements"
+    note "uv cannot install the pinned requirements, so pip installs them: no action is necessary"
     # shellcheck disable=SC2086
     timed "install the pinned requirements with pip" $pip install --no-compile --no-deps --require-hashes --requirement "requirements/$1.txt"
 }
@@ -210,7 +210,7 @@ ensure_browser() {
     if ! can_install; then
         note "Chromium is missing: the tests of the pictures are skipped. To run them, install chromium fonts-dejavu-core"
     elif ! tried "install chromium and a font from the distribution" apt_install chromium fonts-dejavu-core; then
-        note "Chromium is missing: the tests of the pictures are skipped. build/setup.log has the error"
+        note "Chromium is missing: the tests of the pictures are skipped. Its installation failed: see the error in build/setup.log"
     fi
 }
 
@@ -220,7 +220,7 @@ install_optional() {
     if ! can_install; then
         note "$1 is missing: $4. To run them, install $3"
     elif ! tried "install $3 from the distribution" apt_install "$3"; then
-        note "$1 is missing: $4. build/setup.log has the error"
+        note "$1 is missing: $4. Its installation failed: see the error in build/setup.log"
     fi
 }
 
@@ -248,7 +248,7 @@ ensure_mariadb() {
     fi
     mask_unit mariadb
     tried "install mariadb-server from the distribution" apt_install mariadb-server ||
-        note "MariaDB is missing: the tests of pairs that share one are skipped. build/setup.log has the error"
+        note "MariaDB is missing: the tests of pairs that share one are skipped. Its installation failed: see the error in build/setup.log"
 }
 
 ensure_postgresql() {
@@ -262,7 +262,7 @@ ensure_postgresql() {
     [ -e /etc/postgresql-common/createcluster.conf ] ||
         echo "create_main_cluster = false" >/etc/postgresql-common/createcluster.conf
     tried "install postgresql from the distribution" apt_install postgresql ||
-        note "PostgreSQL is missing: the tests of shared-jdbc pairs are skipped. build/setup.log has the error"
+        note "PostgreSQL is missing: the tests of shared-jdbc pairs are skipped. Its installation failed: see the error in build/setup.log"
 }
 
 # Debian starts a service after its installation. The tests start servers of their own, so the unit is masked.
@@ -287,7 +287,7 @@ ensure_prometheus() {
     done
     # shellcheck disable=SC2086 # a list of packages
     tried "install $missing from the distribution" apt_install $missing ||
-        note "Prometheus is missing: the tests of alerts are skipped. build/setup.log has the error"
+        note "Prometheus is missing: the tests of alerts are skipped. Its installation failed: see the error in build/setup.log"
 }
 
 # Required by the tests of stores on a network file system. Its daemon is not started.
@@ -298,7 +298,7 @@ ensure_gluster() {
         return
     fi
     tried "install glusterfs from the distribution" apt_install glusterfs-server glusterfs-client ||
-        note "GlusterFS is missing: the tests of stores on it are skipped. build/setup.log has the error"
+        note "GlusterFS is missing: the tests of stores on it are skipped. Its installation failed: see the error in build/setup.log"
 }
 
 # Required by the tests of networks that lose packets, which are skipped without it.
@@ -325,7 +325,7 @@ for wanted; do
         --prometheus) ensure_prometheus ;;
         --gluster) ensure_gluster ;;
         --packets) ensure_packets ;;
-        *) fail "unknown option $wanted: use --java, --browser, --tracer, --balancer, --database, --prometheus, --gluster, --packets" ;;
+        *) fail "unknown option $wanted: use one or more of --java, --browser, --tracer, --balancer, --database, --prometheus, --gluster, --packets" ;;
     esac
 done
 ensure_venv

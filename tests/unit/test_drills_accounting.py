@@ -151,7 +151,7 @@ def test_records_cut_out_of_a_journal_make_what_they_may_concern_indeterminate()
 
     assert (found.lost, found.indeterminate) == (0, 1)
     assert found.gaps == (
-        "the event journal of the subscriber lacks the records 3 to 4 (epoch subscriber-epoch of its store)",
+        "the event journal of the subscriber lacks the records 3 to 4 of its epoch (store) subscriber-epoch",
     )
 
 
@@ -164,7 +164,9 @@ def test_the_same_journal_written_without_them_is_a_loss() -> None:
 def test_a_journal_whose_end_is_missing_is_not_taken_for_a_whole_one() -> None:
     found = settled(published(3), consumed([1, 2, 3], barrier=4)[:-4])
 
-    assert found.gaps == ("the event journal of the subscriber lacks its end (epoch subscriber-epoch of its store)",)
+    assert found.gaps == (
+        "the event journal of the subscriber lacks the last records of its epoch (store) subscriber-epoch",
+    )
     assert found.indeterminate == 1
 
 

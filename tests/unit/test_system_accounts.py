@@ -150,7 +150,9 @@ def test_root_acts_as_the_account_that_could_exchange_the_path(common: Path) -> 
     with pytest.raises(AccountError, match="because a directory above it belongs to account"):
         account_for(str(data), "root")
     owned_directory(common / "shared", 0, 0o777)
-    with pytest.raises(AccountError, match=r"is writable for accounts other than root\. Set the module's option user"):
+    with pytest.raises(
+        AccountError, match=r"is writable for accounts other than root\. Use the broker's account instead"
+    ):
         account_for(str(common / "shared" / "kahadb"))
     # Where root is told nothing, as by a share that squashes it, the account still is.
     assert account_for(str(data / "behind-a-share"), "daemon") == named_account("daemon")

@@ -64,7 +64,7 @@ if TYPE_CHECKING:
 @click.option(
     "--naming-parity",
     type=click.Choice(["odd-even", "even-odd"]),
-    help="Pair odd with even host numbers: 1 with 2, or 0 with 1 (activemq_naming_parity).",
+    help="Pair hosts by number: 1 with 2 (odd-even), or 0 with 1 (even-odd). Sets activemq_naming_parity.",
 )
 @click.option(
     "--node",

@@ -42,7 +42,7 @@ _SHOWN = 15
     "--metrics",
     metavar="FILE",
     type=click.Path(dir_okay=False, path_type=Path),
-    help="Scrapes of Prometheus during the audited period; see `activemq-fleet help audit`.",
+    help="File with data of Prometheus about the audited period; see `activemq-fleet help audit`.",
 )
 @click.option("--follow", is_flag=True, help="Continue as logs and journals grow; see `activemq-fleet help follow`.")
 @click.option(

@@ -34,29 +34,41 @@ _PATH = click.Path(path_type=Path)
     help="Release of the files, such as 5.18.3.",
 )
 @click.option(
-    "--release-from", type=_PATH, metavar="FILE", help="File with lines PATTERN RELEASE: the release of each file."
+    "--release-from",
+    type=_PATH,
+    metavar="FILE",
+    help="File with the releases of the files, in lines such as: conf/*.xml 5.18.3",
 )
 @click.option(
     "--select",
     multiple=True,
     metavar="RULES",
     shell_complete=complete_rule_list,
-    help="Apply only these rules or families: N,L003, or errors-that-stop-a-broker. May be repeated.",
+    help="Apply only these rules, or families of rules (N: all whose id begins with N): N,L003, or "
+    "errors-that-stop-a-broker. May be repeated.",
 )
 @click.option(
     "--ignore",
     multiple=True,
     metavar="RULES",
     shell_complete=complete_rule_list,
-    help="Do not apply these rules or families. May be repeated.",
+    help="Do not apply these rules or families, such as N,L003. May be repeated.",
 )
-@click.option("--baseline", type=_PATH, metavar="FILE", help="File of known findings: only new findings fail.")
-@click.option("--write-baseline", type=_PATH, metavar="FILE", help="Write the current findings as the baseline.")
+@click.option(
+    "--baseline",
+    type=_PATH,
+    metavar="FILE",
+    help="File of --write-baseline: report only findings that it does not contain.",
+)
+@click.option(
+    "--write-baseline", type=_PATH, metavar="FILE", help="Write the current findings to this file, for --baseline."
+)
 @click.option(
     "--config/--no-config",
     "use_configuration",
     default=True,
-    help="Whether to read activemq-fleet.toml or [tool.activemq-fleet] of pyproject.toml, here or above.",
+    help="Whether to read settings from activemq-fleet.toml or [tool.activemq-fleet] of pyproject.toml, in the "
+    "current directory or above it.",
 )
 @click.option("--strict", is_flag=True, help="Exit with 1 for a warning, too.")
 @click.option("--fix", is_flag=True, help="Repair findings marked [fixable] in the files, and show the changes.")

@@ -64,9 +64,7 @@ def read_configuration(path: Path) -> CheckConfiguration:
     """Return the settings of one file. Raises InputError for one that cannot be read or used."""
     table = _table_of(path)
     if table is None:
-        raise InputError(
-            f"{path}: the file has no table [tool.{_TABLE}] with settings: add this table, or correct --config"
-        )
+        raise InputError(f"{path}: the file has no table [tool.{_TABLE}] with settings of `check`: add this table")
     for key in table:
         if key not in _KEYS:
             near = most_similar_name(key, _KEYS)

@@ -32,14 +32,14 @@ _MOST_SHOWN = 40
     required=True,
     help="Deployed files: the directory that the playbook `collect` wrote.",
 )
-@output_option("OUT", "Directory for the dataset drift, written atomically.")
+@output_option("OUT", "Directory for the dataset `drift`.")
 @format_option()
 @spark_options
 def drift_command(planned: str, collected: str, output: str, form: str, spark: SessionOptions) -> int:
     """Compare the planned files of every host with the deployed files.
 
-    A file is added, removed, changed or the same; by hand, or out of date because the plan is newer
-    than the deployment. Secrets are masked: a changed secret is shown as changed, without its value.
+    Each file is added, removed, changed or the same. A difference was made by hand, or exists because
+    the plan is newer than the deployment. Secrets are masked: a changed secret is shown as changed, without its value.
 
     Exit codes: 0 no differences; 1 differences; 2 wrong usage or unreadable input.
     """

@@ -23,14 +23,16 @@ from activemq_fleet.node.printable import counted
     metavar="X",
     required=True,
     shell_complete=complete_releases,
-    help="The release to run, such as 5.18.3.",
+    help="ActiveMQ release of the brokers, such as 5.18.3.",
 )
-@output_option("DIR", "Directory to write. It must not exist, or be empty.", click.Path(path_type=Path), "inventory")
+@output_option(
+    "DIR", "Directory for the inventory. It must be absent or empty.", click.Path(path_type=Path), "inventory"
+)
 @click.option(
     "--archive",
     metavar="FILE",
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
-    help="The release's archive, apache-activemq-X-bin.tar.gz, for `site` to install; its checksum is computed.",
+    help="Archive apache-activemq-X-bin.tar.gz that the playbook `site` installs. Its checksum is computed.",
 )
 @click.option("--tls", is_flag=True, help="Encrypt connectors and links; install key stores on the hosts first.")
 def init_command(hosts: tuple[str, ...], release: str, output: Path, archive: Path | None, tls: bool) -> int:

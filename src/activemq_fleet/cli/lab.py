@@ -35,7 +35,7 @@ def lab_command() -> None:
     """
 
 
-@lab_command.command("prepare", short_help="Reserve addresses and write the lab's inventory layer.")
+@lab_command.command("prepare", short_help="Write the inventory with which the playbook site installs into the lab.")
 @lab_options
 @_difference
 def prepare_command(lab: Lab, show_difference: bool) -> None:
@@ -144,7 +144,9 @@ _add_host_command("resume", "Resume a frozen broker (SIGCONT).", "was resumed")
 lab_command.add_command(drill_command)
 
 
-@lab_command.command("freeze", short_help="Freeze a broker, give its lock to the other node, and resume it.")
+@lab_command.command(
+    "freeze", short_help="Freeze the active broker, optionally give its lock to the other node, and resume it."
+)
 @click.argument("host", shell_complete=complete_hosts)
 @existing_lab_options
 @click.option("--steal-lock", is_flag=True, help="Give the broker's lock to the other node, as when a lease expires.")

@@ -38,10 +38,14 @@ _NO_CONVENTION = f"No known convention reads these names as pairs: set --naming-
 @click.option(
     "--naming-parity",
     type=click.Choice(["odd-even", "even-odd"]),
-    help="Pair odd with even host numbers: 1 with 2, or 0 with 1 (activemq_naming_parity).",
+    help="Pair hosts by number: 1 with 2 (odd-even), or 0 with 1 (even-odd). Sets activemq_naming_parity.",
 )
-@click.option("--master-node", metavar="MARK", help="Node of preferred masters, such as a (activemq_master_node).")
-@click.option("--node", metavar="MARK", help="Node (activemq_node) of all hosts: each becomes a single broker.")
+@click.option(
+    "--master-node", metavar="MARK", help="Mark of preferred masters in host names, such as a (activemq_master_node)."
+)
+@click.option(
+    "--node", metavar="MARK", help="Node (activemq_node) of all hosts: each becomes a broker without a standby."
+)
 @format_option()
 def names_command(hosts: tuple[str, ...], inventory: InventoryOptions, form: str, **convention: str | None) -> int:
     """Show how each HOST's name is read, and why; propose a convention where names are not read.

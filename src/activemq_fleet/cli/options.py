@@ -221,7 +221,7 @@ spark_options = options_as_argument(
         "--archives",
         metavar="FILE#NAME",
         multiple=True,
-        help="What executors unpack: the environment made by `activemq-fleet pack`, as env.tar.gz#environment. "
+        help="Python environment for Spark executors, as `activemq-fleet pack` writes it: env.tar.gz#environment. "
         "May be repeated.",
     ),
     click.option(

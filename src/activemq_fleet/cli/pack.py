@@ -14,18 +14,18 @@ from activemq_fleet.cli.printing import echo
 @click.command("pack")
 @output_option(
     "FILE",
-    "Archive to write, such as env.tar.gz. It is written atomically.",
+    "Path of the archive, such as env.tar.gz.",
     click.Path(path_type=Path, dir_okay=False),
 )
 @click.option(
     "--python-prefix",
     metavar="DIR",
-    help="Prefix of the executors' Python, such as /usr, if it differs from this machine.",
+    help="Directory above bin/ of the Python on the executors, such as /usr, if it differs from this machine.",
 )
 def pack_command(output: Path, python_prefix: str | None) -> int:
-    """Pack the Python environment that executors need.
+    """Pack this Python environment into an archive for Spark executors.
 
-    Then: activemq-fleet audit --master spark://HOST:7077 --archives env.tar.gz#environment ...
+    Use the archive so: activemq-fleet audit --master spark://HOST:7077 --archives env.tar.gz#environment ...
     """
     from activemq_fleet.spark.pack import pack_environment
 

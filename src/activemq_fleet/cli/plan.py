@@ -37,7 +37,7 @@ _LARGEST = 5000
     help="Format of --hosts. auto: detect it from the file's name and first line.",
 )
 @inventory_options(required=False)
-@output_option("OUT", "Directory for the datasets, written atomically.")
+@output_option("OUT", "Directory for the datasets. An earlier plan in it is replaced.")
 @click.option(
     "--since",
     metavar="DIR",
@@ -69,7 +69,7 @@ def plan_command(
     largest: int,
     spark: SessionOptions,
 ) -> int:
-    """Plan a fleet on Spark: the datasets brokers, links, findings and files below OUT.
+    """Compute the brokers, links, findings and files of a fleet on Spark, as datasets below OUT.
 
     The findings are those of `check` and the files are those of `render`, for fleets that are too
     large for one machine. Secrets are written as @VARIABLE@. A network with an error finding that

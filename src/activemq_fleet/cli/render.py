@@ -22,7 +22,7 @@ _OURS = frozenset({_INDEX, "fleet.svg", "hosts", "clients", "prometheus"})
 @inventory_options()
 @output_option(
     "DIR",
-    "Directory to write, atomically. A directory that render wrote earlier is replaced.",
+    "Directory for the files. The output of an earlier `render` is replaced completely.",
     click.Path(path_type=Path),
 )
 def render_command(inventory: InventoryOptions, output: Path) -> int:

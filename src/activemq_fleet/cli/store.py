@@ -117,7 +117,7 @@ def behind_command(directory: Path, form: str) -> None:
 def replay_command(
     directory: Path, urls: tuple[str, ...], username: str, password_file: Path | None, ca_file: Path | None
 ) -> None:
-    """Send the messages that `store behind` lists to the pair again, then remove their generations.
+    """Send the messages that `store behind` lists to the pair again, then remove their generations (old copies).
 
     Messages of incomplete XA transactions are not sent, and their generation is kept. A replay that was interrupted is
     repeated from its beginning: the broker does not accept a message twice that is still in its queue. Root reads and

@@ -125,8 +125,8 @@ def _verdict(outcome: DeliveryOutcome | None, is_known: bool, publisher_has_gaps
 def _sentence(owner: str, gap: JournalGap) -> str:
     if gap.what == MISSING and gap.records:
         last = gap.jseq + gap.records - 1
-        return f"the event journal of {owner} lacks the records {gap.jseq} to {last} (epoch {gap.epoch} of its store)"
-    return f"the event journal of {owner} lacks its end (epoch {gap.epoch} of its store)"
+        return f"the event journal of {owner} lacks the records {gap.jseq} to {last} of its epoch (store) {gap.epoch}"
+    return f"the event journal of {owner} lacks the last records of its epoch (store) {gap.epoch}"
 
 
 def longest_gap_begin_and_length(

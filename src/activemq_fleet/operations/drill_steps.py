@@ -61,7 +61,10 @@ def schedule_faulted_pairs(
     fit = [pair for pair in pairs if refused[pair.name] is None]
     if not fit:
         reasons = "; ".join(filter(None, refused.values())) or "the target contains no pair"
-        raise InputError(f"no pair of the target can be drilled: {reasons}. Choose another target or another fault")
+        raise InputError(
+            f"no pair of the target can be drilled: {reasons}. Choose a target with pairs that can be drilled, or "
+            "another fault"
+        )
     chance = random.Random(seed)  # noqa: S311 -- an order that can be had again, no secret
     if not resync and all(pair.profile.needs_resync for pair in fit):
         return _once_each(fit, faults, chance)

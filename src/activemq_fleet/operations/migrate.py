@@ -80,7 +80,8 @@ class MigratedBrokerEvidence:
         if self.held is None:
             raise InputError(
                 f"{self.host}: the messages in the store of this broker were not counted (the broker is {self.state}), "
-                "so the migration cannot continue. Correct the error above, and run the playbook migrate again"
+                "so the migration cannot continue. Correct the error that Ansible printed above, and run "
+                "the playbook migrate again"
             )
         return self.held
 

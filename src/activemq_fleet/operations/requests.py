@@ -239,7 +239,8 @@ def _refuse_lost_hosts(request: OperationRequest) -> None:
         return
     if lost := [host for host in request.target["hosts"] if host not in request.options["alive"]]:
         raise InputError(
-            f"{', '.join(lost)} failed or was not reached, so no further host is changed. Correct the error above, "
+            f"{', '.join(lost)} failed or was not reached, so no further host is changed. Correct the errors that "
+            "Ansible printed for them above, "
             f"and run {request.options['same_command']}. To work on other pairs only, set -e activemq_target=PAIR"
         )
 

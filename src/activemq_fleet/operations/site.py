@@ -180,7 +180,7 @@ def decide_brokers_to_roll_out(request: OperationRequest) -> Decision:
     if lost:
         raise RefusalError(
             f"no broker is started or restarted, because these hosts failed or were not reached: {', '.join(lost)}. "
-            "Correct the error above, and run the playbook site again",
+            "Correct the errors that Ansible printed for them above, and run the playbook site again",
             [],
         )
     nodes = [observed_node(brokers[host], observed) for host, observed in evidence.items()]

@@ -87,7 +87,8 @@ def _find(places: Sequence[TargetHost], name: str) -> tuple[Literal["fleet", "gr
     hosts = {place.host for place in places if name in (place.host, _label(place.host))}
     if len(hosts) > 1:
         raise InputError(
-            f"activemq_target is {name}, the name of {len(hosts)} hosts. Set it to one of {', '.join(sorted(hosts))}"
+            f"activemq_target is {name}, but {len(hosts)} hosts have this name. Set it to one of "
+            f"{', '.join(sorted(hosts))}"
         )
     if hosts:
         return "host", hosts

@@ -116,7 +116,8 @@ def test_failed_fetch_of_jars_stops_the_installation_with_one_message(checkout: 
     assert setup.returncode == 1
     assert output.endswith(
         "failed\nfetch: error: no network\n"
-        "setup: error: the jars of the brokers were not fetched; the next run continues\n"
+        "setup: error: the jars of the brokers were not downloaded, as the output above shows. Correct the cause, and "
+        "run scripts/setup.sh again: it continues\n"
     )
     assert not any(is_running(int(word)) for word in (checkout / "pids").read_text().split())
     assert not (checkout / ".venv" / "fleet-stamp").exists()
@@ -133,7 +134,7 @@ def test_failed_installation_with_uv_is_repeated_with_pip(checkout: Path) -> Non
     setup = start_setup(checkout)
     output, _ = setup.communicate()
     assert setup.returncode == 0, output
-    assert "uv failed; pip installs the pinned requirements" in output
+    assert "uv cannot install the pinned requirements, so pip installs them" in output
     assert "install the pinned requirements with pip" in output
 
 

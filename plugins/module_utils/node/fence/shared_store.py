@@ -100,9 +100,10 @@ def refuse_root_in_untrusted_directory(directory: str) -> None:
         as_account = (
             f"setpriv --reuid={owner[0]} --regid={owner[1]} --clear-groups" if owner[0] else "runuser -u ACCOUNT"
         )
+        name = f" ({account_name(owner[0])})" if owner[0] else ""
         raise FenceError(
-            f"root must not change the store {directory}, because an account other than root "
-            f"({account_name(owner[0])}) can create links in it. Run the command as the account that owns the store: "
+            f"root must not change the store {directory}, because an account other than root{name} can create links "
+            "in it, or in a directory above it. Run the command as the account that owns the store: "
             f"{as_account} -- COMMAND"
         )
 

@@ -115,8 +115,8 @@ def account_for(path: str, user: str | None = None) -> SystemAccount:
     if account.uid == 0 and foreign is not None:
         owner = f"belongs to {account_name(foreign[0])}" if foreign[0] else "is writable for accounts other than root"
         raise AccountError(
-            f"root must not use {path}, because a directory above it {owner}. Set the module's option user "
-            "(activemq_user in the inventory) to the broker's account"
+            f"root must not use {path}, because a directory above it {owner}. Use the broker's account instead: "
+            "in an inventory set activemq_user, in a shell run the command with runuser -u ACCOUNT --"
         )
     return account
 
