@@ -83,7 +83,7 @@ def test_it_runs_beside_both_brokers_and_is_hardly_exposed(pair: tuple[Machine, 
     assert done.returncode == 0
     wait_for_answers(pair[0])
     wait_until(
-        lambda: "no connector answers: it is a standby" in machine_status(pair[1]),
+        lambda: "no connector answers, so the broker is a standby" in machine_status(pair[1]),
         "the standby's watchdog idles",
         pair[1],
     )
@@ -201,7 +201,7 @@ def test_a_frozen_standby_is_left_alone(pair: tuple[Machine, Machine]) -> None:
     before, log_text = unit_properties(standby, "MainPID"), said(standby)
     standby.run("systemctl", "kill", "--signal=STOP", UNIT)
     try:
-        wait_to_say(standby, "it cannot take over", log_text)
+        wait_to_say(standby, "This broker cannot take over", log_text)
         time.sleep(2)
     finally:
         standby.run("systemctl", "kill", "--signal=CONT", UNIT)

@@ -65,7 +65,7 @@ def test_messages_lie_in_the_stores_of_their_destinations_and_outlive_their_brok
     others = [("news", 1), ("trades", 1)]
     orders = [("orders.eu", 1), ("orders.us", 1)]
     assert sorted(found) == sorted([orders, *([[one] for one in others] if per_destination else [others])])
-    with pytest.raises(NodeError, match="name one of its subdirectories"):
+    with pytest.raises(NodeError, match="use one of its subdirectories"):
         inspect_store_as_dict(str(store))
 
     lab.start(A)

@@ -26,11 +26,11 @@ def test_status_0_means_that_the_host_is_fenced_and_it_is_told_which(tmp_path: P
 @pytest.mark.parametrize(
     ("command", "why"),
     [
-        (call("exit 3"), "the fence command /bin/sh failed with status 3"),
-        (call("kill -9 $$"), "the fence command /bin/sh failed with status -9"),
+        (call("exit 3"), "the fence command /bin/sh (activemq_fence_command) failed with exit status 3"),
+        (call("kill -9 $$"), "the fence command /bin/sh (activemq_fence_command) failed with exit status -9"),
         (
             FenceCommand(["/no/such/program"], 5, ENVIRONMENT),
-            "the fence command /no/such/program cannot be run: No such file or directory",
+            "the fence command /no/such/program (activemq_fence_command) cannot be run (No such file or directory)",
         ),
     ],
 )
@@ -42,7 +42,10 @@ def test_one_that_takes_too_long_is_killed_with_what_it_started(tmp_path: Path) 
     signs: list[float] = []
     command = call(f"(sleep 2; touch {tmp_path}/late) & sleep 60", timeout=1)
     problem = command.run(lambda: signs.append(time.monotonic()))
-    assert problem == "the fence command /bin/sh took longer than 1 s and was killed"
+    assert (
+        problem
+        == "the fence command /bin/sh (activemq_fence_command) took longer than its timeout of 1 s, and was killed"
+    )
     assert len(signs) >= 2
     time.sleep(1.5)
     assert not (tmp_path / "late").exists()

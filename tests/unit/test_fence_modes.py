@@ -100,7 +100,7 @@ def test_store_without_fence_keeps_contents_and_guards_may_return(store: Path, n
     (store / "db-1.log").write_bytes(JOURNAL)
     guard = nodes[0].start()
     until(lambda: nodes[0].served == [2])
-    with pytest.raises(FenceError, match="stop the service units of both nodes first"):
+    with pytest.raises(FenceError, match="stop the brokers' service units on both nodes"):
         unfence_store(str(store))
     guard.terminate()
     guard.wait(60)
@@ -187,7 +187,10 @@ def test_no_node_serves_after_failed_fence_command_until_operator_confirms(
     confirm = [*GUARD, "--store", str(store), "--confirm"]
     wrong = subprocess.run([*confirm, "7"], capture_output=True, text=True, check=False)
     assert wrong.returncode == 1
-    assert f"nothing was changed: the newest takeover of the store {store} has the number 1, not 7" in wrong.stdout
+    assert (
+        f"nothing was changed: takeover 7 of the store {store} was not confirmed, because the newest takeover has "
+        "the number 1" in wrong.stdout
+    )
     subprocess.run([*confirm, "1"], check=True, capture_output=True)
     until(lambda: b.rows)
     b.end()
@@ -201,7 +204,7 @@ def test_a_store_of_generations_is_refused_to_a_guard_with_a_command(store: Path
     guard.wait(60)
     second = nodes[0].start("--fence-command", command_of(store, "exit 0"))
     assert second.wait(60) == 1
-    assert "was used with activemq_fence: guard, but activemq_fence is command" in said_by(second)
+    assert "was used with activemq_fence: guard, but activemq_fence is now command" in said_by(second)
     unfence_store(str(store))
     nodes[0].start("--fence-command", command_of(store, "exit 0"))
     until(lambda: len(nodes[0].rows) == 2)
@@ -242,7 +245,7 @@ def test_guard_records_subscriptions_at_risk_and_serves_or_waits_for_consent(
         done = subprocess.run(
             [*GUARD, "--store", str(store), "--accept-loss"], capture_output=True, text=True, check=True
         )
-        assert "(generation 1) without its index" in done.stdout
+        assert "(generation 1) without an index" in done.stdout
     until(lambda: nodes[0].served == [2])
     (record,) = read_newest_risk_records(str(store))
     assert record.risk.to_rows() == [{"topic": "prices", "subscription": "reporting:daily", "messages": 1}]

@@ -193,8 +193,8 @@ def test_keeper_releases_removed_files_once_newer_copy_needs_none(
 @pytest.mark.parametrize(
     ("bound", "limit", "reason"),
     [
-        ("MOST_BYTES", 0, "the copy of the index of the store {} was removed, because it required"),
-        ("FREE_SHARE", 1 << 50, "no copy of the index of the store {} is kept, because the disk has only"),
+        ("MOST_BYTES", 0, "the saved copy of the index of the store {} was removed, because the copy required"),
+        ("FREE_SHARE", 1 << 50, "no copy of the index of the store {} is kept, because its disk has only"),
     ],
 )
 def test_keeper_drops_all_at_its_bound_and_names_store(
@@ -250,7 +250,7 @@ def test_record_that_was_moved_behind_messages_puts_these_at_risk(store: Path) -
 def test_nothing_is_at_risk_while_journal_has_all_its_files(store: Path) -> None:
     (store / "db.data").write_bytes(index_of_topics({"prices": [KEY]}, last_update=77, version=6))
     assert not find_rebuild_risk(str(store))
-    assert "the broker builds a new index" in mend(store)
+    assert "the broker builds a new one" in mend(store)
 
 
 def test_all_that_waits_is_at_risk_where_broker_passes_over_records_of_subscriptions(store: Path) -> None:

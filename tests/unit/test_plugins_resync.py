@@ -171,7 +171,7 @@ def test_a_host_whose_file_changed_is_told_of(ends: tuple[Path, Path, Path]) -> 
     carrier, files = Carrier(), store_copy.manifest(str(source))
     missing = store_copy.stage_copy(str(target), files)
     (source / "db.data").write_bytes(b"shorter")
-    with pytest.raises(NodeError, match="stop the process that writes to it"):
+    with pytest.raises(NodeError, match="stop the process that writes to the store"):
         carrier._fetch({"files": files, "missing": missing, "spool": str(spool), "directory": str(source)}, {})
 
 

@@ -97,7 +97,7 @@ def test_a_piece_that_does_not_follow_is_refused(stores: tuple[str, str]) -> Non
     source, target = stores
     files = store_copy.manifest(source)
     store_copy.stage_copy(target, files)
-    with pytest.raises(NodeError, match="received data from byte 10, but expected byte 0"):
+    with pytest.raises(NodeError, match="received data from byte 10, but expected data from byte 0"):
         store_copy.append_chunk(target, files, "db-2.log", 10, store_copy.read_chunk(source, "db-2.log", 10, 43))
 
 

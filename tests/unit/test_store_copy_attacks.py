@@ -140,11 +140,11 @@ def test_a_planted_plan_does_not_move_directories_of_root(host: Host, what: str)
     path = Path(f"{host.store}.resync.json")
     do_as(BROKER, lambda: host.staging.mkdir(), lambda: path.write_text(json.dumps(PLANS[what](host))))
     assert not store_copy.is_replacement_unfinished(str(host.store))
-    assert "is not trusted, because an earlier version or another account wrote it" in store_copy.replacement_obstacle(
+    assert "is not used, because an account other than root could have changed it" in store_copy.replacement_obstacle(
         str(host.store)
     )
     for act in (host.stage, lambda: store_copy.finish_replacement(str(host.store)), host.copy):
-        with pytest.raises(NodeError, match=r"is not trusted, .* is missing, rename the newest"):
+        with pytest.raises(NodeError, match=r"is not used, .* does not exist, first rename the newest"):
             act()
     assert host.store.is_dir()
     path.unlink()
@@ -180,7 +180,7 @@ def test_a_plan_of_root_that_names_anything_else_is_refused(host: Host) -> None:
         (host.staging.name, "kahadb.before-20260101T000000Z/../x"),
     ):
         resync_plans.write_plan(resync_plans.ResyncPlan(str(host.store), staging, backup, "", "a"), account)
-        with pytest.raises(NodeError, match=r"cannot be read\. Find .*resync-"):
+        with pytest.raises(NodeError, match=r"cannot be read\. The other node .*before-"):
             store_copy.finish_replacement(str(host.store))
 
 
@@ -195,10 +195,10 @@ def test_a_resumed_copy_needs_the_backup_that_its_plan_names(host: Host, monkeyp
     backup = next(path for path in host.parent.glob("kahadb.before-*") if path.is_dir())
     assert store_copy.is_replacement_unfinished(str(host.store))
     do_as(BROKER, lambda: backup.rename(f"{backup}-away"), lambda: backup.symlink_to(host.secret))
-    with pytest.raises(NodeError, match=r"another process moved the .*away"):
+    with pytest.raises(NodeError, match=r"another process .*moved"):
         store_copy.finish_replacement(str(host.store))
     do_as(BROKER, lambda: backup.unlink(), lambda: backup.mkdir())
-    with pytest.raises(NodeError, match="differs from the previous store"):
+    with pytest.raises(NodeError, match="differs from the store before the resync"):
         store_copy.finish_replacement(str(host.store))
     do_as(BROKER, lambda: backup.rmdir(), lambda: Path(f"{backup}-away").rename(backup))
     assert store_copy.finish_replacement(str(host.store)) == str(backup)

@@ -164,10 +164,10 @@ def test_of_a_fenced_store_the_generation_in_force_is_read(tmp_path: Path) -> No
 
 
 def test_a_directory_without_a_store_is_refused_and_one_of_stores_names_them(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match=r": the directory is not a kahaDB store, because"):
+    with pytest.raises(InputError, match=r": the directory contains no kahaDB store, because"):
         shown(tmp_path)
     write(tmp_path / "queue#3a#2f#2forders", add("m1"))
-    with pytest.raises(InputError, match="name one of its subdirectories queue#3a#2f#2forders"):
+    with pytest.raises(InputError, match="use one of its subdirectories queue#3a#2f#2forders"):
         shown(tmp_path)
 
 

@@ -50,17 +50,24 @@ class FenceCommand:
                 start_new_session=True,
             )
         except OSError as error:
-            return f"the fence command {self.argv[0]} cannot be run: {error.strerror}"
+            return f"the fence command {self.argv[0]} (activemq_fence_command) cannot be run ({error.strerror})"
         deadline = time.monotonic() + self.timeout
         while time.monotonic() < deadline:
             sign_of_life()
             with contextlib.suppress(subprocess.TimeoutExpired):
                 status = process.wait(_STEP)
-                return "" if status == 0 else f"the fence command {self.argv[0]} failed with status {status}"
+                return (
+                    ""
+                    if status == 0
+                    else f"the fence command {self.argv[0]} (activemq_fence_command) failed with exit status {status}"
+                )
         with contextlib.suppress(ProcessLookupError):
             os.killpg(process.pid, signal.SIGKILL)
         process.wait()
-        return f"the fence command {self.argv[0]} took longer than {self.timeout:g} s and was killed"
+        return (
+            f"the fence command {self.argv[0]} (activemq_fence_command) took longer than its timeout of "
+            f"{self.timeout:g} s, and was killed"
+        )
 
 
 def read_fence_command(path: str) -> FenceCommand:

@@ -108,27 +108,58 @@ def main() -> NoReturn:
 
     The status is 75 if the guard killed the broker.
     """
-    parser = argparse.ArgumentParser(prog="guard", description="Run a broker whose store is protected by a fence.")
-    parser.add_argument("--store", required=True, help="the shared directory of the pair's store")
-    parser.add_argument("--local", help="the guard's directory on the host's own disk")
-    parser.add_argument("--fence-command", metavar="FILE", help="a JSON file that describes activemq_fence_command")
-    parser.add_argument("--tidy", action="store_true", help="remove old copies of the store whose messages were copied")
+    parser = argparse.ArgumentParser(
+        prog="guard",
+        description=(
+            "Start a broker on a shared store, and prevent both nodes of the pair from writing to the store "
+            "(activemq_fence)."
+        ),
+    )
+    parser.add_argument("--store", required=True, help="set the shared directory of the pair's store")
+    parser.add_argument("--local", help="keep the state of the guard in this directory on the host's own disk")
+    parser.add_argument("--fence-command", metavar="FILE", help="read activemq_fence_command from this JSON file")
     parser.add_argument(
-        "--unfence", action="store_true", help="convert the store for brokers without activemq_fence; stop both first"
+        "--tidy",
+        action="store_true",
+        help="remove old copies of the store (generations) all of whose messages are in a newer copy",
+    )
+    parser.add_argument(
+        "--unfence",
+        action="store_true",
+        help="convert the store for brokers without activemq_fence: guard; stop the brokers of both nodes first",
     )
     parser.add_argument("--mend", action="store_true", help="repair the store of a killed broker that has no fence")
     parser.add_argument(
-        "--accept-loss", action="store_true", help="continue, even if messages of durable subscriptions are lost"
+        "--accept-loss",
+        action="store_true",
+        help="continue without a usable index of the store, although messages of durable subscriptions are lost",
     )
     parser.add_argument(
-        "--refuse-loss", action="store_true", help="do not start if messages of durable subscriptions would be lost"
+        "--refuse-loss",
+        action="store_true",
+        help=("do not start the broker if an unusable index of the store would lose messages of durable subscriptions"),
     )
-    parser.add_argument("--keep-index", type=int, metavar="PID", help="keep a copy of the index while process PID runs")
-    parser.add_argument("--keep-index-copies", action="store_true", help="keep a copy of the index of each store copy")
     parser.add_argument(
-        "--confirm", type=int, metavar="NUMBER", help="confirm that the broker of takeover NUMBER is dead"
+        "--keep-index",
+        type=int,
+        metavar="PID",
+        help="keep a copy of the store's index while the process PID of the broker runs",
     )
-    parser.add_argument("command", nargs="*", help="the command line that starts the broker")
+    parser.add_argument(
+        "--keep-index-copies",
+        action="store_true",
+        help="keep a copy of the store's index while the broker runs, after each takeover",
+    )
+    parser.add_argument(
+        "--confirm",
+        type=int,
+        metavar="NUMBER",
+        help=(
+            "confirm that the other node's broker, whose takeover has this number, is dead, so that this node "
+            "can take over"
+        ),
+    )
+    parser.add_argument("command", nargs="*", help="start the broker with this command line")
     options = parser.parse_args()
     try:
         if options.tidy:
@@ -169,7 +200,7 @@ def main() -> NoReturn:
 
 def _not_done(options: argparse.Namespace) -> str:
     if options.tidy:
-        return "old copies of the store (generations) are kept until the next attempt"
+        return "old copies of the store (generations) were not removed, and the guard tries again automatically"
     if options.mend:
         return "the store was not repaired completely"
     return (
@@ -194,14 +225,14 @@ def accept_index_loss(directory: str) -> Iterator[str]:
     store = SharedStore(directory)
     if not os.path.isdir(os.path.join(directory, BARRIER)):
         raise FenceError(
-            f"the store {directory} has no directory {BARRIER}, so activemq_fence: guard does not protect it. To "
-            "repair such a store, add the option --mend to this command"
+            f"the store {directory} is not in use with activemq_fence: guard, because it has no directory "
+            f"{BARRIER}. To accept the loss in such a store, run the command again with the option --mend"
         )
     number = store.gather_fence_evidence().claim_number
     store.record_accepted_index_loss(number)
     yield (
-        f"the loss is accepted: the next takeover may use the newest copy of the store {directory} (generation "
-        f"{number}) without its index"
+        f"the loss of messages of durable subscriptions is accepted for the store {directory}: the next takeover "
+        f"may use its newest copy (generation {number}) without an index"
     )
 
 
@@ -223,8 +254,9 @@ def confirm_broker_dead(directory: str, number: int) -> Iterator[str]:
     highest = store.gather_fence_evidence().claim_number
     if highest != number:
         raise FenceError(
-            f"the newest takeover of the store {directory} has the number {highest}, not {number}. The log of the "
-            "standby's service unit contains the command with the right number: run that command"
+            f"takeover {number} of the store {directory} was not confirmed, because the newest takeover has the "
+            f"number {highest}. The log of the standby's service unit contains the command with the right number: "
+            "run that command"
         )
     store.record_broker_dead(number)
     yield f"the broker of takeover {number} of the store {directory} is recorded as dead: the other node may take over"
@@ -302,8 +334,8 @@ class Guard:
         if (highest and not highest.is_in_place) or os.path.isdir(os.path.join(self._store.directory, BARRIER)):
             raise FenceError(
                 f"the store {self._store.directory} was used with activemq_fence: guard, but activemq_fence is "
-                f"command. Stop both brokers, and run {' '.join(guard_start_command())} "
-                f"--store {self._store.directory} --unfence"
+                f"now command. Stop the brokers of both nodes, and run {' '.join(guard_start_command())} --store "
+                f"{self._store.directory} --unfence"
             )
 
     def _watch(self, fence: AnyFence, broker: subprocess.Popen[bytes]) -> int:
@@ -338,7 +370,9 @@ class Guard:
             return look.result(LOOK_TIMEOUT)
         except (LateError, OSError, FenceError, NodeError) as error:
             print_to_unit_log(
-                f"the store {self._store.directory} cannot be read: {error or f'no answer within {LOOK_TIMEOUT:g} s'}"
+                f"the guard cannot read the store {self._store.directory} "
+                f"({error or f'no answer within {LOOK_TIMEOUT:g} s'}), so its broker cannot continue safely. "
+                "Check the mount of the store"
             )
             return FenceEvidence(holds_lock=False, highest=None)
 
@@ -396,8 +430,8 @@ class Guard:
         )
         if made.restored:
             print_to_unit_log(
-                f"the index of the previous copy of the store (generation {number}) cannot be used. Generation "
-                f"{claim.number} was created with {made.restored}"
+                f"the index of the previous copy of the store (generation {number}) cannot be used, so generation "
+                f"{claim.number} was created with {made.restored}. No action is required"
             )
 
     def _make(self, number: int, target: str) -> GenerationCopy:
@@ -412,7 +446,8 @@ class Guard:
         """Run the operator's command that stops the other node's broker, and record that it is dead."""
         if self._command is None:
             raise FenceError(
-                "activemq_fence is command, but no fence command is configured: set activemq_fence_command"
+                "activemq_fence is command, but the inventory does not define the fence command: set "
+                "activemq_fence_command for both nodes, and run the playbook site"
             )
         began = time.monotonic()
         print_to_unit_log(
@@ -427,8 +462,8 @@ class Guard:
             )
         self._store.record_broker_dead(number)
         print_to_unit_log(
-            f"the fence command made sure in {time.monotonic() - began:.1f} s that the broker on host "
-            f"{self._command.host} is dead"
+            f"the fence command confirmed after {time.monotonic() - began:.1f} s that the broker on host "
+            f"{self._command.host} is dead, so this node can take over"
         )
 
     def _drop_building(self) -> None:
@@ -456,8 +491,9 @@ class Guard:
         if risk:
             path = record_risk(self._store.directory, claim.directory, "the store has no usable index", risk)
             print_to_unit_log(
-                "the store has no usable index, so messages of these durable subscriptions may be lost: "
-                f"{risk.describe()}. The file {path} lists them"
+                f"the store {self._store.directory} has no usable index, so messages of these durable "
+                f"subscriptions may be lost: {risk.describe()}. The file {path} lists them. Publish these "
+                "messages again if their publishers have them"
             )
         if not self._store.create_claim(claim, claim_details):
             disk.remove_tree(self._store.generation_path(claim.directory))
@@ -465,7 +501,9 @@ class Guard:
                 f"the other node took over the store {self._store.directory} first (takeover {number}), so this node "
                 "stays standby"
             )
-        print_to_unit_log(f"this node took over the store with generation {number}")
+        print_to_unit_log(
+            f"this node took over the store {self._store.directory} with generation {number}, its newest copy"
+        )
         if number > 1:
             with contextlib.suppress(OSError, FenceError):
                 replace_lock_file_by_directory(self._path_of(number - 1))
@@ -474,7 +512,8 @@ class Guard:
         path = self._path_of(number)
         if not os.path.isdir(path):
             raise FenceError(
-                f"the directory {path} is missing, but it is the newest copy of the store: restore it from a backup"
+                f"the directory {path}, the newest copy of the store, is missing, so the broker cannot start: "
+                "restore this directory from a backup"
             )
         if self._command is None:
             move_top_directory_files(self._store, number)
@@ -542,8 +581,8 @@ class Guard:
         except OSError:
             os.close(descriptor)
             raise FenceError(
-                f"an earlier run of this broker's guard (activemq_fence) still uses the directory {self._local}: stop "
-                "the service unit, and kill its remaining processes"
+                "another process of this broker's guard (activemq_fence) still runs and uses the directory "
+                f"{self._local}: stop the broker's service unit with systemctl, and kill its remaining processes"
             ) from None
         return descriptor
 

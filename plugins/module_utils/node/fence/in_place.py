@@ -56,8 +56,8 @@ def move_top_directory_files(store: SharedStore, number: int) -> None:
     claim = next((claim for claim in claims if claim.is_in_place), None)
     if claim is None:
         raise FenceError(
-            f"the store {store.directory} contains the file {names[0]}, but its brokers use only the files in "
-            f"{store.generations}: move this file away"
+            f"the store directory {store.directory} contains the file {names[0]}, but with activemq_fence: guard "
+            f"brokers use only the files in {store.generations}: move this file to a different directory"
         )
     target = os.path.join(store.generations, claim.directory)
     os.makedirs(target, 0o750, exist_ok=True)
@@ -79,8 +79,8 @@ def unfence_store(directory: str) -> list[str]:
         return [f"activemq_fence: guard does not protect the store {directory}, so nothing was changed"]
     if not store.try_lock(secrets.token_hex(16)):
         raise FenceError(
-            f"a node still uses the store {directory}, because its guard (activemq_fence) holds the lock: stop the "
-            "service units of both nodes first"
+            f"the fence of the store {directory} was not removed, because the guard of a node still holds its "
+            "lock: stop the brokers' service units on both nodes, and run the command again"
         )
     try:
         actions = _put_in_place(store)

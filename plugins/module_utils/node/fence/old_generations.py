@@ -148,9 +148,9 @@ def _tidy_claimed(store: SharedStore, number: int, path: str) -> Iterator[str]:
         if rows:
             store.write_uncopied_messages(number, rows)
             yield (
-                f"generation {number}, an old store copy, is kept, because {len(rows)} of its messages arrived after "
-                f"the other node took over. The file {store.uncopied_list_path(number)} lists them. Send them with "
-                "activemq-fleet store replay"
+                f"generation {number}, an old store copy, is kept, because {len(rows)} of its messages arrived "
+                f"after the other node took over. The file {store.uncopied_list_path(number)} lists them. Send "
+                "them to the pair with activemq-fleet store replay"
             )
         else:
             disk.remove_tree(path)

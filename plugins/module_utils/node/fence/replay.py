@@ -104,8 +104,9 @@ class ReplayConnection:
                 stored = read_message(message.read_openwire_frame())
             except ValueError as error:
                 raise FenceError(
-                    f"the message {message.message} in the store file {message.path} cannot be read ({error}): check "
-                    "this file with activemq-fleet store inspect"
+                    f"the message {message.message} in the store file {message.path} cannot be read ({error}), so "
+                    "it and the messages after it were not sent: check the directory of this file with "
+                    "activemq-fleet store inspect"
                 ) from None
             self._ask(stored.frame[4], self._producer + self._rest_of(stored), f"message {message.message}")
             self._settle(_WINDOW)
@@ -121,8 +122,8 @@ class ReplayConnection:
             return destination + _NULL + rest
         if stored.version > self._version:
             raise FenceError(
-                "the running broker supports only an older OpenWire version than the messages in the store: start the "
-                "release of the broker that wrote them"
+                "the messages were not sent, because the running broker supports only an older OpenWire version "
+                "than the messages in the store: run the ActiveMQ release that wrote them on this broker"
             )
         # Newer versions have a different form of the message id before this field, and a flag at the end.
         newer = frame[stored.rest : at] + _object(_MESSAGE_ID, _NULL + frame[at + 2 :]) + _NULL
@@ -132,7 +133,10 @@ class ReplayConnection:
         """Exchange greetings; return the agreed OpenWire version, with loose encoding and without a cache."""
         greeting = self._read()
         if greeting[:9] != bytes([_WIRE_FORMAT]) + b"ActiveMQ":
-            raise FenceError("the port in the option --to is no openwire connector: use the port of such a connector")
+            raise FenceError(
+                "the option --to names a port that is not an OpenWire connector: use the port of the connector "
+                "openwire, by default 61616"
+            )
         (newest,) = struct.unpack_from(">i", greeting, 9)
         version = _NEW if newest >= _NEW else _OLD
         self._write(bytes([_WIRE_FORMAT]) + b"ActiveMQ" + struct.pack(">i", version) + _NULL)
@@ -156,8 +160,8 @@ class ReplayConnection:
             what = self._waiting.pop(number, "")
             if answer[0] == _EXCEPTION:
                 raise FenceError(
-                    f"the broker rejects {what} of the command store replay ({_exception(answer[10:])}): check its "
-                    "activemq.log"
+                    f"the broker rejects {what} of the command activemq-fleet store replay "
+                    f"({_exception(answer[10:])}): check activemq.log of this broker"
                 )
 
     def _write(self, content: bytes) -> None:
@@ -169,8 +173,8 @@ class ReplayConnection:
         content = self._file.read(size) if 0 < size <= _LONGEST_FRAME else b""
         if not content or len(content) != size:
             raise ConnectionError(
-                "the broker closed the connection of the command store replay: check its activemq.log, and run the "
-                "command again"
+                "the broker closed the connection of the command activemq-fleet store replay: check activemq.log "
+                "of this broker, and run the command again"
             )
         return content
 

@@ -95,7 +95,10 @@ def refuse_root_in_untrusted_directory(directory: str) -> None:
     try:
         owner = foreign_owner(os.path.join(directory, "fence", "claims"))
     except UntrustedPathError as error:
-        raise FenceError(f"{error}. Or run this command with runuser as the account that owns the store") from None
+        raise FenceError(
+            f"{error}. If you cannot do this, run this command as the account that owns the store (runuser -u "
+            "ACCOUNT -- COMMAND)"
+        ) from None
     if owner is not None:
         as_account = (
             f"setpriv --reuid={owner[0]} --regid={owner[1]} --clear-groups" if owner[0] else "runuser -u ACCOUNT"
@@ -308,8 +311,8 @@ class SharedStore:
                 raise ValueError("invalid directory name")
         except (ValueError, KeyError, TypeError) as error:
             raise FenceError(
-                f"the file {path} does not contain a valid record of takeover {number} of the store ({error}): restore "
-                "this file from a backup"
+                f"the file {path}, the record of takeover {number} of the store, is damaged ({error}), so no node "
+                "can take over: restore this file from a backup"
             ) from None
         return claim, claim_record
 
@@ -381,8 +384,8 @@ class SharedStore:
                 raise ValueError("other JSON")
         except ValueError as error:
             raise FenceError(
-                f"the file {path} does not contain a valid JSON list of the messages in an old copy of the store "
-                f"({error}): restore this file from a backup"
+                f"the file {path}, which lists the messages that only an old copy of the store contains, is "
+                f"damaged ({error}): restore this file from a backup"
             ) from None
         return rows
 
@@ -430,8 +433,9 @@ class SharedStore:
                 # The reply to a successful link may be lost, so the file itself is checked.
                 if not os.path.lexists(path):
                     raise FenceError(
-                        f"a hard link cannot be created in {directory} ({error.strerror}): put the store on a file "
-                        "system with hard links, because activemq_fence requires them"
+                        f"a hard link cannot be created in the store {directory} ({error.strerror}), but "
+                        "activemq_fence requires hard links: put the store on a file system that supports them, "
+                        "such as NFS 4 or XFS"
                     ) from None
             is_made = _read_record(path, len(content.encode()) + 1) == content.encode()
         finally:

@@ -158,9 +158,13 @@ def inspect_store_as_dict(directory: str) -> dict[str, Any]:
     inspection = inspect_store(store)
     if not inspection.files and not inspection.index:
         below = [name for name in sorted(os.listdir(store)) if _has_journal(os.path.join(store, name))]
-        advice = f"name one of its subdirectories {', '.join(below[:5])}" if below else "name the directory of a store"
+        advice = (
+            f"use one of its subdirectories {', '.join(below[:5])} instead"
+            if below
+            else "use the directory that contains the files db-N.log"
+        )
         subject = "the directory" if store == directory else f"the newest generation {store}"
-        raise NodeError(f"{subject} is not a kahaDB store, because it contains no file db-N.log: {advice}")
+        raise NodeError(f"{subject} contains no kahaDB store, because it has no file db-N.log: {advice}")
     return {"directory": store, "generations": generations, **inspection.to_dict()}
 
 

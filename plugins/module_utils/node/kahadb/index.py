@@ -108,7 +108,7 @@ def describe_unusable_index(store: str) -> str:
     with suppress(FileNotFoundError):
         is_restored = os.path.exists(pages) and os.path.exists(redo) and os.path.getsize(redo) > 0
         if not is_restored and any(map(journal.FILE.fullmatch, os.listdir(store))):
-            return f"the index of the store {store} is incomplete or missing"
+            return f"the index of the store {store} (file db.data) is incomplete or missing"
     return ""
 
 

@@ -54,8 +54,8 @@ def _mend(store: str, root: str, *, accept_loss: bool) -> Iterator[str]:
                 yield from _replace_index(store, accept_loss=accept_loss)
     if made := begin_data_file_unless_locked(store, root):
         yield (
-            f"the empty data file {made} was created in the store {store}, because the broker must not write messages "
-            "to a file with moved acknowledgements. No action is required"
+            f"the empty data file {made} was created in the store {store}, because the broker would lose messages "
+            "that it writes to a data file with acknowledgements from older files. No action is required"
         )
 
 
@@ -70,9 +70,10 @@ def _replace_index(store: str, *, accept_loss: bool) -> Iterator[str]:
     risk = find_rebuild_risk(store)
     if risk and not accept_loss:
         raise RebuildRefusedError(
-            f"{problem}, and no saved copy of the index exists. A broker that builds its index from the store journal "
-            f"loses messages of these durable subscriptions: {risk.describe()}. Restore the store from a backup, or "
-            f"accept this loss: INSTANCE-guard --store {store} --mend --accept-loss"
+            f"{problem}, and no saved copy of the index exists. A broker that builds its index from the store "
+            f"journal loses messages of these durable subscriptions: {risk.describe()}. Restore the store from a "
+            f"backup, or accept this loss: activemq-guard --store {store} --mend --accept-loss (the program is "
+            "INSTANCE-guard if activemq_instance is not activemq)"
         )
     if risk:
         path = record_risk(store, store, problem, risk)
@@ -83,8 +84,8 @@ def _replace_index(store: str, *, accept_loss: bool) -> Iterator[str]:
     if missing_journal_files(store):
         move_index_aside(store)
         yield (
-            f"{problem}. It was renamed to {INDEX[0]}{UNUSABLE_SUFFIX}, and the broker builds a new index from the "
-            "store journal"
+            f"{problem}. This index was renamed to {INDEX[0]}{UNUSABLE_SUFFIX}, and the broker builds a new one "
+            "from the store journal"
         )
 
 

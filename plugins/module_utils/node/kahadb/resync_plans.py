@@ -73,8 +73,10 @@ def read_plan(store: str, account: SystemAccount) -> ResyncPlan | None:
     except (ValueError, TypeError):
         pass
     raise NodeError(
-        f"the file {path}, the plan of an interrupted resync, cannot be read. Find the directory with the current "
-        f"messages among {store}, {store}.resync-* and {store}.before-*. Rename it to {store}, and remove the file"
+        f"the file {path}, which describes an interrupted resync of the store {store}, cannot be read. The other "
+        f"node of the pair has the current messages, so copy its store again. If {store} does not exist, first "
+        f"rename the newest directory {store}.before-TIME to {store}. Then remove {path}, and run the playbook "
+        "resync again"
     )
 
 
@@ -112,9 +114,10 @@ def untrusted_plan_message(store: str, account: SystemAccount) -> str:
             return ""
     path = store + _BESIDE
     return (
-        f"the file {path}, the plan of an interrupted resync, is not trusted, because an earlier version or another "
-        f"account wrote it. If {store} is missing, rename the newest {store}.before-TIME to {store}. Then remove "
-        f"{path} and run the playbook again"
+        f"the file {path}, which describes an interrupted resync of the store {store}, is not used, because an "
+        "account other than root could have changed it. The other node of the pair has the current messages, so "
+        f"copy its store again. If {store} does not exist, first rename the newest directory {store}.before-TIME "
+        f"to {store}. Then remove {path}, and run the playbook resync again"
     )
 
 
@@ -140,8 +143,9 @@ def _open(store: str, account: SystemAccount, make: bool) -> Directory:
     if not plan_directory.is_private:
         plan_directory.close()
         raise NodeError(
-            f"accounts other than root can write to the directory {DIRECTORY}: make root the owner of it and of all "
-            "directories above it, and run chmod go-w on them"
+            f"accounts other than root can write to the directory {DIRECTORY}, so root does not use the plan of a "
+            "resync in it. Make root the owner of this directory and of all directories above it (chown root, "
+            "chmod go-w)"
         )
     return plan_directory
 
@@ -155,8 +159,8 @@ def _make(path: str) -> Directory:
     with above:
         if not above.is_private:
             raise NodeError(
-                f"accounts other than root can write to the directory {parent}, so root writes no data for resync to "
-                "it: make root its owner, and run chmod go-w on it"
+                f"accounts other than root can write to the directory {parent}, so root writes no plan of a "
+                f"resync to it. Run chown root {parent} and chmod go-w {parent}"
             )
         made = above.create_and_open_directory(name, 0o700)
         above.sync()

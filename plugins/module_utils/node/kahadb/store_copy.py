@@ -100,23 +100,26 @@ def replacement_obstacle(store: str, needed: int = 0, user: str | None = None) -
         with open_directory(path) as parent:
             if parent.exists(name) and stat.S_ISLNK(parent.status(name).st_mode):
                 return (
-                    f"{store} is a symbolic link, but resync replaces a store by a rename: set "
-                    "activemq_store_directory to the target of the link"
+                    f"the store {store} is a symbolic link, but the playbook resync replaces a store by renaming "
+                    "its directory: set activemq_store_directory to the target of the link"
                 )
             if _is_mount_point(parent, name):
                 return (
-                    f"{store} is a mount point, but resync replaces a store by a rename: set activemq_store_directory "
-                    "to a directory below it"
+                    f"the store {store} is a mount point, but the playbook resync replaces a store by renaming "
+                    "its directory: set activemq_store_directory to a directory below the mount point"
                 )
             free = shutil.disk_usage(parent.descriptor).free
         if free < needed + _SPARE:
             return (
-                f"{path} has {free >> 20} MiB free, but the copy of the store requires "
+                f"the file system of {path} has {free >> 20} MiB free, but the copy of the store requires "
                 f"{(needed + _SPARE) >> 20} MiB: delete other files, or enlarge the file system"
             )
         return str(resync_plans.untrusted_plan_message(store, account_for(store, user)))
     except FileNotFoundError:
-        return f"the directory {path} of the store does not exist: run the playbook site first"
+        return (
+            f"the directory {path}, which must contain the store, does not exist: run the playbook site, which "
+            "creates it"
+        )
     except NodeError as error:
         return str(error)
 
@@ -205,7 +208,10 @@ def unpack_chunk(data: str) -> bytes:
     try:
         return inflate_text(data, CHUNK)
     except ValueError as error:
-        raise NodeError(f"a part of the store was damaged in transfer ({error}): run the playbook again") from None
+        raise NodeError(
+            f"a part of the copied store was damaged in transfer ({error}), so the store of this host was not "
+            "replaced: run the playbook resync again"
+        ) from None
 
 
 def append_chunk(store: str, files: Manifest, name: str, offset: int, data: str, user: str | None = None) -> int:
@@ -231,7 +237,10 @@ def replace_by_copy(store: str, files: Manifest, source: str, user: str | None =
     run_as(where.owner, store_files.refuse_locked, where.store)
     staging = _staging(where, files)
     if _fingerprint(where, staging) != store_fingerprint(files):
-        raise NodeError(f"{where.sibling(staging)} is not a complete copy of the store: run the playbook again")
+        raise NodeError(
+            f"{where.sibling(staging)} is not a complete copy of the other node's store, so the store of this "
+            "host was not replaced: run the playbook resync again"
+        )
     backup = before = ""
     if run_as(where.owner, store_files.store_mode, where.store) is not None:
         old = manifest(where.store, user)
@@ -257,8 +266,8 @@ def finish_replacement(store: str, user: str | None = None) -> str:
     if plan.backup and _sums(run_as(where.owner, store_files.manifest, where.sibling(plan.backup))) != plan.before:
         backup = where.sibling(plan.backup)
         raise NodeError(
-            f"the backup {backup} differs from the previous store. The disk of this host did not keep the written "
-            "data: check the disk"
+            f"the backup {backup} differs from the store before the resync, so the disk of this host lost or "
+            "changed data. Check the disk before you start the broker of this host, and keep the backup"
         )
     resync_plans.remove_plan(where.store, where.owner)
     return where.sibling(plan.backup) if plan.backup else ""
@@ -271,18 +280,21 @@ def _exchange(path: str, name: str, staging: str, backup: str) -> None:
         has_staging, has_backup = parent.is_directory(staging), bool(backup) and parent.is_directory(backup)
         if has_staging and has_store and backup and parent.exists(backup):
             raise NodeError(
-                f"the directories {os.path.join(path, backup)} and {store} both exist: check which one contains the "
-                "current messages, and move the other one away"
+                f"the interrupted resync renamed the store of this host to {os.path.join(path, backup)}, but "
+                f"another process, such as a started broker, then created {store} again. Rename {store} to a "
+                "different name, and keep it, because it may contain new messages. Then run the playbook resync "
+                "again, which completes the copy of the other node's store"
             )
         if not has_store and (not has_staging or (backup and not has_backup)):
             raise NodeError(
-                f"nothing was changed, because another process moved the store {store} away: move the store back to "
-                "this path, and run the playbook again"
+                f"the interrupted resync cannot continue, because the store {store} is missing: another process "
+                "renamed or moved it. Move the store back to this path, and run the playbook resync again"
             )
         if backup and not has_staging and not has_backup:
             raise NodeError(
-                f"another process moved the backup {os.path.join(path, backup)} of the store away: move the backup "
-                "back to this path, and run the playbook again"
+                f"the resync replaced the store {store}, but cannot check the backup of the previous store, "
+                "because another process moved the backup away. Move the backup back to "
+                f"{os.path.join(path, backup)}, and run the playbook resync again"
             )
         if has_staging and backup and has_store:
             parent.rename(name, backup)
@@ -301,7 +313,8 @@ def _write_sums(path: str, name: str, content: str) -> str:
                 parent.sync()
                 return backup
     raise NodeError(
-        f"the directory {path} already contains 100 backups {name}.before-{stamp}-NUMBER of the store: move them away"
+        f"the store was not replaced, because the directory {path} already contains 100 backups "
+        f"{name}.before-{stamp}-NUMBER: move them to a different directory, and run the playbook resync again"
     )
 
 

@@ -47,7 +47,8 @@ def manifest(store: str) -> dict[str, dict[str, Any]]:
                 continue
             if not stat.S_ISREG(directory.status(name).st_mode):
                 raise NodeError(
-                    f"{path} is neither a file nor a directory, so the store was not copied: remove it from the store"
+                    f"{path} in the store is neither a file nor a directory, so the store was not copied: "
+                    "remove it, and run the playbook resync again"
                 )
             if relative != LOCK:
                 descriptor = directory.open_file(name)
@@ -158,7 +159,8 @@ def write_piece(staging: str, files: Manifest, name: str, offset: int, piece: by
         path = os.path.join(staging, name)
         if length != offset:
             raise NodeError(
-                f"{path}: the copy received data from byte {offset}, but expected byte {length}: run the playbook again"
+                f"the copy of the store's file {path} received data from byte {offset}, but expected data "
+                f"from byte {length}, so the copy is incomplete: run the playbook resync again"
             )
         with os.fdopen(_open_part(directory, plain + PART), "r+b") as file:
             file.seek(offset)
@@ -182,7 +184,8 @@ def read_piece(store: str, name: str, offset: int, size: int, length: int) -> by
         if os.fstat(descriptor).st_size != size:
             path = os.path.join(store, name)
             raise NodeError(
-                f"{path} changed while it was copied: stop the process that writes to it, and run the playbook again"
+                f"the store's file {path} changed while it was copied: stop the process that writes to the "
+                "store, and run the playbook resync again"
             )
         file.seek(offset)
         return file.read(length)
@@ -205,7 +208,10 @@ def _directory_of(top: Directory, name: str, make: bool = False) -> Iterator[tup
     """
     parts = name.split("/")
     if any(part in ("", ".", "..") for part in parts):
-        raise NodeError(f"the file {name!r} of the copy leads outside of the store: run the playbook again")
+        raise NodeError(
+            f"the file name {name!r} in the copy of the store leads outside of the store's directory, so the file "
+            "was not written: run the playbook resync again"
+        )
     opened: list[Directory] = []
     here = top
     try:
@@ -288,7 +294,7 @@ def _complete_file(directory: Directory, name: str, descriptor: int, entry: Mapp
     """Verify a complete file, and rename it to its final name. Raises NodeError for a wrong checksum."""
     if sha256(descriptor) != entry["sha256"]:
         directory.unlink(name + PART)
-        raise NodeError(f"the file {path} was damaged in transfer: run the playbook again")
+        raise NodeError(f"the store's file {path} was damaged in transfer: run the playbook resync again")
     os.fchmod(descriptor, entry["mode"] & 0o777)
     os.fsync(descriptor)
     directory.rename(name + PART, name)

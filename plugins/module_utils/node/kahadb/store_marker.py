@@ -76,13 +76,14 @@ def claim_empty_store(directory: str, pair: str, run_id: str, user: str | None =
         return False
     if marker_state["used"]:
         raise NodeError(
-            f"the directory {directory} contains messages, but no file {MARKER} that names the pair of this store. "
-            f"If it is the store of the pair {pair}, write {pair} into this file"
+            f"the store directory {directory} contains messages, but no file {MARKER} that names the pair to "
+            f"which the store belongs. If this is the store of the pair {pair}, write {pair} into this file. If "
+            "it is not, correct activemq_store_directory"
         )
     if not marker_state["exists"] and not marker_state["mounted"]:
         raise NodeError(
             f"the store directory {directory} does not exist and is not on a mounted file system, so it was not "
-            "created: mount the share"
+            "created: mount the pair's share on this host, and run the playbook again"
         )
     account = account_for(directory, user)
     _make_missing(os.path.abspath(directory), account, 0o750, account)

@@ -80,7 +80,9 @@ def classify_sample(sample: WatchdogSample) -> HangState:
     if silent:
         return HangState(state, *_unanswered(sample, state, f"{who}: {', '.join(silent)}"))
     return HangState(
-        state, IDLE, f"{who} is running and no connector answers: it is a standby, is starting or is stopping"
+        state,
+        IDLE,
+        f"{who} is running and no connector answers, so the broker is a standby, is starting or is stopping",
     )
 
 
@@ -94,24 +96,35 @@ def _unanswered(sample: WatchdogSample, state: BrokerState, seen: str) -> tuple[
     # A frozen standby is also hung, but it holds nothing that another broker waits for.
     if state == "hung" and (serves or evidence.listens):
         if sample.slave is False:
-            return ODD, f"{seen}, and {logged}. No slave is attached, so no node would take over. {_LOOK}", 0.0
+            return (
+                ODD,
+                (
+                    f"{seen}, and {logged}. The watchdog does not kill this pure master, because no slave is attached "
+                    f"and could take over. {_LOOK}"
+                ),
+                0.0,
+            )
         # A frozen broker neither starts nor stops, and a waiting broker has no open ports.
         is_busy = not serves and not evidence.is_frozen and phase.name not in _WAITING
         return HUNG, f"{seen}, and {logged}", WATCH_BUSY if is_busy else 0.0
     if evidence.is_frozen:
-        return ODD, f"{seen}, and {logged}: it cannot take over. {_GO_ON}", 0.0
+        return ODD, f"{seen}, and {logged}. This broker cannot take over. {_GO_ON}", 0.0
     if phase.name == "unknown":
-        return ODD, f"{seen}, and {logged}: whether it serves is not known. {_LOOK}", 0.0
+        return (
+            ODD,
+            f"{seen}, and {logged}. The watchdog cannot determine whether the broker serves clients. {_LOOK}",
+            0.0,
+        )
     return IDLE, f"{seen}, and {logged}", 0.0
 
 
 _WAITING = ("waiting", "attached")
 _NOT_WELL = (
-    "The cause may be a full store, a memory limit, too many connections or a deadlock: "
-    "check its log and a thread dump (kill -QUIT)"
+    "The cause may be a full store, a memory limit, too many connections or a deadlock: check the broker's "
+    "activemq.log and a thread dump (kill -QUIT)"
 )
-_LOOK = "Check its log and take a thread dump (kill -QUIT) before you kill it"
-_GO_ON = "Continue it (kill -CONT), or kill it so that systemd restarts it"
+_LOOK = "Check the broker's activemq.log, and take a thread dump (kill -QUIT) before you kill the process"
+_GO_ON = "Continue the process with kill -CONT, or kill it so that systemd restarts the broker"
 
 
 @dataclass(frozen=True)
@@ -162,16 +175,16 @@ def hung_message(text: str, *, action: str, ha: str, unit: str, seconds: float, 
     """
     hung = f"the broker is hung: {MISSES} checks in {seconds:.0f} s got no answer; {text}."
     held = {
-        "pure": "Its slave takes over when it stops",
-        "none": "It has no standby; systemd starts it again when it stops",
-    }.get(ha, "It keeps the lock, and its standby takes over only when it stops")
+        "pure": "Its slave takes over when this broker stops",
+        "none": "This broker has no standby; systemd starts it again when it stops",
+    }.get(ha, "This broker keeps the lock of the store, and its standby takes over only when this broker stops")
     by_hand = f"systemctl kill --signal=KILL {unit}"
     if action != "kill":
-        return f"{hung} {held}. Run {by_hand} (activemq_watchdog is {action}, so the watchdog does not kill it)"
+        return f"{hung} {held}. The watchdog does not kill it, because activemq_watchdog is {action}. Run {by_hand}"
     if not kills:
         return (
-            f"{hung} The watchdog killed it {MOST_KILLS} times within an hour and does not kill it again. Find the "
-            f"cause in its log and a thread dump, then run {by_hand}"
+            f"{hung} The watchdog killed the broker {MOST_KILLS} times within an hour, and does not kill it "
+            f"again. Find the cause in activemq.log and a thread dump (kill -QUIT), then run {by_hand}"
         )
     after = "run the playbook resync to restore the pair" if ha == "pure" else "systemd starts it again"
     return f"{hung} {held}. The watchdog kills it; {after}"

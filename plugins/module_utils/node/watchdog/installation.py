@@ -71,8 +71,8 @@ def _run(place: WatchdogPaths, *, new: bool) -> list[str]:
         shown = _show(place)
     if shown.get("LoadState") != "loaded":
         raise NodeError(
-            f"systemd does not load the unit file {place.link} (LoadState {shown.get('LoadState')}): run systemctl "
-            f"status {place.name}"
+            f"systemd does not load the unit file {place.link} of the watchdog (LoadState "
+            f"{shown.get('LoadState')}): run systemctl status {place.name} on this host, and correct the cause"
         )
     if shown.get("UnitFileState") != "enabled":
         done.append(f"enabled {place.name}")

@@ -181,7 +181,7 @@ class Watchdog:
         else:
             print_log_line(
                 _WARNING,
-                f"{KILL_FAILED} {process.pid}, because it ended earlier, or waits for a disk that hangs",
+                f"{KILL_FAILED} {process.pid}, because the process had already ended, or waits for a disk that hangs",
             )
 
     def _write_metrics(self, hang_state: hang_detection.HangState, now: float) -> None:
@@ -198,21 +198,30 @@ class Watchdog:
         samples = [
             MetricSample("activemq_watchdog_hung", "gauge", "1 while the broker is hung", int(is_hung)),
             MetricSample(
-                "activemq_watchdog_kills_total", "counter", "brokers killed by this watchdog", self._kill_count
+                "activemq_watchdog_kills_total",
+                "counter",
+                "number of times that this watchdog killed its hung broker",
+                self._kill_count,
             ),
             MetricSample(
-                "activemq_watchdog_checked_timestamp_seconds", "gauge", "time of the watchdog's last check", time.time()
+                "activemq_watchdog_checked_timestamp_seconds",
+                "gauge",
+                "time of the watchdog's last check of the broker, in seconds since the epoch",
+                time.time(),
             ),
         ]
         subscriptions = self._risks.count_subscriptions(self._read[1].store if self._read else "", now)
         if subscriptions is not None:
-            meaning = "durable subscriptions that starts without a usable index put at risk, by the store's records"
+            meaning = (
+                "number of durable subscriptions that may have lost messages, because a broker started without a "
+                "usable index"
+            )
             samples.append(MetricSample("activemq_watchdog_subscriptions_at_risk", "gauge", meaning, subscriptions))
         samples += [
             MetricSample(
                 "activemq_certificate_expiry_timestamp_seconds",
                 "gauge",
-                "expiry time of the certificate that a connector presents",
+                "expiry time of the certificate that a connector presents, in seconds since the epoch",
                 end,
                 {"connector": name},
             )
@@ -309,14 +318,30 @@ def print_log_line(priority: int, text: str) -> None:
 
 def _options(arguments: Sequence[str]) -> argparse.Namespace:
     parser = argparse.ArgumentParser(
-        prog="activemq-watchdog", description="Watch a broker of activemq.fleet; a systemd unit starts this program."
+        prog="activemq-watchdog",
+        description=(
+            "Report or kill a broker that hangs (activemq_watchdog). A systemd unit of activemq.fleet starts "
+            "this program."
+        ),
     )
-    parser.add_argument("--base", required=True, help="the broker's directory, activemq_base/activemq_instance")
-    parser.add_argument("--unit", required=True, help="the broker's service unit, which log lines name")
+    parser.add_argument(
+        "--base", required=True, help="watch the broker in this directory, activemq_base/activemq_instance"
+    )
+    parser.add_argument("--unit", required=True, help="name this service unit of the broker in log lines")
     parser.add_argument("--ha", required=True, choices=("pure", "shared-file", "shared-jdbc", "none"))
-    parser.add_argument("--every", type=float, default=WATCH_INTERVAL, help="seconds between two checks (%(default)s)")
-    parser.add_argument("--metrics", help="a file for the textfile collector of the host's node exporter")
-    parser.add_argument("--label", action="append", default=[], help="NAME=VALUE, a label of each of those metrics")
+    parser.add_argument(
+        "--every",
+        type=float,
+        default=WATCH_INTERVAL,
+        help="check the broker every EVERY seconds (default: %(default)s)",
+    )
+    parser.add_argument(
+        "--metrics",
+        help="write the metrics of the watchdog to this file, for the textfile collector of the host's node exporter",
+    )
+    parser.add_argument(
+        "--label", action="append", default=[], help="add the label NAME=VALUE to each metric of --metrics"
+    )
     parser.add_argument("action", choices=("warn", "kill"))
     return parser.parse_args(arguments)
 
@@ -334,7 +359,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
             watchdog.check_broker()
             unreadable = ""
         except (OSError, ParseError, NodeError) as error:
-            reason = f"{hang_detection.NOT_WATCHED}, because its files below {options.base} cannot be read: {error}"
+            reason = (
+                f"{hang_detection.NOT_WATCHED}, because its files below {options.base} cannot be read ({error}). "
+                "Correct this error: until then the watchdog does not detect a hang"
+            )
             if reason != unreadable:
                 print_log_line(_WARNING, reason)
             unreadable = reason
