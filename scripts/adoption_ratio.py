@@ -29,7 +29,7 @@ from activemq_fleet.errors import FleetError
 from activemq_fleet.naming import Naming
 from activemq_fleet.releases import Release
 from activemq_fleet.render.activemq_xml import activemq_xml
-from activemq_fleet.schema import xml_parser
+from activemq_fleet.schema import hardened_xml_parser
 
 _PREDICATE = re.compile(r"\[(?:@\w+='[^']*'|[0-9]+)\]")
 _NODE = re.compile(r"(.*?)[-_]?([ab])")
@@ -121,7 +121,7 @@ def _is_readable(path: Path) -> bool:
 def _ratio(file: str, document: AdoptedDocument, adopted: AdoptedInventory) -> Ratio:
     broker = adopted.fleet.broker(document.host)
     bare = replace(broker, settings=broker.settings.model_copy(update={"xml_fragments": ()}))
-    plain = compared_element_of(etree.fromstring(activemq_xml(bare), xml_parser()))
+    plain = compared_element_of(etree.fromstring(activemq_xml(bare), hardened_xml_parser()))
     everything = list(iterate_elements(document.root))
     ratio = Ratio(file, len(everything), connectors=sum(1 for node in everything if node.name == "networkConnector"))
     directories = base_and_data_directories(broker.settings.base, broker.settings.instance)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterator
 
-from activemq_fleet.lint import FAMILIES, SCOPES, Example, Rule, rules
+from activemq_fleet.lint import FAMILIES, SCOPES, Rule, RuleExample, rules_of_scope
 from scripts.generated_page import DOCS, write_or_check
 
 PAGE = DOCS / "rules.md"
@@ -37,7 +37,7 @@ def rules_page(address_of: Callable[[Rule], str], *, with_sections: bool) -> Ite
     Each row is linked to the address of its rule; ``with_sections`` adds a section for each rule below its table.
     """
     yield _HEAD
-    every = rules()
+    every = rules_of_scope()
     for letter, subject in FAMILIES.items():
         family = [rule for rule in every if rule.id.startswith(letter)]
         if not family:
@@ -67,12 +67,12 @@ def rule_section(rule: Rule, level: int = 3) -> Iterator[str]:
     yield f"Source: {_escaped(rule.source)}.\n"
 
 
-def _language(rule: Rule, example: Example) -> str:
+def _language(rule: Rule, example: RuleExample) -> str:
     other = rule.scope == "file" and not example.file.endswith(".xml")
     return "properties" if other else _LANGUAGES[rule.scope]
 
 
-def _file(example: Example) -> str:
+def _file(example: RuleExample) -> str:
     return "" if example.file == "activemq.xml" else f", in {example.file}"
 
 

@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Sequence
 from random import Random
 
-from activemq_fleet.lint import rules
+from activemq_fleet.lint import rules_of_scope
 from activemq_fleet.releases import Release
 from tests.rule_examples import complete
 
@@ -63,7 +63,9 @@ PLANTED = (
 
 def seeds() -> list[bytes]:
     """The documents of every file rule's examples."""
-    examples = [example for rule in rules("file") for example in (*rule.failing_examples, *rule.passing_examples)]
+    examples = [
+        example for rule in rules_of_scope("file") for example in (*rule.failing_examples, *rule.passing_examples)
+    ]
     return [complete(e.text, Release.of(e.release)) for e in examples if e.file == "activemq.xml"]
 
 

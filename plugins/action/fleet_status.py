@@ -74,7 +74,7 @@ def _write_evidence(path: str, evidence: Mapping[str, Any]) -> None:
 
 def _outcome(status: Any, to: str | None) -> dict[str, Any]:
     if to:
-        library("reports.status_page").write_status(status, to)
+        library("reports.status_page").write_status_file(status, to)
     findings = [finding.to_line() for finding in status.findings]
     return {
         "table": library("status.text").table_lines(status),

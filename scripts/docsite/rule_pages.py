@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import PurePosixPath
 
-from activemq_fleet.lint import rules
+from activemq_fleet.lint import rules_of_scope
 from activemq_fleet.topology.inventory_rules import INPUT_RULE, inventory_rules
 from scripts.rules_page import rule_section, rules_page
 
@@ -15,7 +15,9 @@ def rule_pages() -> Mapping[PurePosixPath, str]:
 
     Links in the texts are relative to docs/.
     """
-    pages = {PurePosixPath("rules") / f"{rule.id}.md": "".join(rule_section(rule, level=1)) for rule in rules()}
+    pages = {
+        PurePosixPath("rules") / f"{rule.id}.md": "".join(rule_section(rule, level=1)) for rule in rules_of_scope()
+    }
     for rule in (INPUT_RULE, *inventory_rules()):
         place = "[The command line](command-line.md)" if rule.id[0] == "X" else "[Topology errors](topology-errors.md)"
         pages[PurePosixPath("rules") / f"{rule.id}.md"] = (

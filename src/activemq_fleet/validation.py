@@ -16,18 +16,18 @@ from activemq_fleet.findings import Finding, ValueOrigin, error_finding
 from activemq_fleet.lint import (
     ReleaseView,
     Rule,
-    Selection,
+    RuleSelection,
     file_findings,
     host_findings,
     release_findings,
-    rules,
+    rules_of_scope,
 )
 from activemq_fleet.lint.document import Document
-from activemq_fleet.lint.engine import all_rules, findings_of, origin_of_element
+from activemq_fleet.lint.engine import all_rules_by_id, findings_from_problems, variables_that_set_element
 from activemq_fleet.lint.file_kinds import KIND_RULE
-from activemq_fleet.lint.file_network import DUPLEX_RULE, duplex_problems
-from activemq_fleet.lint.files import exposure_of_file, schema_finding, without_duplicates
-from activemq_fleet.lint.fleets import FleetView, broker_findings, graph_findings
+from activemq_fleet.lint.file_network import DUPLEX_RULE, mutual_duplex_link_problems
+from activemq_fleet.lint.files import exposed_port_kind_of_file, schema_finding, without_duplicate_findings
+from activemq_fleet.lint.fleets import FleetView, broker_findings, whole_fleet_findings
 from activemq_fleet.lint.repairs import FileRepair, repair_content
 from activemq_fleet.lint.suppressions import apply_suppressions
 from activemq_fleet.releases import Release
@@ -47,7 +47,7 @@ if TYPE_CHECKING:
 
 _Node = TypeVar("_Node")
 _Made = TypeVar("_Made")
-_EVERY_RULE = Selection()
+_EVERY_RULE = RuleSelection()
 _NO_FILES: Mapping[str, bytes] = MappingProxyType({})
 SchemaSource = Callable[[Release], Schema]
 
@@ -58,7 +58,7 @@ STOPPING = "errors-that-stop-a-broker"
 @cache
 def known_rule_ids() -> tuple[str, ...]:
     """Return the ids of all rules: those of the lint rules, of the topology and of the routes."""
-    return (*(registered.id for registered in rules()), *(rule.id for rule in inventory_rules()))
+    return (*(registered.id for registered in rules_of_scope()), *(rule.id for rule in inventory_rules()))
 
 
 DescribedRule = Rule | InventoryRule
@@ -68,19 +68,19 @@ DescribedRule = Rule | InventoryRule
 @cache
 def described_rules() -> Mapping[str, DescribedRule]:
     """Return every rule by its id: lint rules, rules about an inventory, and that of unusable input (T000)."""
-    described: tuple[DescribedRule, ...] = (*rules(), INPUT_RULE, *inventory_rules())
+    described: tuple[DescribedRule, ...] = (*rules_of_scope(), INPUT_RULE, *inventory_rules())
     return MappingProxyType({rule.id: rule for rule in described})
 
 
-def select_rules(select: Sequence[str], ignore: Sequence[str]) -> Selection:
+def select_rules(select: Sequence[str], ignore: Sequence[str]) -> RuleSelection:
     """Return the rules that ``select`` and ``ignore`` name, as ``--select`` and ``--ignore`` of ``check`` do.
 
     Raises InputError for a word that begins no rule's id.
     """
     if not select and not ignore:
         return _EVERY_RULE
-    stopping = tuple(rule.id for rule in rules() if rule.refuses)
-    return Selection.of(select, ignore, known_rule_ids(), groups={STOPPING: stopping})
+    stopping = tuple(rule.id for rule in rules_of_scope() if rule.refuses)
+    return RuleSelection.of(select, ignore, known_rule_ids(), groups={STOPPING: stopping})
 
 
 def cached_schema(release: Release) -> Schema:
@@ -159,8 +159,8 @@ def lint_file(
     findings = file_findings(content, release, schema=schema, file=file, selection=selection, other_files=other_files)
     if any(finding.rule == KIND_RULE for finding in findings):
         return findings  # No release of ActiveMQ Classic reads such a file.
-    view = ReleaseView(release, exposure=exposure_of_file(content, release, other_files))
-    return (*without_duplicates(release_findings(view, selection, file=file)), *findings)
+    view = ReleaseView(release, exposure=exposed_port_kind_of_file(content, release, other_files))
+    return (*without_duplicate_findings(release_findings(view, selection, file=file)), *findings)
 
 
 def repair_file(
@@ -232,7 +232,7 @@ def lint_links_between_files(
     N010 south/activemq.xml:3
     link to-north and link to-south (north/activemq.xml:3) are both duplex: each message has two routes
     """
-    duplex_rule = all_rules()[DUPLEX_RULE]
+    duplex_rule = all_rules_by_id()[DUPLEX_RULE]
     if not select_rules(select, ignore).includes(duplex_rule.id):
         return ()
     documents: dict[str, Document] = {}
@@ -242,8 +242,8 @@ def lint_links_between_files(
                 documents[path] = Document(XmlDocument(content), releases[path])
     return tuple(
         finding
-        for path, problem in duplex_problems(documents)
-        for finding in findings_of(duplex_rule, [problem], file=path)
+        for path, problem in mutual_duplex_link_problems(documents)
+        for finding in findings_from_problems(duplex_rule, [problem], file=path)
     )
 
 
@@ -279,7 +279,7 @@ def check_rendered_fleet(
     fleet: Fleet,
     documents: Mapping[str, XmlDocument],
     schema_of: SchemaSource | None,
-    selection: Selection = _EVERY_RULE,
+    selection: RuleSelection = _EVERY_RULE,
     *,
     for_site: bool = False,
     files_here: bool = False,
@@ -303,14 +303,14 @@ def check_rendered_fleet(
         by_schema += _unfenced_findings(broker, document)
         by_rules += broker_findings(view, broker, selection)
         document.discard_parsed_tree()
-    by_rules += graph_findings(view, selection)
+    by_rules += whole_fleet_findings(view, selection)
     # A link that its far end rejects is a separate finding; its consequences are not reported as well.
     by_routes = route_findings(routes_without_refused_links(fleet, documents, as_planned=True))
     findings = [*by_schema, *by_rules, *by_routes]
     findings += site_refusal_findings(fleet) if for_site else ()
     findings += missing_archive_findings(fleet) if files_here else ()
     is_selected = cache(selection.includes)
-    selected = (f for f in (*fleet.findings, *without_duplicates(findings)) if is_selected(f.rule))
+    selected = (f for f in (*fleet.findings, *without_duplicate_findings(findings)) if is_selected(f.rule))
     waivers = [WaiverSettings.model_validate(waiver) for waiver in fleet.waivers]
     return replace(
         fleet,
@@ -368,10 +368,10 @@ def _origin_at(broker: Broker, document: XmlDocument, line: int, column: int) ->
         return None
     for element in elements:
         if element.position() == (line, column):
-            return origin_of_element(element)
+            return variables_that_set_element(element)
         for attribute in element.attributes:
             if element.position(attribute) == (line, column):
-                return origin_of_element(element, attribute)
+                return variables_that_set_element(element, attribute)
     return None
 
 

@@ -38,7 +38,9 @@ FIRST_PORT = 10_000
 
 def cases() -> list[tuple[str, str, str]]:
     newest = Release.of("6.3.1")
-    transports = transport_options.dialled_options("ssl", newest) | transport_options.dialled_options("nio+ssl", newest)
+    transports = transport_options.connection_uri_options("ssl", newest) | transport_options.connection_uri_options(
+        "nio+ssl", newest
+    )
     names = {"tcp": transports, "ssl": transports, "failover": transport_options.failover_options(newest)}
     return [
         (form, option, value)

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from activemq_fleet.lint import Rule, rules
-from activemq_fleet.lint.engine import Example
+from activemq_fleet.lint import Rule, rules_of_scope
+from activemq_fleet.lint.engine import RuleExample
 from activemq_fleet.releases import Release
 from activemq_fleet.schema import CORE
 from tests.integration.old_java import java_11
@@ -49,7 +49,7 @@ CAUSES = {
     "V055": "NumberFormatException",
     "V016": "Bean name '[^']+' is already used",
 }
-SHOWN = [one for one in rules("file") if one.refuses]
+SHOWN = [one for one in rules_of_scope("file") if one.refuses]
 
 
 def examples(kind: str) -> list[object]:
@@ -67,7 +67,7 @@ ENDS = 20.0
 """Seconds after which a broker that is to refuse its document, and says that it has started, has not refused it."""
 
 
-def started(ground: Ground, example: Example, fate: Fate) -> Outcome:
+def started(ground: Ground, example: RuleExample, fate: Fate) -> Outcome:
     """What a broker of the example's release makes of it."""
     return outcome_of(ground, example.release, complete(example.text, Release.of(example.release)).decode(), fate)
 
@@ -82,7 +82,7 @@ def outcome_of(
 
 
 @pytest.mark.parametrize(("one", "example"), examples("failing_examples"))
-def test_a_broker_refuses_what_the_rule_says_it_refuses(ground: Ground, one: Rule, example: Example) -> None:
+def test_a_broker_refuses_what_the_rule_says_it_refuses(ground: Ground, one: Rule, example: RuleExample) -> None:
     outcome = started(ground, example, "refused")
     assert outcome.fate == "refused", outcome.said
     assert re.search(CAUSES[one.id], outcome.said), outcome.said
@@ -90,7 +90,7 @@ def test_a_broker_refuses_what_the_rule_says_it_refuses(ground: Ground, one: Rul
 
 @in_every_situation
 @pytest.mark.parametrize(("one", "example"), examples("passing_examples"))
-def test_a_broker_starts_with_what_the_rule_is_silent_on(ground: Ground, one: Rule, example: Example) -> None:
+def test_a_broker_starts_with_what_the_rule_is_silent_on(ground: Ground, one: Rule, example: RuleExample) -> None:
     outcome = started(ground, example, "started")
     assert outcome.fate == "started", outcome.said
 
@@ -147,4 +147,4 @@ def test_m005_multicast_without_an_interface_ends_the_start(
 
 def test_every_rule_about_a_refusal_is_shown_with_its_cause() -> None:
     by_hand = {"M005", "V010", "V012"}
-    assert {one.id for one in rules() if one.refuses} <= CAUSES.keys() | by_hand
+    assert {one.id for one in rules_of_scope() if one.refuses} <= CAUSES.keys() | by_hand

@@ -18,7 +18,7 @@ import pytest
 
 from activemq_fleet.artifacts import distribution_directory_for, java_executable, load_schema
 from activemq_fleet.lab.stomp import StompConnection, StompTimeout
-from activemq_fleet.lint import Selection, file_findings
+from activemq_fleet.lint import RuleSelection, file_findings
 from activemq_fleet.releases import Release
 from tests.integration.planted import STOMP, Ground, Planted, document, until
 from tests.integration.waiting import PATIENCE
@@ -71,7 +71,7 @@ def test_a_store_below_one_journal_file_fills_up_once_and_for_all(
     limits = f'<storeUsage><storeUsage limit="{limit} mb"/></storeUsage>'
     usage = f"<systemUsage><systemUsage>{limits}</systemUsage></systemUsage>"
     text = document("full", ground.address(1), store, usage)
-    fires = bool(file_findings(text.encode(), Release.of(release), selection=Selection(select=("C007",))))
+    fires = bool(file_findings(text.encode(), Release.of(release), selection=RuleSelection(select=("C007",))))
     assert fires is not comes_back
     broker = ground.plant("full", release, text)
     assert broker.boot().fate == "started", broker.said
@@ -158,7 +158,7 @@ def test_jolokia_asks_a_deny_only_for_commands_that_are_listed(tmp_path: Path) -
                 release,
                 schema=load_schema(release),
                 other_files={"jetty.xml": jetty, "jolokia-access.xml": policy.encode()},
-                selection=Selection(select=("S007",)),
+                selection=RuleSelection(select=("S007",)),
             )
         )
         for name, policy in policies.items()

@@ -15,7 +15,7 @@ from statistics import median
 import pytest
 
 from activemq_fleet.audit import record_signs
-from activemq_fleet.logs.classifier import Classifier
+from activemq_fleet.logs.classifier import LogMessageClassifier
 from activemq_fleet.logs.kinds import log_message_kind, log_message_kind_ids
 from activemq_fleet.node.log import broker_log
 from activemq_fleet.node.log.kinds import KINDS, event_of_log_record
@@ -77,7 +77,7 @@ def test_a_printed_error_behind_a_long_name_is_still_reported() -> None:
 
 
 def test_work_of_the_classifier_does_not_grow_with_the_square_of_a_message() -> None:
-    classifier = Classifier()
+    classifier = LogMessageClassifier()
 
     def find(text: str) -> object:
         classifier._remembered.clear()

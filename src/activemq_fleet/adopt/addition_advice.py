@@ -11,7 +11,7 @@ from typing import Any
 from lxml import etree
 
 from activemq_fleet.adopt.xml_diff import XmlDifference
-from activemq_fleet.schema import xml_parser
+from activemq_fleet.schema import hardened_xml_parser
 from activemq_fleet.topology import Broker
 
 
@@ -230,7 +230,7 @@ def _added_policies(path: str, rendered: str) -> Iterator[tuple[str, str, set[st
         if additions:
             yield entry[1], entry[2], additions
     elif entry or re.search(r"/destinationPolicy(?:\[.*\])?$", path):
-        for node in etree.fromstring(rendered.encode(), xml_parser()).iter(etree.Element):
+        for node in etree.fromstring(rendered.encode(), hardened_xml_parser()).iter(etree.Element):
             names = {*map(str, node.keys()), *(etree.QName(child).localname for child in node)}
             for kind in {"queue", "topic"} & names & set(map(str, node.keys())):
                 if etree.QName(node).localname == "policyEntry" and names & _POLICY_ADDITIONS.keys():

@@ -13,7 +13,7 @@ from activemq_fleet.adopt.proposal import VariableProposal, is_valid_value
 from activemq_fleet.adopt.secrets import with_masked_passwords
 from activemq_fleet.adopt.sources import AdoptedDocument
 from activemq_fleet.adopt.xml_diff import ComparedElement
-from activemq_fleet.network.connectors import NetworkConnector, read_network_connector
+from activemq_fleet.network.connectors import NetworkConnector, parse_network_connector
 from activemq_fleet.network.uri import Uri
 from activemq_fleet.settings.network import SplitTtl
 from activemq_fleet.topology import Broker, Fleet, Link
@@ -71,14 +71,14 @@ def replaceable_bridges(document: AdoptedDocument) -> Iterator[ReplaceableBridge
     nodes = network_connector_elements(document)
     names = Counter(node.get("name") for node in nodes)
     for node in nodes:
-        connector = read_network_connector(node)
+        connector = parse_network_connector(node)
         if names[connector.name] == 1 and not _inexpressible_part(connector):
             yield _replaceable_bridge(node, connector)
 
 
 def inexpressible_part(node: ComparedElement) -> str:
     """Return which attribute or child of a networkConnector ``activemq_links`` cannot express, as text."""
-    connector = read_network_connector(with_masked_passwords(node))
+    connector = parse_network_connector(with_masked_passwords(node))
     return _inexpressible_part(connector) or "another bridge has the same name"
 
 

@@ -23,8 +23,8 @@ from activemq_fleet.adopt.xml_diff import ComparedElement, compared_element_of
 from activemq_fleet.errors import InputError, ReleaseError
 from activemq_fleet.findings import join_sentences
 from activemq_fleet.grouping import inventory_groups
-from activemq_fleet.lint.file_kinds import foreign_kind
-from activemq_fleet.lint.versions_placeholders import template_mark
+from activemq_fleet.lint.file_kinds import foreign_file_kind
+from activemq_fleet.lint.versions_placeholders import first_template_mark
 from activemq_fleet.naming import Identity, Naming
 from activemq_fleet.naming_proposal import adopt_command, propose_naming, propose_single_naming
 from activemq_fleet.releases import Release
@@ -326,8 +326,8 @@ def _read(
     Raises InputError for a file that is none, or that has not exactly one broker.
     """
     content = read_limited_bytes(path, root, _LARGEST, "Or name the file itself as HOST=FILE")
-    kind = foreign_kind(content, str(path))
-    mark = None if kind and b"\0" in content else template_mark(decode_xml_document(content, None))
+    kind = foreign_file_kind(content, str(path))
+    mark = None if kind and b"\0" in content else first_template_mark(decode_xml_document(content, None))
     remarks = []
     if mark:
         line, column, text = mark

@@ -15,7 +15,7 @@ from typing import Any
 from activemq_fleet.adopt.proposal import VariableProposal, Variables
 from activemq_fleet.errors import InputError
 from activemq_fleet.findings import Finding
-from activemq_fleet.lint.files import prevents_start
+from activemq_fleet.lint.files import prevents_broker_start
 from activemq_fleet.render.activemq_xml import activemq_xml
 from activemq_fleet.schema import XmlDocument
 from activemq_fleet.topology import Fleet
@@ -42,8 +42,8 @@ def propose_waivers(proposal: VariableProposal, findings_of: FindingsOf) -> None
         if _key_of(finding) not in in_force:
             _leave_out_cause(proposal, finding, findings_of)
     remaining = _blocking_findings(proposal, findings_of)
-    _note_impossible_files(proposal, [finding for finding in remaining if prevents_start(finding.rule)])
-    _waive(proposal, [finding for finding in remaining if not prevents_start(finding.rule)])
+    _note_impossible_files(proposal, [finding for finding in remaining if prevents_broker_start(finding.rule)])
+    _waive(proposal, [finding for finding in remaining if not prevents_broker_start(finding.rule)])
 
 
 def note_kept_warnings(proposal: VariableProposal, findings_of: FindingsOf) -> None:

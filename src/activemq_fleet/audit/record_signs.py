@@ -12,7 +12,7 @@ from dataclasses import replace
 
 from activemq_fleet.audit import advice
 from activemq_fleet.audit.evidence import LogEvidence
-from activemq_fleet.logs.harmless import harmless_kinds
+from activemq_fleet.logs.harmless import harmless_kind_ids
 from activemq_fleet.node.log.root_cause import root_cause
 
 REFUSED, RIGHTS, TWICE, CLIENT, STOLEN = "X-REFUSED", "X-RIGHTS", "X-TWICE", "X-CLIENT", "X-STOLEN"
@@ -105,7 +105,7 @@ def evidence_of_record(record: LogEvidence) -> LogEvidence | None:
     exhausted = _exhausted_resource(record)
     if exhausted is not None:
         return exhausted
-    if record.kind in harmless_kinds():
+    if record.kind in harmless_kind_ids():
         return _limit_of_store(record) if record.kind in _LIMITS else None
     reader = _READERS.get(record.kind)
     if reader is not None:

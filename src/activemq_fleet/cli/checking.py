@@ -40,7 +40,7 @@ from activemq_fleet.cli.formats.report import INPUT_ERROR
 from activemq_fleet.cli.options import InventoryOptions
 from activemq_fleet.cli.printing import echo_to_stderr, print_warning
 from activemq_fleet.cli.terminal import print_through_pager
-from activemq_fleet.lint.file_kinds import KIND_RULE, NO_BROKER_RULE, foreign_kind
+from activemq_fleet.lint.file_kinds import KIND_RULE, NO_BROKER_RULE, foreign_file_kind
 from activemq_fleet.node.printable import counted
 from activemq_fleet.validation import suppress_by_comments
 
@@ -71,7 +71,7 @@ def report_on_files(
     named = broker_files_below(paths)
     contents, findings = _read_all(named)
     rules = read_release_rules(release_from) if release_from else ()
-    of_other_kinds = {path for path, content in contents.items() if foreign_kind(content, str(path))}
+    of_other_kinds = {path for path, content in contents.items() if foreign_file_kind(content, str(path))}
     brokers_files = {path: contents[path] for path in named if path in contents and path not in of_other_kinds}
     configured = () if release or rules else configured_releases
     source = "the project's configuration" if configured else "--release-from"

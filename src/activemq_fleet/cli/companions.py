@@ -12,7 +12,7 @@ from activemq_fleet.cli.file_releases import first_entry_names, loaded_jar_direc
 from activemq_fleet.cli.formats.report import INPUT_ERROR
 from activemq_fleet.findings import error_finding, join_sentences
 from activemq_fleet.given_files import read_given_file
-from activemq_fleet.lint.locations import file_names_in, service_files_for
+from activemq_fleet.lint.locations import referenced_file_names, service_files_of_unknown_schemes
 from activemq_fleet.schema import decode_xml_document
 
 # These files define the accounts, the address of the console, and the logging.
@@ -65,13 +65,13 @@ def read_companions(path: Path, data: bytes) -> tuple[dict[str, bytes], list[Fin
 
 def _names_in(data: bytes, directory: str = ".") -> Iterable[str]:
     """Return the paths that a file refers to, below the directory of the activemq.xml and below its own."""
-    names = list(file_names_in(decode_xml_document(data, None)))
+    names = list(referenced_file_names(decode_xml_document(data, None)))
     return names if directory == "." else [*names, *(f"{directory}/{name}" for name in names)]
 
 
 def _services_around(path: Path, data: bytes) -> Iterator[str]:
     """Yield the service files of URI schemes that no release has, which a jar around an activemq.xml brings."""
-    wanted = service_files_for(decode_xml_document(data, None))
+    wanted = service_files_of_unknown_schemes(decode_xml_document(data, None))
     if not wanted:
         return
     yield from (name for name in wanted if (path.parent / name).is_file())

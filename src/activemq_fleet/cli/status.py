@@ -115,9 +115,9 @@ def _ask_and_show(question: _Question, form: str, html: Path | None, watch: floa
         with ACTIVITY.show_activity("Querying the hosts", prompts=prompts):
             status = gather()
         if html:
-            from activemq_fleet.reports.status_page import write_status
+            from activemq_fleet.reports.status_page import write_status_file
 
-            write_status(status, str(html))
+            write_status_file(status, str(html))
         if watch and form == "text":
             click.clear()  # on a terminal alone
         code = _show(status, form, wide=wide, paged=not watch)

@@ -9,7 +9,7 @@ from pathlib import Path
 from activemq_fleet.cli.configuration import CheckConfiguration
 from activemq_fleet.cli.file_releases import patterns_without_files
 from activemq_fleet.errors import names_to_text
-from activemq_fleet.lint.selection import Selection
+from activemq_fleet.lint.selection import RuleSelection
 from activemq_fleet.validation import known_rule_ids, select_rules
 
 
@@ -45,6 +45,6 @@ def unused_setting_warnings(configuration: CheckConfiguration, checked: Sequence
     return warnings
 
 
-def _is_any_included(selection: Selection, word: str) -> bool:
+def _is_any_included(selection: RuleSelection, word: str) -> bool:
     named = select_rules([word], ())
     return any(selection.includes(rule) for rule in known_rule_ids() if named.includes(rule))

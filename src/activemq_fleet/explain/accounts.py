@@ -16,7 +16,10 @@ MOST_AGENTS = 12
 
 
 def accounts_section(fleet: Fleet, broker: Broker) -> ExplanationSection:
-    """Return the section that explains a broker's accounts: names, groups and rights, never passwords."""
+    """Return the section that explains a broker's accounts: their names, groups and rights.
+
+    It never contains passwords.
+    """
     rights = [_permission_entry(permission) for permission in broker.permissions]
     if not rights:
         condition = "" if broker.settings.authentication == "none" else " after it logs in"
@@ -67,7 +70,7 @@ def _permission_entry(permission: Permission) -> ExplanationEntry:
 
 
 def clients_section(fleet: Fleet, broker: Broker) -> ExplanationSection:
-    """Return the section that explains which addresses clients of the broker's pair have to dial."""
+    """Return the section that lists the addresses to which clients of the broker's pair connect."""
     unit = _pair_of_broker(fleet, broker)
     jndi = ExplanationEntry(
         "jndi", f"clients/{broker.group}/jndi.properties lists every broker of the group", why="render"
@@ -103,7 +106,10 @@ def _mqtt_clients_entry(unit: Pair) -> ExplanationEntry:
 
 
 def mqtt_urls_for_agent_conf(unit: Pair) -> str:
-    """Return a pair's MQTT addresses in the format of ``mb.urls`` in agent.conf; "" if it serves no agent."""
+    """Return the MQTT addresses of a pair in the format of ``mb.urls`` in agent.conf.
+
+    The result is "" if the pair serves no agent.
+    """
     listening = [(b.address, c) for b in unit.in_order if b.release.supports_agents and (c := b.connector("mqtt"))]
     return format_mb_urls(
         [(address, connector.port) for address, connector in listening],
@@ -117,7 +123,10 @@ def agents_of_pair(fleet: Fleet, broker: Broker) -> Sequence[Agent]:
 
 
 def agents_and_balancers_section(fleet: Fleet, broker: Broker) -> ExplanationSection | None:
-    """Return the section that explains a broker's agents and the fleet's balancers; None without any."""
+    """Return the section that explains a broker's failover agents and the fleet's load balancers.
+
+    The result is None without any.
+    """
     entries = []
     agents = agents_of_pair(fleet, broker)
     for agent in agents[:MOST_AGENTS]:

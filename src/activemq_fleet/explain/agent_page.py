@@ -25,7 +25,10 @@ def agent_explanation_title(agent: Agent) -> str:
 
 
 def agent_sections(fleet: Fleet, agent: Agent) -> list[ExplanationSection]:
-    """Return the sections that explain a failover agent: home pair, configuration, a broker's death, files."""
+    """Return the sections that explain a failover agent.
+
+    They describe its home pair, configuration, files, and the effect of a broker's death.
+    """
     pair = fleet.pairs[agent.pair]
     return [
         _home_pair_section(fleet, agent, pair),

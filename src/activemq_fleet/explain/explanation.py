@@ -14,7 +14,7 @@ Origin = Literal["inventory", "default"]
 
 @dataclass(frozen=True, slots=True)
 class ExplanationEntry:
-    """A statement about a host in its explanation, with the reason and the variable that decides the value.
+    """A statement about a host in its explanation, with the reason and the variable that determines the value.
 
     ``why`` is its reason in a few words; ``details`` are further lines, such as a URI. ``variable`` is the variable
     that decides the value; ``origin``: whether the inventory or a default sets the variable. ``data`` holds the
@@ -53,7 +53,10 @@ class ExplanationSection:
 
 @dataclass(frozen=True, slots=True)
 class Explanation:
-    """The explanation of one host; ``kinds`` are broker, agent and balancer, of which a host may be several."""
+    """The explanation of one host, as sections of statements.
+
+    ``kinds`` are broker, agent and balancer, of which a host may be several.
+    """
 
     host: str
     kinds: tuple[str, ...]
@@ -61,14 +64,20 @@ class Explanation:
     sections: tuple[ExplanationSection, ...]
 
     def section(self, name: str) -> ExplanationSection:
-        """Return the explanation's section called ``name``. Raises KeyError where there is none."""
+        """Return the section of a host's explanation with the given name.
+
+        The method raises KeyError if the explanation has no such section.
+        """
         for section in self.sections:
             if section.name == name:
                 return section
         raise KeyError(name)
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the explanation as a dictionary for JSON: ``{host, kinds, title, sections}``."""
+        """Return the explanation of a host as a dictionary for JSON.
+
+        Its keys are ``{host, kinds, title, sections}``.
+        """
         sections = [
             {
                 "name": section.name,
@@ -82,7 +91,10 @@ class Explanation:
 
 
 def variable_entry(settings: Settings, name: str, label: str, text: str, **more: Any) -> ExplanationEntry:
-    """Return a statement about a value that variable ``activemq_NAME`` decides, with the variable's origin."""
+    """Return an explanation entry about a value that a variable determines, with the variable's origin.
+
+    The variable is ``activemq_NAME``.
+    """
     origin: Origin = "inventory" if name in settings.model_fields_set else "default"
     return ExplanationEntry(label, text, variable=PREFIX + name, origin=origin, **more)
 
@@ -93,7 +105,10 @@ def is_alone_in_group(fleet: Fleet, broker: Broker) -> bool:
 
 
 def broker_or_pair_noun(broker: Broker) -> str:
-    """Return what a broker is for links and routes: a ``broker`` without a peer, otherwise a ``pair``."""
+    """Return the noun for a broker in texts about links and routes.
+
+    It is ``broker`` for a broker without a peer, otherwise ``pair``.
+    """
     return "pair" if broker.profile.has_peer else "broker"
 
 

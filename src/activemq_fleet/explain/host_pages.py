@@ -51,11 +51,11 @@ def explain_host(fleet: Fleet, host: str) -> Explanation:
 def explain_host_by_name(
     fleet: Fleet, name: str, routes: Routes | None = None, documents: Mapping[str, XmlDocument] | None = None
 ) -> Explanation:
-    """Return the explanation of a host, given its inventory name or a first label that only this host has.
+    """Return the explanation of the host with the given name.
 
-    With ``routes`` the page also shows which pairs the broker's messages reach. ``documents`` are the rendered
-    activemq.xml by inventory name, where they exist already. Raises InputError for an unknown name, and suggests the
-    nearest.
+    The name is an inventory name, or a first label that only this host has. With ``routes`` the page also shows which
+    pairs the broker's messages reach. ``documents`` are the rendered activemq.xml by inventory name, where they exist
+    already. Raises InputError for an unknown name, and suggests the nearest.
     """
     host = inventory_name_of(fleet, name)
     broker = next((b for b in fleet.brokers if b.host == host), None)
@@ -108,9 +108,9 @@ def _broker_title(broker: Broker) -> str:
 
 
 def inventory_name_of(fleet: Fleet, name: str) -> str:
-    """Return a host's inventory name, given this name or a first label that only this host has.
+    """Return the inventory name of a host, given this name or its first label.
 
-    Raises InputError for any other name, and suggests the nearest.
+    No other host may have the same first label. Raises InputError for any other name, and suggests the nearest.
     """
     hosts: dict[str, None] = {}
     for host_owners in (fleet.brokers, fleet.agents, fleet.balancers, fleet.findings):

@@ -16,7 +16,7 @@ from activemq_fleet.explain.explanation import (
 from activemq_fleet.network.connectors import NetworkConnector
 from activemq_fleet.node.printable import counted
 from activemq_fleet.routes import Routes
-from activemq_fleet.routes.bridges import changes_network_connectors
+from activemq_fleet.routes.bridges import has_network_connector_fragments
 from activemq_fleet.schema import XmlDocument
 from activemq_fleet.settings.broker import PREFIX
 from activemq_fleet.topology import Broker, Fleet, Link
@@ -33,13 +33,13 @@ _MOST_LISTED = 12
 def outgoing_links_section(
     fleet: Fleet, broker: Broker, document: XmlDocument, routes: Routes | None
 ) -> ExplanationSection:
-    """Return the section that explains the links that a broker opens: target, TTL and carried destinations of each.
+    """Return the section that explains the network links that a broker opens.
 
-    ``document`` is the broker's activemq.xml. With ``routes``, links of ``activemq_xml_fragments`` have the brokers to
-    which they lead.
+    It shows target, TTL and carried destinations of each. ``document`` is the broker's activemq.xml. With ``routes``,
+    links of ``activemq_xml_fragments`` have the brokers to which they lead.
     """
     links = [_outgoing_link_entry(fleet, broker, link) for link in broker.links]
-    if changes_network_connectors(broker):
+    if has_network_connector_fragments(broker):
         peers = {connector.name: brokers for connector, brokers in _connectors_in_xml(broker, routes)}
         planned = {link.name for link in broker.links}
         written = [connector for connector in document.network_connectors if connector.name not in planned]
@@ -115,7 +115,7 @@ def _target_text(fleet: Fleet, link: Link) -> str:
 
 
 def ttl_in_words(link: Link) -> str:
-    """Return as text how many bridges messages and consumers' demand can cross that go over a link."""
+    """Return the TTL of a network link in words: how many bridges messages and consumers' demand can cross."""
     if link.network_ttl is not None:
         most = "" if link.network_ttl == -1 else "at most "
         return f"networkTTL {link.network_ttl}: a message crosses {most}{_bridge_count_text(link.network_ttl)}"
@@ -167,9 +167,9 @@ def _names_of(fleet: Fleet, target: str) -> set[str]:
 
 
 def incoming_links_section(fleet: Fleet, broker: Broker, routes: Routes | None = None) -> ExplanationSection:
-    """Return the section that explains links of other brokers to a broker, and whether messages also go back.
+    """Return the section that explains the network links from other brokers to a broker.
 
-    Those of ``activemq_xml_fragments`` are included if ``routes`` are given.
+    It shows whether messages also go back. Those of ``activemq_xml_fragments`` are included if ``routes`` are given.
     """
     names = {broker.unit, broker.identity.host}
     incoming_links: dict[tuple[str, str], list[tuple[Broker, Link]]] = {}

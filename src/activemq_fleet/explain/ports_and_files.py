@@ -26,7 +26,7 @@ _PURPOSES = {
 
 
 def ports_section(fleet: Fleet, broker: Broker) -> ExplanationSection:
-    """Return the section that explains a broker's ports: what each is for, and how its number is computed."""
+    """Return the section that explains a broker's ports: the purpose of each, and how its number is computed."""
     settings = broker.settings
     entries = [_connector_entry(broker, connector) for connector in broker.connectors]
     if not broker.connectors:
@@ -101,7 +101,10 @@ def _console_entry(broker: Broker) -> ExplanationEntry:
 
 
 def files_section(fleet: Fleet, broker: Broker) -> ExplanationSection:
-    """Return the section that explains a broker's deployed files, with mode and use, and its directories."""
+    """Return the section that explains a broker's deployed files and directories.
+
+    It shows mode and use of each file.
+    """
     where, settings = broker_directory_paths(broker), broker.settings
     extra_files = {extra.path: position for position, extra in enumerate(settings.extra_files)}
     uses = _PURPOSES | {
@@ -136,7 +139,10 @@ _INSTALLED = {
 
 
 def file_entry(path: str, below: str, use: str, variable: str = "") -> ExplanationEntry:
-    """Return the statement on one deployed file: path, mode and use; ``below`` is the directory on the host."""
+    """Return the explanation entry about one deployed file: its path, mode and use.
+
+    ``below`` is the directory on the host.
+    """
     mode = f"{file_mode_of(path):04o}"
     data = {"path": path, "mode": mode, "on_host": f"{below}/{path}"}
     return ExplanationEntry(

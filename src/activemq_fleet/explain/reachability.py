@@ -14,7 +14,10 @@ _MOST_NAMED = 6
 
 
 def reachability_section(fleet: Fleet, broker: Broker, routes: Routes) -> ExplanationSection | None:
-    """Return the section that explains which pairs a broker's messages reach; None for a fleet of one pair."""
+    """Return the section that explains which pairs a broker's messages reach.
+
+    The result is None for a fleet of one pair.
+    """
     places = {other.unit: other.group for other in fleet.brokers if other.unit != broker.unit}
     if not places:
         return None

@@ -11,14 +11,14 @@ from activemq_fleet.explain.explanation import (
     variable_entry,
 )
 from activemq_fleet.naming import DEFAULT_PATTERN, PREFIX
-from activemq_fleet.routes.bridges import changes_network_connectors
+from activemq_fleet.routes.bridges import has_network_connector_fragments
 from activemq_fleet.topology import Broker, Fleet, count_units
 
 _FOUND_OUT = "`activemq-fleet status` shows which node is active now, `lab status` in the lab"
 
 
 def role_section(fleet: Fleet, broker: Broker) -> ExplanationSection:
-    """Return the section that explains a broker's identity, from name to role, each entry with its reason."""
+    """Return the section that explains a broker's role and identity, with the reason of each entry."""
     return ExplanationSection(
         "role",
         "Identity",
@@ -113,7 +113,7 @@ def _variables_with_links(fleet: Fleet, group: str) -> list[str]:
     brokers = [broker for broker in fleet.brokers if broker.group == group]
     units = {broker.unit for broker in brokers}
     has_entry = any(link.target in units - {broker.unit} for broker in brokers for link in broker.links)
-    has_fragment = any(changes_network_connectors(broker) for broker in brokers)
+    has_fragment = any(has_network_connector_fragments(broker) for broker in brokers)
     defined = {"activemq_links": has_entry, "activemq_xml_fragments": has_fragment}
     return [name for name, defines_link in defined.items() if defines_link]
 

@@ -19,11 +19,11 @@ _MOST_NAMED = 20
 def explain_route(
     fleet: Fleet, routes: Routes, source: str, target: str, destination: str | None = None
 ) -> Explanation:
-    """Return the explanation of a message's route: bridges, the route in the opposite direction, and the broker
-    failures that interrupt it.
+    """Return the explanation of the route of messages between two brokers.
 
-    ``source`` and ``target`` are inventory names or first labels of brokers, or of agents, which represent their home
-    pairs. ``destination`` is a queue, or ``topic://NAME``. Raises InputError for an unknown name.
+    It contains the bridges, the route in the opposite direction, and the broker failures that interrupt it. ``source``
+    and ``target`` are inventory names or first labels of brokers, or of agents, which represent their home pairs.
+    ``destination`` is a queue, or ``topic://NAME``. Raises InputError for an unknown name.
     """
     sender, receiver = _broker_host_of(fleet, source), _broker_host_of(fleet, target)
     answer = routes.reaches(sender, receiver, destination=destination)

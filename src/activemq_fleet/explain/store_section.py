@@ -19,7 +19,10 @@ _CORE = {"c": CORE}
 
 
 def lock_settings_of(document: XmlDocument) -> dict[str, int | str]:
-    """Return the store lock's ``acquire`` and ``keepalive`` (ms) and the lease's ``holder``, where set."""
+    """Return the settings of a store's lock: acquire interval and keep-alive period (ms), and the lease's holder.
+
+    Only settings that are set are returned, as ``acquire``, ``keepalive`` and ``holder``.
+    """
     store = document.root.find(".//c:persistenceAdapter/*", _CORE)
     settings: dict[str, int | str] = {}
     if store is None:
@@ -36,7 +39,7 @@ def lock_settings_of(document: XmlDocument) -> dict[str, int | str]:
 
 
 def store_section(broker: Broker, document: XmlDocument) -> ExplanationSection:
-    """Return the section that explains a broker's store, its lock or lease, and its limits."""
+    """Return the section that explains a broker's message store, its lock or lease, and its limits."""
     return ExplanationSection(
         "store", "Store and lock", (*_store_entries(broker, document), *_limit_entries(broker, document))
     )

@@ -30,7 +30,7 @@ _NO_NODE = "no node"
 
 
 def takeover_time_text(broker: Broker, document: XmlDocument) -> str:
-    """Return as text how soon after a broker's death its peer serves clients."""
+    """Return a text about how soon after a broker's death its peer serves clients."""
     if not broker.profile.has_peer:
         return "never: it is a single broker"
     if broker.profile.replicates:
@@ -43,8 +43,9 @@ def takeover_time_text(broker: Broker, document: XmlDocument) -> str:
 
 
 def takeover_section(fleet: Fleet, broker: Broker, document: XmlDocument) -> ExplanationSection:
-    """Return the section that explains what happens when a broker dies: who takes over, how soon,
-    with which messages.
+    """Return the section that explains the takeover after a broker's death.
+
+    It shows which node takes over, how soon, and with which messages.
     """
     if not broker.profile.has_peer:
         entries = _no_peer_entries(broker, f"activemq_ha is {broker.settings.ha}")

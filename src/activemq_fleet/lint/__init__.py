@@ -6,22 +6,22 @@ role's preflight the host rules.
 
 from __future__ import annotations
 
-from activemq_fleet.lint.engine import FAMILIES, SCOPES, Example, Rule, rules
+from activemq_fleet.lint.engine import FAMILIES, SCOPES, Rule, RuleExample, rules_of_scope
 from activemq_fleet.lint.files import ReleaseView, file_findings, release_findings
 from activemq_fleet.lint.fleets import fleet_findings
 from activemq_fleet.lint.hosts import host_findings
-from activemq_fleet.lint.selection import Selection
+from activemq_fleet.lint.selection import RuleSelection
 
 __all__ = [
     "FAMILIES",
     "SCOPES",
-    "Example",
     "ReleaseView",
     "Rule",
-    "Selection",
+    "RuleExample",
+    "RuleSelection",
     "file_findings",
     "fleet_findings",
     "host_findings",
     "release_findings",
-    "rules",
+    "rules_of_scope",
 ]

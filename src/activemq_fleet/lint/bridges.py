@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from activemq_fleet.findings import Severity
-from activemq_fleet.lint.bridges_options import text_from_option
+from activemq_fleet.lint.bridges_options import uri_text_from_option_on
 from activemq_fleet.lint.document import Document, Element, Problem
 from activemq_fleet.lint.engine import rule
 from activemq_fleet.naming import is_certainly_pair_node, without_node_mark
@@ -19,7 +19,7 @@ _RANDOM_ORDER = "an attempt to connect may begin with the standby, whose ports a
 
 
 @rule("N001", "error", each="networkConnector", releases="5.6.0", refuses=True, texts="masterslave:")
-def masterslave_with_one_uri(link: Element) -> Iterator[Problem]:
+def masterslave_with_fewer_than_two_uris(link: Element) -> Iterator[Problem]:
     """A masterslave: URI lists fewer than two brokers.
 
     Why: masterslave: is only for a pair. The broker does not start with fewer than two addresses.
@@ -46,7 +46,7 @@ def masterslave_with_one_uri(link: Element) -> Iterator[Problem]:
 
 
 @rule("N002", "warning", each="networkConnector", texts="failover:")
-def failover_reconnects_beneath_the_bridge(link: Element) -> Iterator[Problem]:
+def failover_reconnects_without_new_bridge(link: Element) -> Iterator[Problem]:
     """A bridge's failover: URI reconnects automatically, without rebuilding the bridge.
 
     Why: the bridge keeps the identity of the failed broker, and logs no new "has been established". In a duplex
@@ -81,7 +81,7 @@ def failover_reconnects_beneath_the_bridge(link: Element) -> Iterator[Problem]:
             continue
         if attempts is not None:
             cause = f"maxReconnectAttempts={attempts}"
-            part = text_from_option(link, "uri", failover_uri, "maxReconnectAttempts")
+            part = uri_text_from_option_on(link, "uri", failover_uri, "maxReconnectAttempts")
         else:
             cause = f"no maxReconnectAttempts={wanted}"
             part = failover_uri.text
@@ -100,7 +100,7 @@ def failover_reconnects_beneath_the_bridge(link: Element) -> Iterator[Problem]:
 
 
 @rule("N003", "warning", each="networkConnector", releases="5.3.0 !5.6.0", texts="failover:")
-def zero_attempts_before_5_6(link: Element) -> Iterator[Problem]:
+def zero_max_reconnect_attempts_before_5_6(link: Element) -> Iterator[Problem]:
     """A failover: URI sets maxReconnectAttempts=0, before 5.6.
 
     Why: the connection moves to the other node, but the bridge keeps the identity of the failed broker. In a duplex
@@ -125,7 +125,7 @@ def zero_attempts_before_5_6(link: Element) -> Iterator[Problem]:
                 f"maxReconnectAttempts=0 means unlimited attempts in ActiveMQ {link.document.release.text}: "
                 "after a failover the broker does not rebuild the bridge"
             )
-            part = text_from_option(link, "uri", failover_uri, "maxReconnectAttempts")
+            part = uri_text_from_option_on(link, "uri", failover_uri, "maxReconnectAttempts")
             yield link.problem(message, "uri", part, severity=_worse_for_duplex(link))
 
 
@@ -134,7 +134,7 @@ def _worse_for_duplex(link: Element) -> Severity | None:
 
 
 @rule("N004", "warning", each="networkConnector", texts="failover:")
-def failover_in_random_order(link: Element) -> Iterator[Problem]:
+def failover_without_randomize_false(link: Element) -> Iterator[Problem]:
     """A bridge's failover: URI does not set randomize=false.
 
     Why: every second attempt starts with the standby. The bridge recovers later, and the log contains irrelevant
@@ -161,7 +161,7 @@ def failover_in_random_order(link: Element) -> Iterator[Problem]:
             yield link.problem(message, "uri", failover_uri.text)
         elif randomize.lower() == "true":
             message = f"the failover: URI of this link has randomize=true: {_RANDOM_ORDER}"
-            yield link.problem(message, "uri", text_from_option(link, "uri", failover_uri, "randomize"))
+            yield link.problem(message, "uri", uri_text_from_option_on(link, "uri", failover_uri, "randomize"))
 
 
 def _failovers(link: Element) -> Iterator[Uri]:
@@ -177,7 +177,7 @@ def _failovers(link: Element) -> Iterator[Uri]:
 
 
 @rule("N005", "warning", each="networkConnector", texts="static:")
-def static_for_both_nodes_of_a_pair(link: Element) -> Iterator[Problem]:
+def static_uri_lists_both_nodes_of_pair(link: Element) -> Iterator[Problem]:
     """A static: URI lists both nodes of a pair: the bridge to the standby fails repeatedly.
 
     Why: a bridge is opened to each node. The one to the standby fails every few seconds, indefinitely, so that
@@ -240,7 +240,7 @@ def _nodes_of_one_pair(link: Element, parts: list[Uri]) -> tuple[Uri, Uri] | Non
 
 
 @rule("N006", "error", each="networkConnector", texts="maxReconnectAttempts")
-def discovery_agent_gives_up(link: Element) -> Iterator[Problem]:
+def max_reconnect_attempts_on_discovery_uri(link: Element) -> Iterator[Problem]:
     """maxReconnectAttempts is set on a static: or masterslave: URI itself, not on the transport inside.
 
     Why: on this URI the option counts connections of the bridge that fail within seconds. After that number the
@@ -269,13 +269,13 @@ def discovery_agent_gives_up(link: Element) -> Iterator[Problem]:
                 f"the {discovery_uri.scheme}: URI has maxReconnectAttempts={attempts}: after {times} that failed "
                 "within seconds the link stays off until the broker restarts"
             )
-            part = text_from_option(link, "uri", discovery_uri, "maxReconnectAttempts")
+            part = uri_text_from_option_on(link, "uri", discovery_uri, "maxReconnectAttempts")
             has_failover = any(discovery_uri.find("failover"))
             yield link.problem(message, "uri", part, fix="" if has_failover else _RETRY_INDEFINITELY)
 
 
 @rule("N009", "error", refuses=True)
-def bare_ampersand(document: Document) -> Iterator[Problem]:
+def unescaped_ampersand(document: Document) -> Iterator[Problem]:
     """An attribute or text of the file contains an unescaped &.
 
     Why: & begins a reference in XML, so that the file cannot be read and the broker does not start.
@@ -294,7 +294,7 @@ def bare_ampersand(document: Document) -> Iterator[Problem]:
 
 
 @rule("N012", "error", each="broker", refuses=True)
-def connectors_without_names(broker: Element) -> Iterator[Problem]:
+def network_connectors_without_names(broker: Element) -> Iterator[Problem]:
     """Two networkConnectors have no name.
 
     Why: with JMX, which is enabled by default, two networkConnectors with one name cannot be registered.
@@ -343,7 +343,7 @@ def connectors_without_names(broker: Element) -> Iterator[Problem]:
 
 
 @rule("N047", "warning", each="networkConnector")
-def link_to_a_placeholder_host(link: Element) -> Iterator[Problem]:
+def bridge_to_placeholder_invalid_host(link: Element) -> Iterator[Problem]:
     """A bridge connects to a host below .invalid, a placeholder for an unknown address.
 
     Why: messages for the other broker stay on this one. `activemq-fleet adopt` writes such a name for a placeholder,

@@ -37,10 +37,11 @@ _IGNORED = "the broker ignores the option"
 _CANNOT_CONNECT = "the broker cannot open the connection"
 
 
-def text_from_option(node: Element, attribute: str, uri: Uri, option: str) -> str:
-    """Return the end of a URI attribute's value, from one of its options on, to locate a problem there.
+def uri_text_from_option_on(node: Element, attribute: str, uri: Uri, option: str) -> str:
+    """Return the part of a URI attribute's value that begins at one of the URI's options.
 
-    The result is the whole rest, because an earlier URI of the value may contain the same option.
+    Problems are located at this part. The result is the whole rest, because an earlier URI of the value may contain the
+    same option.
     """
     value = node.get(attribute)
     begin = max(value.find(uri.text), 0)
@@ -51,7 +52,7 @@ def text_from_option(node: Element, attribute: str, uri: Uri, option: str) -> st
 
 
 @rule("N007", "error")
-def option_that_stops_the_bridge(document: Document) -> Iterator[Problem]:
+def link_fails_on_unknown_uri_option(document: Document) -> Iterator[Problem]:
     """The URI of a link has an option that the release does not know, so that the link fails.
 
     Why: the broker starts, but each attempt to connect fails with "Invalid connect parameters", and the bridge is never
@@ -84,7 +85,7 @@ def option_that_stops_the_bridge(document: Document) -> Iterator[Problem]:
 
 
 @rule("N008", "warning")
-def option_that_is_ignored(document: Document) -> Iterator[Problem]:
+def ignored_unknown_uri_option(document: Document) -> Iterator[Problem]:
     """A listener's or discovery agent's URI has an option that the release does not know and ignores.
 
     Why: the broker ignores the option without a log line, so that the limit or timeout is not set. Names of options are
@@ -137,7 +138,7 @@ def option_that_is_ignored(document: Document) -> Iterator[Problem]:
 
 
 @rule("N061", "warning", each="transportConnector")
-def option_that_is_no_number(connector: Element) -> Iterator[Problem]:
+def non_numeric_listener_option(connector: Element) -> Iterator[Problem]:
     """An option in a listener's URI must be a whole number: the broker ignores any other value.
 
     Why: the broker logs "Could not set property" at its start, and opens the connector without the option, for
@@ -157,7 +158,7 @@ def option_that_is_no_number(connector: Element) -> Iterator[Problem]:
     uri = listener_uri(connector)
     for option, value in uri.options.items():
         if option.rpartition(".")[2] in _NUMBERS and not _NUMBER.fullmatch(value):
-            part = text_from_option(connector, "uri", uri, option)
+            part = uri_text_from_option_on(connector, "uri", uri, option)
             message = (
                 f"the option {option}={value} of connector {connector.get('name')} is not a whole number: "
                 "the broker ignores the option"
@@ -188,7 +189,7 @@ def _dialled(document: Document) -> Iterator[tuple[Element, str, Uri]]:
 
 def _options_unless_accepted(uri: Uri, option: str, release: Release) -> frozenset[str] | None:
     """Return the known options where a dialled URI has an unknown option that stops the connection, otherwise None."""
-    transports = known.dialled_options_of_all_schemes(release)
+    transports = known.connection_uri_options_of_all_schemes(release)
     if uri.scheme == "failover":
         prefix, names = "nested." if release.is_within_span("5.9.0") else "", known.failover_options(release)
     elif known.discovery_agent_options(uri.scheme, release) is not None:
@@ -197,7 +198,7 @@ def _options_unless_accepted(uri: Uri, option: str, release: Release) -> frozens
         prefix, names = "discovered.", transports
         transports |= known.failover_options(release)
     elif uri.scheme in known.DIALLED:
-        prefix, names = "", known.dialled_options(uri.scheme, release)
+        prefix, names = "", known.connection_uri_options(uri.scheme, release)
     else:
         return None
     nested = bool(prefix) and option.startswith(prefix)
@@ -242,7 +243,7 @@ def _problem(node: Element, attribute: str, uri: Uri, option: str, effect: str, 
     fix = f"write {correct}" if correct and correct != option else ""
     if _is_attribute(node, option) and not correct.lower().endswith(option.lower()):
         fix, correct = f"make it an attribute of <{node.name}>", ""
-    part = text_from_option(node, attribute, uri, option)
+    part = uri_text_from_option_on(node, attribute, uri, option)
     edits: tuple[TextEdit, ...] = ()
     if (
         fix

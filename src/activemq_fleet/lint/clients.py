@@ -15,19 +15,22 @@ _WILDCARDS = frozenset({"", "0.0.0.0", "::", "0:0:0:0:0:0:0:0"})  # noqa: S104 -
 _INACTIVITY = "wireFormat.maxInactivityDuration"
 
 
-def is_wildcard(host: str) -> bool:
-    """Return whether a host in a listener's URI binds all interfaces of the machine."""
+def is_wildcard_bind_address(host: str) -> bool:
+    """Return whether the host in a listener's URI means all network interfaces of the machine."""
     return host in _WILDCARDS
 
 
 def listener_uri(connector: Element) -> Uri:
-    """Return the URI that a transportConnector listens on; a URI without scheme where a placeholder decides it."""
+    """Return the URI on which a transportConnector listens.
+
+    The URI has no scheme if a placeholder determines the value.
+    """
     known = connector.known_value("uri")
     return Uri.read(known) if known is not None else Uri("", "")
 
 
 @rule("C001", "warning", each="transportConnector", releases="5.4.0", needs="@rebalanceClusterClients")
-def rebalance_without_update(connector: Element) -> Iterator[Problem]:
+def rebalance_without_update_cluster_clients(connector: Element) -> Iterator[Problem]:
     """A connector sets rebalanceClusterClients without updateClusterClients.
 
     Why: clients move to other brokers only with a list of them. With an empty list every client stays connected to its
@@ -92,7 +95,7 @@ def unreachable_address_published_to_clients(connector: Element) -> Iterator[Pro
             "remove updateClusterClients",
             why="the broker sends this address to its clients. Each client then tries to connect to its own machine",
         )
-    elif is_wildcard(uri.host) and not connector.has("publishedAddressPolicy"):
+    elif is_wildcard_bind_address(uri.host) and not connector.has("publishedAddressPolicy"):
         message = (
             f"connector {name} publishes the machine's host name to its clients: each client must be able to resolve it"
         )
@@ -101,7 +104,7 @@ def unreachable_address_published_to_clients(connector: Element) -> Iterator[Pro
 
 
 @rule("C003", "info", each="transportConnector", releases="5.4.0", needs="@updateClusterClients")
-def dead_brokers_stay_with_clients(connector: Element) -> Iterator[Problem]:
+def clients_not_updated_on_broker_removal(connector: Element) -> Iterator[Problem]:
     """A connector sets updateClusterClients without updateClusterClientsOnRemove.
 
     Why: the broker notifies clients of brokers that join, but not of brokers that leave, so that clients still try to
@@ -128,7 +131,7 @@ def dead_brokers_stay_with_clients(connector: Element) -> Iterator[Problem]:
 
 
 @rule("C009", "warning", each="transportConnector")
-def too_few_connections(connector: Element) -> Iterator[Problem]:
+def maximum_connections_too_low(connector: Element) -> Iterator[Problem]:
     """maximumConnections is lower than the number of connections that bridges and agents need.
 
     Why: bridges and consoles count as connections. The broker closes each connection above the limit without a
@@ -168,7 +171,7 @@ def too_few_connections(connector: Element) -> Iterator[Problem]:
 
 
 @rule("C011", "warning", texts="maxInactivityDuration useInactivityMonitor")
-def half_open_connections_stay(document: Document) -> Iterator[Problem]:
+def bridge_inactivity_duration_is_zero(document: Document) -> Iterator[Problem]:
     """A bridge, or a connector that bridges connect to, sets wireFormat.maxInactivityDuration=0.
 
     Why: neither side sends or expects keep-alive messages. When the peer or a firewall vanishes without closing the
@@ -189,7 +192,7 @@ def half_open_connections_stay(document: Document) -> Iterator[Problem]:
     """
     for link in document.links:
         for transport in link.uri().transports:
-            for option in options_without_monitor(transport):
+            for option in options_that_disable_inactivity_monitor(transport):
                 message = (
                     f"{option} disables keep-alive: link {link.get('name')} does not detect a lost connection to "
                     f"{transport.host}"
@@ -198,7 +201,7 @@ def half_open_connections_stay(document: Document) -> Iterator[Problem]:
     for connector in document.connectors:
         uri = listener_uri(connector)
         if is_openwire(uri.scheme):
-            for option in options_without_monitor(uri):
+            for option in options_that_disable_inactivity_monitor(uri):
                 message = (
                     f"{option} disables keep-alive: connector {connector.get('name')} does not detect lost "
                     "connections of clients and bridges"
@@ -216,8 +219,8 @@ def _remedy_without_monitor(option: str) -> str:
     return f"remove {option} from the URI, so that the default applies (keep-alive, with a limit of 30000 ms)"
 
 
-def options_without_monitor(uri: Uri) -> Iterator[str]:
-    """Yield the options of a transport, as written, that switch its inactivity monitor off."""
+def options_that_disable_inactivity_monitor(uri: Uri) -> Iterator[str]:
+    """Yield the options of a transport's URI that disable its inactivity monitor, as written in the file."""
     if uri.number(_INACTIVITY) == 0:
         yield f"{_INACTIVITY}={uri.options[_INACTIVITY]}"
     for option in ("useInactivityMonitor", "transport.useInactivityMonitor"):

@@ -46,7 +46,7 @@ def acknowledged_before_disk_sync(store: Element) -> Iterator[Problem]:
 
 
 @rule("C018", "info", each="destinationInterceptors")
-def default_virtual_topics_gone(interceptors: Element) -> Iterator[Problem]:
+def default_virtual_topics_missing(interceptors: Element) -> Iterator[Problem]:
     """The file's virtual destinations lack the default VirtualTopic.>, which they replace.
 
     Why: the broker accepts messages to topics below VirtualTopic without an error, but the queues
@@ -81,7 +81,7 @@ def default_virtual_topics_gone(interceptors: Element) -> Iterator[Problem]:
 
 
 @rule("C019", "error", each="plugins", releases="5.7.0 !5.9.0")
-def redelivery_with_timestamps(plugins: Element) -> Iterator[Problem]:
+def redelivery_plugin_with_timestamp_plugin(plugins: Element) -> Iterator[Problem]:
     """The broker has both redeliveryPlugin and timeStampingBrokerPlugin, before 5.9.
 
     Why: before 5.9, timeStampingBrokerPlugin fails for each message that redeliveryPlugin sends again. The broker logs

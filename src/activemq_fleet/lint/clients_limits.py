@@ -27,7 +27,7 @@ _BOUNDS = (
 
 
 @rule("C006", "warning", each="broker")
-def memory_limits_exceed_their_total(broker: Element) -> Iterator[Problem]:
+def memory_limits_exceed_usage_or_heap(broker: Element) -> Iterator[Problem]:
     """The memory limits of destinations exceed the broker's memoryUsage, or memoryUsage exceeds the heap.
 
     Why: all destinations share memoryUsage. If it is used up, the producers of every destination block, also below
@@ -91,7 +91,7 @@ def _reason_above_heap(release: Release) -> str:
 
 
 @rule("C007", "warning", each="broker", releases="5.6.0")
-def limit_below_one_file(broker: Element) -> Iterator[Problem]:
+def usage_limit_below_one_journal_file(broker: Element) -> Iterator[Problem]:
     """storeUsage or tempUsage is smaller than one file of the journal.
 
     Why: the journal consists of files of 32 MB, unless journalMaxFileLength is set, and releases space only by whole
@@ -143,7 +143,7 @@ def _file_length(store: Element | None) -> int | None:
 
 
 @rule("C008", "warning", each="broker", needs="@sendFailIfNoSpace @sendFailIfNoSpaceAfterTimeout")
-def send_fails_instead_of_waiting_for_space(broker: Element) -> Iterator[Problem]:
+def send_fail_if_no_space_with_mqtt_or_links(broker: Element) -> Iterator[Problem]:
     """A broker sets sendFailIfNoSpace although MQTT clients publish to it or bridges connect to it.
 
     Why: if the store is full, the broker rejects messages instead of blocking producers. An MQTT client still
@@ -197,7 +197,7 @@ def send_fails_instead_of_waiting_for_space(broker: Element) -> Iterator[Problem
 
 
 @rule("C012", "info", each="broker", releases="5.15.0")
-def store_limit_never_raised_again(broker: Element) -> Iterator[Problem]:
+def lowered_store_limit_not_raised_again(broker: Element) -> Iterator[Problem]:
     """A store limit that was lowered at a start on a full disk is not raised again.
 
     Why: until its next restart, the broker may store no message. It raises the limit again only if the limit is in
@@ -221,7 +221,9 @@ def store_limit_never_raised_again(broker: Element) -> Iterator[Problem]:
     if broker.flag("persistent", True) is False:  # without a store no limit of one is lowered
         return
     usage = _limit_element(broker, "storeUsage")
-    if usage is not None and not (is_whole_of_total(usage) and broker.is_positive("schedulePeriodForDiskUsageCheck")):
+    if usage is not None and not (
+        is_100_percent_of_total(usage) and broker.is_positive("schedulePeriodForDiskUsageCheck")
+    ):
         yield usage.problem(
             "a broker that starts on a full disk lowers the limit of <storeUsage>, and does not raise it when the disk "
             "has space again"
@@ -230,11 +232,14 @@ def store_limit_never_raised_again(broker: Element) -> Iterator[Problem]:
 
 def _limit_element(broker: Element, name: str) -> Element | None:
     """Return the usage element called ``name`` that has a limit, or 100 % of a total; None without one."""
-    return next((node for node in broker.descendants(name) if node.has("limit") or is_whole_of_total(node)), None)
+    return next((node for node in broker.descendants(name) if node.has("limit") or is_100_percent_of_total(node)), None)
 
 
-def is_whole_of_total(usage: Element) -> bool:
-    """Return whether a usage element allows 100 % of a total, a limit that a broker raises again after lowering it."""
+def is_100_percent_of_total(usage: Element) -> bool:
+    """Return whether a usage element sets its limit to 100 % of a total.
+
+    A broker raises such a limit again after it lowered the limit.
+    """
     return usage.get("percentLimit") == "100" and usage.has("total")
 
 
@@ -251,7 +256,7 @@ def _limits_of_destinations(broker: Element) -> dict[tuple[str, str], int]:
 
 
 @rule("C016", "warning", each="broker", releases="5.4.0", needs="@gcInactiveDestinations")
-def inactive_destinations_never_removed(broker: Element) -> Iterator[Problem]:
+def gc_inactive_without_purge_schedule(broker: Element) -> Iterator[Problem]:
     """A destination policy sets gcInactiveDestinations, but <broker> has no schedulePeriodForDestinationPurge.
 
     Why: the broker removes inactive destinations every schedulePeriodForDestinationPurge milliseconds. The default, 0,
@@ -281,7 +286,7 @@ def inactive_destinations_never_removed(broker: Element) -> Iterator[Problem]:
 
 
 @rule("C013", "info")
-def memory_out_of_proportion(document: Document) -> Iterator[Problem]:
+def memory_usage_too_small_or_above_heap(document: Document) -> Iterator[Problem]:
     """memoryUsage is 64 MB or less, or exceeds the heap of the release's own start script.
 
     Why: all producers block when the messages of all destinations together fill memoryUsage. The start script sets a
@@ -340,7 +345,7 @@ def _mb(number: int) -> str:
 
 
 @rule("C014", "info", each="policyMap", needs="@producerFlowControl")
-def nothing_slows_producers(policies: Element) -> Iterator[Problem]:
+def flow_control_off_without_limit_or_cursor(policies: Element) -> Iterator[Problem]:
     """A destination policy sets producerFlowControl="false" without a memory limit or a cursor.
 
     Why: messages that do not fit into memory fill the store or the temporary store. A full store blocks the producers

@@ -13,7 +13,7 @@ _KINDS = ("queue", "topic", "tempQueue", "tempTopic")
 
 
 @rule("C040", "warning", each="policyMap")
-def two_policies_of_one_destination(policies: Element) -> Iterator[Problem]:
+def two_policies_for_one_destination(policies: Element) -> Iterator[Problem]:
     """Two policyEntry elements are for the same destination: the broker applies only one of them.
 
     Why: the broker does not merge two entries for the same destination. The settings of one of them have no effect, and
@@ -49,7 +49,7 @@ def two_policies_of_one_destination(policies: Element) -> Iterator[Problem]:
 
 
 @rule("C041", "warning", each="discardingDLQBrokerPlugin")
-def dead_letters_discarded(plugin: Element) -> Iterator[Problem]:
+def plugin_discards_all_dead_letters(plugin: Element) -> Iterator[Problem]:
     """The discardingDLQBrokerPlugin discards every message that would go to a dead letter queue.
 
     Why: a message that expires, or that no consumer can process within its redeliveries, is lost, with one log line
@@ -75,7 +75,7 @@ def dead_letters_discarded(plugin: Element) -> Iterator[Problem]:
 
 
 @rule("C042", "info", each="broker")
-def data_below_the_working_directory(broker: Element) -> Iterator[Problem]:
+def relative_data_or_store_directory(broker: Element) -> Iterator[Problem]:
     """The directory of the data or of the store is relative to the directory in which the broker is started.
 
     Why: a broker that is started from another directory, by hand or by a new service unit, creates an empty store
@@ -120,7 +120,7 @@ def _is_relative(directory: str) -> bool:
 
 
 @rule("C043", "warning", each="policyMap", needs="@producerFlowControl")
-def messages_pile_up_in_the_heap(policies: Element) -> Iterator[Problem]:
+def flow_control_off_with_memory_only_cursor(policies: Element) -> Iterator[Problem]:
     """A destination policy switches flow control off and keeps all pending messages in memory.
 
     Why: producerFlowControl="false" lets producers send beyond the memoryLimit, and a vmQueueCursor, vmCursor or

@@ -14,7 +14,7 @@ from typing import Any, TypeVar, cast
 from lxml import etree
 
 from activemq_fleet.findings import Severity, TextEdit
-from activemq_fleet.network.connectors import NetworkConnector, read_network_connector
+from activemq_fleet.network.connectors import NetworkConnector, parse_network_connector
 from activemq_fleet.network.uri import Uri
 from activemq_fleet.profiles import Profile
 from activemq_fleet.releases import Release
@@ -35,11 +35,11 @@ _Part = TypeVar("_Part")
 
 
 class Element:
-    """An XML element of an activemq.xml; an attribute that holds ``${…}`` or another placeholder is *unknown*.
+    """An XML element of an activemq.xml file.
 
-    ``name`` is the element's name without its namespace, ``attributes`` are its attributes as written in the file, by
-    name. ``parent`` is the XML element that contains it, None for the root. A ``Document`` makes the elements of its
-    file, each once.
+    An attribute is *unknown* if its value contains ``${…}`` or another placeholder. ``name`` is the element's name
+    without its namespace, ``attributes`` are its attributes as written in the file, by name. ``parent`` is the XML
+    element that contains it, None for the root. A ``Document`` makes the elements of its file, each once.
     """
 
     __slots__ = ("_element", "_index", "_last", "attributes", "document", "name", "namespace", "parent")
@@ -64,12 +64,12 @@ class Element:
         return attribute in self.attributes
 
     def get(self, attribute: str, default: str = "") -> str:
-        """Return an XML attribute's value as written, ``${…}`` included, or ``default`` where it is absent."""
+        """Return the value of an XML attribute as written in the file, or ``default`` if the attribute is absent."""
         return self.attributes.get(attribute, default)
 
     @property
     def schema_locations(self) -> list[tuple[str, str]]:
-        """The (namespace, address) pairs of the XML element's attribute ``xsi:schemaLocation``."""
+        """The (namespace, address) pairs in the attribute ``xsi:schemaLocation`` of the XML element."""
         words = self.get(SCHEMA_LOCATION).split()
         return list(zip(words[::2], words[1::2], strict=False))
 
@@ -84,7 +84,7 @@ class Element:
         yield "", self.text
 
     def known_value(self, attribute: str) -> str | None:
-        """Return an XML attribute's value, or None where it is absent or holds a placeholder."""
+        """Return the value of an XML attribute, or None if it is absent or contains a placeholder."""
         value = self.attributes.get(attribute)
         return None if value is None or _UNKNOWN.search(value) else value.strip()
 
@@ -110,8 +110,9 @@ class Element:
         return size_in_bytes(self.known_value(attribute) or "")
 
     def is_positive(self, attribute: str) -> bool:
-        """Return whether an XML attribute is set to a number or size above 0, where 0 switches a function off; a value
-        that is not known counts as positive.
+        """Return whether an XML attribute is set to a number or size above 0, or to a value that is not known.
+
+        The attributes in question are those in which 0 disables a function.
         """
         number = self.number(attribute)
         value = self.size(attribute) if number is None else number
@@ -123,8 +124,8 @@ class Element:
 
     @property
     def network_connector(self) -> NetworkConnector:
-        """The XML element as a NetworkConnector."""
-        return read_network_connector(self._element)
+        """The XML element parsed as a networkConnector."""
+        return parse_network_connector(self._element)
 
     def ancestor(self, *names: str) -> Element | None:
         """Return the element's nearest ancestor with one of the names, or None."""
@@ -134,7 +135,10 @@ class Element:
         return above
 
     def children(self, *names: str) -> list[Element]:
-        """Return the element's child elements with one of the names; without names, all child elements."""
+        """Return the child elements of the XML element.
+
+        With ``names``, only the child elements with one of these names are returned.
+        """
         return [child for child in self._children if not names or child.name in names]
 
     @property
@@ -142,7 +146,10 @@ class Element:
         return self.document.children_by_index[self._index]
 
     def descendants(self, *names: str) -> list[Element]:
-        """Return the element's descendants with one of the names; without names, all descendants."""
+        """Return the descendants of the XML element.
+
+        With ``names``, only the descendants with one of these names are returned.
+        """
         if not names:
             return self.document.nodes[self._index + 1 : self._last + 1]
         elements: list[Element] = []
@@ -157,7 +164,7 @@ class Element:
         return next((child for child in self._children if child.name == name), None)
 
     def position(self, attribute: str = "", part: str = "") -> SourcePosition:
-        """Return line and column of the XML element, of its attribute, or of a part of the attribute's value."""
+        """Return the line and column of the XML element, of its attribute, or of a part of the attribute's value."""
         positions = self.document.positions
         if not attribute or not self.has(attribute):
             return positions.element_position(self._element)
@@ -186,7 +193,7 @@ class Element:
         )
 
     def rename_edits(self, name: str) -> tuple[TextEdit, ...]:
-        """Return the edits of the file that give the XML element another name."""
+        """Return the text edits that rename the XML element in its file."""
         return self.document.positions.element_renaming_edits(self._element, name)
 
     def with_attribute_renamed(self, attribute: str, name: str) -> tuple[TextEdit, ...]:
@@ -204,11 +211,12 @@ class Element:
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """A problem that a lint rule reports: at an XML element, at a position of a file, or about the inventory.
+    """A problem that a lint rule reports.
 
-    With ``node``, and an attribute or a part of its value, position, file and host are those of the element. Without it
-    ``file`` is a file next to activemq.xml, with ``line`` and ``column``, and fleet rules set ``host``. ``severity``,
-    ``fix`` and ``why`` replace the rule's own. ``edits`` repair the file of the position.
+    It is at an XML element, at a position of a file, or about the inventory. With ``node``, and an attribute or a part
+    of its value, position, file and host are those of the element. Without it ``file`` is a file next to activemq.xml,
+    with ``line`` and ``column``, and fleet rules set ``host``. ``severity``, ``fix`` and ``why`` replace the rule's
+    own. ``edits`` repair the file of the position.
     """
 
     message: str
@@ -230,9 +238,10 @@ _MOST_OF_OPTION = 40
 
 
 def other_lines_suffix(elements: Iterable[Element], attribute: str = "", *, line: int | None = None) -> str:
-    """Return the end of a message that lists the other lines of elements with the same problem; "" without any.
+    """Return the end of a message that lists the other lines of XML elements with the same problem.
 
-    ``line`` is the line of the finding itself, by default that of the first element.
+    The result is "" if no other line has the problem. ``line`` is the line of the finding itself, by default that of
+    the first element.
     """
     all_lines = [element.position(attribute)[0] for element in elements]
     lines = sorted({*all_lines} - {line or all_lines[0]})
@@ -253,7 +262,10 @@ def _after_stray(value: str) -> Iterator[str]:
 
 
 def once_per_document(read: Callable[[Document], Iterable[_Part]]) -> Callable[[Document], tuple[_Part, ...]]:
-    """Return a function that reads something from a document once, and gives each rule that needs it the same tuple."""
+    """Return a function that calls ``read`` once for each document and caches the result.
+
+    Every lint rule that needs the result gets the same tuple.
+    """
 
     @wraps(read)
     def read_once(document: Document) -> tuple[_Part, ...]:
@@ -265,11 +277,12 @@ def once_per_document(read: Callable[[Document], Iterable[_Part]]) -> Callable[[
 
 
 class Document:
-    """A parsed activemq.xml of one release. Raises UnreadableXmlError for a file that is not XML or has a DOCTYPE.
+    """A parsed activemq.xml file of one ActiveMQ release.
 
-    ``broker`` is the fleet's broker that the file was rendered for, None for any other file. ``other_files`` are the
-    readable files of its directory, content by name. ``file`` is the name of a file next to activemq.xml that was
-    parsed in the same way, such as jetty.xml; "" for the activemq.xml itself.
+    The constructor raises UnreadableXmlError for a file that is not XML or has a DOCTYPE. ``broker`` is the fleet's
+    broker that the file was rendered for, None for any other file. ``other_files`` are the readable files of its
+    directory, content by name. ``file`` is the name of a file next to activemq.xml that was parsed in the same way,
+    such as jetty.xml; "" for the activemq.xml itself.
     """
 
     def __init__(
@@ -307,9 +320,10 @@ class Document:
         """What functions read from the file, by function; see ``once_per_document``."""
 
     def forget_elements(self) -> None:
-        """Forget the elements and all that was read from them; afterwards nothing can be read from the document.
+        """Discard the parsed XML elements of the document and everything that was computed from them.
 
-        Elements and document refer to each other. Without this, Python's garbage collector has to search for both.
+        Afterwards nothing can be read from the document. Elements and document refer to each other. Without this,
+        Python's garbage collector has to search for both.
         """
         self.__dict__.clear()
 
@@ -340,7 +354,10 @@ class Document:
         return decode_xml_document(self.data, self.tree.getroottree().docinfo.encoding)
 
     def contains_text(self, text: str) -> bool:
-        """Return whether the file contains a text anywhere; a fast test before XML elements are searched."""
+        """Return whether the XML file contains a text anywhere.
+
+        This test is faster than a search of the XML elements.
+        """
         return text in self._text
 
     @cached_property
@@ -360,7 +377,7 @@ class Document:
 
     @property
     def attribute_names(self) -> Iterable[str]:
-        """The names of all attributes in the file, each once."""
+        """The names of all attributes in the XML file, without duplicates."""
         return self._by_attribute.keys()
 
     def with_attribute(self, *names: str) -> list[Element]:
@@ -386,12 +403,15 @@ class Document:
         return any(text in self._values for text in texts)
 
     def elements_named(self, *names: str) -> list[Element]:
-        """Return all XML elements of the file with one of the names, grouped by name, in the order of the file."""
+        """Return all XML elements of the file that have one of the given names.
+
+        They are grouped by name, and within a name in the order of the file.
+        """
         return [node for name in names for node in self._by_name.get(name, ())]
 
     @property
     def brokers(self) -> list[Element]:
-        """The broker elements of the file."""
+        """The ``<broker>`` elements of the XML file."""
         return self.elements_named("broker")
 
     @property

@@ -36,7 +36,7 @@ from typing import Any, Literal
 
 from activemq_fleet.findings import Finding, Severity, ValueOrigin
 from activemq_fleet.lint.document import Document, Element, Problem
-from activemq_fleet.lint.selection import EVERY_RULE, Selection
+from activemq_fleet.lint.selection import EVERY_RULE, RuleSelection
 from activemq_fleet.releases import Release
 from activemq_fleet.value_origins import origin_of_extra_file, origin_of_release, origin_of_value
 
@@ -64,7 +64,7 @@ EXAMPLE_RELEASE = "5.18.3"
 
 
 @dataclass(frozen=True, slots=True)
-class Example:
+class RuleExample:
     """An example in a lint rule's docstring: the text of a file, the file's name, and the release it is for."""
 
     release: str
@@ -74,7 +74,7 @@ class Example:
 
 @dataclass(frozen=True)
 class Rule:
-    """A lint rule: its id such as ``N010``, its severity, and the function ``check`` that reports problems.
+    """A lint rule: its id such as ``N010``, its severity, and its function, which reports problems.
 
     ``releases`` is a span of releases, as ``Release.within`` takes it; ``refuses``: a broker with the mistake does not
     start, which an integration test shows on a real broker.
@@ -96,7 +96,7 @@ class Rule:
     """Parts of values of attributes; ``check`` reports nothing about a file without any of them, as with ``needs``."""
 
     def applies_to(self, release: Release) -> bool:
-        """Return whether the lint rule is meant for a release of ActiveMQ."""
+        """Return whether a lint rule applies to an ActiveMQ release."""
         return release.is_within_span(self.releases)
 
     def concerns(self, names: frozenset[str]) -> bool:
@@ -119,17 +119,20 @@ class Rule:
 
     @property
     def why(self) -> str:
-        """The part of the lint rule's docstring on what the mistake leads to."""
+        """The explanation of the lint rule, from its docstring: what the reported mistake leads to."""
         return self._parts.get("Why", "")
 
     @property
     def fix(self) -> str:
-        """The part of the lint rule's docstring on how to correct the mistake."""
+        """The instruction in the lint rule's docstring on how to correct the reported mistake."""
         return self._parts.get("Fix", "")
 
     @property
     def limitations(self) -> str:
-        """The part of the lint rule's docstring on facts that the rule cannot know; "" without such a part."""
+        """The part of the lint rule's docstring on facts that the rule cannot detect.
+
+        It is "" if the docstring has no such part.
+        """
         return self._parts.get("Cannot see", "")
 
     @property
@@ -150,19 +153,19 @@ class Rule:
         return ", ".join(f"{floor} to before {end}" for floor, end in zip(floors, ends, strict=True))
 
     @property
-    def failing_examples(self) -> tuple[Example, ...]:
+    def failing_examples(self) -> tuple[RuleExample, ...]:
         """The examples in the lint rule's docstring for which it reports a problem."""
         return tuple(self._examples("Fires"))
 
     @property
-    def passing_examples(self) -> tuple[Example, ...]:
+    def passing_examples(self) -> tuple[RuleExample, ...]:
         """The examples in the lint rule's docstring for which it reports nothing."""
         return tuple(self._examples("Silent"))
 
-    def _examples(self, kind: str) -> Iterator[Example]:
+    def _examples(self, kind: str) -> Iterator[RuleExample]:
         for match in _EXAMPLE.finditer(self.text):
             if match[1] == kind:
-                yield Example(match[2] or EXAMPLE_RELEASE, cleandoc("\n" + match[4]), match[3] or "activemq.xml")
+                yield RuleExample(match[2] or EXAMPLE_RELEASE, cleandoc("\n" + match[4]), match[3] or "activemq.xml")
 
 
 _RULES: dict[str, Rule] = {}
@@ -206,30 +209,40 @@ def rule(
 
 
 @cache
-def all_rules() -> dict[str, Rule]:
-    """Return every lint rule by its id, sorted by id; imports all modules of the package, which define rules."""
+def all_rules_by_id() -> dict[str, Rule]:
+    """Return a dictionary of all lint rules by rule id, sorted by id.
+
+    The call imports all modules of the package, which define the rules.
+    """
     for module in iter_modules([str(Path(__file__).parent)]):
         import_module(f"{__package__}.{module.name}")
     return dict(sorted(_RULES.items()))
 
 
 @cache
-def rules(scope: Scope | None = None) -> tuple[Rule, ...]:
-    """Return all lint rules, or the rules of one scope, sorted by id."""
-    return tuple(lint_rule for lint_rule in all_rules().values() if scope in (None, lint_rule.scope))
+def rules_of_scope(scope: Scope | None = None) -> tuple[Rule, ...]:
+    """Return the lint rules of one scope, sorted by id.
+
+    Without a scope, all lint rules are returned.
+    """
+    return tuple(lint_rule for lint_rule in all_rules_by_id().values() if scope in (None, lint_rule.scope))
 
 
 @lru_cache(maxsize=512)
-def applicable_rules(scope: Scope, release: Release, selection: Selection = EVERY_RULE) -> tuple[Rule, ...]:
+def applicable_rules(scope: Scope, release: Release, selection: RuleSelection = EVERY_RULE) -> tuple[Rule, ...]:
     """Return the selected lint rules of a scope that are meant for a release of ActiveMQ, sorted by id."""
     return tuple(
-        lint_rule for lint_rule in rules(scope) if selection.includes(lint_rule.id) and lint_rule.applies_to(release)
+        lint_rule
+        for lint_rule in rules_of_scope(scope)
+        if selection.includes(lint_rule.id) and lint_rule.applies_to(release)
     )
 
 
 @lru_cache(maxsize=512)
-def rules_about(names: frozenset[str], release: Release, selection: Selection = EVERY_RULE) -> tuple[Rule, ...]:
-    """Return the selected lint rules that may report something about a file of a release, sorted by id.
+def rules_for_element_names(
+    names: frozenset[str], release: Release, selection: RuleSelection = EVERY_RULE
+) -> tuple[Rule, ...]:
+    """Return the selected lint rules that can report a problem about a file with the given element names, sorted by id.
 
     ``names`` are those of the file's elements and attributes, as in ``Document.names``. The files of many brokers have
     the same names.
@@ -237,10 +250,10 @@ def rules_about(names: frozenset[str], release: Release, selection: Selection = 
     return tuple(lint_rule for lint_rule in applicable_rules("file", release, selection) if lint_rule.concerns(names))
 
 
-def findings_of(
+def findings_from_problems(
     lint_rule: Rule, problems: Iterable[Problem], host: str = "", file: str | None = None
 ) -> Iterator[Finding]:
-    """Yield the problems that one lint rule reports as findings about a host, or about a file that belongs to no fleet.
+    """Yield the problems that one lint rule reports, converted to findings about a host or a file.
 
     ``file`` is the path of the activemq.xml. The finding of a problem at an element of another document names the file
     of that document, in the same directory, and in a fleet its broker. Findings about a host have no edits, because its
@@ -275,12 +288,12 @@ def _origin_in_fleet(lint_rule: Rule, problem: Problem, path: str | None) -> Val
     if lint_rule.scope == "release":
         return origin_of_release()
     if problem.node is not None and problem.node.document.broker is not None:
-        return origin_of_element(problem.node, problem.attribute, problem.part)
+        return variables_that_set_element(problem.node, problem.attribute, problem.part)
     return origin_of_extra_file(path) if path and (problem.node is not None or problem.file) else None
 
 
-def origin_of_element(element: Element, attribute: str = "", part: str = "") -> ValueOrigin:
-    """Return the variables that can have set an element of a broker's activemq.xml, or its attribute."""
+def variables_that_set_element(element: Element, attribute: str = "", part: str = "") -> ValueOrigin:
+    """Return the inventory variables that can have set an XML element of a broker's activemq.xml, or its attribute."""
     path = [(element.name, element.attributes)]
     while element.parent is not None:
         element = element.parent

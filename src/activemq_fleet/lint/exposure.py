@@ -6,15 +6,15 @@ from typing import Literal
 
 from activemq_fleet.lint.clients import listener_uri
 from activemq_fleet.lint.document import Document, Element
-from activemq_fleet.lint.security_console import console_imports
+from activemq_fleet.lint.security_console import console_import_elements
 from activemq_fleet.uris import is_openwire
 
 Exposure = Literal["openwire", "other ports", "no port", "no broker"]
 _BROKER_CLASSES = ("BrokerService", "BrokerFactoryBean")
 
 
-def exposure_of(document: Document) -> Exposure:
-    """Return which ports the brokers of an activemq.xml open.
+def exposed_port_kind(document: Document) -> Exposure:
+    """Return the kind of ports that the brokers of an activemq.xml open, such as ``openwire`` or ``no port``.
 
     ``openwire``: at least one port for OpenWire, or ports that the file does not determine, as those of a placeholder,
     of another file or of a broker that is defined as a Spring bean. ``other ports``: only ports of other protocols or
@@ -28,7 +28,7 @@ def exposure_of(document: Document) -> Exposure:
     if any(map(_has_openwire, brokers)):
         return "openwire"
     uris = [listener_uri(connector) for connector in document.connectors]
-    if any(uri.scheme != "vm" for uri in uris) or console_imports(document):
+    if any(uri.scheme != "vm" for uri in uris) or console_import_elements(document):
         return "other ports"
     return "no port"
 

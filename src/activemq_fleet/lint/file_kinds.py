@@ -73,25 +73,26 @@ _LONGEST = 1 << 16  # bytes of a file that are inspected
 
 
 @dataclass(frozen=True, slots=True)
-class FileKind:
+class ForeignFileKind:
     """The kind of a file that is not an activemq.xml: a noun phrase, and an instruction for the user."""
 
     name: str
     fix: str
 
 
-def foreign_kind(data: bytes, file: str = "") -> FileKind | None:
-    """Return the kind of a file that is not an activemq.xml; None for one that is, or that is meant to be one.
+def foreign_file_kind(data: bytes, file: str = "") -> ForeignFileKind | None:
+    """Return the kind of a file that is not an activemq.xml, or None for an activemq.xml.
 
-    ``file`` is its path, which decides where content alone does not. A file is meant to be one if it is XML and its
-    root is that of Spring or of a broker, or if it is not XML and has such an element anywhere.
+    The result is also None for a file that is meant to be an activemq.xml. ``file`` is its path, which decides where
+    content alone does not. A file is meant to be one if it is XML and its root is that of Spring or of a broker, or if
+    it is not XML and has such an element anywhere.
     """
     head = data[:_LONGEST]
     if not data.strip(b" \t\r\n\xef\xbb\xbf\0"):
         name = "an empty file" if not data else "empty except for white space"
-        return FileKind(name, "restore the file from its source: no broker starts with an empty file")
+        return ForeignFileKind(name, "restore the file from its source: no broker starts with an empty file")
     if kind := _binary_kind(head):
-        return FileKind(kind, _NAME_THE_FILE)
+        return ForeignFileKind(kind, _NAME_THE_FILE)
     text = decode_xml_document(head, None)
     if text.lstrip().startswith("<"):
         return _xml_kind(data, text)
@@ -106,73 +107,73 @@ def _binary_kind(head: bytes) -> str:
     return "a binary file" if b"\0" in head else ""
 
 
-def _xml_kind(data: bytes, text: str) -> FileKind | None:
+def _xml_kind(data: bytes, text: str) -> ForeignFileKind | None:
     if re.match(r"\s*<!DOCTYPE\s+html|\s*<html", text, re.IGNORECASE):
-        return FileKind(*_ROOTS["html"])
+        return ForeignFileKind(*_ROOTS["html"])
     try:
         root = parse_root_element(data)
     except UnreadableXmlError:
         without = re.sub(r"<\?.*?(?:\?>|\Z)|<!--.*?(?:-->|\Z)", "", text, flags=re.DOTALL)
         if without.strip() or len(data) > _LONGEST:
             return None
-        return FileKind(
+        return ForeignFileKind(
             "an XML file without any element, such as a truncated copy",
             "copy the file again: no broker starts with it",
         )
     return _kind_by_root(root)
 
 
-def _kind_by_root(root: etree._Element) -> FileKind | None:
+def _kind_by_root(root: etree._Element) -> ForeignFileKind | None:
     namespace, name = namespace_of(str(root.tag)), local_name(str(root.tag))
     if namespace in _ARTEMIS:
         file = _ARTEMIS_FILES.get(name, "a configuration file")
-        return FileKind(f"{file} of Apache Artemis, another broker than ActiveMQ Classic", _OF_ARTEMIS)
+        return ForeignFileKind(f"{file} of Apache Artemis, another broker than ActiveMQ Classic", _OF_ARTEMIS)
     if name in _OF_BROKERS or namespace in (BEANS, CORE, XBEAN):
         return None
     if namespace.startswith(_BLUEPRINT):
         fix = "move its <broker> into a Spring XML file, and check that file: this check does not read blueprints"
-        return FileKind("a blueprint of OSGi, which Apache Karaf reads", fix)
+        return ForeignFileKind("a blueprint of OSGi, which Apache Karaf reads", fix)
     if namespace.startswith(_CAMEL):
-        return FileKind(f"a file of Apache Camel, with the root <{name}>", _NAME_THE_FILE)
+        return ForeignFileKind(f"a file of Apache Camel, with the root <{name}>", _NAME_THE_FILE)
     if name in _ROOTS:
-        return FileKind(*_ROOTS[name])
+        return ForeignFileKind(*_ROOTS[name])
     of = f" of {namespace}" if namespace else ""
-    return FileKind(f"an XML file of another program, with the root <{name}>{of}", _NAME_THE_FILE)
+    return ForeignFileKind(f"an XML file of another program, with the root <{name}>{of}", _NAME_THE_FILE)
 
 
-def _text_kind(text: str, file: str) -> FileKind | None:
+def _text_kind(text: str, file: str) -> ForeignFileKind | None:
     lines = [line for line in split_lines(text) if line.strip() and not line.lstrip().startswith(("#", "!", "//"))]
     manifest = _MANIFEST.search(text)
     if re.search(r"<(?:\w+:)?(?:broker|beans)[\s>]", text):
         before = text.partition("<")[0].rstrip().rpartition("\n")[2]
         if manifest and re.search(r"^[ \t]*apiVersion:", text, re.MULTILINE):
-            return FileKind(f"a manifest of Kubernetes with a {manifest[1]}", _INSIDE)
+            return ForeignFileKind(f"a manifest of Kubernetes with a {manifest[1]}", _INSIDE)
         if re.fullmatch(r"[ \t]*(?:- +)?[\w.\"'/-]+:[ \t]*[|>][-+0-9]*", before):
-            return FileKind("a YAML file", _INSIDE)
-        return FileKind("a script", f"run the script, or {_INSIDE}") if text.startswith("#!") else None
+            return ForeignFileKind("a YAML file", _INSIDE)
+        return ForeignFileKind("a script", f"run the script, or {_INSIDE}") if text.startswith("#!") else None
     if text.startswith("#!") and not any(_VARIABLE.fullmatch(line) for line in lines):
-        return FileKind("a script", _NAME_THE_FILE)
+        return ForeignFileKind("a script", _NAME_THE_FILE)
     if "-----BEGIN " in text:
-        return FileKind("a certificate or a key", _NAME_THE_FILE)
+        return ForeignFileKind("a certificate or a key", _NAME_THE_FILE)
     if text.lstrip().startswith(("{", "[")) and _is_json(text):
-        return FileKind("a JSON file", _NAME_THE_FILE)
+        return ForeignFileKind("a JSON file", _NAME_THE_FILE)
     if _JAAS_ENTRY.search(text) and _JAAS_OPTION.search(text):
-        return FileKind("a configuration of JAAS, such as login.config", _READ_WITH_IT)
+        return ForeignFileKind("a configuration of JAAS, such as login.config", _READ_WITH_IT)
     if manifest and re.search(r"^[ \t]*apiVersion:", text, re.MULTILINE):
-        return FileKind(f"a manifest of Kubernetes with a {manifest[1]}", _NAME_THE_FILE)
+        return ForeignFileKind(f"a manifest of Kubernetes with a {manifest[1]}", _NAME_THE_FILE)
     return _kind_by_lines(lines, file)
 
 
-def _kind_by_lines(lines: list[str], file: str) -> FileKind:
+def _kind_by_lines(lines: list[str], file: str) -> ForeignFileKind:
     """Return the kind of a text by the form that most of its lines have."""
     if any(re.match(r"[ \t]*(?:wrapper|set\.default)\.\w", line) for line in lines):
-        return FileKind("a wrapper.conf of the Java Service Wrapper", _NAME_THE_FILE)
+        return ForeignFileKind("a wrapper.conf of the Java Service Wrapper", _NAME_THE_FILE)
     if any(re.match(r"[ \t]*(?:log4j\.|appender\.|rootLogger\b|logger\.)", line) for line in lines):
-        return FileKind("a configuration of Log4j", _READ_WITH_IT)
+        return ForeignFileKind("a configuration of Log4j", _READ_WITH_IT)
     if file.endswith(".properties"):
-        return FileKind("a properties file", _READ_WITH_IT)
+        return ForeignFileKind("a properties file", _READ_WITH_IT)
     if any(map(_SECTION.fullmatch, lines[:1])):
-        return FileKind("an INI file or a unit of systemd", _NAME_THE_FILE)
+        return ForeignFileKind("an INI file or a unit of systemd", _NAME_THE_FILE)
     forms = (
         (_VARIABLE, "a file of environment variables, such as bin/env", _NAME_THE_FILE),
         (_YAML_KEY, "a YAML file", _NAME_THE_FILE),
@@ -180,8 +181,8 @@ def _kind_by_lines(lines: list[str], file: str) -> FileKind:
     )
     for form, name, fix in forms:
         if 2 * sum(1 for line in lines if form.fullmatch(line)) >= len(lines):
-            return FileKind(name, fix)
-    return FileKind("a text file that is not XML", _NAME_THE_FILE)
+            return ForeignFileKind(name, fix)
+    return ForeignFileKind("a text file that is not XML", _NAME_THE_FILE)
 
 
 def _is_json(text: str) -> bool:

@@ -33,14 +33,14 @@ class _LinkedFile:
     duplex: tuple[tuple[Element, NetworkConnector], ...]
 
     def listens_at(self, address: Address) -> bool:
-        """Return whether another broker may mean this broker by an address."""
+        """Return whether an address that another broker uses may be one of the broker's listening addresses."""
         host, port = address
         is_here = any(may_be_same_host(name, host) for name in self.names)
         return is_here and (self.ports is None or port in self.ports)
 
 
-def duplex_problems(documents: Mapping[str, Document]) -> Iterator[tuple[str, Problem]]:
-    """Yield (path, problem) of each duplex link to the broker of another file that has a duplex link back.
+def mutual_duplex_link_problems(documents: Mapping[str, Document]) -> Iterator[tuple[str, Problem]]:
+    """Yield (path, problem) for each duplex link to the broker of another file that has a duplex link back.
 
     ``documents`` are activemq.xml files by path. A broker is recognized by the directories and the name of its file,
     its brokerName and the addresses of its connectors; a host name counts with and without its domain.

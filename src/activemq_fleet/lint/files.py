@@ -11,12 +11,18 @@ from types import MappingProxyType
 
 from activemq_fleet.findings import Finding
 from activemq_fleet.lint.document import STRAY, Document, Problem
-from activemq_fleet.lint.engine import Rule, all_rules, applicable_rules, findings_of, rules_about
-from activemq_fleet.lint.exposure import Exposure, exposure_of
-from activemq_fleet.lint.file_kinds import KIND_RULE, FileKind, foreign_kind
+from activemq_fleet.lint.engine import (
+    Rule,
+    all_rules_by_id,
+    applicable_rules,
+    findings_from_problems,
+    rules_for_element_names,
+)
+from activemq_fleet.lint.exposure import Exposure, exposed_port_kind
+from activemq_fleet.lint.file_kinds import KIND_RULE, ForeignFileKind, foreign_file_kind
 from activemq_fleet.lint.imports import imported_files
-from activemq_fleet.lint.selection import EVERY_RULE, Selection
-from activemq_fleet.lint.versions_placeholders import template_mark
+from activemq_fleet.lint.selection import EVERY_RULE, RuleSelection
+from activemq_fleet.lint.versions_placeholders import first_template_mark
 from activemq_fleet.releases import Release
 from activemq_fleet.schema import (
     Schema,
@@ -68,19 +74,20 @@ def file_findings(
     *,
     schema: Schema | None = None,
     file: str = ACTIVEMQ_XML,
-    selection: Selection = EVERY_RULE,
+    selection: RuleSelection = EVERY_RULE,
     other_files: Mapping[str, bytes] = _NOTHING,
 ) -> tuple[Finding, ...]:
-    """Return the lint findings of one activemq.xml, in the order of its lines; never raises, whatever it holds.
+    """Return the lint findings about one activemq.xml file, in the order of its lines.
 
-    ``other_files`` are the files of the same directory, content by name: accounts, console, logging. A template yields
-    a single finding. ``schema`` is the release's own; without it rule V002 reports only files that are not XML. A file
-    that is not XML because of a bare ``&`` is read as if it were escaped, so that all else is checked too. A file of
-    another kind, such as a properties file, yields a single finding, too. Imported files among ``other_files`` are
-    checked against the schema, and those with a broker by the rules.
+    The function never raises, whatever the file contains. ``other_files`` are the files of the same directory, content
+    by name: accounts, console, logging. A template yields a single finding. ``schema`` is the release's own; without it
+    rule V002 reports only files that are not XML. A file that is not XML because of a bare ``&`` is read as if it were
+    escaped, so that all else is checked too. A file of another kind, such as a properties file, yields a single
+    finding, too. Imported files among ``other_files`` are checked against the schema, and those with a broker by the
+    rules.
     """
-    kind = foreign_kind(data, file)
-    mark = None if kind and b"\0" in data else template_mark(decode_xml_document(data, None))
+    kind = foreign_file_kind(data, file)
+    mark = None if kind and b"\0" in data else first_template_mark(decode_xml_document(data, None))
     try:
         if mark is not None:
             findings = [_template_finding(*mark, file)]
@@ -100,11 +107,13 @@ def file_findings(
         findings = [schema_finding(error.problem, release, file)]
         if _is_springs_dtd(data):
             findings = [replace(findings[0], severity="warning", message=_DTD, fix=_DTD_FIX, why=_DTD_WHY)]
-    selected = (finding for finding in without_duplicates(findings) if selection.includes(finding.rule))
+    selected = (finding for finding in without_duplicate_findings(findings) if selection.includes(finding.rule))
     return tuple(sorted(selected, key=lambda f: (f.line or 0, f.column or 0, f.rule, f.message)))
 
 
-def _imported_findings(document: Document, file: str, selection: Selection, schema: Schema | None) -> Iterator[Finding]:
+def _imported_findings(
+    document: Document, file: str, selection: RuleSelection, schema: Schema | None
+) -> Iterator[Finding]:
     """Yield the findings of the files next to an activemq.xml that it imports, directly or through another one."""
     directory, slash, _ = file.rpartition("/")
     for name, page in imported_files(document):
@@ -133,7 +142,7 @@ def _is_springs_dtd(data: bytes) -> bool:
 
 
 def _finding(name: str, problem: Problem, file: str) -> Finding:
-    return next(findings_of(all_rules()[name], [problem], file=file))
+    return next(findings_from_problems(all_rules_by_id()[name], [problem], file=file))
 
 
 def _template_finding(line: int, column: int, text: str, file: str) -> Finding:
@@ -141,23 +150,24 @@ def _template_finding(line: int, column: int, text: str, file: str) -> Finding:
     return _finding(TEMPLATE_RULE, Problem(message, line=line, column=column), file)
 
 
-def _kind_finding(kind: FileKind, file: str) -> Finding:
+def _kind_finding(kind: ForeignFileKind, file: str) -> Finding:
     message = f"the file is {kind.name}, not an activemq.xml"
     why = "" if "Artemis" in kind.name else "a broker that is started with this file as its activemq.xml does not start"
     return _finding(KIND_RULE, Problem(message, line=1, column=1, fix=kind.fix, why=why), file)
 
 
-def without_duplicates(findings: Iterable[Finding]) -> list[Finding]:
-    """Return the findings without those of the schema, or of a weaker rule, for a mistake that another rule reports.
+def without_duplicate_findings(findings: Iterable[Finding]) -> list[Finding]:
+    """Return the findings without duplicates: findings about a mistake that a more specific rule also reports.
 
-    A finding that takes the place of one of the schema has its repair.
+    Duplicates are findings of the schema, and of weaker rules. A finding that takes the place of one of the schema has
+    its repair.
     """
     places = {finding: _place(finding) for finding in findings}
     edits = {place: f.edits for f, place in places.items() if f.rule == SCHEMA_RULE and f.edits}
-    refused = {place for f, place in places.items() if f.rule != SCHEMA_RULE and prevents_start(f.rule)}
+    refused = {place for f, place in places.items() if f.rule != SCHEMA_RULE and prevents_broker_start(f.rule)}
     reported = {(f.rule, place) for f, place in places.items()}
     return [
-        replace(f, edits=edits[place]) if place in edits and not f.edits and prevents_start(f.rule) else f
+        replace(f, edits=edits[place]) if place in edits and not f.edits and prevents_broker_start(f.rule) else f
         for f, place in places.items()
         if not (f.rule == SCHEMA_RULE and place in refused) and (_STRONGER.get(f.rule), place) not in reported
     ]
@@ -167,13 +177,13 @@ def _place(finding: Finding) -> tuple[str, str | None, int | None, int | None]:
     return finding.host, finding.file, finding.line, finding.column
 
 
-def prevents_start(name: str) -> bool:
-    """Return whether a broker with a finding of the named rule does not start."""
-    return name in all_rules() and all_rules()[name].refuses
+def prevents_broker_start(name: str) -> bool:
+    """Return whether a broker with a finding of the given lint rule fails to start."""
+    return name in all_rules_by_id() and all_rules_by_id()[name].refuses
 
 
 def readable_document(data: bytes) -> XmlDocument:
-    """Return the bytes of a file as an XML document.
+    """Return a readable XML document from the bytes of a file.
 
     If the file is not well-formed, its stray ampersands are replaced first. Raises UnreadableXmlError if the file is
     not XML even then, and XmlTooLargeError if it is too large.
@@ -209,26 +219,32 @@ def _with_stray_marked(data: bytes) -> bytes | None:
     return None if marked == text or STRAY in text else utf8
 
 
-def document_findings(document: Document, file: str, selection: Selection) -> Iterator[Finding]:
-    """Yield the findings of the lint rules about an activemq.xml, rule by rule; at most 100 of each rule."""
+def document_findings(document: Document, file: str, selection: RuleSelection) -> Iterator[Finding]:
+    """Yield the findings of the lint rules about an activemq.xml, rule by rule.
+
+    At most 100 findings of each rule are returned.
+    """
     host = document.broker.host if document.broker else ""
-    for rule in rules_about(document.names, document.release, selection):
+    for rule in rules_for_element_names(document.names, document.release, selection):
         if rule.texts and not document.has_value_with(rule.texts):
             continue
         problems = list(islice(rule.check(document), _MOST + 1))
         if len(problems) > _MOST:
-            further = next(findings_of(rule, problems[_MOST:], host, file))
+            further = next(findings_from_problems(rule, problems[_MOST:], host, file))
             message = f"rule {rule.id} has more than {_MOST} findings in this file: only the first {_MOST} are reported"
             fix = f"correct the reported findings of {rule.id}, and run the check again"
-            yield from findings_of(rule, problems[:_MOST], host, file)
+            yield from findings_from_problems(rule, problems[:_MOST], host, file)
             why = f"the check omits further findings of {rule.id}, so that the report stays readable"
             yield replace(further, message=message, fix=fix, why=why, line=None, column=None)
         elif problems:
-            yield from findings_of(rule, problems, host, file)
+            yield from findings_from_problems(rule, problems, host, file)
 
 
 def schema_finding(problem: SchemaProblem, release: Release, file: str, host: str = "", fix: str = "") -> Finding:
-    """Return finding V002 for a problem that a schema reports; an empty ``fix`` means the fix of rule V002."""
+    """Return finding V002 for a problem that the XML schema validation reports.
+
+    An empty ``fix`` means the fix of rule V002.
+    """
     at = Problem(
         problem.message,
         line=problem.line,
@@ -243,7 +259,7 @@ def schema_finding(problem: SchemaProblem, release: Release, file: str, host: st
 
 @dataclass(frozen=True, slots=True)
 class ReleaseView:
-    """The input of lint rules about releases: a release, and whether a distribution's package installed it.
+    """A view of one ActiveMQ release for lint rules: the release, and whether a distribution's package installed it.
 
     ``from_package`` is True where a distribution built the release, which may backport fixes. ``exposure`` names the
     ports that the brokers open.
@@ -254,13 +270,14 @@ class ReleaseView:
     exposure: Exposure = "openwire"
 
 
-def exposure_of_file(data: bytes, release: Release, other_files: Mapping[str, bytes] = _NOTHING) -> Exposure:
-    """Return which ports the brokers of a file open: ``openwire``, ``other ports``, ``no port`` or ``no broker``.
+def exposed_port_kind_of_file(data: bytes, release: Release, other_files: Mapping[str, bytes] = _NOTHING) -> Exposure:
+    """Return the kind of ports that the brokers of an activemq.xml open, given the bytes of the file.
 
-    The result is also ``openwire`` where the ports are not known: for a template, for a file that is not XML, and for a
-    file that imports one with brokers or one that cannot be read.
+    The result is ``openwire``, ``other ports``, ``no port`` or ``no broker``. The result is also ``openwire`` where the
+    ports are not known: for a template, for a file that is not XML, and for a file that imports one with brokers or one
+    that cannot be read.
     """
-    if template_mark(decode_xml_document(data, None)) is not None:
+    if first_template_mark(decode_xml_document(data, None)) is not None:
         return "openwire"
     try:
         document = Document(readable_document(data), release, other_files=other_files)
@@ -268,19 +285,21 @@ def exposure_of_file(data: bytes, release: Release, other_files: Mapping[str, by
         return "openwire"
     if any(page is None or page.brokers for _, page in imported_files(document)):
         return "openwire"
-    return exposure_of(document)
+    return exposed_port_kind(document)
 
 
 def release_findings(
-    view: ReleaseView, selection: Selection, *, host: str = "", file: str | None = None
+    view: ReleaseView, selection: RuleSelection, *, host: str = "", file: str | None = None
 ) -> tuple[Finding, ...]:
-    """Return the findings of the lint rules about releases, for a host of a fleet or for a file of no fleet."""
+    """Return the findings of the lint rules that check the ActiveMQ release of a host or of a file."""
     by_rule = _release_problems(view, selection)
-    return tuple(finding for rule, problems in by_rule for finding in findings_of(rule, problems, host, file))
+    return tuple(
+        finding for rule, problems in by_rule for finding in findings_from_problems(rule, problems, host, file)
+    )
 
 
 @lru_cache(maxsize=512)
-def _release_problems(view: ReleaseView, selection: Selection) -> tuple[tuple[Rule, tuple[Problem, ...]], ...]:
+def _release_problems(view: ReleaseView, selection: RuleSelection) -> tuple[tuple[Rule, tuple[Problem, ...]], ...]:
     """Return the problems of a release by lint rule; they are the same for all its brokers."""
     rules = applicable_rules("release", view.release, selection)
     return tuple((rule, tuple(rule.check(view))) for rule in rules)

@@ -19,8 +19,11 @@ _PREFETCH = 1000
 _REMEMBERED = ("maxFailoverProducersToTrack", "maxProducersToAudit")
 
 
-class ClientUri(NamedTuple):
-    """A client's failover: URI that the user added to a broker's configuration, with the position of the URI."""
+class ClientFailoverUri(NamedTuple):
+    """A client's failover: URI in a broker's configuration, with its position.
+
+    The user added the URI, for example in an XML fragment.
+    """
 
     broker: Broker
     uri: Uri
@@ -36,26 +39,29 @@ class ClientUri(NamedTuple):
         return replace(self.position, message=message, fix=fix, host=self.broker.host)
 
 
-def client_uris(view: FleetView) -> Iterator[ClientUri]:
-    """Yield the failover: URIs in XML fragments, extra files and Java options, except those of networkConnectors."""
+def client_failover_uris(view: FleetView) -> Iterator[ClientFailoverUri]:
+    """Yield the failover: URIs of clients in XML fragments, extra files and Java options of a fleet's brokers.
+
+    URIs of networkConnectors are omitted.
+    """
     for broker in view.brokers:
         for text in broker.settings.java_options:
             for match in _FAILOVER.finditer(text):
-                yield ClientUri(broker, Uri.read(match[0]), Problem(""))
+                yield ClientFailoverUri(broker, Uri.read(match[0]), Problem(""))
         for extra in broker.settings.extra_files:
             for number, line in enumerate(extra.content.split("\n"), 1):
                 for match in _FAILOVER.finditer(line):
                     position = Problem("", file=extra.path, line=number, column=match.start() + 1)
-                    yield ClientUri(broker, Uri.read(match[0].replace("&amp;", "&")), position)
+                    yield ClientFailoverUri(broker, Uri.read(match[0].replace("&amp;", "&")), position)
     for broker, document in view.user_documents_with_text("failover:"):
         for node in document.nodes:
             for attribute, text in node.values() if node.name not in _LINKS else ():
                 for match in _FAILOVER.finditer(text):
-                    yield ClientUri(broker, Uri.read(match[0]), node.problem("", attribute, match[0]))
+                    yield ClientFailoverUri(broker, Uri.read(match[0]), node.problem("", attribute, match[0]))
 
 
 @rule("C004", "warning", scope="fleet")
-def client_knows_one_node(view: FleetView) -> Iterator[Problem]:
+def client_failover_lists_one_node_of_pair(view: FleetView) -> Iterator[Problem]:
     """A client's failover: list has one node of a pair and not the other.
 
     Why: after a failover the client only tries to connect to the failed node, indefinitely, while the other node has
@@ -83,7 +89,7 @@ def client_knows_one_node(view: FleetView) -> Iterator[Problem]:
                 content: "broker=failover:(nio://orders-mq01-a.example.com:61616,nio://orders-mq01-b.example.com:61616)"
           orders-mq01-b.example.com:
     """
-    for use in client_uris(view):
+    for use in client_failover_uris(view):
         listed = {
             listed_broker.host: listed_broker
             for t in use.uri.transports
@@ -101,7 +107,7 @@ def client_knows_one_node(view: FleetView) -> Iterator[Problem]:
 
 
 @rule("C005", "info", scope="fleet")
-def client_without_a_timeout(view: FleetView) -> Iterator[Problem]:
+def client_failover_without_timeout(view: FleetView) -> Iterator[Problem]:
     """A client's failover: URI has no timeout.
 
     Why: while no broker is available, send() does not return, and the application's thread blocks for the whole
@@ -128,7 +134,7 @@ def client_without_a_timeout(view: FleetView) -> Iterator[Problem]:
                 content: "url=failover:(nio://orders-mq01-a.example.com:61616,nio://orders-mq01-b.example.com:61616)?timeout=3000"
           orders-mq01-b.example.com:
     """
-    for use in client_uris(view):
+    for use in client_failover_uris(view):
         if "timeout" not in use.uri.options:
             yield use.problem(
                 f"a failover: URI in {use.place} has no timeout: send() blocks while no broker is available "

@@ -13,9 +13,9 @@ from activemq_fleet.dialling import (
 )
 from activemq_fleet.lint.document import Problem
 from activemq_fleet.lint.engine import rule
-from activemq_fleet.lint.fleet_clients import client_uris
+from activemq_fleet.lint.fleet_clients import client_failover_uris
 from activemq_fleet.lint.fleets import FleetView
-from activemq_fleet.routes.bridges import RefusedConnector, changes_network_connectors
+from activemq_fleet.routes.bridges import RefusedConnector, has_network_connector_fragments
 from activemq_fleet.topology import Agent, Balancer
 from activemq_fleet.uris import is_openwire
 
@@ -43,7 +43,7 @@ _FIXES_OF_CLIENTS = {
 
 
 @rule("N045", "error", scope="fleet")
-def link_refused_by_its_target(view: FleetView) -> Iterator[Problem]:
+def link_rejected_by_target_broker(view: FleetView) -> Iterator[Problem]:
     """The broker to which a link connects rejects the link.
 
     Why: the bridge is never established: it retries every few seconds, and messages stay on the sending broker.
@@ -75,7 +75,7 @@ def link_refused_by_its_target(view: FleetView) -> Iterator[Problem]:
 
 
 @rule("N046", "warning", scope="fleet")
-def link_without_trust_store(view: FleetView) -> Iterator[Problem]:
+def tls_link_without_trust_store(view: FleetView) -> Iterator[Problem]:
     """A broker without a configured trust store opens a link over TLS.
 
     Why: Java then trusts only public authorities. The bridge is not established if a private authority signed the
@@ -125,13 +125,13 @@ def _refused_link_problems(view: FleetView, *, certain: bool) -> Iterator[Proble
         subject = "links" if len(names) > 1 else "link"
         verb = "cannot connect" if certain else "possibly cannot connect"
         message = f"{subject} {shown} {verb}: {first.refusal.reason_sentence(first.host, first.peer.host)}"
-        document = view.document(broker) if changes_network_connectors(broker) else None
+        document = view.document(broker) if has_network_connector_fragments(broker) else None
         node = next((node for node in document.links if node.get("name") == names[0]), None) if document else None
         yield Problem(message, node=node, attribute="uri", fix=_FIXES[kind], host=broker.host)
 
 
 @rule("C020", "error", scope="fleet")
-def client_refused_by_a_broker(view: FleetView) -> Iterator[Problem]:
+def client_or_agent_rejected_by_broker(view: FleetView) -> Iterator[Problem]:
     """A broker rejects the connections of an agent, a load balancer or a client's failover list.
 
     Why: the client never connects: the broker closes each of its connections.
@@ -234,7 +234,7 @@ def _balancer_problems(view: FleetView, balancer: Balancer) -> Iterator[Problem]
 
 
 def _client_list_problems(view: FleetView) -> Iterator[Problem]:
-    for use in client_uris(view):
+    for use in client_failover_uris(view):
         for transport in use.uri.transports:
             if not is_openwire(transport.scheme):  # of a client of another protocol, which sends no more about itself
                 continue
@@ -299,7 +299,7 @@ def agent_tls_without_ca(view: FleetView) -> Iterator[Problem]:
 
 
 @rule("C022", "info", scope="fleet")
-def java_clients_need_trust_stores(view: FleetView) -> Iterator[Problem]:
+def java_clients_need_trust_store(view: FleetView) -> Iterator[Problem]:
     """Java clients need a trust store, or also a client certificate, to connect to a broker.
 
     Why: jndi.properties contains ssl:// URIs but cannot contain stores. Java trusts only public authorities and

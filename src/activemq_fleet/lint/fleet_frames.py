@@ -31,7 +31,7 @@ _DIGITS = 15
 
 @dataclass(frozen=True, slots=True)
 class FrameLimit:
-    """The largest frame that one connector, or the URI of a link, accepts, in bytes.
+    """The largest frame in bytes that a connector, or the URI of a network link, accepts.
 
     ``is_set``: the inventory sets the limit. ``added`` and ``most_added``: the bytes by which a frame grows in OpenWire
     at least and at most. Those of an OpenWire frame are not counted, see "Cannot see" of the rule.
@@ -53,7 +53,7 @@ class FrameLimit:
 
 
 @rule("N048", "warning", scope="fleet")
-def frames_larger_than_a_link_carries(view: FleetView) -> Iterator[Problem]:
+def messages_too_large_for_link(view: FleetView) -> Iterator[Problem]:
     """A connector accepts messages that are too large for a link of the broker.
 
     Why: the link fails at such a message, reconnects and fails at the same message again, every two seconds,

@@ -7,10 +7,10 @@ from collections.abc import Iterator, Mapping
 
 from activemq_fleet.lint.document import Problem
 from activemq_fleet.lint.engine import rule
-from activemq_fleet.lint.fleet_network_links import Bridges, LintedLink
+from activemq_fleet.lint.fleet_network_links import FleetBridges, LintedLink
 from activemq_fleet.lint.fleets import FleetView
 from activemq_fleet.network.connectors import UNLIMITED
-from activemq_fleet.routes.bridges import changes_network_connectors
+from activemq_fleet.routes.bridges import has_network_connector_fragments
 
 _DUPLEX_OF_PURE = (
     "no change is required, because with activemq_ha: pure the collection makes these links duplex. To hide this "
@@ -20,7 +20,7 @@ _Distances = Mapping[str, Mapping[str, int]]
 
 
 @rule("N010", "error", scope="fleet")
-def duplex_on_both_ends(view: FleetView) -> Iterator[Problem]:
+def duplex_links_from_both_ends(view: FleetView) -> Iterator[Problem]:
     """Two duplex links join the same two brokers or pairs, one from each end.
 
     Why: each duplex link consists of two bridges, so that four bridges exist, and the log does not report it. If both
@@ -68,7 +68,7 @@ def duplex_on_both_ends(view: FleetView) -> Iterator[Problem]:
             )
 
 
-def _duplex_links(bridges: Bridges, source: str, target: str) -> list[LintedLink]:
+def _duplex_links(bridges: FleetBridges, source: str, target: str) -> list[LintedLink]:
     return [link for link in bridges.by_ends.get((source, target), ()) if link.duplex]
 
 
@@ -82,7 +82,7 @@ def _links_with_shared_destination(
 
 
 @rule("N011", "warning", scope="fleet")
-def duplex_and_one_way(view: FleetView) -> Iterator[Problem]:
+def duplex_link_and_another_link(view: FleetView) -> Iterator[Problem]:
     """A duplex link and another link connect the same two brokers or pairs.
 
     Why: a duplex link already forwards both directions. With another link every message has two routes: the load is
@@ -141,7 +141,7 @@ def _remedy_of_two_routes(duplex_link: LintedLink, other_link: LintedLink) -> st
 
 
 @rule("N013", "error", scope="fleet")
-def one_broker_name_on_two_brokers(view: FleetView) -> Iterator[Problem]:
+def same_broker_name_on_two_brokers(view: FleetView) -> Iterator[Problem]:
     """Two brokers of a network have the same brokerName.
 
     Why: client ids, durable subscriptions, leases and vm:// derive from the name, and brokers do not report
@@ -182,7 +182,7 @@ def one_broker_name_on_two_brokers(view: FleetView) -> Iterator[Problem]:
 
 
 @rule("N017", "warning", scope="fleet")
-def ttl_shorter_than_the_longest_path(view: FleetView) -> Iterator[Problem]:
+def network_ttl_shorter_than_longest_path(view: FleetView) -> Iterator[Problem]:
     """A link's network TTL is shorter than the longest path through the network.
 
     Why: networkTTL limits the number of bridges that a message, or the subscription of a consumer, can cross. A message
@@ -235,7 +235,7 @@ def _may_be_short(view: FleetView) -> bool:
         return True
     for broker in view.brokers:
         settings = broker.settings
-        if settings.network_ttl or any(link.ttl for link in settings.links) or changes_network_connectors(broker):
+        if settings.network_ttl or any(link.ttl for link in settings.links) or has_network_connector_fragments(broker):
             return True
         if broker.links and broker.links[0].kind == "multicast" and len(broker.links) > 1:
             return True
@@ -289,7 +289,7 @@ def _crossed_behind(source: str, target: str, distances: _Distances) -> tuple[in
 
 
 @rule("N018", "warning", scope="fleet")
-def demand_that_multiplies(view: FleetView) -> Iterator[Problem]:
+def subscriptions_cross_bridges_in_full_mesh(view: FleetView) -> Iterator[Problem]:
     """Consumers' subscriptions cross more than one bridge in a full mesh.
 
     Why: every broker forwards the subscriptions of other brokers. One consumer then causes as many subscriptions as

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from activemq_fleet.lint.document import Problem
 from activemq_fleet.lint.network_demand import wildcard_covers
 from activemq_fleet.network.connectors import NetworkConnector
-from activemq_fleet.routes.bridges import changes_network_connectors, network_connector_of
+from activemq_fleet.routes.bridges import has_network_connector_fragments, network_connector_of
 from activemq_fleet.topology.links import components_of, hop_counts_from
 
 if TYPE_CHECKING:
@@ -25,10 +25,10 @@ _EVERY_DESTINATION = ("queue://>", "topic://>")
 
 @dataclass(frozen=True, slots=True)
 class LintedLink:
-    """A network link from a pair, or from a broker without a peer, to another, as lint rules examine it.
+    """A network link between two brokers or pairs, as lint rules check it.
 
-    ``target`` is "" for multicast, which leads to all units of the group. ``node`` is the networkConnector where a
-    fragment added or changed the link.
+    The source is a pair, or a broker without a peer. ``target`` is "" for multicast, which leads to all units of the
+    group. ``node`` is the networkConnector where a fragment added or changed the link.
     """
 
     broker: Broker
@@ -52,16 +52,19 @@ class LintedLink:
         return self.connector.duplex is True
 
     def problem(self, message: str, attribute: str = "", severity: Severity | None = None, *, fix: str = "") -> Problem:
-        """Return a lint problem about a network link; it names a line only where an XML fragment wrote the link."""
+        """Return a lint problem about a network link.
+
+        The problem names a line only if an XML fragment defines the link.
+        """
         return Problem(message, node=self.node, attribute=attribute, severity=severity, fix=fix, host=self.broker.host)
 
     def may_share_destination(self, other: LintedLink) -> bool:
-        """Return whether messages of some queue or topic may cross both links."""
+        """Return whether messages of at least one queue or topic may cross both of two network links."""
         return may_share_destination(self.connector, other.connector)
 
 
 def may_share_destination(connector: NetworkConnector, other_connector: NetworkConnector) -> bool:
-    """Return whether messages of some queue or topic may cross the bridges of both connectors."""
+    """Return whether messages of at least one queue or topic may cross the bridges of both networkConnectors."""
     excluded = (*connector.exclude, *other_connector.exclude)
     for pattern in connector.include or _EVERY_DESTINATION:
         for other_pattern in other_connector.include or _EVERY_DESTINATION:
@@ -79,8 +82,8 @@ def _covers(pattern: str, name: str) -> bool:
     return pattern_kind == kind and wildcard_covers(pattern_name, plain_name)
 
 
-class Bridges:
-    """All bridges of a fleet, and the graph that they form between pairs (or brokers without a peer)."""
+class FleetBridges:
+    """All network bridges of a fleet, and the graph that they form between pairs (or brokers without a peer)."""
 
     def __init__(
         self,
@@ -93,7 +96,9 @@ class Bridges:
         self.multicast: dict[str, list[LintedLink]] = defaultdict(list)
         self.of_broker: dict[str, list[LintedLink]] = {}
         for broker in _different(units):
-            links = _links_of(broker, document_of(broker) if changes_network_connectors(broker) else None, broker_at)
+            links = _links_of(
+                broker, document_of(broker) if has_network_connector_fragments(broker) else None, broker_at
+            )
             # Those that lead to other units of the fleet.
             self.of_broker[broker.host] = [
                 link for link in links if not link.target or (link.target != broker.unit and link.target in units)
@@ -153,9 +158,9 @@ def _different(units: Mapping[str, Sequence[Broker]]) -> Iterator[Broker]:
     for brokers in units.values():
         first = brokers[0]
         yield first
-        changed = changes_network_connectors(first)
+        changed = has_network_connector_fragments(first)
         for peer in brokers[1:]:
-            if changed or changes_network_connectors(peer) or peer.links != first.links:
+            if changed or has_network_connector_fragments(peer) or peer.links != first.links:
                 yield peer
 
 

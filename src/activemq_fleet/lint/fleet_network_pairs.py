@@ -8,7 +8,7 @@ from activemq_fleet.lint.document import Element, Problem
 from activemq_fleet.lint.engine import rule
 from activemq_fleet.lint.fleets import FleetView
 from activemq_fleet.network.connectors import UNLIMITED
-from activemq_fleet.routes.bridges import changes_network_connectors
+from activemq_fleet.routes.bridges import has_network_connector_fragments
 from activemq_fleet.topology import Broker, Connector
 
 _INACTIVITY = "wireFormat.maxInactivityDuration"
@@ -16,7 +16,7 @@ _LONG = 60_000  # ms, twice the default
 
 
 @rule("N035", "warning", scope="fleet")
-def networked_brokers_without_a_peer(view: FleetView) -> Iterator[Problem]:
+def networked_brokers_without_standby(view: FleetView) -> Iterator[Problem]:
     """A broker in a network of brokers has no standby: its messages are unavailable while it is down.
 
     Why: bridges move messages and do not copy them, so that no other broker of the network has the messages of the
@@ -52,7 +52,7 @@ def networked_brokers_without_a_peer(view: FleetView) -> Iterator[Problem]:
 
 
 @rule("N038", "warning", scope="fleet")
-def dead_duplex_peer_noticed_late(view: FleetView) -> Iterator[Problem]:
+def duplex_peer_loss_detected_late(view: FleetView) -> Iterator[Problem]:
     """A pair's duplex link connects to a listener that detects a lost connection late.
 
     Why: after a failover the other node of the pair opens the same link again. The broker with this connector still
@@ -99,7 +99,7 @@ def _is_slow(listener: Connector) -> bool:
 
 
 @rule("N040", "warning", scope="fleet")
-def nodes_with_different_links(view: FleetView) -> Iterator[Problem]:
+def pair_nodes_with_different_links(view: FleetView) -> Iterator[Problem]:
     """The two nodes of a pair have different links.
 
     Why: after a failover the network has a different topology: a bridge is missing, or forwards one direction only.
@@ -124,7 +124,7 @@ def nodes_with_different_links(view: FleetView) -> Iterator[Problem]:
         if len(brokers) != 2 or any(broker.profile.replicates for broker in brokers):
             continue  # of a pure pair the master's links are duplex and the slave's only drain
         first, second = brokers
-        if changes_network_connectors(first) or changes_network_connectors(second):
+        if has_network_connector_fragments(first) or has_network_connector_fragments(second):
             yield from _written_link_problems(view, first, second)
         elif first.links != second.links:
             yield from _planned_link_problems(first, second)
@@ -199,7 +199,7 @@ def _first_difference(first_link: Element, second_link: Element) -> str:
 
 
 @rule("M006", "warning", scope="fleet")
-def multicast_mesh_with_a_long_ttl(view: FleetView) -> Iterator[Problem]:
+def multicast_network_with_ttl_above_one(view: FleetView) -> Iterator[Problem]:
     """A multicast network of three or more pairs has a network TTL above 1.
 
     Why: with multicast every broker connects to every other broker. With a TTL above 1 each broker forwards the

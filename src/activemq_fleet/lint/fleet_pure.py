@@ -8,7 +8,7 @@ from typing import NamedTuple
 from activemq_fleet.lint.document import Element, Problem
 from activemq_fleet.lint.engine import rule
 from activemq_fleet.lint.fleets import FleetView
-from activemq_fleet.lint.pure import master_uris
+from activemq_fleet.lint.pure import master_uri_attributes
 from activemq_fleet.network.uri import Uri
 from activemq_fleet.topology import Broker
 
@@ -27,12 +27,15 @@ class _Attachment(NamedTuple):
     attribute: str = ""
 
     def problem(self, message: str, *, fix: str = "", why: str = "") -> Problem:
-        """Return a lint problem about a pure slave; it names a line only where an XML fragment was merged."""
+        """Return a lint problem about the slave of a pure master/slave pair.
+
+        The problem names a line only if an XML fragment was merged.
+        """
         return Problem(message, node=self.node, attribute=self.attribute, host=self.slave.host, fix=fix, why=why)
 
 
 @rule("P005", "error", scope="fleet", releases=_PURE)
-def more_than_one_slave(view: FleetView) -> Iterator[Problem]:
+def master_with_two_slaves_or_chained_slave(view: FleetView) -> Iterator[Problem]:
     """A master has two slaves, or a slave has another slave.
 
     Why: the master copies to both slaves, and when it fails both take over and serve the same messages: two masters,
@@ -81,7 +84,7 @@ def more_than_one_slave(view: FleetView) -> Iterator[Problem]:
 
 
 @rule("P006", "error", scope="fleet", releases=_PURE)
-def link_inside_a_pair(view: FleetView) -> Iterator[Problem]:
+def link_between_master_and_own_slave(view: FleetView) -> Iterator[Problem]:
     """A networkConnector leads from a master to its own slave, or back.
 
     Why: the pair already copies messages. A bridge between its nodes forwards the same messages, and under load
@@ -115,7 +118,7 @@ def link_inside_a_pair(view: FleetView) -> Iterator[Problem]:
 
 
 @rule("P008", "error", scope="fleet", releases=_PURE)
-def nodes_of_a_pure_pair_differ(view: FleetView) -> Iterator[Problem]:
+def pure_pair_nodes_configured_differently(view: FleetView) -> Iterator[Problem]:
     """The nodes of a pure pair have different stores, plugins or destination policies.
 
     Why: the slave executes the master's operations with its own configuration. Where the configurations differ, the
@@ -154,7 +157,7 @@ def nodes_of_a_pure_pair_differ(view: FleetView) -> Iterator[Problem]:
 
 
 @rule("P009", "info", scope="fleet", releases=_PURE)
-def planned_stop_promotes(view: FleetView) -> Iterator[Problem]:
+def planned_master_stop_promotes_slave(view: FleetView) -> Iterator[Problem]:
     """A planned stop of a pure master makes its slave take over permanently.
 
     Why: a master that stops cleanly notifies its slave ("The Master has shutdown"), which takes over as after a
@@ -185,7 +188,7 @@ def planned_stop_promotes(view: FleetView) -> Iterator[Problem]:
 
 
 @rule("P011", "error", scope="fleet", releases=_PURE)
-def slave_of_a_newer_master(view: FleetView) -> Iterator[Problem]:
+def slave_of_master_on_5_8_or_newer(view: FleetView) -> Iterator[Problem]:
     """A slave has a master that runs 5.8 or newer, which has no pure master/slave.
 
     Why: the slave has no copy of the messages when the master fails. The master logs "Slave Brokers are no longer
@@ -219,7 +222,7 @@ def slave_of_a_newer_master(view: FleetView) -> Iterator[Problem]:
 
 
 @rule("P012", "warning", scope="fleet")
-def link_to_one_node_of_a_pair(view: FleetView) -> Iterator[Problem]:
+def user_link_to_one_node_of_pair(view: FleetView) -> Iterator[Problem]:
     """A networkConnector that the user added names only one node of a pair.
 
     Why: a bridge connects only to the addresses in its URI. After a failover, messages wait until the listed node is
@@ -271,7 +274,7 @@ def link_to_one_node_of_a_pair(view: FleetView) -> Iterator[Problem]:
 
 
 @rule("P013", "error", scope="fleet")
-def link_to_a_slave(view: FleetView) -> Iterator[Problem]:
+def user_link_to_pure_slave(view: FleetView) -> Iterator[Problem]:
     """A networkConnector that the user added connects to a pure slave.
 
     Why: a slave opens no port by default. Where a fragment opens a port, a promoted slave treats each broker that
@@ -331,7 +334,7 @@ def _attachments(view: FleetView) -> list[_Attachment]:
                 attachments.append(_Attachment(broker, view.fleet.broker(broker.peer)))
             continue
         document = view.document(broker)
-        for node, attribute in master_uris(document) if document else ():
+        for node, attribute in master_uri_attributes(document) if document else ():
             for transport in node.uri(attribute).transports:
                 master = view.broker_at(transport.host, transport.port)
                 if master is not None and master.host != broker.host:

@@ -8,7 +8,7 @@ from itertools import pairwise
 from activemq_fleet.lint.document import Problem
 from activemq_fleet.lint.engine import rule
 from activemq_fleet.lint.fleets import FleetView
-from activemq_fleet.lint.locks_signs import locker_of, message_stores
+from activemq_fleet.lint.locks_signs import locker_of, message_store_elements
 from activemq_fleet.settings.broker import Settings
 from activemq_fleet.topology import Broker
 
@@ -17,7 +17,7 @@ _NEW_STORE_IN_LINE = "5.4.2"
 
 
 @rule("V018", "error", scope="fleet")
-def two_releases_in_a_pair(view: FleetView) -> Iterator[Problem]:
+def pair_on_two_releases_of_one_line(view: FleetView) -> Iterator[Problem]:
     """The nodes of a pair run different releases of one release line.
 
     Why: the older release must be able to read the data that the newer release writes, which is untested. Inside a
@@ -52,7 +52,7 @@ def two_releases_in_a_pair(view: FleetView) -> Iterator[Problem]:
 
 
 @rule("L010", "error", scope="fleet", releases="5.7.0")
-def one_lease_holder_on_two_nodes(view: FleetView) -> Iterator[Problem]:
+def same_lease_holder_id_on_both_nodes(view: FleetView) -> Iterator[Problem]:
     """Both nodes of a pair use the same lease holder id.
 
     Why: the lease is a row in the database that contains the id of its holder. A node treats a lease with its own id as
@@ -97,7 +97,7 @@ def _lease_holder(view: FleetView, broker: Broker) -> str | None:
     document = view.document(broker)
     if document is None:
         return None
-    for store in message_stores(document):
+    for store in message_store_elements(document):
         locker = locker_of(store)
         if locker is not None and locker.name == "lease-database-locker":
             if locker.has("leaseHolderId"):
@@ -108,7 +108,7 @@ def _lease_holder(view: FleetView, broker: Broker) -> str | None:
 
 
 @rule("L016", "warning", scope="fleet")
-def two_stores_in_a_pair(view: FleetView) -> Iterator[Problem]:
+def shared_file_pair_without_common_store(view: FleetView) -> Iterator[Problem]:
     """The nodes of a shared-file pair do not use one common store.
 
     Why: the lock is a file in the store's directory. With two directories both nodes become master, each with a
@@ -176,13 +176,17 @@ def _directory_in_document(view: FleetView, broker: Broker) -> str | None:
     if document is None:
         return None
     return next(
-        (store.known_value("directory") for store in message_stores(document) if store.name in ("kahaDB", "mKahaDB")),
+        (
+            store.known_value("directory")
+            for store in message_store_elements(document)
+            if store.name in ("kahaDB", "mKahaDB")
+        ),
         None,
     )
 
 
 @rule("L017", "error", scope="fleet")
-def two_pairs_in_one_store(view: FleetView) -> Iterator[Problem]:
+def same_store_for_two_pairs(view: FleetView) -> Iterator[Problem]:
     """Brokers of different pairs use the same store.
 
     Why: only one broker acquires the lock. All others wait as slaves indefinitely, and their clients cannot connect.
@@ -205,7 +209,7 @@ def two_pairs_in_one_store(view: FleetView) -> Iterator[Problem]:
     owners: dict[tuple[str, ...], str] = dict(view.fleet.rest.stores) if view.fleet.rest else {}
     reported: set[str] = set()
     for broker in view.brokers:
-        store = store_key(broker.settings, broker.address, broker.store_directory)
+        store = store_identity_key(broker.settings, broker.address, broker.store_directory)
         owner = owners.setdefault(store, broker.unit)
         if owner != broker.unit and broker.unit not in reported:
             reported.add(broker.unit)
@@ -217,7 +221,7 @@ def two_pairs_in_one_store(view: FleetView) -> Iterator[Problem]:
 
 
 def _remedy_of_common_store(kind: str, broker: Broker, owner: str) -> str:
-    """Return how two pairs or brokers get separate stores; ``kind`` is that of ``store_key``."""
+    """Return how two pairs or brokers get separate stores; ``kind`` is that of ``store_identity_key``."""
     if kind == "machine":
         return f"set a different activemq_store_directory for {broker.unit} and for {owner}"
     if kind == "database":
@@ -272,7 +276,7 @@ def shared_store_without_a_fence(view: FleetView) -> Iterator[Problem]:
 
 
 @rule("L030", "warning", scope="fleet")
-def guard_without_a_watchdog_that_kills(view: FleetView) -> Iterator[Problem]:
+def guard_fence_without_kill_watchdog(view: FleetView) -> Iterator[Problem]:
     """A broker with activemq_fence: guard has no watchdog that kills it when it hangs.
 
     Why: with activemq_fence: guard, a program of this collection keeps the pair's lock as long as the broker process
@@ -300,7 +304,7 @@ def guard_without_a_watchdog_that_kills(view: FleetView) -> Iterator[Problem]:
 
 
 @rule("L032", "warning", scope="fleet", releases="5.7.0 !5.8.0")
-def node_that_keeps_serving_without_its_lease(view: FleetView) -> Iterator[Problem]:
+def node_serves_after_losing_lease_on_5_7(view: FleetView) -> Iterator[Problem]:
     """A 5.7 broker that froze and lost its lease keeps serving as a second active node.
 
     Why: after the freeze the broker never checks its lease again. The database rejects messages of both nodes, because
@@ -334,8 +338,11 @@ def node_that_keeps_serving_without_its_lease(view: FleetView) -> Iterator[Probl
             yield Problem(text, host=node.host)
 
 
-def store_key(settings: Settings, address: str, directory: str) -> tuple[str, ...]:
-    """Return a key that is equal for equal stores: a directory of the share, a database, or a machine's directory."""
+def store_identity_key(settings: Settings, address: str, directory: str) -> tuple[str, ...]:
+    """Return a key that identifies a broker's message store: equal keys mean the same store.
+
+    The key describes a directory of the share, a database, or a directory of one machine.
+    """
     if settings.profile.has_database_lease and settings.jdbc is not None:
         return "database", settings.jdbc.username, settings.jdbc.url
     if settings.profile.shares_store_directory:

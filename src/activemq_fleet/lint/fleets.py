@@ -9,15 +9,15 @@ from activemq_fleet.addresses import may_be_same_host
 from activemq_fleet.dialling import ListenersByAddress
 from activemq_fleet.findings import Finding
 from activemq_fleet.lint.document import Document
-from activemq_fleet.lint.engine import findings_of, rules
+from activemq_fleet.lint.engine import findings_from_problems, rules_of_scope
 from activemq_fleet.lint.files import ACTIVEMQ_XML, ReleaseView, document_findings, release_findings
-from activemq_fleet.lint.fleet_network_links import Bridges
-from activemq_fleet.lint.selection import EVERY_RULE, Selection
+from activemq_fleet.lint.fleet_network_links import FleetBridges
+from activemq_fleet.lint.selection import EVERY_RULE, RuleSelection
 from activemq_fleet.routes.bridges import (
     Network,
     RefusedConnector,
     changed_connectors_by_host,
-    changes_network_connectors,
+    has_network_connector_fragments,
 )
 from activemq_fleet.schema import UnreadableXmlError, XmlDocument
 from activemq_fleet.topology import Broker, Fleet
@@ -28,7 +28,7 @@ _KEPT_DOCUMENTS = 1024
 
 
 class FleetView:
-    """The input of lint rules about a whole fleet: the fleet, and each broker's rendered activemq.xml."""
+    """A view of a whole fleet for lint rules: the fleet, and each broker's rendered activemq.xml."""
 
     def __init__(self, fleet: Fleet, documents: Mapping[str, XmlDocument]) -> None:
         self.fleet = fleet
@@ -45,8 +45,8 @@ class FleetView:
         return self._parsed(broker.host)
 
     def keep_document(self, broker: Broker) -> None:
-        """Keep a broker's activemq.xml and its networkConnectors for the fleet rules and the routes."""
-        if self.document(broker) and changes_network_connectors(broker):
+        """Keep the parsed activemq.xml of a broker for the lint rules about whole fleets and for the routes."""
+        if self.document(broker) and has_network_connector_fragments(broker):
             self.documents[broker.host].network_connectors  # noqa: B018 -- cached
 
     def _parse(self, host: str) -> Document | None:
@@ -62,7 +62,7 @@ class FleetView:
         return tuple(filter(_is_changed_by_hand, self.brokers))
 
     def user_documents_with_text(self, *texts: str) -> Iterator[tuple[Broker, Document]]:
-        """Yield (broker, activemq.xml) of brokers whose file has user-written XML and contains any of ``texts``."""
+        """Yield (broker, activemq.xml) for brokers whose file has user-written XML and one of the given texts."""
         encoded = [text.encode() for text in texts]
         for broker in self.brokers_with_user_xml:
             source = self.documents.get(broker.host)
@@ -82,7 +82,7 @@ class FleetView:
         return brokers
 
     def broker_at(self, host: str, port: int) -> Broker | None:
-        """Return the broker of the fleet that listens at ``host:port``, or None.
+        """Return the broker of the fleet that listens at a host and port, or None.
 
         A name counts with and without its domain where only one broker has it.
         """
@@ -102,9 +102,9 @@ class FleetView:
         return {name: tuple(brokers) for name, brokers in members.items()}
 
     @cached_property
-    def bridges(self) -> Bridges:
-        """The bridges of the fleet, and the graph that they form between pairs."""
-        return Bridges(self.units, self.document, self.broker_at)
+    def bridges(self) -> FleetBridges:
+        """The network bridges of the fleet, and the graph that they form between pairs."""
+        return FleetBridges(self.units, self.document, self.broker_at)
 
     @cached_property
     def listeners(self) -> ListenersByAddress:
@@ -113,9 +113,11 @@ class FleetView:
 
     @cached_property
     def refused_links(self) -> tuple[RefusedConnector, ...]:
-        """The links that the broker they dial refuses, or may refuse."""
+        """The network links that their target broker rejects, or may reject."""
         touched = {
-            b.host: self.documents[b.host] for b in self.brokers if changes_network_connectors(b) and self.document(b)
+            b.host: self.documents[b.host]
+            for b in self.brokers
+            if has_network_connector_fragments(b) and self.document(b)
         }
         if not touched and not any(connector.tls for b in self.brokers for connector in b.connectors):
             return ()
@@ -127,42 +129,45 @@ def _is_changed_by_hand(broker: Broker) -> bool:
 
 
 def fleet_findings(
-    fleet: Fleet, documents: Mapping[str, XmlDocument], selection: Selection = EVERY_RULE
+    fleet: Fleet, documents: Mapping[str, XmlDocument], selection: RuleSelection = EVERY_RULE
 ) -> tuple[Finding, ...]:
-    """Return all lint findings about a fleet; ``documents`` are the brokers' activemq.xml by inventory name.
+    """Return all lint findings about a fleet.
 
-    A file that is not XML is passed over: the schema check reports it. Trees are forgotten.
+    ``documents`` are the brokers' activemq.xml by inventory name. A file that is not XML is passed over: the schema
+    check reports it. Trees are forgotten.
     """
     view = FleetView(fleet, documents)
     findings: list[Finding] = []
     for broker in fleet.brokers:
         findings += broker_findings(view, broker, selection)
         documents[broker.host].discard_parsed_tree()
-    return (*findings, *graph_findings(view, selection))
+    return (*findings, *whole_fleet_findings(view, selection))
 
 
-def broker_findings(view: FleetView, broker: Broker, selection: Selection = EVERY_RULE) -> tuple[Finding, ...]:
-    """Return the findings of the file rules and the release rules about one broker of a fleet."""
+def broker_findings(view: FleetView, broker: Broker, selection: RuleSelection = EVERY_RULE) -> tuple[Finding, ...]:
+    """Return the lint findings of the file rules and the release rules about one broker of a fleet."""
     release = ReleaseView(broker.release, from_package=broker.settings.install == "package")
-    by_file = document_findings_of(broker, view.documents[broker.host], selection)
+    by_file = broker_file_findings(broker, view.documents[broker.host], selection)
     if _is_changed_by_hand(broker):
         view.keep_document(broker)
     return (*by_file, *release_findings(release, selection, host=broker.host))
 
 
-def graph_findings(view: FleetView, selection: Selection = EVERY_RULE) -> tuple[Finding, ...]:
-    """Return the findings of the rules about a fleet as a whole."""
+def whole_fleet_findings(view: FleetView, selection: RuleSelection = EVERY_RULE) -> tuple[Finding, ...]:
+    """Return the findings of the lint rules that check a fleet as a whole."""
     releases = {broker.host: broker.release for broker in view.brokers}
     findings: list[Finding] = []
-    for rule in rules("fleet"):
+    for rule in rules_of_scope("fleet"):
         if selection.includes(rule.id):
-            by_rule = findings_of(rule, rule.check(view))
+            by_rule = findings_from_problems(rule, rule.check(view))
             findings += [f for f in by_rule if f.host not in releases or rule.applies_to(releases[f.host])]
     return tuple(findings)
 
 
-def document_findings_of(broker: Broker, source: XmlDocument, selection: Selection = EVERY_RULE) -> tuple[Finding, ...]:
-    """Return the findings of the file rules about one broker's activemq.xml."""
+def broker_file_findings(
+    broker: Broker, source: XmlDocument, selection: RuleSelection = EVERY_RULE
+) -> tuple[Finding, ...]:
+    """Return the findings of the file lint rules about one broker's activemq.xml."""
     next_to_it = {
         file.path.removeprefix(_CONF): file.content.encode()
         for file in broker.settings.extra_files

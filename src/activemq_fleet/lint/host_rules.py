@@ -89,7 +89,7 @@ def metrics_exporter_cannot_start(host: HostView) -> Iterator[Problem]:
 
 
 @rule("V061", "error", scope="host")
-def java_does_not_run(host: HostView) -> Iterator[Problem]:
+def java_missing_or_unusable(host: HostView) -> Iterator[Problem]:
     """The host has no Java, or its Java does not run or reports no version.
 
     Why: the broker's service unit cannot start, or starts a Java that the release may not support.
@@ -123,7 +123,7 @@ def java_does_not_run(host: HostView) -> Iterator[Problem]:
 
 
 @rule("V062", "error", scope="host")
-def port_in_use(host: HostView) -> Iterator[Problem]:
+def broker_port_in_use(host: HostView) -> Iterator[Problem]:
     """Another process listens on a port of the broker.
 
     Why: the active broker cannot open the port and stops. On a standby the fault shows only at the failover.
@@ -152,7 +152,7 @@ def port_in_use(host: HostView) -> Iterator[Problem]:
 
 
 @rule("V017", "warning", scope="host")
-def settings_in_two_places(host: HostView) -> Iterator[Problem]:
+def settings_file_overrides_or_is_unread(host: HostView) -> Iterator[Problem]:
     """A settings file on the host overrides the deployed settings, or no script of the release reads it.
 
     Why: bin/activemq reads only the first settings file that it finds. A manually started broker therefore has other
@@ -193,7 +193,7 @@ def _fix_of_settings_file(path: str) -> str:
 
 
 @rule("L001", "error", scope="host")
-def store_on_nfs_3(host: HostView) -> Iterator[Problem]:
+def shared_store_on_nfs_3_or_older(host: HostView) -> Iterator[Problem]:
     """A shared store is on NFS version 3 or older.
 
     Why: NFS version 3 has no leases. Its server keeps the lock of a failed host until that host starts again.
@@ -221,7 +221,7 @@ def store_on_nfs_3(host: HostView) -> Iterator[Problem]:
 
 
 @rule("L002", "error", scope="host")
-def store_without_cluster_locks(host: HostView) -> Iterator[Problem]:
+def store_locks_not_visible_to_other_host(host: HostView) -> Iterator[Problem]:
     """The locks of a shared store's file system are not visible to the other host.
 
     Why: each node acquires a lock that the other node cannot see, and both become master on one store.
@@ -258,7 +258,7 @@ def store_without_cluster_locks(host: HostView) -> Iterator[Problem]:
 
 
 @rule("L006", "error", scope="host")
-def locking_switched_off(host: HostView) -> Iterator[Problem]:
+def java_option_disables_file_locks(host: HostView) -> Iterator[Problem]:
     """A Java option disables file locks.
 
     Why: the broker starts without a lock, so that both nodes become master on one store.
@@ -288,7 +288,7 @@ def locking_switched_off(host: HostView) -> Iterator[Problem]:
 
 
 @rule("L011", "warning", scope="host", releases="5.7.0")
-def lease_without_clock(host: HostView) -> Iterator[Problem]:
+def lease_host_without_clock_sync(host: HostView) -> Iterator[Problem]:
     """A host with a lease in a database does not synchronize its clock.
 
     Why: the lease expires by the clock of the host that checks it; a host whose clock is ahead acquires it while the
@@ -314,7 +314,7 @@ def lease_without_clock(host: HostView) -> Iterator[Problem]:
 
 
 @rule("L025", "warning", scope="host")
-def store_limit_above_the_disk(host: HostView) -> Iterator[Problem]:
+def store_limit_above_file_system_size(host: HostView) -> Iterator[Problem]:
     """The store limit is larger than the file system can hold.
 
     Why: the broker lowers the limit when it starts, so that producers block before the store has the planned size.
@@ -341,7 +341,7 @@ def store_limit_above_the_disk(host: HostView) -> Iterator[Problem]:
 
 
 @rule("L044", "warning", scope="host")
-def heap_above_the_memory(host: HostView) -> Iterator[Problem]:
+def heap_above_machine_memory(host: HostView) -> Iterator[Problem]:
     """The Java heap of the broker is larger than the memory of the machine.
 
     Why: the JVM starts, and reserves memory only when it uses it. Under load the machine swaps, or Linux kills the
@@ -369,7 +369,7 @@ def heap_above_the_memory(host: HostView) -> Iterator[Problem]:
 
 
 @rule("L026", "warning", scope="host")
-def shared_store_on_a_disk_of_one_host(host: HostView) -> Iterator[Problem]:
+def shared_store_on_local_file_system(host: HostView) -> Iterator[Problem]:
     """A shared store is on a local file system of the host.
 
     Why: each node would have a separate store and lock, so that both would become master. The broker does not start
@@ -403,7 +403,7 @@ def shared_store_on_a_disk_of_one_host(host: HostView) -> Iterator[Problem]:
 
 
 @rule("L034", "error", scope="host")
-def pair_with_another_name(host: HostView) -> Iterator[Problem]:
+def deployed_pair_renamed_in_inventory(host: HostView) -> Iterator[Problem]:
     """The inventory now gives a deployed pair another name.
 
     Why: the brokerName and the directory of the store contain the pair's name. The broker would start with another,
@@ -460,7 +460,7 @@ def multicast_in_a_cloud(host: HostView) -> Iterator[Problem]:
 
 
 @rule("M005", "error", scope="host")
-def multicast_without_an_interface(host: HostView) -> Iterator[Problem]:
+def multicast_without_network_interface(host: HostView) -> Iterator[Problem]:
     """A host with multicast discovery has no network interface but the loopback one.
 
     Why: Java finds no interface to join the multicast group, and the broker does not start.

@@ -17,7 +17,7 @@ _DIFFERENT_IDS = "the nodes may use different ids, and one then cannot read what
 
 
 @rule("L037", "error", scope="host")
-def store_of_two_account_ids(host: HostView) -> Iterator[Problem]:
+def account_ids_differ_on_shared_store(host: HostView) -> Iterator[Problem]:
     """The broker's account has different numeric ids on the two nodes of a shared store, or ids that no variable sets.
 
     Why: a file belongs to a numeric id. One node cannot read the store that a different id on the other node writes.
@@ -109,7 +109,7 @@ def _change_of_ids(host: HostView, uid: int | str | None, gid: int | str | None,
 
 
 @rule("L038", "error", scope="host")
-def account_with_another_id(host: HostView) -> Iterator[Problem]:
+def account_cannot_get_configured_id(host: HostView) -> Iterator[Problem]:
     """The broker's account cannot get the numeric id that the inventory sets.
 
     Why: usermod refuses to change an account whose processes run, and the files of the account keep its old id.

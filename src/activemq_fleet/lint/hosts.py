@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from activemq_fleet.findings import Finding
-from activemq_fleet.lint.engine import applicable_rules, findings_of
+from activemq_fleet.lint.engine import applicable_rules, findings_from_problems
 
 if TYPE_CHECKING:
     from activemq_fleet.deployment import BrokerFacts
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class HostView:
-    """The input of lint rules about machines: a broker, its machine, and the machine of its peer."""
+    """A view of a machine for lint rules: a broker, its machine, and the machine of its peer."""
 
     broker: BrokerFacts
     facts: MachineFacts
@@ -29,7 +29,10 @@ class HostView:
 
     @property
     def store_description(self) -> str:
-        """The text by which messages name the broker's store: its directory, or "the store" where it has none."""
+        """The text by which messages name the broker's store.
+
+        It is the store's directory, or "the store" without a directory.
+        """
         return self.broker.directory or "the store"
 
     @property
@@ -39,12 +42,17 @@ class HostView:
 
 
 def host_findings(broker: BrokerFacts, facts: MachineFacts, peer: MachineFacts | None = None) -> tuple[Finding, ...]:
-    """Return the findings of the host rules about a broker, its machine, and its peer's machine; None if not known."""
+    """Return the findings of the host lint rules about a broker, its machine, and the machine of its peer.
+
+    ``peer`` is None if the facts about the peer's machine are not known.
+    """
     # Imported here: checks of files and fleets do not need the modules of hosts that it brings along.
     from activemq_fleet.node.state.evidence import MachineFacts
 
     view = HostView(broker, facts, peer or MachineFacts())
     applying = applicable_rules("host", broker.release)
     return tuple(
-        finding for lint_rule in applying for finding in findings_of(lint_rule, lint_rule.check(view), broker.host)
+        finding
+        for lint_rule in applying
+        for finding in findings_from_problems(lint_rule, lint_rule.check(view), broker.host)
     )

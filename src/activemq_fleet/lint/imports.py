@@ -6,36 +6,38 @@ import posixpath
 from collections.abc import Iterator
 
 from activemq_fleet.lint.document import Document, Element, once_per_document
-from activemq_fleet.lint.locations import below_directory, is_relative
+from activemq_fleet.lint.locations import is_below_file_directory, path_below_file_directory
 
 _MOST = 50
 
 
 @once_per_document
-def imports_of(document: Document) -> list[tuple[Element, str]]:
-    """Return the import elements of an XML file, each with the imported file's path below the activemq.xml's directory.
+def import_elements_with_paths(document: Document) -> list[tuple[Element, str]]:
+    """Return the import elements of an XML file, each with the path of the imported file.
 
-    Spring resolves a relative resource against the directory of the importing file.
+    The path is relative to the directory of the activemq.xml. Spring resolves a relative resource against the directory
+    of the importing file.
     """
     directory = posixpath.dirname(document.file)
     imports = []
     for node in document.elements_named("import"):
         resource = node.get("resource").strip()
         if resource:
-            path = below_directory(resource)
-            is_local = is_relative(resource) and "$" not in resource and ":" not in resource
+            path = path_below_file_directory(resource)
+            is_local = is_below_file_directory(resource) and "$" not in resource and ":" not in resource
             imports.append((node, posixpath.normpath(posixpath.join(directory, path)) if is_local else path))
     return imports
 
 
 def imported_files(document: Document) -> Iterator[tuple[str, Document | None]]:
-    """Yield the path of each file next to an activemq.xml that it imports, directly or through another one.
+    """Yield the path and the parsed content of each file that an activemq.xml imports, directly or indirectly.
 
-    With it the parsed file, or None for one that is not XML. The first 50 are followed.
+    Only files below its directory are returned. With it the parsed file, or None for one that is not XML. The first 50
+    are followed.
     """
     waiting, seen = [document], {document.file}
     while waiting and len(seen) <= _MOST:
-        for _, name in imports_of(waiting.pop()):
+        for _, name in import_elements_with_paths(waiting.pop()):
             if name in seen or name not in document.other_files:
                 continue
             seen.add(name)
@@ -46,11 +48,12 @@ def imported_files(document: Document) -> Iterator[tuple[str, Document | None]]:
 
 
 def imports_outside_directory(document: Document) -> Iterator[tuple[Element, str]]:
-    """Yield each import of a file that is not in the directory of the document.
+    """Yield (import element, file name) for each import of a file outside the directory of the document.
 
-    The imports of the imported files are included. Yields the import element and the name of the file.
+    The imports of the imported files are included. The imports of the imported files are included. Yields the import
+    element and the name of the file.
     """
     for page in (document, *(page for _, page in imported_files(document) if page)):
-        for node, name in imports_of(page):
+        for node, name in import_elements_with_paths(page):
             if name not in document.other_files:
                 yield node, name

@@ -20,19 +20,22 @@ _ENDS = (".properties", ".xml", ".xsd")
 _LONGEST, _MOST = 200, 200
 
 
-def is_relative(location: str) -> bool:
-    """Return whether a location is below the file's directory: relative, a class path, in ``${activemq.conf}``."""
+def is_below_file_directory(location: str) -> bool:
+    """Return whether a resource location is below the directory of the file that names it.
+
+    Such locations are relative, on the class path, or in ``${activemq.conf}``.
+    """
     rest = _without_conf(location)
     return not _ELSEWHERE.match(rest) and not posixpath.normpath(rest).startswith("..")
 
 
-def below_directory(location: str) -> str:
-    """Return the path below the file's directory from which Spring reads a relative location.
+def path_below_file_directory(location: str) -> str:
+    """Return the path, relative to the directory of a file, from which Spring reads a relative resource location.
 
     The directory is on the broker's class path. For a location elsewhere only the last part is returned.
     """
     rest = _without_conf(location)
-    return posixpath.normpath(rest) if is_relative(location) else rest.rpartition("/")[2].rpartition(":")[2]
+    return posixpath.normpath(rest) if is_below_file_directory(location) else rest.rpartition("/")[2].rpartition(":")[2]
 
 
 def _without_conf(location: str) -> str:
@@ -41,8 +44,11 @@ def _without_conf(location: str) -> str:
     return text[match.end() :] if match else text
 
 
-def file_names_in(text: str) -> Iterator[str]:
-    """Yield relative paths that an activemq.xml's text may refer to: properties, schemas and further XML files."""
+def referenced_file_names(text: str) -> Iterator[str]:
+    """Yield the relative paths of files to which an activemq.xml's text may refer.
+
+    They are properties files, schemas and other XML files.
+    """
     words = dict.fromkeys(word for word in _WORD.findall(text) if word.endswith(_ENDS) and len(word) <= _LONGEST)
     for word in islice(words, _MOST):
         path = posixpath.normpath(word.lstrip("/"))
@@ -52,12 +58,16 @@ def file_names_in(text: str) -> Iterator[str]:
             yield path.rpartition("/")[2]
 
 
-def service_file(scheme: str, directory: str) -> str:
-    """Return the path inside a jar of the file that registers the code of a URI scheme."""
+def scheme_service_file_path(scheme: str, directory: str) -> str:
+    """Return the path inside a jar of the service file that registers the code of a URI scheme."""
     return f"{directory}/{scheme}"
 
 
-def service_files_for(text: str) -> set[str]:
-    """Return the service files that may register the schemes of an activemq.xml's text that no release has."""
+def service_files_of_unknown_schemes(text: str) -> set[str]:
+    """Return the service files that may register those URI schemes of an activemq.xml's text that no release has."""
     schemes = set(_SCHEME.findall(text)) - every_uri_scheme()
-    return {service_file(scheme, kind) for scheme in schemes for kind in (TRANSPORT_SERVICES, DISCOVERY_SERVICES)}
+    return {
+        scheme_service_file_path(scheme, kind)
+        for scheme in schemes
+        for kind in (TRANSPORT_SERVICES, DISCOVERY_SERVICES)
+    }

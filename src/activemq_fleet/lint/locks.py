@@ -7,13 +7,20 @@ from collections.abc import Iterator
 
 from activemq_fleet.lint.document import Document, Element, Problem, once_per_document
 from activemq_fleet.lint.engine import rule
-from activemq_fleet.lint.locks_signs import FILE_STORES, is_embedded, is_locked, locker_of, message_stores, sharing_of
+from activemq_fleet.lint.locks_signs import (
+    FILE_STORES,
+    has_embedded_database,
+    has_enabled_lock,
+    locker_of,
+    message_store_elements,
+    sharing_reason_of_store,
+)
 
 _SHORT_LIVED = re.compile(r"(?:file:(?://)?)?(/tmp|/var/tmp|/dev/shm|\$\{java\.io\.tmpdir\}|(?:\./)?target)(?:/|$)")
 
 
 @rule("L003", "error", releases="5.9.0")
-def lock_never_checked_again(document: Document) -> Iterator[Problem]:
+def shared_kahadb_never_rechecks_lock(document: Document) -> Iterator[Problem]:
     """A shared kahaDB never checks its lock again after it acquires it (lockKeepAlivePeriod is 0).
 
     Why: with the default of 0, a master checks its lock only at its start. If the lock file is deleted, or the file
@@ -59,7 +66,7 @@ def lock_never_checked_again(document: Document) -> Iterator[Problem]:
 
 
 @rule("L004", "warning", releases="5.3.0 !5.9.0")
-def keep_alive_that_misses_a_deleted_lock_file(document: Document) -> Iterator[Problem]:
+def deleted_lock_file_undetected_before_5_9(document: Document) -> Iterator[Problem]:
     """A broker before 5.9 does not detect that the lock file of its shared store was deleted.
 
     Why: if the lock file is deleted, the other node becomes master too, and both write to the store. Afterwards all
@@ -97,7 +104,7 @@ def keep_alive_that_misses_a_deleted_lock_file(document: Document) -> Iterator[P
 
 
 @rule("L005", "info", releases="5.9.0 !5.12.0")
-def keep_alive_that_misses_a_new_lock_owner(document: Document) -> Iterator[Problem]:
+def new_lock_owner_undetected_5_9_to_5_11(document: Document) -> Iterator[Problem]:
     """A broker of 5.9 to 5.11 does not detect that another broker acquired the lock of its shared kahaDB.
 
     Why: from 5.12 on, a master detects that another broker wrote the lock file, and stops. No setting of 5.9 to 5.11
@@ -123,7 +130,7 @@ def keep_alive_that_misses_a_new_lock_owner(document: Document) -> Iterator[Prob
 
 
 @rule("L007", "error", needs="@useLock @useDatabaseLock")
-def lock_switched_off(document: Document) -> Iterator[Problem]:
+def shared_store_lock_disabled(document: Document) -> Iterator[Problem]:
     """The lock of a shared store is disabled.
 
     Why: without the lock both nodes open the store, and each overwrites the data of the other.
@@ -143,8 +150,8 @@ def lock_switched_off(document: Document) -> Iterator[Problem]:
 
         <kahaDB directory="${activemq.data}/kahadb" useLock="false"/>
     """
-    for store in message_stores(document):
-        why = sharing_of(store)
+    for store in message_store_elements(document):
+        why = sharing_reason_of_store(store)
         for name in ("useLock", "useDatabaseLock"):
             if store.flag(name, True) is not False:
                 continue
@@ -156,7 +163,7 @@ def lock_switched_off(document: Document) -> Iterator[Problem]:
                 yield store.problem(
                     text, name, severity=None if why.certain else "warning", fix=f'remove {name}="false"'
                 )
-            elif store.name == "jdbcPersistenceAdapter" and not document.profile and not is_embedded(store):
+            elif store.name == "jdbcPersistenceAdapter" and not document.profile and not has_embedded_database(store):
                 text = (
                     f'{name}="false" disables the lock of the store: a second '
                     "broker can use the database at the same time"
@@ -165,7 +172,7 @@ def lock_switched_off(document: Document) -> Iterator[Problem]:
 
 
 @rule("L008", "warning", each="shared-file-locker", releases="5.7.0", needs="@failIfLocked")
-def slave_that_does_not_wait(locker: Element) -> Iterator[Problem]:
+def file_locker_fails_if_locked(locker: Element) -> Iterator[Problem]:
     """A file locker is set to fail instead of waiting for the lock.
 
     Why: with failIfLocked="true" a broker that finds the store locked stops instead of waiting as slave. After the
@@ -198,19 +205,19 @@ def slave_that_does_not_wait(locker: Element) -> Iterator[Problem]:
 @once_per_document
 def _shared(document: Document) -> Iterator[tuple[Element, str, bool]]:
     """Yield stores in a shared directory with a file lock: (store, why it counts as shared, whether certain)."""
-    for store in message_stores(document):
+    for store in message_store_elements(document):
         locker = locker_of(store)
         if store.name not in FILE_STORES or store.has("locker"):
             continue
-        if not is_locked(store) and not store.has("lockKeepAlivePeriod"):
+        if not has_enabled_lock(store) and not store.has("lockKeepAlivePeriod"):
             continue  # L007 reports more
-        why = sharing_of(store)
+        why = sharing_reason_of_store(store)
         if why is not None and (locker is None or locker.name == "shared-file-locker"):
             yield store, why.reason, why.certain
 
 
 @rule("L028", "warning")
-def store_that_does_not_last(document: Document) -> Iterator[Problem]:
+def store_in_tmp_or_build_directory(document: Document) -> Iterator[Problem]:
     """The store, or the broker's data, is below /tmp or a build's target directory.
 
     Why: the system empties /tmp at a restart or after days without use, and `mvn clean` removes target. The persistent

@@ -8,16 +8,16 @@ from collections.abc import Iterator
 from activemq_fleet.lint.clients import listener_uri
 from activemq_fleet.lint.document import Document, Element, Problem
 from activemq_fleet.lint.engine import rule
-from activemq_fleet.lint.locks_handlers import DEFAULT_HANDLER, JDBC_HANDLER, LEASE_HANDLER, exception_handler_of
+from activemq_fleet.lint.locks_handlers import DEFAULT_HANDLER, JDBC_HANDLER, LEASE_HANDLER, io_exception_handler_of
 from activemq_fleet.lint.locks_signs import (
     DATABASE_LOCKERS,
     FILE_STORES,
-    data_source,
-    database_stores,
-    is_locked,
+    data_source_bean,
+    has_enabled_lock,
     jdbc_url_of,
     locker_of,
-    message_stores,
+    message_store_elements,
+    stores_locked_in_database,
 )
 from activemq_fleet.node.protocols import protocol_of
 
@@ -38,7 +38,7 @@ _FAILS_OVER = re.compile(
 
 
 @rule("L009", "error", releases="5.7.0", needs="lease-database-locker")
-def lease_that_runs_out(document: Document) -> Iterator[Problem]:
+def lease_expires_before_renewal(document: Document) -> Iterator[Problem]:
     """A lease expires before its master renews it.
 
     Why: the lease lasts lockAcquireSleepInterval of the locker. The master renews it every lockKeepAlivePeriod of the
@@ -66,9 +66,9 @@ def lease_that_runs_out(document: Document) -> Iterator[Problem]:
           <locker><lease-database-locker lockAcquireSleepInterval="10000"/></locker>
         </jdbcPersistenceAdapter>
     """
-    for store in message_stores(document):
+    for store in message_store_elements(document):
         locker = locker_of(store)
-        if locker is None or locker.name != _LEASE or not is_locked(store):
+        if locker is None or locker.name != _LEASE or not has_enabled_lock(store):
             continue
         lease, renewed = _lease_length(store, locker), _renewal_interval(store)
         if lease is None or renewed is None or 0 < renewed < lease:
@@ -110,7 +110,7 @@ def _renewal_interval(store: Element) -> int | None:
 
 
 @rule("L012", "warning", releases="5.7.0", needs=_DATABASES)
-def lock_held_by_a_transaction(document: Document) -> Iterator[Problem]:
+def jdbc_lock_held_by_transaction(document: Document) -> Iterator[Problem]:
     """A JDBC store uses the default lock: a database transaction that stays open.
 
     Why: a database failover releases the lock, so that both nodes can become master. If a firewall closes the idle
@@ -134,10 +134,10 @@ def lock_held_by_a_transaction(document: Document) -> Iterator[Problem]:
           <locker><lease-database-locker lockAcquireSleepInterval="10000"/></locker>
         </jdbcPersistenceAdapter>
     """
-    for store, locker in database_stores(document):
+    for store, locker in stores_locked_in_database(document):
         if store.name != "jdbcPersistenceAdapter" or (locker is not None and locker.name == _LEASE):
             continue
-        source = data_source(store)
+        source = data_source_bean(store)
         url = jdbc_url_of(source) if source else ""
         node = locker or store
         if _FAILS_OVER.search(url):
@@ -161,7 +161,7 @@ def lock_held_by_a_transaction(document: Document) -> Iterator[Problem]:
     refuses=True,
     needs="database-locker lease-database-locker transact-database-locker",
 )
-def lease_without_a_database(document: Document) -> Iterator[Problem]:
+def kahadb_database_locker_without_database(document: Document) -> Iterator[Problem]:
     """A kahaDB has a database locker without a database.
 
     Why: a kahaDB has no database, so that the locker must name one. The start of the broker ends with a
@@ -188,7 +188,7 @@ def lease_without_a_database(document: Document) -> Iterator[Problem]:
           <locker><shared-file-locker lockAcquireSleepInterval="1000"/></locker>
         </kahaDB>
     """
-    for store in message_stores(document):
+    for store in message_store_elements(document):
         locker = locker_of(store)
         if store.name not in FILE_STORES or locker is None or locker.name not in DATABASE_LOCKERS:
             continue
@@ -211,7 +211,7 @@ def lease_without_a_database(document: Document) -> Iterator[Problem]:
 
 
 @rule("L014", "warning", releases="5.7.0", needs=_DATABASES)
-def serves_without_its_database(document: Document) -> Iterator[Problem]:
+def jdbc_store_without_stopping_handler(document: Document) -> Iterator[Problem]:
     """A JDBC store has no ioExceptionHandler that stops the broker when the database fails.
 
     Why: the default handler ignores SQL exceptions. A master that cannot reach the database keeps its connectors open
@@ -234,11 +234,11 @@ def serves_without_its_database(document: Document) -> Iterator[Problem]:
         </jdbcPersistenceAdapter>
     """
     wanted = document.release.lease_exception_handler
-    for store, locker in database_stores(document):
+    for store, locker in stores_locked_in_database(document):
         broker = store.ancestor("broker")
         if broker is None:
             continue
-        handler = exception_handler_of(broker)
+        handler = io_exception_handler_of(broker)
         node = locker or store
         if handler is None:
             yield node.problem(
@@ -294,12 +294,12 @@ def mqtt_acknowledges_rejected_messages(document: Document) -> Iterator[Problem]
           <locker><lease-database-locker lockAcquireSleepInterval="10000"/></locker>
         </jdbcPersistenceAdapter>
     """
-    for store, _ in database_stores(document):
+    for store, _ in stores_locked_in_database(document):
         broker = store.ancestor("broker")
         connectors = document.elements_named("transportConnector")
         if broker is None or not any(protocol_of(listener_uri(connector).scheme) == "mqtt" for connector in connectors):
             continue
-        handler = exception_handler_of(broker)
+        handler = io_exception_handler_of(broker)
         if handler is None or handler.flag("ignoreNoSpaceErrors", default=True):
             node = handler.node if handler else store
             yield node.problem(
@@ -311,7 +311,7 @@ def mqtt_acknowledges_rejected_messages(document: Document) -> Iterator[Problem]
 
 
 @rule("L015", "warning", releases="5.15.13", needs=_DATABASES)
-def keep_alive_that_only_logs(document: Document) -> Iterator[Problem]:
+def database_keep_alive_failure_only_logged(document: Document) -> Iterator[Problem]:
     """A database lock's failed keep-alive is only logged and does not stop the broker.
 
     Why: if the database does not answer, another node can acquire the lock. Without stopOnError both nodes are then
@@ -329,11 +329,11 @@ def keep_alive_that_only_logs(document: Document) -> Iterator[Problem]:
           <locker><lease-database-locker lockAcquireSleepInterval="10000"/></locker>
         </jdbcPersistenceAdapter>
     """
-    for store, _ in database_stores(document):
+    for store, _ in stores_locked_in_database(document):
         if store.flag("stopOnError", False) is not False:
             continue
         broker = store.ancestor("broker")
-        handler = exception_handler_of(broker) if broker else None
+        handler = io_exception_handler_of(broker) if broker else None
         # that handler closes the connectors itself until the lock is known to be ours
         covered = handler is not None and handler.kind in (LEASE_HANDLER, JDBC_HANDLER)
         message = 'stopOnError="true" is not set: a master that cannot renew its lock only logs the error and continues'

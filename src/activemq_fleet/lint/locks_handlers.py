@@ -7,7 +7,13 @@ from dataclasses import dataclass
 
 from activemq_fleet.lint.document import Document, Element, Problem
 from activemq_fleet.lint.engine import rule
-from activemq_fleet.lint.locks_signs import FILE_STORES, is_locked, locker_of, message_stores, sharing_of
+from activemq_fleet.lint.locks_signs import (
+    FILE_STORES,
+    has_enabled_lock,
+    locker_of,
+    message_store_elements,
+    sharing_reason_of_store,
+)
 from activemq_fleet.spring_values import boolean_of
 
 DEFAULT_HANDLER = "defaultIOExceptionHandler"
@@ -22,8 +28,8 @@ _KINDS = {
 
 
 @dataclass(frozen=True, slots=True)
-class ExceptionHandler:
-    """The ioExceptionHandler of a broker: an element of ActiveMQ or a bean.
+class IoExceptionHandler:
+    """The ioExceptionHandler of a broker, an element of ActiveMQ or a Spring bean.
 
     ``kind`` is the name of ActiveMQ's element for it; "" for a class that is not ActiveMQ's.
     """
@@ -47,7 +53,7 @@ class ExceptionHandler:
         return bool(self.flag("stopStartConnectors", default=self.kind in (JDBC_HANDLER, LEASE_HANDLER)))
 
 
-def exception_handler_of(broker: Element) -> ExceptionHandler | None:
+def io_exception_handler_of(broker: Element) -> IoExceptionHandler | None:
     """Return a broker's ioExceptionHandler, or None if it has none.
 
     The handler's ``kind`` is "" if the broker refers to a bean that the file does not define.
@@ -64,20 +70,20 @@ def exception_handler_of(broker: Element) -> ExceptionHandler | None:
     return _handler_of(node)
 
 
-def _handler_with_id(place: Element, name: str) -> ExceptionHandler:
+def _handler_with_id(place: Element, name: str) -> IoExceptionHandler:
     named = (node for node in place.document.nodes if name and name in (node.get("id"), node.get("name")))
     node = next(named, None)
-    return ExceptionHandler(place, "") if node is None else _handler_of(node)
+    return IoExceptionHandler(place, "") if node is None else _handler_of(node)
 
 
-def _handler_of(node: Element) -> ExceptionHandler:
+def _handler_of(node: Element) -> IoExceptionHandler:
     if node.name == "bean":
-        return ExceptionHandler(node, _KINDS.get(node.get("class"), ""))
-    return ExceptionHandler(node, node.name if node.name in _KINDS.values() else "")
+        return IoExceptionHandler(node, _KINDS.get(node.get("class"), ""))
+    return IoExceptionHandler(node, node.name if node.name in _KINDS.values() else "")
 
 
 @rule("L042", "warning", releases="5.5.0")
-def handler_that_keeps_the_lock(document: Document) -> Iterator[Problem]:
+def io_handler_keeps_lock_of_failed_store(document: Document) -> Iterator[Problem]:
     """The ioExceptionHandler does not fit the store: a node whose store fails keeps the lock.
 
     Why: the handler closes the connectors while the store fails, and the process keeps running. A node with a failed
@@ -116,7 +122,7 @@ def handler_that_keeps_the_lock(document: Document) -> Iterator[Problem]:
         if not handler.waits_with_closed_connectors:
             continue
         locker = locker_of(store)
-        shared = sharing_of(store) is not None
+        shared = sharing_reason_of_store(store) is not None
         if store.name in FILE_STORES:
             if handler.kind == LEASE_HANDLER and locker is not None and locker.name == _LEASE_LOCKER:
                 continue
@@ -132,7 +138,7 @@ def handler_that_keeps_the_lock(document: Document) -> Iterator[Problem]:
                 fix = f"use <{LEASE_HANDLER}/>, which checks the lease in the database"
             why = "the broker process keeps the lock while it runs, but it accepts no clients while its store fails"
             yield handler.node.problem(text, severity=None if shared else "info", fix=fix, why=why)
-        elif store.name == "jdbcPersistenceAdapter" and handler.kind == DEFAULT_HANDLER and is_locked(store):
+        elif store.name == "jdbcPersistenceAdapter" and handler.kind == DEFAULT_HANDLER and has_enabled_lock(store):
             text = (
                 f"after a failure of the database, <{handler.kind}> opens the connectors without a check of the lock: "
                 "two nodes may then be active"
@@ -143,7 +149,7 @@ def handler_that_keeps_the_lock(document: Document) -> Iterator[Problem]:
 
 
 @rule("L043", "warning", releases="5.5.0")
-def failures_of_the_store_are_ignored(document: Document) -> Iterator[Problem]:
+def io_handler_ignores_all_store_failures(document: Document) -> Iterator[Problem]:
     """The ioExceptionHandler ignores all failures of the store (ignoreAllErrors).
 
     Why: the broker logs the failure and continues with a store that cannot be read or written. It keeps its lock, so
@@ -165,11 +171,11 @@ def failures_of_the_store_are_ignored(document: Document) -> Iterator[Problem]:
             yield handler.node.problem(text, "ignoreAllErrors")
 
 
-def _stores_with_handler(document: Document) -> Iterator[tuple[Element, ExceptionHandler]]:
+def _stores_with_handler(document: Document) -> Iterator[tuple[Element, IoExceptionHandler]]:
     """Yield (store, handler) of brokers with a store on a disk or in a database and a handler of ActiveMQ's classes."""
-    for store in message_stores(document):
+    for store in message_store_elements(document):
         broker = store.ancestor("broker")
-        handler = exception_handler_of(broker) if broker else None
+        handler = io_exception_handler_of(broker) if broker else None
         if broker is None or handler is None or not handler.kind or store.name == "memoryPersistenceAdapter":
             continue
         if broker.flag("persistent", default=True) is not False:

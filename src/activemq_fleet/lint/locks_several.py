@@ -6,11 +6,11 @@ from collections.abc import Iterator
 
 from activemq_fleet.lint.document import Element, Problem
 from activemq_fleet.lint.engine import rule
-from activemq_fleet.lint.locks_signs import sharing_of
+from activemq_fleet.lint.locks_signs import sharing_reason_of_store
 
 
 @rule("L035", "error", each="mKahaDB", releases="5.13.0 !5.18.5 6.0.0 !6.1.3")
-def store_that_is_opened_twice(several: Element) -> Iterator[Problem]:
+def mkahadb_with_pattern_and_per_destination(several: Element) -> Iterator[Problem]:
     """An mKahaDB has stores by pattern and perDestination: only the broker's first start succeeds.
 
     Why: once the stores exist on the disk, the broker opens the store of the pattern twice. Its start fails with
@@ -47,7 +47,7 @@ def store_that_is_opened_twice(several: Element) -> Iterator[Problem]:
 
 
 @rule("L036", "error", each="mKahaDB", releases="5.6.0 !5.13.0")
-def shared_stores_without_one_lock(several: Element) -> Iterator[Problem]:
+def shared_mkahadb_on_5_12_or_older(several: Element) -> Iterator[Problem]:
     """The nodes of a pair share an mKahaDB on 5.12 or older.
 
     Why: before 5.9 only the stores inside the mKahaDB have locks. From 5.9 to 5.12 a node that loses the lock does not
@@ -65,7 +65,7 @@ def shared_stores_without_one_lock(several: Element) -> Iterator[Problem]:
 
         <mKahaDB directory="${activemq.data}/kahadb"/>
     """
-    why = sharing_of(several)
+    why = sharing_reason_of_store(several)
     if why is not None:
         text = (
             f"the nodes of a pair share this mKahaDB ({why.reason}), but its lock is unreliable in ActiveMQ "

@@ -27,8 +27,9 @@ _EMBEDDED_URL = re.compile(r"jdbc:(derby:(?!//)|h2:(?!tcp:|ssl:)|hsqldb:(?!hsqls
 
 @dataclass(frozen=True, slots=True)
 class SharingReason:
-    """The reason why a store is considered shared by brokers; ``certain`` is False if only a directory name suggests
-    it.
+    """The reason why a message store is considered shared by several brokers.
+
+    ``certain`` is False if only a directory name suggests it.
     """
 
     reason: str
@@ -36,8 +37,11 @@ class SharingReason:
 
 
 @once_per_document
-def message_stores(document: Document) -> Iterator[Element]:
-    """Yield the message store elements of the brokers in an activemq.xml, without stores inside an mKahaDB."""
+def message_store_elements(document: Document) -> Iterator[Element]:
+    """Yield the message store elements of the brokers in an activemq.xml.
+
+    Stores inside an mKahaDB are omitted.
+    """
     return (store for broker in document.brokers for store in _stores_of(broker))
 
 
@@ -48,13 +52,13 @@ def _stores_of(broker: Element) -> list[Element]:
 
 
 def locker_of(store: Element) -> Element | None:
-    """Return the locker element inside a store, such as ``<shared-file-locker>``, or None."""
+    """Return the locker element inside a message store, such as ``<shared-file-locker>``, or None."""
     holders = store.children("locker", "databaseLocker")
     return next((locker for holder in holders for locker in holder.children()), None)
 
 
-def sharing_of(store: Element) -> SharingReason | None:
-    """Return the reason why a store is considered shared with another broker; None without any sign."""
+def sharing_reason_of_store(store: Element) -> SharingReason | None:
+    """Return the reason why a message store is considered shared with another broker, or None."""
     profile = store.document.profile
     if profile:
         return SharingReason(f"activemq_ha is {profile.name}") if profile.shares_store else None
@@ -63,19 +67,21 @@ def sharing_of(store: Element) -> SharingReason | None:
         return SharingReason(f"regarded as shared because it has a <{locker.name}>")
     if store.name == "jdbcPersistenceAdapter":
         lock_attributes = [name for name in ("lockKeepAlivePeriod", "lockAcquireSleepInterval") if store.has(name)]
-        return _sharing_by_attribute(lock_attributes[0]) if lock_attributes and not is_embedded(store) else None
+        return (
+            _sharing_by_attribute(lock_attributes[0]) if lock_attributes and not has_embedded_database(store) else None
+        )
     if store.name not in FILE_STORES:
         return None
     waiting = [name for name in ("lockKeepAlivePeriod", "databaseLockedWaitDelay") if store.has(name)]
-    return _sharing_by_attribute(waiting[0]) if waiting else sharing_by_directory(store.get("directory"))
+    return _sharing_by_attribute(waiting[0]) if waiting else sharing_reason_of_directory(store.get("directory"))
 
 
 def _sharing_by_attribute(name: str) -> SharingReason:
     return SharingReason(f"regarded as shared because it sets {name}")
 
 
-def sharing_by_directory(directory: str) -> SharingReason | None:
-    """Return why a directory is considered shared, by the words in its path; None without such a word."""
+def sharing_reason_of_directory(directory: str) -> SharingReason | None:
+    """Return the reason why a store directory is considered shared, based on the words in its path, or None."""
     words = set(_WORD.findall(_DATA_OF_PROGRAMS.sub("", directory.lower())))
     if words & _SHARE or directory.startswith(("//", "\\\\")):
         return SharingReason(f"{directory} appears to be a share", certain="${" not in directory)
@@ -84,52 +90,67 @@ def sharing_by_directory(directory: str) -> SharingReason | None:
     return None
 
 
-def shared_store(document: Document) -> list[tuple[Element, Element, str]]:
-    """Return [(broker, store, reason)] of the first store that counts as shared; [] without such a store."""
+def first_shared_store(document: Document) -> list[tuple[Element, Element, str]]:
+    """Return the first message store of an activemq.xml that is considered shared, as [(broker, store, reason)].
+
+    The result is [] without such a store.
+    """
     both = ((broker, store) for broker in document.brokers for store in _stores_of(broker))
-    shared = ((broker, store, why.reason) for broker, store in both if (why := sharing_of(store)))
+    shared = ((broker, store, why.reason) for broker, store in both if (why := sharing_reason_of_store(store)))
     return list(islice(shared, 1))
 
 
-def is_locked(store: Element) -> bool:
-    """Return whether a message store's lock is switched on; False where a placeholder decides."""
+def has_enabled_lock(store: Element) -> bool:
+    """Return whether the lock of a message store is enabled.
+
+    The result is False if a placeholder determines this.
+    """
     return bool(store.flag("useLock", True) and store.flag("useDatabaseLock", True))
 
 
-def database_stores(document: Document) -> Iterator[tuple[Element, Element | None]]:
-    """Yield (store, locker) of stores whose lock is in a database that other machines can reach.
+def stores_locked_in_database(document: Document) -> Iterator[tuple[Element, Element | None]]:
+    """Yield (store, locker) for each store whose lock is in a database that other machines can reach.
 
     The locker is None for a JDBC store without a locker element, which has the default locker.
     """
-    for store in message_stores(document):
+    for store in message_store_elements(document):
         locker = locker_of(store)
-        if not is_locked(store) or store.has("locker") or store.has("databaseLocker"):
+        if not has_enabled_lock(store) or store.has("locker") or store.has("databaseLocker"):
             continue
         if locker is not None and locker.name in DATABASE_LOCKERS:
             yield store, locker
-        elif locker is None and store.name == "jdbcPersistenceAdapter" and not is_embedded(store):
+        elif locker is None and store.name == "jdbcPersistenceAdapter" and not has_embedded_database(store):
             yield store, None
 
 
-def is_embedded(store: Element) -> bool:
-    """Return whether a JDBC store's database runs inside the broker: Derby without a dataSource, H2 in a file."""
+def has_embedded_database(store: Element) -> bool:
+    """Return whether the database of a JDBC store runs inside the broker process.
+
+    Such a database is Derby without a dataSource, or H2 in a file.
+    """
     if not store.has("dataSource") and store.child("dataSource") is None:
         return True
-    source = data_source(store)
+    source = data_source_bean(store)
     if source is None:
         return False
     return "Embedded" in source.get("class") or _EMBEDDED_URL.match(jdbc_url_of(source)) is not None
 
 
-def data_source(store: Element) -> Element | None:
-    """Return the Spring bean that a store's ``dataSource`` names, or None where the same file does not hold it."""
+def data_source_bean(store: Element) -> Element | None:
+    """Return the Spring bean that the ``dataSource`` attribute of a store names, or None.
+
+    The result is None if the file does not define the bean.
+    """
     wanted = store.get("dataSource").removeprefix("#")
     beans = store.document.elements_named("bean")
     return next((bean for bean in beans if wanted and wanted in (bean.get("id"), bean.get("name"))), None)
 
 
 def jdbc_url_of(source: Element) -> str:
-    """Return the JDBC URL of a data source's Spring bean; "" where it has none of the usual properties."""
+    """Return the JDBC URL of the Spring bean of a data source.
+
+    The result is "" if the bean has none of the usual properties.
+    """
     for item in source.children("property"):
         if item.get("name").lower() in ("url", "jdbcurl", "serverurl"):
             value = item.child("value")

@@ -7,14 +7,14 @@ from collections.abc import Iterator
 
 from activemq_fleet.lint.document import Document, Element, Problem
 from activemq_fleet.lint.engine import rule
-from activemq_fleet.lint.locks_signs import FILE_STORES, locker_of, message_stores, shared_store
+from activemq_fleet.lint.locks_signs import FILE_STORES, first_shared_store, locker_of, message_store_elements
 
 _SLOW = 30_000  # ms
 _VARIABLE = re.compile(r"\$\{[^}]*\}")
 
 
 @rule("L018", "warning", releases="5.4.0", needs="@schedulerSupport")
-def schedule_on_one_node(document: Document) -> Iterator[Problem]:
+def delayed_messages_in_local_directory(document: Document) -> Iterator[Problem]:
     """Delayed messages are in a local directory of the node although its store is shared.
 
     Why: with schedulerSupport the broker keeps delayed messages below schedulerDirectory or dataDirectory, not in its
@@ -34,7 +34,7 @@ def schedule_on_one_node(document: Document) -> Iterator[Problem]:
         <broker schedulerSupport="true" schedulerDirectory="/srv/shared/activemq/scheduler"/>
         <kahaDB directory="/srv/shared/activemq/kahadb" lockKeepAlivePeriod="5000"/>
     """
-    for broker, store, reason in shared_store(document):
+    for broker, store, reason in first_shared_store(document):
         own_store = broker.has("jobSchedulerStore") or broker.child("jobSchedulerStore")
         if own_store or not broker.flag("schedulerSupport", False):
             return
@@ -64,7 +64,7 @@ def _root(directory: str) -> tuple[str, ...]:
 
 
 @rule("L019", "warning", needs="@persistent")
-def store_that_is_ignored(document: Document) -> Iterator[Problem]:
+def non_persistent_broker_with_shared_store(document: Document) -> Iterator[Problem]:
     """persistent="false" makes the broker ignore a store that two nodes share.
 
     Why: the broker keeps messages in memory and ignores the store and its lock: both nodes are masters, and the
@@ -82,7 +82,7 @@ def store_that_is_ignored(document: Document) -> Iterator[Problem]:
         <broker persistent="false"/>
         <kahaDB directory="${activemq.data}/kahadb"/>
     """
-    for broker, store, reason in shared_store(document):
+    for broker, store, reason in first_shared_store(document):
         if broker.flag("persistent", True) is False:
             message = (
                 f'persistent="false" disables the shared store <{store.name}> '
@@ -111,7 +111,7 @@ def store_emptied_at_start(document: Document) -> Iterator[Problem]:
         <broker deleteAllMessagesOnStartup="false"/>
         <kahaDB directory="/srv/shared/activemq" lockKeepAlivePeriod="5000"/>
     """
-    reasons = {broker: reason for broker, _, reason in shared_store(document)}
+    reasons = {broker: reason for broker, _, reason in first_shared_store(document)}
     for broker in document.brokers:
         if not broker.flag("deleteAllMessagesOnStartup", False):
             continue
@@ -134,7 +134,7 @@ def _begins_empty(broker: Element) -> bool:
 
 
 @rule("L021", "warning", releases="5.9.0", needs="@restartAllowed @systemExitOnShutdown")
-def demoted_master_stays_down(document: Document) -> Iterator[Problem]:
+def master_stays_down_after_lock_loss(document: Document) -> Iterator[Problem]:
     """A master does not start again after it lost its lock.
 
     Why: by default, a master that loses its lock restarts inside its process as slave. Without this restart the pair
@@ -156,7 +156,7 @@ def demoted_master_stays_down(document: Document) -> Iterator[Problem]:
         <kahaDB directory="${activemq.data}/kahadb"/>
     """
     supervised = document.broker is not None and document.broker.settings.service != "none"
-    for broker, _, _ in shared_store(document):
+    for broker, _, _ in first_shared_store(document):
         for name, default in (("restartAllowed", True), ("systemExitOnShutdown", False)):
             if broker.flag(name, default) is (not default):
                 text = f'with {name}="{broker.get(name)}", a master that loses its lock does not restart as slave'
@@ -168,7 +168,7 @@ def demoted_master_stays_down(document: Document) -> Iterator[Problem]:
 
 
 @rule("L022", "info", needs="@lockAcquireSleepInterval @databaseLockedWaitDelay")
-def slow_take_over(document: Document) -> Iterator[Problem]:
+def lock_acquire_interval_too_long(document: Document) -> Iterator[Problem]:
     """A slave tries to acquire the lock only every 30 s or less often.
 
     Why: after the master fails, no node serves clients for up to this interval, in addition to the start of the store.
@@ -188,7 +188,7 @@ def slow_take_over(document: Document) -> Iterator[Problem]:
           <locker><shared-file-locker lockAcquireSleepInterval="1000"/></locker>
         </kahaDB>
     """
-    for store in message_stores(document):
+    for store in message_store_elements(document):
         locker = locker_of(store)
         wait = "lockAcquireSleepInterval"
         places: list[tuple[Element, str]] = [(locker, wait)] if locker is not None else []
@@ -204,7 +204,7 @@ def slow_take_over(document: Document) -> Iterator[Problem]:
 
 
 @rule("L023", "info", releases="5.7.0")
-def console_closed_on_a_slave(document: Document) -> Iterator[Problem]:
+def console_closed_on_waiting_slave(document: Document) -> Iterator[Problem]:
     """The web console is closed on a slave that waits for the lock.
 
     Why: Spring creates the beans after <broker> only when the broker has started, and a slave starts when it acquires
@@ -227,7 +227,7 @@ def console_closed_on_a_slave(document: Document) -> Iterator[Problem]:
     """
     if document.broker is not None:
         return  # the fleet's own checks read logs and locks
-    for broker, _, _ in shared_store(document):
+    for broker, _, _ in first_shared_store(document):
         if broker.flag("startAsync", False) is not False:
             return
         for node in document.elements_named("import"):
@@ -273,7 +273,7 @@ def console_of_a_slave_shows_an_error(document: Document) -> Iterator[Problem]:
         <broker startAsync="true"/>
         <import resource="jetty.xml"/>
     """
-    for broker, _, reason in shared_store(document):
+    for broker, _, reason in first_shared_store(document):
         starts_early = {"startAsync": broker.flag("startAsync", False), "start": broker.flag("start", True) is False}
         attribute = next((name for name, is_early in starts_early.items() if is_early), "")
         if not attribute or not _has_console(document):
@@ -298,7 +298,7 @@ def _has_console(document: Document) -> bool:
 
 
 @rule("L024", "warning", each="kahaDB", needs="@ignoreMissingJournalfiles")
-def journal_damage_ignored(store: Element) -> Iterator[Problem]:
+def damaged_journal_messages_dropped(store: Element) -> Iterator[Problem]:
     """A kahaDB drops messages of missing or damaged journal files without an error.
 
     Why: the broker starts despite the damage and logs only an INFO line for each dropped message. The messages of a
@@ -326,7 +326,7 @@ def journal_damage_ignored(store: Element) -> Iterator[Problem]:
 
 
 @rule("L027", "warning", each="broker", releases="5.10.0 !5.12.0")
-def durable_subscribers_starve_after_a_kill(broker: Element) -> Iterator[Problem]:
+def no_durable_delivery_after_broker_kill(broker: Element) -> Iterator[Problem]:
     """The release delivers no messages to durable subscribers after a kill of the broker.
 
     Why: the broker that opens the store next reports no error. The messages of the durable subscribers stay in the

@@ -9,7 +9,13 @@ from dataclasses import dataclass
 
 from activemq_fleet.lint.document import Document, Element, Problem
 from activemq_fleet.lint.engine import rule
-from activemq_fleet.lint.locks_signs import FILE_STORES, SharingReason, message_stores, sharing_by_directory, sharing_of
+from activemq_fleet.lint.locks_signs import (
+    FILE_STORES,
+    SharingReason,
+    message_store_elements,
+    sharing_reason_of_directory,
+    sharing_reason_of_store,
+)
 
 _DIRECTORIES = ("tmpDataDirectory", "dataDirectory", "dataDirectoryFile")
 _OF_THE_MACHINE = ("/var/", "/opt/", "/home/", "/usr/", "/tmp/", "/run/", "/root/")  # noqa: S108 -- nothing is written there
@@ -30,7 +36,7 @@ class _Place:
 
 
 @rule("L040", "error", releases="5.3.0 !5.13.1")
-def temporary_storage_on_the_share(document: Document) -> Iterator[Problem]:
+def temporary_storage_on_shared_directory(document: Document) -> Iterator[Problem]:
     """The temporary storage of a pair is on the share: each node that starts deletes it.
 
     Why: before 5.13.1 a node that starts deletes the temporary storage before it has the lock of the store. This
@@ -63,9 +69,9 @@ def temporary_storage_on_the_share(document: Document) -> Iterator[Problem]:
         <broker dataDirectory="/srv/orders/activemq"/>
         <kahaDB directory="/srv/orders/activemq/kahadb" lockKeepAlivePeriod="5000"/>
     """
-    for store in message_stores(document):
+    for store in message_store_elements(document):
         broker = store.ancestor("broker")
-        sharing = sharing_of(store)
+        sharing = sharing_reason_of_store(store)
         if store.name == "levelDB":
             continue  # it is the temporary store, too
         if broker is None or sharing is None or broker.flag("persistent", default=True) is False:
@@ -129,7 +135,7 @@ def _sign_of_share(place: _Place, store: Element) -> SharingReason | None:
         above = posixpath.dirname(shared)
         if above.count("/") > 1 and _is_below(directory, above):
             return SharingReason(f"the shared store is {shared}", certain=False)
-    sign = sharing_by_directory(place.directory)
+    sign = sharing_reason_of_directory(place.directory)
     is_fleet = store.document.broker is not None
     if sign is None and is_fleet and directory.startswith("/") and not directory.startswith(_OF_THE_MACHINE):
         return SharingReason("it may be on the share", certain=False)
@@ -137,7 +143,10 @@ def _sign_of_share(place: _Place, store: Element) -> SharingReason | None:
 
 
 def normalized_directory(directory: str) -> str:
-    """Return a directory in one spelling: without ``file:``, doubled slashes, dots and a slash at the end."""
+    """Return a directory path in normalized form.
+
+    It is without ``file:``, doubled slashes, dots and a slash at the end.
+    """
     return posixpath.normpath(_REPEATED.sub("/", _FILE_URI.sub("", directory.strip())))
 
 

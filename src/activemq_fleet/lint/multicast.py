@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from activemq_fleet.addresses import is_loopback
-from activemq_fleet.lint.bridges_options import text_from_option
+from activemq_fleet.lint.bridges_options import uri_text_from_option_on
 from activemq_fleet.lint.document import Document, Element, Problem, other_lines_suffix
 from activemq_fleet.lint.engine import rule
 from activemq_fleet.lint.network_demand import AUTHENTICATION
@@ -33,7 +33,7 @@ def _text_of_meeting_point(address: str, group: str) -> str:
 
 
 @rule("M002", "warning", texts="multicast:")
-def multicast_without_its_own_group(document: Document) -> Iterator[Problem]:
+def multicast_uri_without_group(document: Document) -> Iterator[Problem]:
     """A multicast: URI sets no group.
 
     Why: the group is then "default", in which all brokers of the local network with an example configuration discover
@@ -62,12 +62,12 @@ def multicast_without_its_own_group(document: Document) -> Iterator[Problem]:
             "whose URI sets no group"
         )
         message += other_lines_suffix(other for other, *_ in in_default)
-        part = text_from_option(node, attribute, uri, "group") if "group" in uri.options else uri.text
+        part = uri_text_from_option_on(node, attribute, uri, "group") if "group" in uri.options else uri.text
         yield node.problem(message, attribute, part)
 
 
 @rule("M003", "warning", texts="multicast:")
-def multicast_link_of_a_broker_not_announced(document: Document) -> Iterator[Problem]:
+def multicast_link_without_announcement(document: Document) -> Iterator[Problem]:
     """A broker has a multicast: link but is not announced by multicast itself.
 
     Why: the discoveryUri of a transportConnector announces a broker. If all brokers are configured in this way, none
@@ -110,7 +110,7 @@ def multicast_link_of_a_broker_not_announced(document: Document) -> Iterator[Pro
             f"{'only in ' + others if others else 'in no multicast group'}: brokers of that group do not discover it"
         )
         yield node.problem(
-            message, attribute, text_from_option(node, attribute, uri, "group") if announced else uri.text
+            message, attribute, uri_text_from_option_on(node, attribute, uri, "group") if announced else uri.text
         )
 
 

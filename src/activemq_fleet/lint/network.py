@@ -17,7 +17,10 @@ _CHANGES_WITH_THE_HOST = re.compile(r"host|\bip\b|inetaddress|address", re.IGNOR
 
 
 def is_networked(broker: Element) -> bool:
-    """Return whether a broker is part of a network: it has links, is announced by multicast, or is a pure slave."""
+    """Return whether a broker is part of a network of brokers.
+
+    Such a broker has links, is announced by multicast, or is a pure slave.
+    """
     announced = any(connector.has("discoveryUri") for connector in broker.descendants("transportConnector"))
     return announced or bool(broker.descendants("networkConnector", "masterConnector"))
 
@@ -51,7 +54,7 @@ def networked_broker_called_localhost(broker: Element) -> Iterator[Problem]:
 
 
 @rule("N015", "error", each="broker")
-def name_that_is_rewritten(broker: Element) -> Iterator[Problem]:
+def broker_name_with_replaced_characters(broker: Element) -> Iterator[Problem]:
     """A brokerName has characters that the broker replaces by underscores.
 
     Why: the broker logs the replacement only at its start. JMX, bridges and vm:// then use a name that is in no file,
@@ -129,7 +132,7 @@ def _has_store(node: Element) -> bool:
 
 
 @rule("N026", "warning", each="broker", releases="5.3.0 !5.18.0")
-def remote_consumers_with_local_priority(broker: Element) -> Iterator[Problem]:
+def network_consumer_priority_not_decreased(broker: Element) -> Iterator[Problem]:
     """A networkConnector does not set decreaseNetworkConsumerPriority, before 5.18.
 
     Why: consumers behind a bridge have the same priority as local consumers. The broker forwards messages although
@@ -264,7 +267,7 @@ def dynamic_only_is_false(link: Element) -> Iterator[Problem]:
 
 
 @rule("N037", "warning", each="broker", releases="5.5.0")
-def links_start_one_after_the_other(broker: Element) -> Iterator[Problem]:
+def links_start_sequentially(broker: Element) -> Iterator[Problem]:
     """A broker connects several links sequentially while it starts.
 
     Why: the broker finishes its start only after the last link. A peer whose host is down does not respond: each such

@@ -21,7 +21,7 @@ _VM = re.compile(r"vm:(?://)?(?P<name>[^\s?/,()\"']+)(?:\?(?P<query>[^\s\"',()]*
 
 
 def wildcard_covers(pattern: str, name: str) -> bool:
-    """Return whether a destination wildcard matches a name, or everything that another wildcard matches."""
+    """Return whether a destination wildcard matches a destination name, or everything that another wildcard matches."""
     for part, level in zip_longest(pattern.split("."), name.split(".")):
         if part == ">":
             return True
@@ -30,14 +30,17 @@ def wildcard_covers(pattern: str, name: str) -> bool:
     return True
 
 
-def destinations_in_list(link: Element, where: str) -> list[Element]:
-    """Return the queue and topic elements that a networkConnector lists in its child element ``where``."""
+def destinations_in_child_element(link: Element, where: str) -> list[Element]:
+    """Return the queue and topic elements inside one child element of a networkConnector, such as excludedDestinations.
+
+    ``where`` is the name of the child element.
+    """
     holder = link.child(where)
     return [] if holder is None else holder.children("queue", "topic")
 
 
 @rule("N023", "info", each="networkConnector", needs="@decreaseNetworkConsumerPriority")
-def remote_consumers_counted_as_one(link: Element) -> Iterator[Problem]:
+def priority_without_effect_due_to_conduit(link: Element) -> Iterator[Problem]:
     """decreaseNetworkConsumerPriority="false" is without effect: conduitSubscriptions counts remote consumers as one.
 
     Why: decreaseNetworkConsumerPriority="false" gives consumers behind the bridge an equal share, but with
@@ -67,7 +70,7 @@ def remote_consumers_counted_as_one(link: Element) -> Iterator[Problem]:
 
 
 @rule("N024", "warning", each="networkConnector", needs="@conduitSubscriptions")
-def topics_forwarded_twice(link: Element) -> Iterator[Problem]:
+def topic_link_without_conduit_subscriptions(link: Element) -> Iterator[Problem]:
     """A link that carries topics sets conduitSubscriptions="false".
 
     Why: the bridge subscribes once for each remote consumer. It forwards every copy of a topic's message, and each
@@ -103,16 +106,18 @@ def topics_forwarded_twice(link: Element) -> Iterator[Problem]:
 
 def _leaves_out(link: Element, kind: str) -> bool:
     """Return whether a link subscribes to no destination of a kind (queue or topic)."""
-    included = destinations_in_list(link, "dynamicallyIncludedDestinations")
+    included = destinations_in_child_element(link, "dynamicallyIncludedDestinations")
     patterns = [node.get("physicalName") for node in included if node.name == kind] if included else [">"]
     excluded = [
-        node.get("physicalName") for node in destinations_in_list(link, "excludedDestinations") if node.name == kind
+        node.get("physicalName")
+        for node in destinations_in_child_element(link, "excludedDestinations")
+        if node.name == kind
     ]
     return all(any(wildcard_covers(pattern, name) for pattern in excluded) for name in patterns)
 
 
 @rule("N027", "error", each="broker", needs="@advisorySupport authorizationMap")
-def demand_that_never_arrives(broker: Element) -> Iterator[Problem]:
+def bridges_detect_no_consumers(broker: Element) -> Iterator[Problem]:
     """Bridges detect no consumers: advisory messages are disabled, or the bridges have no permission to read them.
 
     Why: a bridge detects consumers by the advisory topics of their broker. Without advisories, or without permission
@@ -193,7 +198,7 @@ def _groups_of(broker: Element, users: set[str]) -> set[str]:
 
 
 @rule("N029", "warning", needs="staticallyIncludedDestinations")
-def excluded_destination_also_included(document: Document) -> Iterator[Problem]:
+def excluded_destination_statically_included(document: Document) -> Iterator[Problem]:
     """excludedDestinations match destinations that staticallyIncludedDestinations lists.
 
     Why: before 5.14 the bridge ignores the exclusion. From 5.14 on it drops a static include that is excluded as a
@@ -217,8 +222,8 @@ def excluded_destination_also_included(document: Document) -> Iterator[Problem]:
     """
     later = document.release.is_within_span("5.14.0")
     for link in document.links:
-        listed = destinations_in_list(link, "staticallyIncludedDestinations")
-        for excluded in destinations_in_list(link, "excludedDestinations"):
+        listed = destinations_in_child_element(link, "staticallyIncludedDestinations")
+        for excluded in destinations_in_child_element(link, "excludedDestinations"):
             name = excluded.known_value("physicalName") or ""
             for static in listed:
                 other = static.known_value("physicalName") or ""
@@ -256,7 +261,7 @@ def _static_include_reason(later: bool, whole: bool) -> str:
 
 
 @rule("N031", "warning", each="broker", releases="5.13.0", needs="@useVirtualDestSubs")
-def virtual_demand_on_one_side(broker: Element) -> Iterator[Problem]:
+def virtual_dest_subs_on_one_side_only(broker: Element) -> Iterator[Problem]:
     """useVirtualDestSubs is set on the broker or on its link, but not on both.
 
     Why: the broker's attribute announces the consumers of virtual destinations, and the link's attribute requests
@@ -300,7 +305,7 @@ def virtual_demand_on_one_side(broker: Element) -> Iterator[Problem]:
 
 
 @rule("N036", "error", each="broker")
-def link_without_account(broker: Element) -> Iterator[Problem]:
+def link_without_user_name(broker: Element) -> Iterator[Problem]:
     """A link has no userName, although the file requires authentication.
 
     Why: a bridge also authenticates to its local broker, with the same userName. Without one the local broker rejects

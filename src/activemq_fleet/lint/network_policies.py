@@ -41,7 +41,7 @@ def _forwarding_links(document: Document) -> list[Element]:
 
 
 @rule("N019", "warning", releases="5.6.0")
-def messages_cannot_go_back(document: Document) -> Iterator[Problem]:
+def queues_without_replay_when_no_consumers(document: Document) -> Iterator[Problem]:
     """The policies of a networked broker's queues do not set replayWhenNoConsumers.
 
     Why: a broker never sends a message back to a broker that it came from. If the consumer moves back, the message
@@ -105,7 +105,7 @@ def _no_replay_problem(node: Element, document: Document) -> Problem:
 
 
 @rule("N020", "error", releases="5.6.0 !5.9.0")
-def replay_taken_for_a_duplicate(document: Document) -> Iterator[Problem]:
+def replay_without_disabled_audit_before_5_9(document: Document) -> Iterator[Problem]:
     """A destination policy sets replayWhenNoConsumers without enableAudit="false", before 5.9.
 
     Why: the queue's audit treats a returning message as a duplicate and keeps it: no broker delivers it until this
@@ -140,7 +140,7 @@ def replay_taken_for_a_duplicate(document: Document) -> Iterator[Problem]:
 
 
 @rule("N021", "info", releases="5.6.0", needs="@replayWhenNoConsumers")
-def replay_at_once(document: Document) -> Iterator[Problem]:
+def replay_without_delay(document: Document) -> Iterator[Problem]:
     """A destination policy sets replayWhenNoConsumers without a replayDelay.
 
     Why: without a delay, a short restart of a consumer causes needless traffic, and delays its messages.
@@ -175,7 +175,7 @@ def replay_at_once(document: Document) -> Iterator[Problem]:
 
 
 @rule("N022", "error", releases="5.6.0", refuses=True)
-def filter_without_its_wrapper(document: Document) -> Iterator[Problem]:
+def bridge_filter_directly_in_policy_entry(document: Document) -> Iterator[Problem]:
     """conditionalNetworkBridgeFilterFactory is directly in a policyEntry.
 
     Why: the schema requires it inside the property networkBridgeFilterFactory, so the broker does not start. A page of
@@ -206,7 +206,7 @@ def filter_without_its_wrapper(document: Document) -> Iterator[Problem]:
 
 
 @rule("N025", "warning")
-def bridge_ignores_selectors(document: Document) -> Iterator[Problem]:
+def selectors_ignored_by_bridge_or_replay(document: Document) -> Iterator[Problem]:
     """Consumers use selectors, and a bridge or replay policy ignores them.
 
     Why: with conduitSubscriptions all consumers of a queue behind a bridge count as one consumer without a selector:
@@ -266,7 +266,7 @@ def bridge_ignores_selectors(document: Document) -> Iterator[Problem]:
 
 
 @rule("N034", "error", releases="5.6.0", needs="@auditNetworkProducers")
-def network_audit_with_replay(document: Document) -> Iterator[Problem]:
+def audit_network_producers_with_replay(document: Document) -> Iterator[Problem]:
     """A connector sets auditNetworkProducers although a policy sets replayWhenNoConsumers.
 
     Why: the audit treats a message that returns to this broker as a duplicate ("suppressing duplicate message send"):

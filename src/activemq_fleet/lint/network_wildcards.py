@@ -27,7 +27,7 @@ _NAMED = {
 
 
 @rule("N060", "warning")
-def wildcard_inside_an_element(document: Document) -> Iterator[Problem]:
+def wildcard_inside_destination_name_part(document: Document) -> Iterator[Problem]:
     """A destination name has a wildcard that is only a part of a name element: it matches no other name.
 
     Why: * matches one whole element between dots, and > all that follow. In tmp_* or orders> they are ordinary

@@ -11,15 +11,15 @@ _PURE = "5.3.0 !5.8.0"
 _ASKS_FOR_PASSWORD = ("simpleAuthenticationPlugin", "jaasAuthenticationPlugin", "jaasDualAuthenticationPlugin")
 
 
-def master_uris(document: Document) -> Iterator[tuple[Element, str]]:
-    """Yield the (element, attribute) pairs whose URI is the address at which a slave dials its master."""
+def master_uri_attributes(document: Document) -> Iterator[tuple[Element, str]]:
+    """Yield the (element, attribute) pairs whose URI is the address at which a slave connects to its master."""
     for connector in document.elements_named("masterConnector"):
         yield from ((connector, name) for name in ("remoteURI", "remoteUri") if connector.has(name))
     yield from ((broker, "masterConnectorURI") for broker in document.brokers if broker.has("masterConnectorURI"))
 
 
 @rule("P001", "error", releases=_PURE)
-def slave_that_never_takes_over(document: Document) -> Iterator[Problem]:
+def slave_failover_retries_indefinitely(document: Document) -> Iterator[Problem]:
     """A slave connects to its master through a failover: URI that retries indefinitely.
 
     Why: the slave attaches and appears healthy. When the master fails, the slave logs no error and only tries to
@@ -45,7 +45,7 @@ def slave_that_never_takes_over(document: Document) -> Iterator[Problem]:
 
         <masterConnector remoteURI="failover:(nio://orders-mq01-a:61618)?maxReconnectAttempts=1"/>
     """
-    for node, name in master_uris(document):
+    for node, name in master_uri_attributes(document):
         for failover in node.uri(name).find("failover"):
             attempts_text = failover.options.get("maxReconnectAttempts")
             attempts = failover.number("maxReconnectAttempts")
@@ -65,7 +65,7 @@ def slave_that_never_takes_over(document: Document) -> Iterator[Problem]:
 
 
 @rule("P002", "warning", releases=_PURE)
-def master_that_does_not_wait(document: Document) -> Iterator[Problem]:
+def master_serves_before_slave_attaches(document: Document) -> Iterator[Problem]:
     """A master of a pure pair starts serving before its slave is attached.
 
     Why: the slave only has messages that it received while it was attached. The others are lost when the master
@@ -121,7 +121,7 @@ def shutdown_on_slave_failure_not_set(broker: Element) -> Iterator[Problem]:
 
 
 @rule("P004", "warning", each="broker", releases="5.3.1 !5.8.0")
-def master_that_gives_up_its_start(broker: Element) -> Iterator[Problem]:
+def wait_for_slave_without_timeout(broker: Element) -> Iterator[Problem]:
     """A master sets waitForSlave without waitForSlaveTimeout.
 
     Why: after 600000 ms without a slave the master cancels its start ("Gave up waiting for slave to start") and stops.
@@ -145,7 +145,7 @@ def master_that_gives_up_its_start(broker: Element) -> Iterator[Problem]:
 
 
 @rule("P007", "warning", each="broker", releases=_PURE)
-def links_that_never_start(broker: Element) -> Iterator[Problem]:
+def links_of_stopping_slave_never_start(broker: Element) -> Iterator[Problem]:
     """A slave that stops with its master has links, which never start.
 
     Why: with shutdownOnMasterFailure="true" the slave never takes over: it stops, and keeps a copy of the data. Its
@@ -194,7 +194,7 @@ def slave_without_credentials(document: Document) -> Iterator[Problem]:
     ]
     if not plugins:
         return
-    for node, name in master_uris(document):
+    for node, name in master_uri_attributes(document):
         missing = [needed for needed in ("userName", "password") if not node.has(needed)]
         if missing:
             message = (

@@ -30,7 +30,10 @@ class WithheldRepair:
 
 @dataclass(frozen=True, slots=True)
 class FileRepair:
-    """A file before and after its repair, the findings that the repair removes, and those whose repair was withheld."""
+    """A file before and after its automatic repair, with the findings that the repair removes.
+
+    It also has the findings whose repair was withheld.
+    """
 
     original: bytes
     content: bytes
@@ -38,7 +41,10 @@ class FileRepair:
     withheld: tuple[WithheldRepair, ...] = ()
 
     def difference(self, name: str) -> str:
-        """Return what the repair changes as a unified diff of a file with a name."""
+        """Return the changes of a file's repair as a unified diff.
+
+        ``name`` is the file name in the diff.
+        """
         before, after = (_LINE.findall(_decoded(content)) for content in (self.original, self.content))
         return "".join(
             line if line.endswith("\n") else f"{line}\n\\ No newline at end of file\n"
@@ -47,7 +53,7 @@ class FileRepair:
 
 
 def repair_content(content: bytes, check: Check, is_selected: Callable[[Finding], bool]) -> FileRepair:
-    """Return the content of a file with all repairs that leave no error that the file did not have.
+    """Return the repair of a file: its content with every fix applied that does not cause a new error.
 
     ``check`` returns all findings about a content, ``is_selected`` whether a finding is to be repaired. A repair after
     which a rule reports more errors is withheld, and all others are applied.

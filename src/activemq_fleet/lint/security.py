@@ -40,18 +40,21 @@ _SHIPPED = {"amqp": "5.8.0 !5.19.7 6.0.0 !6.2.6"} | dict.fromkeys(("stomp", "mqt
 
 
 def reachable_connectors(broker: Element) -> list[tuple[Element, Uri]]:
-    """Return the transportConnectors, each with its URI, that clients outside the process can reach."""
+    """Return the transportConnectors that clients outside the broker's process can reach, each with its URI."""
     connectors = [(connector, listener_uri(connector)) for connector in broker.descendants("transportConnector")]
     return [(connector, uri) for connector, uri in connectors if uri.scheme != "vm"]
 
 
 def has_authentication(broker: Element) -> bool:
-    """Return whether a broker has a plugin that authenticates clients; unknown plugins count as authenticating."""
-    return broker.has("plugins") or any(plugin.name not in ADMITS_ANYONE for plugin in plugins_of(broker))
+    """Return whether a broker has a plugin that authenticates clients.
+
+    A plugin that is not known counts as authenticating.
+    """
+    return broker.has("plugins") or any(plugin.name not in ADMITS_ANYONE for plugin in plugin_elements_of(broker))
 
 
-def plugins_of(broker: Element) -> list[Element]:
-    """Return the elements inside a broker's ``<plugins>``."""
+def plugin_elements_of(broker: Element) -> list[Element]:
+    """Return the XML elements inside the ``<plugins>`` element of a broker."""
     return [plugin for holder in broker.children("plugins") for plugin in holder.children()]
 
 
@@ -120,7 +123,7 @@ def _demands_certificate(uri: Uri) -> bool:
 
 
 @rule("S008", "warning", each="broker")
-def connectors_as_shipped(broker: Element) -> Iterator[Problem]:
+def default_connectors_without_login(broker: Element) -> Iterator[Problem]:
     """The broker has all connectors of the release's default file, and requires no authentication.
 
     Why: each protocol adds an attack surface, and most recent advisories concern one of them. From 5.19.7 and 6.2.6
@@ -167,7 +170,7 @@ def _as_shipped(name: str, uri: Uri) -> bool:
 
 
 @rule("S009", "warning", each="transportConnector")
-def frames_of_any_size(connector: Element) -> Iterator[Problem]:
+def connector_without_max_frame_size(connector: Element) -> Iterator[Problem]:
     """A connector sets no wireFormat.maxFrameSize: it accepts frames of any size.
 
     Why: a frame begins with its length, and the broker allocates that much memory, so a few clients or one port

@@ -9,7 +9,7 @@ from activemq_fleet.lint.document import Element, Problem
 from activemq_fleet.lint.engine import rule
 from activemq_fleet.lint.fleets import FleetView
 from activemq_fleet.lint.network_demand import AUTHENTICATION
-from activemq_fleet.lint.security import has_authentication, plugins_of, reachable_connectors
+from activemq_fleet.lint.security import has_authentication, plugin_elements_of, reachable_connectors
 from activemq_fleet.node.printable import counted
 from activemq_fleet.settings.sizes import size_in_bytes
 
@@ -54,7 +54,7 @@ def no_authorization(broker: Element) -> Iterator[Problem]:
     """
     if broker.has("plugins") or not reachable_connectors(broker) or not has_authentication(broker):
         return
-    plugins = plugins_of(broker)
+    plugins = plugin_elements_of(broker)
     if any(plugin.name in ("authorizationPlugin", "bean", "ref") for plugin in plugins):
         return
     for plugin in plugins:
@@ -64,7 +64,7 @@ def no_authorization(broker: Element) -> Iterator[Problem]:
 
 
 @rule("S016", "info", each="broker")
-def login_in_clear_text(broker: Element) -> Iterator[Problem]:
+def passwords_sent_in_clear_text(broker: Element) -> Iterator[Problem]:
     """Clients send their passwords in clear text.
 
     Why: without TLS, anyone who can capture the packets of a connection obtains the account and reads all messages.
@@ -101,7 +101,7 @@ def login_in_clear_text(broker: Element) -> Iterator[Problem]:
 
 
 @rule("S017", "warning", each="managementContext")
-def jmx_without_login(context: Element) -> Iterator[Problem]:
+def jmx_open_on_all_interfaces(context: Element) -> Iterator[Problem]:
     """createConnector="true" opens JMX on all interfaces.
 
     Why: the registry ignores connectorHost, listens on all interfaces, and requires no authentication unless
@@ -137,7 +137,7 @@ def _asks_for_login(context: Element) -> bool:
 
 
 @rule("S018", "warning", scope="fleet")
-def frames_fill_the_heap(view: FleetView) -> Iterator[Problem]:
+def connector_frames_exceed_heap(view: FleetView) -> Iterator[Problem]:
     """A connector allows more and larger frames than the heap has room for.
 
     Why: a frame (one message or command on a connection) begins with its length. The broker reserves this memory

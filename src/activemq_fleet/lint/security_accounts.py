@@ -8,7 +8,11 @@ from typing import NamedTuple
 
 from activemq_fleet.lint.document import Document, Element, Problem, once_per_document
 from activemq_fleet.lint.engine import rule
-from activemq_fleet.lint.security_console import console_documents, console_imports, constraints_without_login
+from activemq_fleet.lint.security_console import (
+    console_documents,
+    console_import_elements,
+    open_constraint_authenticate_properties,
+)
 from activemq_fleet.settings.default_credentials import (
     is_default_credential,
     is_guessable_credential,
@@ -31,7 +35,7 @@ _LOGINS = {
 _CONSOLE_ACCOUNT = ("activemq.username", "activemq.password")
 
 
-class PropertyEntry(NamedTuple):
+class PropertiesLine(NamedTuple):
     """One line of a properties file next to activemq.xml: the position of its name, and its value in clear text."""
 
     file: str
@@ -41,20 +45,24 @@ class PropertyEntry(NamedTuple):
     value: str
 
     def problem(self, message: str, *, used: bool = True) -> Problem:
-        """Return a lint problem at the name in a line of a properties file; less severe where it is not ``used``."""
+        """Return a lint problem at the name in a line of a properties file.
+
+        The problem is less severe for a line that is not ``used``.
+        """
         return Problem(message, file=self.file, line=self.line, column=self.column, severity=None if used else "info")
 
 
-def properties_entries(document: Document, file: str) -> list[PropertyEntry]:
-    """Return the ``name=value`` lines (or with ``:`` or a space) of a file next to activemq.xml; [] without the
-    file.
+def properties_lines(document: Document, file: str) -> list[PropertiesLine]:
+    """Return the ``name=value`` lines of a properties file next to activemq.xml.
+
+    The separator may also be ``:`` or a space. The result is [] without the file.
     """
     entries = []
     for number, line in enumerate(document.other_files.get(file, b"").decode(errors="replace").split("\n"), 1):
         match = _LINE.fullmatch(line)
         if match:
             entries.append(
-                PropertyEntry(file, number, match.start(1) + 1, match[1], _SHIPPED_TEXTS.get(match[2], match[2]))
+                PropertiesLine(file, number, match.start(1) + 1, match[1], _SHIPPED_TEXTS.get(match[2], match[2]))
             )
     return entries
 
@@ -94,7 +102,7 @@ def account_with_a_default_password(document: Document) -> Iterator[Problem]:
           <users><authenticationUser username="system" password="${system.password}" groups="users,admins"/></users>
         </simpleAuthenticationPlugin>
     """
-    for account in accounts_of(document):
+    for account in configured_accounts(document):
         if is_default_credential(account.username, account.password):
             shipped = is_shipped_credential(account.username, account.password)
             yield account.problem("ActiveMQ's default password" if shipped else "a well-known default password")
@@ -128,7 +136,7 @@ def account_with_a_guessable_password(document: Document) -> Iterator[Problem]:
           <users><authenticationUser username="bob" password="${bob.password}" groups="users"/></users>
         </simpleAuthenticationPlugin>
     """
-    for account in accounts_of(document):
+    for account in configured_accounts(document):
         user, password = account.username, account.password
         if is_guessable_credential(user, password) and not is_default_credential(user, password):
             yield account.problem("an easily guessed password")
@@ -146,12 +154,15 @@ class FileAccount(NamedTuple):
     subject: str
     note: str = ""
     used: bool = True
-    entry: PropertyEntry | None = None
+    entry: PropertiesLine | None = None
     node: Element | None = None
     attribute: str = ""
 
     def problem(self, password: str) -> Problem:
-        """Return a lint problem at the account's password; ``password`` describes the password."""
+        """Return a lint problem at an account's password.
+
+        ``password`` describes the password.
+        """
         message = f"{self.subject} has {password}{self.note}"
         if self.entry is not None:
             return self.entry.problem(message, used=self.used)
@@ -159,8 +170,11 @@ class FileAccount(NamedTuple):
 
 
 @once_per_document
-def accounts_of(document: Document) -> Iterator[FileAccount]:
-    """Yield the accounts of the broker, its links and its console, from activemq.xml and the files of its directory."""
+def configured_accounts(document: Document) -> Iterator[FileAccount]:
+    """Yield the accounts of the broker, its links and its console.
+
+    They are defined in activemq.xml and in the files of its directory.
+    """
     yield from _broker_accounts(document)
     if document.other_files:
         yield from _console_accounts(document)
@@ -187,7 +201,7 @@ def _broker_accounts(document: Document) -> Iterator[FileAccount]:
         entry.name: entry
         for file in _CREDENTIALS
         if file in document.other_files and _mentions(document, file)
-        for entry in properties_entries(document, file)
+        for entry in properties_lines(document, file)
     }
     used = set()
     for node in document.elements_named(*_LOGINS):
@@ -201,15 +215,15 @@ def _broker_accounts(document: Document) -> Iterator[FileAccount]:
             used.add(entry)
             yield FileAccount(user, password, subject, note, entry=entry, node=node, attribute=password_attribute)
     username_entry, password_entry = (properties.get(key) for key in _CONSOLE_ACCOUNT)
-    if username_entry and password_entry and password_entry not in used and console_imports(document):
+    if username_entry and password_entry and password_entry not in used and console_import_elements(document):
         name, password = username_entry.value, password_entry.value
         subject = f"the account {name} of the console at the broker"
         yield FileAccount(name, password, subject, used=False, entry=password_entry)
 
 
 def _resolve_reference(
-    node: Element, attribute: str, properties: dict[str, PropertyEntry]
-) -> tuple[str, PropertyEntry | None]:
+    node: Element, attribute: str, properties: dict[str, PropertiesLine]
+) -> tuple[str, PropertiesLine | None]:
     """Return an attribute's value with its placeholder resolved, and the properties line it comes from, or None."""
     text = node.get(attribute)
     match = _PLACEHOLDER.fullmatch(text.strip())
@@ -218,15 +232,15 @@ def _resolve_reference(
 
 
 def _console_accounts(document: Document) -> Iterator[FileAccount]:
-    if not console_imports(document):
+    if not console_import_elements(document):
         return
     console = [page for page in console_documents(document) if page.file]
     realm = any(b"jetty-realm.properties" in page.data for page in console)
     if not (realm if console else document.release.console_accounts == "realm"):
         return
-    login_is_required = not any(map(constraints_without_login, console))
+    login_is_required = not any(map(open_constraint_authenticate_properties, console))
     note = "" if login_is_required else " (without effect until the console requires authentication)"
-    for entry in properties_entries(document, "jetty-realm.properties"):
+    for entry in properties_lines(document, "jetty-realm.properties"):
         password = entry.value.partition(",")[0].strip()
         subject = f"the console's account {entry.name}"
         yield FileAccount(entry.name, password, subject, note, login_is_required, entry)
@@ -235,19 +249,19 @@ def _console_accounts(document: Document) -> Iterator[FileAccount]:
 def _jaas_accounts(document: Document) -> Iterator[FileAccount]:
     """Yield the accounts of users.properties where the broker or, from 6.0 on, the console authenticates by JAAS."""
     broker = bool(document.elements_named("jaasAuthenticationPlugin", "jaasDualAuthenticationPlugin"))
-    console = document.release.console_accounts == "jaas" and bool(console_imports(document))
+    console = document.release.console_accounts == "jaas" and bool(console_import_elements(document))
     login = document.other_files.get("login.config")
     if not (broker or console) or (login is not None and b"users.properties" not in login):
         return
     opens = " and ".join(name for name, opened in (("the broker", broker), ("the console", console)) if opened)
-    for entry in properties_entries(document, "users.properties"):
+    for entry in properties_lines(document, "users.properties"):
         yield FileAccount(entry.name, entry.value, f"the account {entry.name} of {opens}", entry=entry)
 
 
 def _jmx_accounts(document: Document) -> Iterator[FileAccount]:
     used = _mentions(document, "jmx.password")
     note = "" if used else " (without effect until ACTIVEMQ_SUNJMX_START enables JMX)"
-    for entry in properties_entries(document, "jmx.password"):
+    for entry in properties_lines(document, "jmx.password"):
         yield FileAccount(entry.name, entry.value, f"the JMX account {entry.name}", note, used, entry)
 
 

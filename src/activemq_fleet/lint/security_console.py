@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from activemq_fleet.lint.clients import is_wildcard
+from activemq_fleet.lint.clients import is_wildcard_bind_address
 from activemq_fleet.lint.document import Document, Element, Problem, once_per_document
 from activemq_fleet.lint.engine import rule
-from activemq_fleet.lint.imports import imports_of
+from activemq_fleet.lint.imports import import_elements_with_paths
 
 # Classes of Jetty's HTTP connectors, 6.1 to 12, without their packages.
 _CONNECTORS = frozenset({
@@ -26,7 +26,10 @@ _GUARDED = {
 
 
 class BeanProperty(NamedTuple):
-    """A property of a Spring bean; its value is in an attribute of ``node``, or (attribute "") in its text."""
+    """A property of a Spring bean in an XML file.
+
+    Its value is in an attribute of ``node``, or (attribute "") in the text of ``node``.
+    """
 
     node: Element
     attribute: str
@@ -41,39 +44,42 @@ class BeanProperty(NamedTuple):
         return self.node.problem(message, self.attribute, fix=fix)
 
 
-def class_name(bean: Element) -> str:
+def unqualified_class_name(bean: Element) -> str:
     """Return the class name of a Spring bean without its package and outer class."""
     return bean.get("class").rpartition(".")[2].rpartition("$")[2]
 
 
-def beans_of(page: Document, *classes: str) -> list[Element]:
-    """Return the Spring beans of an XML file whose class, without its package, is one of ``classes``."""
-    return [bean for bean in page.elements_named("bean") if class_name(bean) in classes]
+def beans_of_classes(page: Document, *classes: str) -> list[Element]:
+    """Return the Spring beans of an XML file whose class, without its package, is one of the given classes."""
+    return [bean for bean in page.elements_named("bean") if unqualified_class_name(bean) in classes]
 
 
 @once_per_document
-def console_imports(document: Document) -> list[tuple[Element, str]]:
-    """Return the import elements for a web console's file in an XML file, each with the imported file's path.
+def console_import_elements(document: Document) -> list[tuple[Element, str]]:
+    """Return the elements of an XML file that import a web console's file, each with the path of the imported file.
 
     A file with another name is a console's if it is next to the XML file and has a connector of Jetty, or if its name
     has "jetty" in it.
     """
     return [
         (node, name)
-        for node, name in imports_of(document)
+        for node, name in import_elements_with_paths(document)
         if "jetty" in name.rpartition("/")[2] or _has_console(document, name)
     ]
 
 
 def _has_console(document: Document, name: str) -> bool:
     page = document.other_document(name)
-    return page is not None and bool(beans_of(page, *_CONNECTORS, "WebConsolePort"))
+    return page is not None and bool(beans_of_classes(page, *_CONNECTORS, "WebConsolePort"))
 
 
 @once_per_document
 def console_documents(document: Document) -> Iterator[Document]:
-    """Yield the XML files that may define the web console's beans: the imported files, and activemq.xml itself."""
-    for _, name in console_imports(document):
+    """Yield the XML files that may define the web console's beans.
+
+    They are the imported files, and activemq.xml itself.
+    """
+    for _, name in console_import_elements(document):
         if page := document.other_document(name):
             yield page
     yield document
@@ -89,11 +95,11 @@ def property_of(bean: Element, name: str) -> BeanProperty | None:
 
 
 def properties_of(page: Document, bean_class: str, name: str) -> list[BeanProperty]:
-    """Return the property ``name`` of every Spring bean of class ``bean_class`` in an XML file that has it."""
-    return [bean_property for bean in beans_of(page, bean_class) if (bean_property := property_of(bean, name))]
+    """Return the properties with the given name of all Spring beans of one class in an XML file."""
+    return [bean_property for bean in beans_of_classes(page, bean_class) if (bean_property := property_of(bean, name))]
 
 
-def constraints_without_login(page: Document) -> list[BeanProperty]:
+def open_constraint_authenticate_properties(page: Document) -> list[BeanProperty]:
     """Return the property ``authenticate`` of each Jetty security constraint that does not require a login."""
     return [
         authenticate
@@ -149,7 +155,7 @@ def console_without_login(document: Document) -> Iterator[Problem]:
         contexts = [path for path in properties_of(page, "WebAppContext", "contextPath") if path.value in _GUARDED]
         if not contexts:
             continue
-        off = constraints_without_login(page)
+        off = open_constraint_authenticate_properties(page)
         for constraint in off:
             yield constraint.problem(
                 "authenticate of this security constraint is false: the pages of the web console require no "
@@ -175,8 +181,8 @@ def _remedy_of_open_paths(page: Document) -> str:
 
 def _guarded_paths(page: Document) -> tuple[str, ...] | None:
     """Return the paths that require a login; None where anything but Jetty's own constraints may protect them."""
-    mappings = beans_of(page, "ConstraintMapping")
-    if not mappings and any("ecurity" in class_name(bean) for bean in page.elements_named("bean")):
+    mappings = beans_of_classes(page, "ConstraintMapping")
+    if not mappings and any("ecurity" in unqualified_class_name(bean) for bean in page.elements_named("bean")):
         return None
     listed = page.release.console_family not in ("jetty11", "jetty12")  # from 11 on one path each
     paths: list[str] = []
@@ -232,10 +238,10 @@ def console_on_all_interfaces(document: Document) -> Iterator[Problem]:
           </bean>
         </beans>
     """
-    for node, name in console_imports(document):
+    for node, name in console_import_elements(document):
         if document.broker is not None:
             bind = document.broker.settings.console_bind
-            if is_wildcard(bind):
+            if is_wildcard_bind_address(bind):
                 message = f"activemq_console_bind is {bind}: the console listens on all interfaces"
                 fix = (
                     "set activemq_console_bind to 127.0.0.1 and use an SSH tunnel, or a proxy with TLS, to reach the "
@@ -250,15 +256,15 @@ def console_on_all_interfaces(document: Document) -> Iterator[Problem]:
             )
             yield node.problem(message, "resource", name, severity="info", fix=fix)
     for page in console_documents(document):
-        if not beans_of(page, "InetAccessHandler"):  # it accepts only those that the file names
+        if not beans_of_classes(page, "InetAccessHandler"):  # it accepts only those that the file names
             yield from dict.fromkeys(_all_interfaces_problems(page))
 
 
 def _all_interfaces_problems(page: Document) -> Iterator[Problem]:
-    for bean in beans_of(page, *_CONNECTORS):
+    for bean in beans_of_classes(page, *_CONNECTORS):
         host = property_of(bean, "host")
         if host and "jetty.host" in host.value:
-            for port in beans_of(page, "WebConsolePort"):
+            for port in beans_of_classes(page, "WebConsolePort"):
                 yield from _wildcard_host_problems(port, "the bean jettyPort")
         elif host or not any(name.endswith("}host") for name in bean.attributes):
             yield from _wildcard_host_problems(bean, "the bean of its connector")
@@ -269,7 +275,7 @@ def _wildcard_host_problems(bean: Element, what: str) -> Iterator[Problem]:
     host = property_of(bean, "host")
     if host is None:
         yield bean.problem(f"the web console listens on all interfaces: {what} has no property host")
-    elif is_wildcard(host.value):
+    elif is_wildcard_bind_address(host.value):
         yield host.problem(f"the web console listens on all interfaces ({host.value})")
 
 

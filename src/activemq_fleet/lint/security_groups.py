@@ -9,8 +9,8 @@ from activemq_fleet.errors import names_to_text
 from activemq_fleet.lint.document import Document, Element, Problem
 from activemq_fleet.lint.engine import rule
 from activemq_fleet.lint.network_demand import wildcard_covers
-from activemq_fleet.lint.security import ADMITS_ANYONE, plugins_of
-from activemq_fleet.lint.security_accounts import properties_entries
+from activemq_fleet.lint.security import ADMITS_ANYONE, plugin_elements_of
+from activemq_fleet.lint.security_accounts import properties_lines
 
 _RIGHTS = ("read", "write", "admin")
 _GROUP_CLASS = "org.apache.activemq.jaas.GroupPrincipal"
@@ -27,7 +27,7 @@ _GROUPS_FILE = "groups.properties"
 
 
 @rule("S031", "warning", needs="authorizationMap")
-def group_without_account(document: Document) -> Iterator[Problem]:
+def authorized_group_without_account(document: Document) -> Iterator[Problem]:
     """An authorization entry gives rights to a group that no account has.
 
     Why: no client gets this right. A frequent cause is a misspelt name, such as "admin" for "admins". The broker
@@ -85,7 +85,7 @@ def group_without_account(document: Document) -> Iterator[Problem]:
 
 
 @rule("S032", "error", needs="authorizationMap")
-def account_without_advisory_rights(document: Document) -> Iterator[Problem]:
+def account_without_advisory_admin_right(document: Document) -> Iterator[Problem]:
     """An account has no admin right on the advisory topics: the broker rejects its clients.
 
     Why: the broker sends an advisory for each client that connects, in the name of the client. If the client may not
@@ -176,7 +176,7 @@ def _groups_by_account(document: Document) -> Mapping[str, frozenset[str]] | Non
     for broker in document.brokers:
         if broker.has("plugins"):
             return None
-        for plugin in plugins_of(broker):
+        for plugin in plugin_elements_of(broker):
             if plugin.name in ADMITS_ANYONE:
                 continue
             by_account = _accounts_of_plugin(plugin)
@@ -218,7 +218,7 @@ def _accounts_of_properties_login(document: Document) -> dict[str, frozenset[str
     if _GROUPS_FILE not in document.other_files or modules - {_PROPERTIES_LOGIN}:
         return None
     accounts: dict[str, frozenset[str]] = {}
-    for entry in properties_entries(document, _GROUPS_FILE):
+    for entry in properties_lines(document, _GROUPS_FILE):
         for name in _names_in(entry.value):
             accounts[name] = accounts.get(name, frozenset()) | {entry.name}
     return accounts

@@ -7,7 +7,7 @@ from fnmatch import fnmatchcase
 
 from activemq_fleet.lint.document import Document, Element, Problem
 from activemq_fleet.lint.engine import rule
-from activemq_fleet.lint.security_console import console_imports
+from activemq_fleet.lint.security_console import console_import_elements
 
 _POLICY = "jolokia-access.xml"
 _ADDS = ("addConnector", "addNetworkConnector")
@@ -16,7 +16,7 @@ _RESTRICTS_SCHEMES = "5.19.8 6.2.7"
 
 
 @rule("S007", "warning", releases="5.17.1 6.0.0")
-def jolokia_adds_connectors(document: Document) -> Iterator[Problem]:
+def jolokia_permits_adding_connectors(document: Document) -> Iterator[Problem]:
     """Jolokia permits every authenticated user to add connectors and links to the broker.
 
     Why: up to 5.19.3 and 6.2.2 the URI of such a connector can load a remote file and run code (CVE-2026-34197);
@@ -57,7 +57,7 @@ def jolokia_adds_connectors(document: Document) -> Iterator[Problem]:
 
 
 @rule("S011", "info", releases=_RESTRICTS_SCHEMES)
-def connectors_that_jolokia_cannot_add(document: Document) -> Iterator[Problem]:
+def jolokia_connectors_rejected_by_release(document: Document) -> Iterator[Problem]:
     """Jolokia's policy permits addNetworkConnector, which the release rejects for most URI schemes.
 
     Why: from 5.19.8 and 6.2.7 on, a procedure that adds a link to a pair through JMX or Jolokia fails. There the broker
@@ -91,7 +91,7 @@ def connectors_that_jolokia_cannot_add(document: Document) -> Iterator[Problem]:
 
 def _policy(document: Document) -> Document | None:
     """Return the Jolokia policy; None where the console is off or the file could not be read."""
-    policy = document.other_document(_POLICY) if console_imports(document) else None
+    policy = document.other_document(_POLICY) if console_import_elements(document) else None
     return policy if policy and policy.root.name == "restrict" else None
 
 

@@ -15,7 +15,7 @@ _MOST_NAMED = 3
 
 
 @rule("S001", "error", scope="release")
-def open_to_remote_code(view: ReleaseView) -> Iterator[Problem]:
+def remote_code_execution_over_openwire(view: ReleaseView) -> Iterator[Problem]:
     """The release executes code sent by any client that reaches an OpenWire port (CVE-2023-46604).
 
     Why: the attack requires no authentication, and scanners search for such brokers continuously.

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from activemq_fleet.lint.document import Document, Element, Problem
 from activemq_fleet.lint.engine import rule
 from activemq_fleet.lint.fleets import FleetView
-from activemq_fleet.lint.security_accounts import is_weak_account, properties_entries
+from activemq_fleet.lint.security_accounts import is_weak_account, properties_lines
 
 _WORDS = "password|passwd|passphrase|pwd|secret"
 _ENDS = tuple(_WORDS.split("|"))
@@ -37,13 +37,16 @@ _AES_BLOCK = 16  # bytes; jasypt writes a salt and an initialisation vector of o
 _OLD = re.compile(r"\b(SSLv2(?:Hello)?|SSLv3|SSL|TLSv1(?:\.[01])?)(?![\w.])")
 
 
-def is_clear(value: str) -> bool:
-    """Return whether a secret is in clear text: neither a placeholder, a reference, encrypted nor masked."""
+def is_clear_text_secret(value: str) -> bool:
+    """Return whether a secret is in clear text.
+
+    A placeholder, a reference, and an encrypted or masked value are not clear text.
+    """
     return not _NOT_CLEAR.fullmatch(value.strip())
 
 
 @rule("S010", "warning")
-def password_in_the_file(document: Document) -> Iterator[Problem]:
+def clear_text_password_in_activemq_xml(document: Document) -> Iterator[Problem]:
     """activemq.xml contains a password in clear text.
 
     Why: every administrator reads the file, and copies of it are on every node and often in a repository. The password
@@ -84,7 +87,7 @@ def password_in_the_file(document: Document) -> Iterator[Problem]:
     for node in document.nodes:
         for name, value in node.attributes.items():
             if name in secrets:
-                if is_clear(value) and not is_weak_account(node, name):
+                if is_clear_text_secret(value) and not is_weak_account(node, name):
                     yield node.problem(
                         f"the {_local_name(name)} of {_owner_text(node)} {_STANDS}", name, fix=_remedy_of(name, node)
                     )
@@ -104,11 +107,11 @@ def _has_clear_password(text: str) -> bool:
     small = text.lower()  # to search it for a word is many times faster than the pattern
     if "@" not in small and not any(f"{word}=" in small for word in _ENDS):
         return False
-    return any(is_clear(match[1] or match[2]) for match in _IN_TEXT.finditer(text))
+    return any(is_clear_text_secret(match[1] or match[2]) for match in _IN_TEXT.finditer(text))
 
 
 @rule("S021", "warning")
-def weakly_encrypted_value(document: Document) -> Iterator[Problem]:
+def value_encrypted_with_des(document: Document) -> Iterator[Problem]:
     """A value ENC(…) is encrypted with DES.
 
     Why: jasypt's default, PBEWithMD5AndDES, derives the key with 1,000 rounds of MD5, and DES keys have 56 bits: an
@@ -140,7 +143,7 @@ def weakly_encrypted_value(document: Document) -> Iterator[Problem]:
                 yield node.problem(text, name)
     for file in document.other_files:
         if file.endswith(".properties"):
-            for entry in properties_entries(document, file):
+            for entry in properties_lines(document, file):
                 if _is_weak(entry.value):
                     yield entry.problem(
                         f"the property {entry.name} is encrypted with DES, which attackers can break quickly"
@@ -164,7 +167,7 @@ def _property_problems(node: Element) -> Iterator[Problem]:
         return
     child = node.child("value")
     for holder, attribute in ((node, "value"), (node, ""), (child, "")):
-        if holder is not None and is_clear(holder.get(attribute) if attribute else holder.text):
+        if holder is not None and is_clear_text_secret(holder.get(attribute) if attribute else holder.text):
             message = f"the {what} of {_owner_text(node.parent or node)} is in the file in clear text"
             yield holder.problem(message, attribute, fix=_remedy_of(what, node.parent or node))
 
@@ -197,7 +200,7 @@ def _owner_text(node: Element) -> str:
 
 
 @rule("S014", "warning", scope="fleet")
-def password_on_the_command_line(view: FleetView) -> Iterator[Problem]:
+def password_in_java_options(view: FleetView) -> Iterator[Problem]:
     """activemq_java_options contains a password.
 
     Why: every account of the host can read the Java options in the broker's command line (ps), and monitoring often
@@ -225,7 +228,7 @@ def password_on_the_command_line(view: FleetView) -> Iterator[Problem]:
     for broker in view.brokers:
         for option in broker.settings.java_options:
             named = _OPTION.fullmatch(option)
-            if named and is_clear(named[2]):
+            if named and is_clear_text_secret(named[2]):
                 message = f"activemq_java_options contains a password: -D{named[1]}=…"
                 is_of_store = named[1].lower().endswith(tuple(_STORES))
                 yield Problem(message, fix=_STORE_REMEDY if is_of_store else _CODE_REMEDY, host=broker.host)
@@ -235,7 +238,7 @@ def password_on_the_command_line(view: FleetView) -> Iterator[Problem]:
 
 
 @rule("S019", "warning")
-def guessable_store_password(document: Document) -> Iterator[Problem]:
+def well_known_keystore_password(document: Document) -> Iterator[Problem]:
     """A key or trust store has a well-known password.
 
     Why: "password" is the password of the broker.ks that every release ships, whose private key is public; changeit
@@ -263,7 +266,7 @@ def guessable_store_password(document: Document) -> Iterator[Problem]:
 
 
 @rule("S020", "warning")
-def broken_protocol(document: Document) -> Iterator[Problem]:
+def obsolete_tls_protocol_enabled(document: Document) -> Iterator[Problem]:
     """A setting enables SSLv3, TLS 1.0 or TLS 1.1 by name.
 
     Why: these protocols are insecure. Java disabled SSLv3 in 2015, and TLS 1.0 and 1.1 in 2021. A connector that

@@ -12,8 +12,11 @@ _NO_GROUPS: Mapping[str, Sequence[str]] = MappingProxyType({})
 
 
 @dataclass(frozen=True, slots=True)
-class Selection:
-    """The lint rules selected and ignored, by beginnings of ids: ``N`` is a family, ``N010`` one rule."""
+class RuleSelection:
+    """The selection of lint rules by prefixes of their ids: the selected and the ignored ones.
+
+    ``N`` is a family of rules, ``N010`` is one rule.
+    """
 
     select: tuple[str, ...] = ()
     ignore: tuple[str, ...] = ()
@@ -26,10 +29,11 @@ class Selection:
         known: Sequence[str],
         *,
         groups: Mapping[str, Sequence[str]] = _NO_GROUPS,
-    ) -> Selection:
-        """Return the selection for words such as ``N,L010``. Raises InputError for a word that begins no rule's id.
+    ) -> RuleSelection:
+        """Return the selection of lint rules for prefixes of ids, such as ``N,L010``.
 
-        ``groups`` maps names to several rules each.
+        The method raises InputError for a word with which no rule's id begins. ``groups`` maps names to several rules
+        each.
         """
         chosen, ignored = _words(select, groups), _words(ignore, groups)
         for option, words in (("--select", chosen), ("--ignore", ignored)):
@@ -42,7 +46,10 @@ class Selection:
         return cls(chosen, ignored)
 
     def includes(self, name: str) -> bool:
-        """Return whether a lint rule is selected; the longer prefix decides, as in ``--select N --ignore N010``."""
+        """Return whether a lint rule is selected.
+
+        The longer prefix takes precedence, as in ``--select N --ignore N010``.
+        """
         chosen = max((len(word) for word in self.select if name.startswith(word)), default=-1)
         ignored = max((len(word) for word in self.ignore if name.startswith(word)), default=-1)
         return chosen > ignored if self.select else ignored < 0
@@ -53,4 +60,4 @@ def _words(values: Sequence[str], groups: Mapping[str, Sequence[str]]) -> tuple[
     return tuple(name for word in words for name in groups.get(word.lower(), (word.upper(),)))
 
 
-EVERY_RULE = Selection()
+EVERY_RULE = RuleSelection()

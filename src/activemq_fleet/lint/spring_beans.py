@@ -88,7 +88,7 @@ _NEW_NAMES = {"local": "bean"}
 
 
 @rule("V021", "error", refuses=True)
-def not_in_springs_schema(document: Document) -> Iterator[Problem]:
+def element_not_in_spring_schema(document: Document) -> Iterator[Problem]:
     """The file has a Spring element or attribute that the release's Spring does not have.
 
     Why: the broker validates <bean> and the other elements of Spring against Spring's schema when it starts. It does

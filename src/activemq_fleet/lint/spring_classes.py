@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from activemq_fleet.lint.document import Element, Problem
 from activemq_fleet.lint.engine import rule
-from activemq_fleet.releases import BeanClass, bean_class
+from activemq_fleet.releases import BeanClass, known_bean_class
 
 _PROPERTIES = "http://www.springframework.org/schema/p"
 _REFERENCES = frozenset({"ref", "bean", "local", "parent", "depends-on", "factory-bean"})
@@ -39,7 +39,7 @@ _SIZES_OF_CLASSES: Mapping[str, frozenset[str]] = {
 
 
 @rule("V028", "error", each="bean", refuses=True)
-def bean_class_of_another_release(bean: Element) -> Iterator[Problem]:
+def bean_class_or_property_not_in_release(bean: Element) -> Iterator[Problem]:
     """A bean's class is not in the release, or has no such property.
 
     Why: Spring creates beans in the order of the file. If the bean is after <broker>, the broker serves clients for
@@ -86,7 +86,7 @@ def bean_class_of_another_release(bean: Element) -> Iterator[Problem]:
         </bean>
     """
     name = _class_of(bean)
-    known = bean_class(name)
+    known = known_bean_class(name)
     if known is None or not _is_created(bean):
         return
     release = bean.document.release
@@ -106,7 +106,7 @@ def bean_class_of_another_release(bean: Element) -> Iterator[Problem]:
 
 
 @rule("V037", "info", each="bean")
-def bean_class_of_no_release(bean: Element) -> Iterator[Problem]:
+def bean_class_not_shipped_with_activemq(bean: Element) -> Iterator[Problem]:
     """A bean's class is a driver or a connection pool that no release contains.
 
     Why: an upgrade installs a new directory without the added jar. The broker then does not start, or it stops some
@@ -139,7 +139,7 @@ def bean_class_of_no_release(bean: Element) -> Iterator[Problem]:
 
 
 @rule("V055", "error", each="bean", refuses=True)
-def size_of_bean_with_a_unit(bean: Element) -> Iterator[Problem]:
+def bean_size_with_unit(bean: Element) -> Iterator[Problem]:
     """A bean of a class of ActiveMQ sets a size with a unit, which only elements of ActiveMQ can have.
 
     Why: Spring itself converts the properties of a bean, to a number without a unit: the start fails with a
@@ -238,7 +238,7 @@ def _is_referenced(bean: Element) -> bool:
 def _other_class(known: BeanClass, properties: list[_Setting]) -> str:
     if not known.instead:
         return "remove the bean, or add the jar that contains its class"
-    other = bean_class(known.instead)
+    other = known_bean_class(known.instead)
     renamed = other.renamed if other else {}
     names = "".join(
         f", {renamed[setting.name]} for {setting.name}" for setting in properties if setting.name in renamed

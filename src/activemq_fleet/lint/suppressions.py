@@ -17,8 +17,8 @@ from activemq_fleet.findings import Finding
 from activemq_fleet.lint.file_kinds import KIND_RULE
 from activemq_fleet.lint.file_network import DUPLEX_RULE
 from activemq_fleet.lint.files import readable_document
-from activemq_fleet.lint.selection import EVERY_RULE, Selection
-from activemq_fleet.lint.versions_placeholders import template_mark
+from activemq_fleet.lint.selection import EVERY_RULE, RuleSelection
+from activemq_fleet.lint.versions_placeholders import first_template_mark
 from activemq_fleet.schema import UnreadableXmlError, decode_xml_document
 from activemq_fleet.similar_names import most_similar_name
 
@@ -34,10 +34,10 @@ _END = 1 << 31
 
 
 @dataclass(frozen=True, slots=True)
-class Suppression:
-    """A comment that suppresses findings of rules on the lines ``first`` to ``last``, which count from 1.
+class SuppressionComment:
+    """A comment in an XML file that suppresses lint findings on a range of lines.
 
-    ``whole_file``: also findings without a line.
+    The lines are ``first`` to ``last``, and count from 1. ``whole_file``: also findings without a line.
     """
 
     rules: tuple[str, ...]
@@ -50,7 +50,7 @@ class Suppression:
     """What the comment has in the place of ``activemq-fleet``, where it is something else."""
 
     def covers(self, finding: Finding) -> bool:
-        """Return whether the comment is about the place and the rule of a finding in the same file."""
+        """Return whether a suppression comment applies to a lint finding in the same file: to its rule and its line."""
         if finding.rule not in self.rules:
             return False
         return self.whole_file or (finding.line is not None and self.first <= finding.line <= self.last)
@@ -60,9 +60,9 @@ def apply_suppressions(
     findings: Sequence[Finding],
     contents: Mapping[str, bytes],
     known: Iterable[str],
-    selection: Selection = EVERY_RULE,
+    selection: RuleSelection = EVERY_RULE,
 ) -> tuple[Finding, ...]:
-    """Return findings, waived where a comment in their file suppresses them, and findings about unusable comments.
+    """Return findings with waivers from suppression comments in their files, and findings about unusable comments.
 
     ``contents`` are the files by the path that findings have. ``known`` are the ids of all rules. A comment that
     suppresses nothing is a finding, unless its rule did not check the file: ``selection`` leaves the rule out, the file
@@ -103,7 +103,7 @@ def apply_suppressions(
     return (*result, *(problem for problem in problems if selection.includes(problem.rule)))
 
 
-def _unusable_message(comment: Suppression, known: frozenset[str]) -> str:
+def _unusable_message(comment: SuppressionComment, known: frozenset[str]) -> str:
     """Return the message about a comment that cannot suppress anything; "" for a comment that can."""
     if comment.spelling:
         return f"the comment suppresses nothing, because it begins with {comment.spelling} and not with {_MARK}"
@@ -128,7 +128,7 @@ def _split_reason(reason: str, known: frozenset[str]) -> tuple[list[str], str]:
     return rules, re.sub(_BETWEEN_RULES, "", reason, count=1) if rules else reason
 
 
-def _corrected(comment: Suppression, known: frozenset[str]) -> str:
+def _corrected(comment: SuppressionComment, known: frozenset[str]) -> str:
     """Return how to write a comment that cannot suppress anything: with its own rules, or those of similar ids."""
     similar = (rule if rule in known else most_similar_name(rule, known) or "" for rule in comment.rules)
     leading, reason = _split_reason(comment.reason, known)
@@ -152,10 +152,10 @@ def _is_readable(content: bytes) -> bool:
         readable_document(content)
     except UnreadableXmlError:
         return False
-    return template_mark(decode_xml_document(content, None)) is None
+    return first_template_mark(decode_xml_document(content, None)) is None
 
 
-def _unused_finding(rule: str, comment: Suppression, path: str, findings: Sequence[Finding]) -> Finding:
+def _unused_finding(rule: str, comment: SuppressionComment, path: str, findings: Sequence[Finding]) -> Finding:
     """Return the finding about a comment that does not suppress any of the file's ``findings`` of a rule."""
     others = [finding for finding in findings if finding.rule == rule and finding.waived is None]
     lines = sorted({finding.line for finding in others if finding.line is not None})
@@ -185,8 +185,11 @@ def _finding(rule: str, path: str, line: int, message: str, fix: str) -> Finding
     )
 
 
-def read_suppressions(content: bytes) -> tuple[Suppression, ...]:
-    """Return the comments of an XML file that suppress findings, up to the first place that is not XML."""
+def read_suppressions(content: bytes) -> tuple[SuppressionComment, ...]:
+    """Return the comments of an XML file that suppress lint findings.
+
+    Comments after the first place that is not XML are omitted.
+    """
     text = decode_xml_document(content, None)
     if _MARK not in text and "disable" not in text.lower():
         return ()
@@ -266,10 +269,11 @@ class _CommentReader:
             comment.last = line
         self._closed = (first, line)
 
-    def suppressions(self) -> tuple[Suppression, ...]:
+    def suppressions(self) -> tuple[SuppressionComment, ...]:
         self._close_waiting()
         return tuple(
-            Suppression(c.rules, c.reason, c.line, c.first, c.last, c.whole_file, c.spelling) for c in self._comments
+            SuppressionComment(c.rules, c.reason, c.line, c.first, c.last, c.whole_file, c.spelling)
+            for c in self._comments
         )
 
     def _close_waiting(self) -> None:

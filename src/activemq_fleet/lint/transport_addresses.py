@@ -25,7 +25,7 @@ _DIGITS = len(str(_LAST_PORT)) + 1
 
 
 @rule("V053", "error", each="transportConnector", refuses=True)
-def address_that_no_listener_can_use(connector: Element) -> Iterator[Problem]:
+def unusable_listener_address(connector: Element) -> Iterator[Problem]:
     """A transportConnector's URI has no valid port, or a blank in its address.
 
     Why: the broker opens its listeners while it starts, fails ("Port value out of range: -1", "Could not bind") and
@@ -56,7 +56,7 @@ def address_that_no_listener_can_use(connector: Element) -> Iterator[Problem]:
 
 
 @rule("N062", "error", each="networkConnector")
-def address_that_no_link_can_use(link: Element) -> Iterator[Problem]:
+def unusable_link_address(link: Element) -> Iterator[Problem]:
     """The URI of a link has an address without a valid port, or with an underscore in its host name.
 
     Why: the broker starts and logs "Could not start network bridge" at each attempt, and the bridge is never

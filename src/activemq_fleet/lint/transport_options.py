@@ -129,8 +129,11 @@ def _names(since: _Since, release: Release) -> frozenset[str]:
 
 
 @cache
-def dialled_options(scheme: str, release: Release) -> frozenset[str]:
-    """Return the names of the options that the URI of a connection may have; any other option makes it fail."""
+def connection_uri_options(scheme: str, release: Release) -> frozenset[str]:
+    """Return the names of the options that a connection's URI may have in a release.
+
+    Any other option makes the connection fail.
+    """
     names = _names(_CONNECTION, release) | _names(_TLS_DIALLED.get(scheme, {}), release)
     if scheme != "ssl" or release.is_within_span(_SSL_HAS_FILTERS):
         names |= _names(_FILTERS, release)
@@ -138,32 +141,44 @@ def dialled_options(scheme: str, release: Release) -> frozenset[str]:
 
 
 @cache
-def dialled_options_of_all_schemes(release: Release) -> frozenset[str]:
-    """Return the names of the options that any connection URI may have, whatever its scheme is, TLS or not."""
-    return dialled_options("ssl", release) | dialled_options("nio+ssl", release)
+def connection_uri_options_of_all_schemes(release: Release) -> frozenset[str]:
+    """Return the names of the options that any connection URI may have in a release, whatever its scheme."""
+    return connection_uri_options("ssl", release) | connection_uri_options("nio+ssl", release)
 
 
 @cache
 def failover_options(release: Release) -> frozenset[str]:
-    """Return the names of the options of a ``failover:`` URI; any other option makes the connection fail."""
+    """Return the names of the options that a ``failover:`` URI may have in a release.
+
+    Any other option makes the connection fail.
+    """
     return _names(_FAILOVER, release)
 
 
 @cache
 def discovery_agent_options(scheme: str, release: Release) -> frozenset[str] | None:
-    """Return the names of a discovery agent's options; it ignores any other. None for an unknown agent."""
+    """Return the names of the options that a discovery agent has in a release.
+
+    The agent ignores any other option. The result is None for an unknown agent.
+    """
     return _names(_AGENTS[scheme], release) if scheme in _AGENTS else None
 
 
 @cache
 def socket_options(release: Release) -> frozenset[str]:
-    """Return the names of the options that may follow ``socket.`` in a URI; any other is ignored."""
+    """Return the names of the options that may follow ``socket.`` in a URI in a release.
+
+    Any other option is ignored.
+    """
     return _names(_SOCKET, release)
 
 
 @cache
 def listener_options(scheme: str, release: Release) -> frozenset[str]:
-    """Return the names of the options that listeners understand, of all protocols; a listener ignores others."""
+    """Return the names of the URI options that the listeners of a release support, for all protocols.
+
+    A listener ignores any other option.
+    """
     server = _names(_SERVER, release)
     if scheme.startswith("auto"):
         server |= _names(_AUTO_SERVER, release)
@@ -175,13 +190,19 @@ def listener_options(scheme: str, release: Release) -> frozenset[str]:
 
 
 def is_understood_option(name: str, known: frozenset[str]) -> bool:
-    """Return whether an option's name is in ``known``; the first letter after a prefix may have either case."""
+    """Return whether the name of a URI option is known, given the known names.
+
+    The first letter after a prefix may have either case.
+    """
     prefix, dot, last = name.rpartition(".")
     return name in known or (last != "" and f"{prefix}{dot}{last[0].lower()}{last[1:]}" in known)
 
 
 def nearest_option(name: str, known: frozenset[str]) -> str | None:
-    """Return the known option that a misspelled option probably means (case, prefix or typing error), or None."""
+    """Return the known URI option that a misspelled option probably means, or None.
+
+    The names may differ by case, by prefix or by a typing error.
+    """
     folded = {each.lower(): each for each in sorted(known)}
     if name.lower() in folded:
         return folded[name.lower()]
@@ -192,7 +213,10 @@ def nearest_option(name: str, known: frozenset[str]) -> str | None:
 
 
 def sole_similar_option(name: str, known: frozenset[str]) -> str | None:
-    """Return the known option that a misspelled option can only mean, or None where none or several are possible."""
+    """Return the only known URI option that a misspelled option can mean, or None.
+
+    The result is None if no option, or more than one, is similar.
+    """
     prefixed = {f"{prefix}{name}".lower() for prefix in ("wireFormat.", "transport.")}
     possible = [each for each in known if each.lower() in prefixed]
     if name.lower() not in map(str.lower, known) and possible:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from activemq_fleet.lint.clients import listener_uri, options_without_monitor
+from activemq_fleet.lint.clients import listener_uri, options_that_disable_inactivity_monitor
 from activemq_fleet.lint.document import Document, Element, Problem
 from activemq_fleet.lint.engine import rule
-from activemq_fleet.lint.locations import below_directory
+from activemq_fleet.lint.locations import path_below_file_directory
 
 _WEB_SOCKETS = frozenset({"ws", "wss"})
 _WRITE_TIMEOUT = "soWriteTimeout"
@@ -15,7 +15,7 @@ _BROKER_BEAN = "broker"
 
 
 @rule("V033", "warning", each="transportConnector", releases="6.3.0 !6.3.2")
-def web_socket_without_its_jar(connector: Element) -> Iterator[Problem]:
+def web_socket_connector_without_jetty_jar(connector: Element) -> Iterator[Problem]:
     """The broker has a WebSocket connector, and the archive of the release lacks a Jetty jar.
 
     Why: the archives of 6.3.0 and 6.3.1 do not contain jetty-websocket-jetty-server. The broker starts, and each client
@@ -48,7 +48,7 @@ def web_socket_without_its_jar(connector: Element) -> Iterator[Problem]:
 
 
 @rule("V034", "error", each="import", releases="5.19.6 !6.0.0 6.2.5 !6.3.0")
-def console_without_the_bean_it_needs(imported: Element) -> Iterator[Problem]:
+def jetty_xml_without_broker_bean(imported: Element) -> Iterator[Problem]:
     """The jetty.xml of the release requires a bean with the id broker, but the file has none.
 
     Why: jetty.xml of this release starts the web console after a bean with the id "broker". Without such a bean the
@@ -73,11 +73,13 @@ def console_without_the_bean_it_needs(imported: Element) -> Iterator[Problem]:
         <import resource="jetty.xml"/>
     """
     document = imported.document
-    name = below_directory(imported.get("resource"))
+    name = path_below_file_directory(imported.get("resource"))
     if name != "jetty.xml" or document.broker is not None:
         return  # a fleet has its own jetty.xml
     others = [
-        below_directory(node.get("resource")) for node in document.elements_named("import") if node is not imported
+        path_below_file_directory(node.get("resource"))
+        for node in document.elements_named("import")
+        if node is not imported
     ]
     documents = [document, *(document.other_document(other) for other in others)]
     if any(other is None or _defines_broker_bean(other) for other in documents):
@@ -106,7 +108,7 @@ def _defines_broker_bean(document: Document) -> bool:
     releases="5.8.0 !5.19.10 6.0.0 !6.2.9 6.3.0 !6.3.1",
     texts="maxInactivityDuration useInactivityMonitor",
 )
-def bridge_that_waits_without_a_limit(link: Element) -> Iterator[Problem]:
+def unmonitored_link_waits_indefinitely(link: Element) -> Iterator[Problem]:
     """A link without an inactivity monitor waits indefinitely for a broker that sends nothing.
 
     Why: the release ignores the timeout of the handshake. If the peer accepts the connection and then sends nothing,
@@ -133,7 +135,7 @@ def bridge_that_waits_without_a_limit(link: Element) -> Iterator[Problem]:
         <networkConnector name="south" uri="static:(tcp://a:61616?wireFormat.maxInactivityDuration=30000)"/>
     """
     for transport in link.uri().transports:
-        for option in options_without_monitor(transport):
+        for option in options_that_disable_inactivity_monitor(transport):
             text = (
                 f"with {option}, this link waits indefinitely for a broker that accepts the connection and sends "
                 "nothing"
@@ -174,7 +176,7 @@ def start_needs_the_ldap_server(rights: Element) -> Iterator[Problem]:
 
 
 @rule("V036", "info", releases="5.4.0 !5.19.6 6.0.0 !6.2.5", texts="soWriteTimeout")
-def write_timeout_without_the_handshake(document: Document) -> Iterator[Problem]:
+def write_timeout_without_tls_handshake(document: Document) -> Iterator[Problem]:
     """soWriteTimeout of a TLS address does not limit the TLS handshake.
 
     Why: soWriteTimeout applies to messages only. A link to a peer that accepts the connection and then sends nothing

@@ -64,7 +64,7 @@ def children_out_of_order(broker: Element) -> Iterator[Problem]:
 
 
 @rule("V002", "error", refuses=True)
-def not_in_the_schema(document: Document) -> Iterator[Problem]:
+def element_or_attribute_not_in_schema(document: Document) -> Iterator[Problem]:
     """The file has an element or attribute that the release's schema does not have, or is not XML.
 
     Why: the broker checks activemq.xml against its schema when it starts, and does not start with such a file.
@@ -141,7 +141,7 @@ def removed_master_connector(document: Document) -> Iterator[Problem]:
 
 
 @rule("V004", "error", each="broker", releases="5.8.0")
-def attribute_without_effect(broker: Element) -> Iterator[Problem]:
+def ignored_pure_master_slave_attribute(broker: Element) -> Iterator[Problem]:
     """An attribute of pure master/slave is valid by the schema, but the release ignores it.
 
     Why: since 5.8.0 the broker ignores the attributes of pure master/slave, and starts without the intended protection.
@@ -202,7 +202,7 @@ def level_db_store(store: Element) -> Iterator[Problem]:
     releases="5.9.0",
     refuses=True,
 )
-def removed_store(store: Element) -> Iterator[Problem]:
+def store_removed_after_5_8(store: Element) -> Iterator[Problem]:
     """The broker uses a store of 5.8 and older: amqPersistenceAdapter or kahaPersistenceAdapter.
 
     Why: 5.9.0 removed amqPersistenceAdapter and kahaPersistenceAdapter, so a broker that uses one does not start, and
@@ -227,7 +227,7 @@ def removed_store(store: Element) -> Iterator[Problem]:
 
 
 @rule("V007", "error", releases="5.3.0 !5.7.0", refuses=True)
-def locker_before_its_time(document: Document) -> Iterator[Problem]:
+def locker_before_5_7(document: Document) -> Iterator[Problem]:
     """The file has a <locker>, useLock, or a kahaDB's lockKeepAlivePeriod, before 5.7.
 
     Why: lockers were added in 5.7.0; an older broker rejects these names and does not start.

@@ -16,7 +16,7 @@ _CLIENT = re.compile(r"\.ActiveMQ(?:XA|Ssl)*ConnectionFactory$|\.PooledConnectio
 
 
 @rule("V040", "error", refuses=True)
-def file_of_another_kind(document: Document) -> Iterator[Problem]:
+def file_is_not_activemq_xml(document: Document) -> Iterator[Problem]:
     """The file is not an activemq.xml.
 
     Why: the broker reads one XML file of Spring, and does not start with another file in its place. Files of Apache

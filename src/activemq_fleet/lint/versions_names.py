@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from activemq_fleet.lint.document import SCHEMA_LOCATION, Document, Element, Problem
 from activemq_fleet.lint.engine import rule
-from activemq_fleet.lint.locations import DISCOVERY_SERVICES, TRANSPORT_SERVICES, service_file
+from activemq_fleet.lint.locations import DISCOVERY_SERVICES, TRANSPORT_SERVICES, scheme_service_file_path
 from activemq_fleet.releases import every_uri_scheme
 from activemq_fleet.schema import BEANS, CORE
 
@@ -50,7 +50,7 @@ def unknown_discovery_scheme(document: Document) -> Iterator[Problem]:
         if (
             scheme
             and scheme not in document.release.discovery_schemes
-            and service_file(scheme, DISCOVERY_SERVICES) not in document.other_files
+            and scheme_service_file_path(scheme, DISCOVERY_SERVICES) not in document.other_files
         ):
             yield node.problem(
                 f"ActiveMQ {document.release.text} has no discovery agent for the URI scheme {scheme} "
@@ -84,7 +84,7 @@ def _unless(scheme: str, directory: str) -> str:
     """Return a clause for a scheme of no release, whose code a jar of the user may contain; "" for any other scheme."""
     if scheme in every_uri_scheme():
         return ""
-    return f", unless an added jar contains {service_file(scheme, directory)}"
+    return f", unless an added jar contains {scheme_service_file_path(scheme, directory)}"
 
 
 @rule("V009", "error", each="transportConnector", refuses=True)
@@ -110,7 +110,7 @@ def unknown_transport_scheme(connector: Element) -> Iterator[Problem]:
     """
     scheme = connector.uri().scheme
     document = connector.document
-    if service_file(scheme, TRANSPORT_SERVICES) in document.other_files:
+    if scheme_service_file_path(scheme, TRANSPORT_SERVICES) in document.other_files:
         return
     if scheme and scheme not in document.release.schemes:
         text = (
@@ -205,7 +205,7 @@ def versioned_schema_location(node: Element) -> Iterator[Problem]:
 
 
 @rule("V016", "error", refuses=True)
-def name_taken_twice(document: Document) -> Iterator[Problem]:
+def duplicate_bean_name_or_id(document: Document) -> Iterator[Problem]:
     """Two beans have the same name or id, such as two networkConnectors.
 
     Why: name and id of a connector are the name of its Spring bean, of whatever kind. The broker rejects a second bean

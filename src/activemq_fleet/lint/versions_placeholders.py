@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from activemq_fleet.lint.document import Document, Element, Problem, once_per_document
 from activemq_fleet.lint.engine import rule
 from activemq_fleet.lint.imports import imported_files, imports_outside_directory
-from activemq_fleet.lint.locations import below_directory
+from activemq_fleet.lint.locations import path_below_file_directory
 from activemq_fleet.schema import BEANS, CORE
 
 PLACEHOLDER_OF_SPRING = re.compile(r"\$\{([A-Za-z_][\w.-]*)(:[^${}]*)?\}")
@@ -73,8 +73,11 @@ def file_is_a_template(document: Document) -> Iterator[Problem]:
     yield from ()
 
 
-def template_mark(text: str) -> tuple[int, int, str] | None:
-    """Return line, column and text of the first mark of a template language; None for a file that is no template."""
+def first_template_mark(text: str) -> tuple[int, int, str] | None:
+    """Return line, column and text of the first template expression in a file's text, such as Jinja.
+
+    The result is None for a file that is not a template.
+    """
     blank = _NOT_TEMPLATED.sub(lambda part: re.sub(r"[^\n]", " ", part[0]), text)
     match = _MARKS.search(blank)
     if match is None:
@@ -110,7 +113,7 @@ def log_query_bean_of_releases_before_5_17(bean: Element) -> Iterator[Problem]:
 
 
 @rule("V024", "warning")
-def placeholder_that_nothing_sets(document: Document) -> Iterator[Problem]:
+def placeholder_without_value(document: Document) -> Iterator[Problem]:
     """A ${name} has no value in any properties file that the broker reads.
 
     Why: with a PropertyPlaceholderConfigurer the broker does not start ("Could not resolve placeholder") unless a
@@ -147,7 +150,7 @@ def placeholder_that_nothing_sets(document: Document) -> Iterator[Problem]:
     if document.broker is not None and not document.broker.settings.xml_fragments:
         return  # of a fleet's file only the placeholders in fragments are checked
     configured = _configurers(document)
-    if not configured and not is_never_configured(document):
+    if not configured and not has_no_placeholder_configurer(document):
         return
     system = _start_properties(document)
     known = set() if configured and all(_ignores_system_properties(bean) for bean in configured) else set(system)
@@ -211,10 +214,11 @@ def _configurers(document: Document) -> list[Element]:
     return beans + document.elements_named("property-placeholder")
 
 
-def is_never_configured(document: Document) -> bool:
-    """Return whether nothing replaces the placeholders of a broker's file, neither a configurer nor an imported file.
+def has_no_placeholder_configurer(document: Document) -> bool:
+    """Return whether no Spring configurer replaces the placeholders of an activemq.xml.
 
-    A file without a broker is part of another one, which may have a configurer.
+    The result is False if an imported file may have a configurer. A file without a broker is part of another one, which
+    may have a configurer.
     """
     if not document.brokers or _configurers(document) or any(imports_outside_directory(document)):
         return False
@@ -277,7 +281,12 @@ def _files_of(source: Element) -> Iterator[str]:
     for node in source.children("property"):
         if node.get("name") in ("location", "locations"):
             texts += [node.get("value"), *(value.text for value in node.descendants("value"))]
-    return (below_directory(location) for text in texts for location in re.split(r"[,\n]", text) if location.strip())
+    return (
+        path_below_file_directory(location)
+        for text in texts
+        for location in re.split(r"[,\n]", text)
+        if location.strip()
+    )
 
 
 def _keys_of(source: Element) -> Iterator[str]:

@@ -11,7 +11,7 @@ _PLUGIN_CLASS = "org.apache.activemq.plugin.RuntimeConfigurationPlugin"
 
 
 @rule("V031", "warning", releases="5.9.0")
-def reload_that_never_happens(document: Document) -> Iterator[Problem]:
+def runtime_configuration_never_reloads(document: Document) -> Iterator[Problem]:
     """The runtimeConfigurationPlugin never reloads the file, because Spring starts the broker.
 
     Why: Spring starts a broker before the broker knows the location of its file. The plugin searches for the file only
@@ -42,7 +42,7 @@ def reload_that_never_happens(document: Document) -> Iterator[Problem]:
 
 
 @rule("V032", "warning", releases="5.9.0 !5.19.8 6.0.0 !6.2.7")
-def reload_that_keeps_the_old_link(document: Document) -> Iterator[Problem]:
+def reload_cannot_change_placeholder_link(document: Document) -> Iterator[Problem]:
     """The runtimeConfigurationPlugin cannot remove or change a link whose attributes have placeholders.
 
     Why: the plugin searches for the running link by its attributes, and compares the text ${name} with the value of the

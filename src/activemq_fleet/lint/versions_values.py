@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from activemq_fleet.lint.document import Document, Element, Problem, once_per_document
 from activemq_fleet.lint.engine import rule
-from activemq_fleet.lint.versions_placeholders import PLACEHOLDER_OF_SPRING, is_never_configured
+from activemq_fleet.lint.versions_placeholders import PLACEHOLDER_OF_SPRING, has_no_placeholder_configurer
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,22 +23,28 @@ class _NumberType:
 
     @property
     def largest_number(self) -> int:
-        """The largest number that a release parses in a size such as ``64 mb``: the 64, before its unit is applied."""
+        """The largest number that a release parses in a size such as ``64 mb``, before the unit is applied.
+
+        In the example the number is 64.
+        """
         return (1 << (self.bits - 1)) - 1
 
     @property
     def largest_result(self) -> int:
-        """The largest number of bytes that the property takes."""
+        """The largest number of bytes that a property of this type can hold."""
         return (1 << (self.property_bits - 1)) - 1
 
     def product_of(self, number: int, unit: str) -> int:
-        """Return number times unit as Java computes it."""
+        """Return the product of a number and its unit with Java's integer overflow."""
         product = number << (10 * "bkmg".index(unit.lower() or "b"))
         half = 1 << (self.bits - 1)
         return (product + half) % (2 * half) - half
 
     def overflows_property(self, result: int) -> bool:
-        """Return whether Spring refuses a result, because the property has fewer bits."""
+        """Return whether a number of bytes exceeds the property, so that Spring rejects it.
+
+        The property has fewer bits than the number.
+        """
         return not -self.largest_result - 1 <= result <= self.largest_result
 
 
@@ -131,7 +137,7 @@ _KEY_STORES = frozenset(
 
 
 @rule("V050", "error", refuses=True)
-def value_that_is_not_converted(document: Document) -> Iterator[Problem]:
+def unconvertible_attribute_value(document: Document) -> Iterator[Problem]:
     """The broker cannot convert the value of an attribute to a size, boolean or name.
 
     Why: the schema accepts any text as the value. The broker converts the text when it creates the element, fails, and
@@ -288,7 +294,7 @@ def size_that_overflows(document: Document) -> Iterator[Problem]:
 
 
 @rule("V051", "error", refuses=True)
-def placeholder_that_stays_in_a_value(document: Document) -> Iterator[Problem]:
+def unreplaced_placeholder_in_value(document: Document) -> Iterator[Problem]:
     """An address, size or boolean contains a ${name} that no configurer replaces: the broker cannot convert it.
 
     Why: without a PropertyPlaceholderConfigurer the broker uses the text itself, with dollar and braces. A listener
@@ -315,7 +321,7 @@ def placeholder_that_stays_in_a_value(document: Document) -> Iterator[Problem]:
 
         <transportConnector name="more" uri="tcp://0.0.0.0:21626?wireFormat.maxFrameSize=10485760"/>
     """
-    if not is_never_configured(document):
+    if not has_no_placeholder_configurer(document):
         return
     for connector in document.connectors:
         address = connector.get("uri").partition("?")[0]

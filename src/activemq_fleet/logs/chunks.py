@@ -14,7 +14,10 @@ Piece = tuple[memoryview, bool, str]
 
 
 def unpacked_pieces(chunk: memoryview, *, compressed: bool) -> Iterator[Piece]:
-    """Yield the content of a log file in pieces of whole records, unpacked from gzip as far as it is intact."""
+    """Yield the content of a log file in pieces of whole records.
+
+    A gzip file is unpacked as far as it is intact.
+    """
     if not compressed:
         if len(chunk):
             yield chunk, True, ""
@@ -33,7 +36,10 @@ def unpacked_pieces(chunk: memoryview, *, compressed: bool) -> Iterator[Piece]:
 
 
 def offset_of_last_record(data: bytes | memoryview) -> int:
-    """Return the offset at which the last record begins; 0 where there is at most one record."""
+    """Return the byte offset at which the last log record begins.
+
+    The result is 0 if the data contains at most one record.
+    """
     begins, _ = record_layout_of(data)
     end = len(data)
     for back in (1 << 14, 1 << 18, 1 << 22, end):
@@ -47,8 +53,8 @@ def offset_of_last_record(data: bytes | memoryview) -> int:
     return 0
 
 
-def pieces_of_lines(batches: Iterable[pa.RecordBatch], size: int | None) -> Iterator[Piece]:
-    """Yield pieces of whole records of a log file, whose lines come as record batches of one binary column.
+def record_pieces_from_line_batches(batches: Iterable[pa.RecordBatch], size: int | None) -> Iterator[Piece]:
+    """Yield pieces of whole log records, given a log file's lines as record batches of one binary column.
 
     Lines come without their ends. ``size`` is that of the file in bytes, None if it is not known. It shows whether the
     last line has an end.

@@ -41,8 +41,11 @@ class _Try:
     match: Callable[[str], re.Match[str] | None]
 
 
-class Classifier:
-    """A classifier of log messages by kind, among the kinds that ``release`` writes; None: all releases."""
+class LogMessageClassifier:
+    """A classifier of log messages by kind, among the kinds that an ActiveMQ release writes.
+
+    ``release`` is None for all releases.
+    """
 
     def __init__(self, release: str | None = None) -> None:
         fitting = [log_message_kind(id_) for id_ in log_message_kind_ids()]
@@ -57,7 +60,7 @@ class Classifier:
     def _sort_in(self, fitting: list[LogMessageKind]) -> None:
         begun: list[tuple[str, _Try]] = []
         for entry in fitting:
-            prefix, needed = literal_texts(entry.regex.pattern)
+            prefix, needed = prefix_and_longest_literal(entry.regex.pattern)
             # With ^ a search is a match, and quicker.
             match = entry.regex.match if entry.regex.pattern.startswith("^") else entry.regex.search
             trial = _Try(KINDS.index(entry.id), needed, match)
@@ -70,7 +73,10 @@ class Classifier:
             self._begun[key] = sorted(both, key=lambda trial: trial.code)
 
     def kind_and_values(self, message: str) -> Found:
-        """Return the code of a message's kind (an index into ``KINDS``) and the values named in the message; cached."""
+        """Return the code of a log message's kind and the values in the message.
+
+        The code is an index into ``KINDS``. Results are cached.
+        """
         message = message[:COMPARED]
         known = self._remembered.get(message)
         if known is None:
@@ -91,9 +97,12 @@ class Classifier:
 
 
 @lru_cache(maxsize=128)
-def classifier_for_release(release: str | None) -> Classifier:
-    """Return the classifier for a release; one object is kept for each release."""
-    return Classifier(release)
+def classifier_for_release(release: str | None) -> LogMessageClassifier:
+    """Return the classifier of log messages for an ActiveMQ release.
+
+    One object is kept for each release.
+    """
+    return LogMessageClassifier(release)
 
 
 def _known(release: str | None) -> Release | None:
@@ -104,7 +113,10 @@ def _known(release: str | None) -> Release | None:
 
 
 def is_written_by_release(entry: LogMessageKind, release: Release) -> bool:
-    """Return whether brokers of a release write messages of the kind ``entry``, at any level."""
+    """Return whether brokers of a release write log messages of a kind, at any level.
+
+    ``entry`` is the kind.
+    """
     releases = re.sub(r"\([^()]*(?:\([^()]*\)[^()]*)*\)", "", entry.releases)
     ranges = [match for match in _RANGE.finditer(releases) if "." in match["first"]]
     if not ranges:
@@ -121,8 +133,11 @@ def _span(range_match: re.Match[str]) -> str:
     return f"{first} !{line}.{int(patch) + 1}"
 
 
-def literal_texts(pattern: str) -> tuple[str, str]:
-    """Return (literal prefix, longest literal) that every text matching a regular expression contains; "" if none."""
+def prefix_and_longest_literal(pattern: str) -> tuple[str, str]:
+    """Return (literal prefix, longest literal) of the texts that match a regular expression.
+
+    Each is "" if the expression has none.
+    """
     runs, run, depth, prefix = [""], "", 0, None
     signs = _SIGN.findall(pattern)
     if _has_alternatives(signs):

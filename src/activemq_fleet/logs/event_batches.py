@@ -18,10 +18,10 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from activemq_fleet.logs.classifier import KINDS, UNKNOWN, Classifier, classifier_for_release
+from activemq_fleet.logs.classifier import KINDS, UNKNOWN, LogMessageClassifier, classifier_for_release
 from activemq_fleet.logs.kinds import log_message_kind
 from activemq_fleet.logs.layout import RecordBounds, record_bounds_of_console, record_bounds_of_file
-from activemq_fleet.logs.zones import ZoneClock, zone_of
+from activemq_fleet.logs.zones import ZoneClock, time_zone_of
 from activemq_fleet.node.log.log_layouts import OTHER_BEGINS, START, LineRewriter
 from activemq_fleet.node.log.log_records import CONSOLE_START, is_client_thread
 
@@ -62,14 +62,17 @@ _TIME, _MESSAGE, _LOGGER, _THREAD, _STACK = range(0, _PARTS, 2)
 
 @dataclass(frozen=True, slots=True)
 class LogSource:
-    """The broker that wrote a log: its ``release`` (None: any), and ``zone``, the time zone of its host."""
+    """The source of a log: the release of the broker that wrote it, and the time zone of its host.
+
+    ``release`` is None for any release.
+    """
 
     release: str | None = None
     zone: str = "UTC"
 
 
-class Scanner:
-    """A reader of one log, which turns chunk after chunk into record batches of events.
+class LogScanner:
+    """A reader of one log file that converts its chunks to record batches of events, one after the other.
 
     ``line`` is the number of the next line. A record ends at the latest with its chunk: a caller cuts a log where
     records begin, or passes the rest of the record as ``after``.
@@ -82,10 +85,10 @@ class Scanner:
         self._kinds = classifier_for_release(source.release)
 
     def scan(self, chunk: bytes | memoryview, after: bytes = b"") -> Iterator[pa.RecordBatch]:
-        """Yield the events in a chunk of the log as record batches of ``SCHEMA``, of a few megabytes each.
+        """Yield the events in a chunk of the log as record batches of ``SCHEMA``.
 
-        ``after`` is the rest of the last event, from the next file; it is added to the event, and its lines are not
-        counted.
+        A record batch has a few megabytes. ``after`` is the rest of the last event, from the next file; it is added to
+        the event, and its lines are not counted.
         """
         begins, console = record_layout_of(chunk)
         for piece, last in _pieces(chunk, begins):
@@ -110,7 +113,7 @@ class Scanner:
 
 
 def record_layout_of(chunk: bytes | memoryview) -> tuple[re.Pattern[bytes], bool]:
-    """Return (regular expression of a record's beginning, whether the log has the layout of console output).
+    """Return the layout of a log's records: (regular expression of a record's beginning, whether it is console output).
 
     The layout is that of the first record. It is the console's only where no line has a date: within a log file such
     lines are text that was logged.
@@ -142,7 +145,7 @@ def _line_end(text: bytes, begin: int) -> int:
 
 def _rewritten(text: bytes, zone: str) -> tuple[bytes, NDArray[np.int64]]:
     """Return a log's text in the default layout, and for each of its lines the line, from 0, that it was made of."""
-    rewriter = LineRewriter(zone_of(zone or "UTC"))
+    rewriter = LineRewriter(time_zone_of(zone or "UTC"))
     lines: list[str] = []
     origins: list[int] = []
     for number, line in enumerate(text.decode().split("\n")):
@@ -153,15 +156,19 @@ def _rewritten(text: bytes, zone: str) -> tuple[bytes, NDArray[np.int64]]:
 
 
 def bytes_before_first_record(chunk: bytes | memoryview) -> int:
-    """Return the number of bytes before a chunk's first log record (all, without one); they
-    continue an earlier file.
+    """Return the number of bytes before the first log record in a chunk.
+
+    They continue an earlier file. Without a record, all bytes count.
     """
     first_record = record_layout_of(chunk)[0].search(chunk)
     return len(chunk) if first_record is None else first_record.start()
 
 
-def first_time(chunk: bytes | memoryview) -> str | None:
-    """Return the time of a chunk's first record in the default form; None without a record. A zone becomes UTC."""
+def first_record_time(chunk: bytes | memoryview) -> str | None:
+    """Return the time of the first log record in a chunk.
+
+    The time is in the default form, and a zone becomes UTC. The result is None without a record.
+    """
     begin = bytes_before_first_record(chunk)
     if begin == len(chunk):
         return None
@@ -224,7 +231,7 @@ def _per_event(problems: list[tuple[int, str]], lines: NDArray[np.int64]) -> pa.
     return pa.array(event_problems, pa.string())
 
 
-def _columns(text: bytes, bounds: RecordBounds, clock: ZoneClock, kinds: Classifier) -> list[pa.Array]:
+def _columns(text: bytes, bounds: RecordBounds, clock: ZoneClock, kinds: LogMessageClassifier) -> list[pa.Array]:
     """Return the columns from ``time`` to ``parsed`` of a piece."""
     edges = bounds.edges
     offsets = np.append(edges.ravel(), len(text) if not len(edges) else bounds.end).astype(np.int32)
@@ -267,7 +274,7 @@ def _replaced(bounds: RecordBounds, *columns: pa.Array) -> list[pa.Array]:
 
 
 def _kinds(
-    message: pa.Array, logger: pa.Array, thread: pa.Array, parsed: NDArray[np.bool_], kinds: Classifier
+    message: pa.Array, logger: pa.Array, thread: pa.Array, parsed: NDArray[np.bool_], kinds: LogMessageClassifier
 ) -> tuple[pa.Array, pa.Array]:
     """Return kind and fields of every message.
 

@@ -10,9 +10,9 @@ STEP = 1 << 25
 
 
 def inflated_pieces(chunk: memoryview) -> Iterator[tuple[bytes, bool, str]]:
-    """Yield (bytes, is last, problem) while unpacking a gzip file; ``problem`` names the damaged place of its data.
+    """Yield (bytes, is last, problem) while decompressing a gzip file.
 
-    Bytes that belong to no member are left out.
+    ``problem`` names the damaged place of its data. Bytes that belong to no member are left out.
     """
     data: bytes | memoryview = chunk
     while True:

@@ -17,7 +17,7 @@ from activemq_fleet.logs.kinds import log_message_kind
 
 @dataclass(frozen=True, slots=True)
 class HarmlessRecord:
-    """A kind of warning or error that needs no action, with its message, releases, source classes and reason."""
+    """A kind of logged warning or error that needs no action: its message, releases, source classes and reason."""
 
     id: str
     message: str
@@ -28,7 +28,7 @@ class HarmlessRecord:
 
 @cache
 def harmless_records() -> tuple[HarmlessRecord, ...]:
-    """Return the harmless kinds of warnings and errors, in the order of the list."""
+    """Return the kinds of logged warnings and errors that need no action, in the order of the list."""
     entries = json.loads((files("activemq_fleet.logs") / "harmless.json").read_text(encoding="utf-8"))
     return tuple(
         HarmlessRecord(
@@ -43,6 +43,6 @@ def harmless_records() -> tuple[HarmlessRecord, ...]:
 
 
 @cache
-def harmless_kinds() -> frozenset[str]:
-    """Return the ids of the harmless kinds."""
+def harmless_kind_ids() -> frozenset[str]:
+    """Return the ids of the kinds of log messages that need no action."""
     return frozenset(record.id for record in harmless_records())

@@ -33,7 +33,10 @@ def log_message_kind_ids() -> tuple[str, ...]:
 
 @cache
 def log_message_kind(id_: str) -> LogMessageKind:
-    """Return the kind of log message with an id, compiled on first use. Raises KeyError for an unknown id."""
+    """Return the kind of log message with the given id.
+
+    It is compiled on first use. The function raises KeyError for an unknown id.
+    """
     entry = _entries()[id_]
     if "regex" not in entry:
         return replace(KINDS[id_], releases=entry["releases"])

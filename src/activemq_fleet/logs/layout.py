@@ -33,7 +33,7 @@ _OTHER_LETTERS = np.frombuffer(OTHER_FIRST_LETTERS.encode(), np.uint8)
 
 @dataclass(frozen=True, slots=True)
 class RecordBounds:
-    """The byte offsets at which the log records in a chunk and their parts begin and end: an array entry per record.
+    """The byte offsets at which log records and their parts begin and end in a chunk: an array entry per record.
 
     ``edges`` holds ten offsets a record: begin and end of time, message, logger, thread and stack. ``lines`` is the
     line, from 0, at which each record begins; ``bare`` is True where logger and thread are absent, ``timeless`` where
@@ -57,7 +57,7 @@ class RecordBounds:
 
 
 def record_bounds_of_file(text: bytes) -> RecordBounds:
-    """Return the byte offsets of the records in a log file's text, and of their parts.
+    """Return the byte offsets of the log records in a log file's text, and of their parts.
 
     Text before the first record counts as an unreadable record.
     """
@@ -103,7 +103,10 @@ def record_bounds_of_file(text: bytes) -> RecordBounds:
 
 
 def record_bounds_of_console(text: bytes) -> RecordBounds:
-    """Return the bounds of the records in console output: level and message in a line, then the stack trace."""
+    """Return the byte offsets of the log records in console output, and of their parts.
+
+    A record is level and message in one line, then the stack trace.
+    """
     padded = np.frombuffer(text + _PADDING, np.uint8)
     ends = np.flatnonzero(padded[: len(text)] == _NEWLINE)
     begins = _line_begins(ends, len(text))

@@ -9,8 +9,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from activemq_fleet.logs.chunks import Piece, unpacked_pieces
-from activemq_fleet.logs.event_batches import LogSource, Scanner
-from activemq_fleet.logs.rolled_files import BEGINNING, PlaceAmongLogFiles, beginning_of, places_among_log_files
+from activemq_fleet.logs.event_batches import LogScanner, LogSource
+from activemq_fleet.logs.rolled_files import BEGINNING, PlaceAmongLogFiles, log_beginning_of, places_among_log_files
 
 LINES = 1 << 40
 """More than a file has lines: ``sequence`` is the file's place among its host's times this, plus the line."""
@@ -21,7 +21,10 @@ CUT_OFF = "the file is cut off: its last line has no end"
 
 @dataclass(frozen=True, slots=True)
 class LogFile:
-    """One file of a host's log; ``place`` is its position among the host's files, None to have it computed."""
+    """One log file of a host.
+
+    ``place`` is its position among the host's files, None to have it computed.
+    """
 
     host: str
     file: str
@@ -31,13 +34,16 @@ class LogFile:
 
 
 def events_of_host(files: Sequence[tuple[LogFile, memoryview]]) -> Iterator[pa.RecordBatch]:
-    """Yield the events in log files of one host as record batches, file by file, given the files with their contents.
+    """Yield the events in the log files of one host as record batches, file by file.
 
-    Files without a place have to be all files of the host. The columns are those of ``event_batches.SCHEMA``, before
-    them ``host``, ``file`` and ``release``, and ``sequence``: the order of a host's events, over all its files.
+    The files are given with their contents. Files without a place have to be all files of the host. The columns are
+    those of ``event_batches.SCHEMA``, before them ``host``, ``file`` and ``release``, and ``sequence``: the order of a
+    host's events, over all its files.
     """
     begin = slice(BEGINNING)
-    unknown = {log.file: beginning_of(part[begin], compressed=log.compressed) for log, part in files if not log.place}
+    unknown = {
+        log.file: log_beginning_of(part[begin], compressed=log.compressed) for log, part in files if not log.place
+    }
     places = places_among_log_files(unknown, files[0][0].source) if unknown else {}
     for log, content in files:
         placed = log if log.place else replace(log, place=places[log.file])
@@ -45,9 +51,12 @@ def events_of_host(files: Sequence[tuple[LogFile, memoryview]]) -> Iterator[pa.R
 
 
 def events_of_file(log: LogFile, pieces: Iterable[Piece]) -> Iterator[pa.RecordBatch]:
-    """Yield the events of a log file, given in pieces of whole records, with the columns of ``events_of_host``."""
+    """Yield the events of one log file as record batches, given its content in pieces of whole records.
+
+    The columns are those of ``events_of_host``.
+    """
     place = log.place or PlaceAmongLogFiles()
-    scanner = Scanner(log.source)
+    scanner = LogScanner(log.source)
     skip = place.skip
     for whole, last, problem in pieces:
         piece = whole

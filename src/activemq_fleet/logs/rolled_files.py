@@ -13,7 +13,7 @@ import numpy as np
 
 from activemq_fleet.errors import ReleaseError
 from activemq_fleet.logs.chunks import unpacked_pieces
-from activemq_fleet.logs.event_batches import LogSource, bytes_before_first_record, first_time
+from activemq_fleet.logs.event_batches import LogSource, bytes_before_first_record, first_record_time
 from activemq_fleet.logs.zones import ZoneClock
 from activemq_fleet.releases import Release
 
@@ -26,7 +26,10 @@ the previous file.
 
 @dataclass(frozen=True, slots=True)
 class LogBeginning:
-    """The beginning of a log file: the bytes before its first record, and the date of the record (None without one)."""
+    """The beginning of a log file: the bytes before its first record, and the date of that record.
+
+    The date is None without a record.
+    """
 
     head: bytes
     first: str | None
@@ -34,10 +37,10 @@ class LogBeginning:
 
 @dataclass(frozen=True, slots=True)
 class PlaceAmongLogFiles:
-    """The place of a log file in the sequence of its host's log files: ``order`` counts from 0, the oldest.
+    """The position of a log file in the sequence of its host's log files.
 
-    ``skip``: bytes at its beginning that belong to the file before. ``after``: bytes of the next file that belong to
-    the last record of this one.
+    ``order`` counts from 0, the oldest. ``skip``: bytes at its beginning that belong to the file before. ``after``:
+    bytes of the next file that belong to the last record of this one.
     """
 
     order: int = 0
@@ -47,7 +50,10 @@ class PlaceAmongLogFiles:
 
 @dataclass(frozen=True, slots=True)
 class RolledFile:
-    """One file of a host's log; ``first`` is the time of its first record in seconds, None without a dated record."""
+    """One file in a host's sequence of rolled log files.
+
+    ``first`` is the time of its first record in seconds, None without a dated record.
+    """
 
     file: str
     first: int | None = None
@@ -66,16 +72,20 @@ class RolledFile:
         return match is not None and match["suffix"] is None
 
 
-def beginning_of(part: memoryview, *, compressed: bool) -> LogBeginning:
-    """Return the beginning of a log file (bytes before its first record, and that record's date),
-    from its first bytes.
+def log_beginning_of(part: memoryview, *, compressed: bool) -> LogBeginning:
+    """Return the beginning of a log file, given its first bytes.
+
+    It contains the bytes before the first record, and that record's date.
     """
     data = b"".join(bytes(piece) for piece, _, _ in unpacked_pieces(part, compressed=compressed))
-    return LogBeginning(data[: bytes_before_first_record(data)], first_time(data))
+    return LogBeginning(data[: bytes_before_first_record(data)], first_record_time(data))
 
 
 def places_among_log_files(beginnings: Mapping[str, LogBeginning], source: LogSource) -> dict[str, PlaceAmongLogFiles]:
-    """Return the position of each log file of a host by file name; ``source`` is the broker's release and time zone."""
+    """Return the position of each log file in its host's sequence of log files, by file name.
+
+    ``source`` is the broker's release and time zone.
+    """
     rolls = [RolledFile(file, _second(beginning.first, source.zone)) for file, beginning in beginnings.items()]
     counts_up = _counts_up(source.release)
     order = rolls_in_order(rolls, counts_up=counts_up)
@@ -91,7 +101,7 @@ def places_among_log_files(beginnings: Mapping[str, LogBeginning], source: LogSo
 
 
 def rolls_in_order(rolls: Iterable[RolledFile], *, counts_up: bool = False) -> list[RolledFile]:
-    """Return the files of a host's log, the oldest first.
+    """Return the rolled log files of a host, the oldest first.
 
     log4j 1 gives the newest of the rolled files the number 1, log4j 2 the oldest: the times of their first records show
     which. If they match neither, as after an upgrade that changed the logger, the files are sorted by time alone.
@@ -111,7 +121,10 @@ def rolls_in_order(rolls: Iterable[RolledFile], *, counts_up: bool = False) -> l
 
 
 def is_direct_successor(rolls: Sequence[RolledFile], at: int, *, counts_up: bool = False) -> bool:
-    """Return whether, by their names, the file at index ``at`` directly follows the one before it; oldest first."""
+    """Return whether a rolled log file directly follows the one before it, according to their names.
+
+    ``at`` is the index of the file. The oldest is first.
+    """
     if not at:
         return False
     previous, following = rolls[at - 1], rolls[at]
@@ -122,8 +135,8 @@ def is_direct_successor(rolls: Sequence[RolledFile], at: int, *, counts_up: bool
     return previous.number in (None, 1) or up
 
 
-def missing_files(files: Iterable[str]) -> list[str]:
-    """Return a text for each log file whose number is missing among these file names."""
+def missing_rolled_files(files: Iterable[str]) -> list[str]:
+    """Return a text for each rolled log file that is missing among the given file names, according to the numbers."""
     rolls = [RolledFile(file) for file in files]
     numbers = {roll.number for roll in rolls if roll.number is not None}
     problems = [

@@ -27,14 +27,15 @@ def _offsets(name: str, quarter: int) -> tuple[float, float]:
     The first is the offset from before the change, as in Java's and Python's calendars.
     """
     local = _BEGINNING_OF_TIME + timedelta(seconds=quarter * _QUARTER)
-    zone = zone_of(name)
+    zone = time_zone_of(name)
     before, after = (zone.utcoffset(local.replace(fold=fold)) or timedelta() for fold in (0, 1))
     return before.total_seconds(), after.total_seconds()
 
 
-def zone_of(name: str) -> ZoneInfo | timezone:
-    """Return the time zone of a name such as ``Europe/Berlin``, ``UTC`` or ``+02:00``. Raises
-    InputError for an unknown one.
+def time_zone_of(name: str) -> ZoneInfo | timezone:
+    """Return the time zone with a name such as ``Europe/Berlin``, ``UTC`` or ``+02:00``.
+
+    The function raises InputError for an unknown name.
     """
     if name[:1] in "+-" and name[1:].replace(":", "").isdigit():
         digits = name[1:].replace(":", "").ljust(4, "0")
@@ -50,10 +51,10 @@ def zone_of(name: str) -> ZoneInfo | timezone:
 
 
 class ZoneClock:
-    """A converter from the local times of one log to UTC; the log must be converted piece after piece, in order.
+    """A converter from the local times of one log to UTC.
 
-    The hour that an autumn night has twice is resolved by order: times count as the second hour from where the log
-    steps back, and as the first where it does not.
+    The log must be converted piece after piece, in order. The hour that an autumn night has twice is resolved by order:
+    times count as the second hour from where the log steps back, and as the first where it does not.
     """
 
     def __init__(self, zone: str) -> None:

@@ -23,7 +23,7 @@ Way = Literal["one", "each", "multicast"]
 
 
 def hop_limit(ttl: int | None) -> int:
-    """Return the number of bridges that demand or messages may cross under a TTL.
+    """Return the maximum number of bridges that demand or messages may cross with a network TTL.
 
     It is UNLIMITED for a TTL of -1, and for an unknown TTL (None), of which no rule may conclude that it is too small.
     """
@@ -32,7 +32,7 @@ def hop_limit(ttl: int | None) -> int:
 
 @dataclass(frozen=True, slots=True)
 class NetworkConnector:
-    """A networkConnector of a broker, of an activemq.xml or of the inventory's links.
+    """A networkConnector of a broker, from an activemq.xml or from the inventory's links.
 
     ``way``: a bridge to ``one`` of the addresses that answers (masterslave:, failover:), to ``each``, or to all brokers
     that announce themselves at ``multicast``, (endpoint, group). ``addresses`` are those of its URI that a bridge can
@@ -80,15 +80,18 @@ class NetworkConnector:
 
 
 def parse_ttl(text: str) -> int | None:
-    """Return the number of bridges that a TTL allows, -1 for no limit; None for a placeholder and other text."""
+    """Return the network TTL in a text as a number of bridges, -1 for no limit.
+
+    The result is None for a placeholder and other text.
+    """
     return int(text) if _TTL.fullmatch(text) else None
 
 
-def read_network_connector(element: Any) -> NetworkConnector:
-    """Return the NetworkConnector of an XML element; never raises, whatever the element holds.
+def parse_network_connector(element: Any) -> NetworkConnector:
+    """Return the NetworkConnector that an XML element defines.
 
-    ``element`` has a ``tag`` (``{namespace}name``), a mapping ``attrib`` and its children as an iterable, as elements
-    of lxml do.
+    The function never raises, whatever the element contains. ``element`` has a ``tag`` (``{namespace}name``), a mapping
+    ``attrib`` and its children as an iterable, as elements of lxml do.
     """
     attributes = {str(name): str(text) for name, text in element.attrib.items()}
     uri = attributes.get("uri", "")
@@ -101,7 +104,7 @@ def read_network_connector(element: Any) -> NetworkConnector:
         name=attributes.get("name", ""),
         way=way,
         addresses=tuple(address for address, _ in dialled),
-        multicast=multicast_of(uri) if way == "multicast" else None,
+        multicast=multicast_endpoint_and_group(uri) if way == "multicast" else None,
         duplex=boolean_of(attributes.get("duplex", "false")),
         consumer_ttl=parse_ttl(attributes.get("consumerTTL", network_ttl)),
         message_ttl=parse_ttl(attributes.get("messageTTL", network_ttl)),
@@ -144,8 +147,11 @@ def _dialled(uri: Uri) -> Iterator[tuple[Address, bool]]:
                 continue  # an address at which no broker of a fleet can be
 
 
-def multicast_of(uri: str) -> tuple[str, str]:
-    """Return (ENDPOINT, GROUP) of ``multicast://ENDPOINT?group=GROUP``; other options of the URI are ignored."""
+def multicast_endpoint_and_group(uri: str) -> tuple[str, str]:
+    """Return (ENDPOINT, GROUP) of the URI ``multicast://ENDPOINT?group=GROUP``.
+
+    Other options of the URI are ignored.
+    """
     endpoint, _, query = uri.removeprefix("multicast://").partition("?")
     options = dict(option.partition("=")[::2] for option in query.replace("&amp;", "&").split("&"))
     if endpoint in ("", "default"):

@@ -21,7 +21,10 @@ _DIGITS = 9  # more make no port, and Python refuses to read thousands of them
 
 
 def has_placeholder(text: str) -> bool:
-    """Return whether a text holds ``${…}`` or ``#{…}``, so that its value is decided elsewhere."""
+    """Return whether a text contains a placeholder, ``${…}`` or ``#{…}``.
+
+    Another file or process determines the value of such a text.
+    """
     return _PLACEHOLDER.search(text) is not None
 
 
@@ -42,7 +45,10 @@ class Uri:
 
     @classmethod
     def read(cls, text: str) -> Uri:
-        """Return the URI parsed from a text; never raises: a text that is no URI has no scheme, parts or host."""
+        """Return the URI parsed from a text.
+
+        The method never raises: a text that is not a URI has no scheme, parts or host.
+        """
         return _read(text.strip())
 
     def walk(self) -> Iterator[Uri]:
@@ -59,7 +65,7 @@ class Uri:
 
     @cached_property
     def transports(self) -> tuple[Uri, ...]:
-        """The transports that a composite URI really dials: its innermost parts that have a scheme."""
+        """The transport URIs to which a composite URI connects: its innermost parts that have a scheme."""
         return tuple(part for part in self.walk() if part.scheme and not part.parts and part.scheme not in COMPOSITE)
 
     def number(self, option: str) -> int | None:

@@ -31,7 +31,7 @@ LinkEntry = tuple[LinkSettings, str, int]
 
 @dataclass
 class RestOfFleetFacts:
-    """The facts about the rest of a fleet that the hosts of one component (planned together) depend on.
+    """The facts about the rest of a fleet that one component (hosts that are planned together) depends on.
 
     ``stores`` maps each store to the first pair or single broker that uses it. ``findings`` are those about unknown
     ends of links, and about the hosts of the component in the inventory.
@@ -44,7 +44,7 @@ class RestOfFleetFacts:
 
 @dataclass(frozen=True)
 class FleetDivision:
-    """The division of a fleet into components (hosts planned together), with the fleet-wide facts each needs.
+    """The division of a fleet into components (hosts that are planned together), with the fleet-wide facts of each.
 
     ``component_of`` has the component by ``fleet_component_key``, for all hosts with a role; ``rest_by_component`` has
     only components that need to know more than their hosts show. ``brokers`` is their number, ``pattern`` the naming
@@ -63,7 +63,7 @@ class FleetDivision:
 
 
 def fleet_component_key(facts: HostFacts) -> str | None:
-    """Return the key by which the component (hosts planned together) of a host is looked up.
+    """Return the key that identifies the fleet component (hosts that are planned together) of a host.
 
     The key is ``group NAME`` or ``host NAME``; None for a host that is no broker, agent or load balancer.
     """
@@ -72,8 +72,8 @@ def fleet_component_key(facts: HostFacts) -> str | None:
     return f"host {facts.host}" if facts.has_role else None
 
 
-def partly_set_pattern(facts: Sequence[HostFacts]) -> str | None:
-    """Return the naming pattern that some, but not all hosts set, and that applies to all hosts; else None."""
+def partly_set_naming_pattern(facts: Sequence[HostFacts]) -> str | None:
+    """Return the naming pattern that only some hosts set and that applies to all hosts, or None."""
     patterns = {host.pattern for host in facts}
     return _common_pattern_of(facts) if None in patterns and len(patterns) > 1 else None
 
@@ -81,13 +81,13 @@ def partly_set_pattern(facts: Sequence[HostFacts]) -> str | None:
 def divide_into_components(
     facts: Sequence[HostFacts], today: date, about_inventory: Sequence[Finding] = ()
 ) -> FleetDivision:
-    """Return the division of a fleet into components; ``today`` is the date by which waivers expire.
+    """Return the division of a fleet into components of hosts that are planned together.
 
-    ``about_inventory`` are findings about the inventory. Those about hosts without a role, and about files, become
-    warnings.
-    Raises FleetError for wrong variables of any host, and for a fleet without brokers.
+    ``today`` is the date by which waivers expire. ``about_inventory`` are findings about the inventory. Those about
+    hosts without a role, and about files, become warnings. Raises FleetError for wrong variables of any host, and for a
+    fleet without brokers.
     """
-    refuse_inventory_problems(facts)
+    raise_for_inventory_problems(facts)
     pattern = _common_pattern_of(facts)
     if not any(host.broker or host.by_hand for host in facts):
         raise fleet_without_brokers_error(len(facts), pattern)
@@ -129,8 +129,11 @@ def divide_into_components(
     )
 
 
-def refuse_inventory_problems(facts: Iterable[HostFacts]) -> None:
-    """Raise FleetError for the problems in ``facts``; a problem of many hosts becomes one line."""
+def raise_for_inventory_problems(facts: Iterable[HostFacts]) -> None:
+    """Raise FleetError if the facts about the hosts contain inventory problems.
+
+    A problem of many hosts becomes one line.
+    """
     hosts_of: dict[tuple[int, str], list[str]] = defaultdict(list)
     for host in facts:
         for problem in host.problems:

@@ -34,7 +34,7 @@ Row = dict[str, Any]
 
 
 class FleetComponentHost(NamedTuple):
-    """A host of a component (hosts planned together) with its roles; ``text`` is its variables as JSON.
+    """A host of a fleet component (hosts that are planned together), with its roles and its variables as JSON.
 
     ``text`` is None for a host without variables. ``position`` is its position in its inventory group. ``by_hand``: the
     host is in the group of brokers, but its name does not match.
@@ -51,7 +51,7 @@ class FleetComponentHost(NamedTuple):
 
 @dataclass(frozen=True)
 class PlanContext:
-    """The input that all components share: the division of the fleet, and the compressed XSD of each release.
+    """The input that all fleet components share: the division of the fleet, and the compressed XSD of each release.
 
     ``content``: whether rows of files have their content. ``largest``: the number of brokers above which a component
     is only listed. ``earlier``: fingerprints by component of an earlier output; equal ones are not computed again.
@@ -64,13 +64,16 @@ class PlanContext:
     earlier: Mapping[str, str] = field(default_factory=dict)
 
     def schema_of(self, release: Release) -> Schema:
-        """Return the compiled XML schema of a release; a broker of the fleet must have this release."""
+        """Return the compiled XML schema of an ActiveMQ release.
+
+        A broker of the fleet must have this release.
+        """
         return _compiled_schema(self.schemas[release.text])
 
 
 @dataclass
 class FleetComponentRows:
-    """The computed rows of one component, by dataset name.
+    """The computed dataset rows of one fleet component (hosts that are planned together), by dataset name.
 
     ``unchanged``: there are no rows, because those of the earlier output apply. ``blocking`` is the number of errors
     without a waiver, ``withheld`` the number of brokers without files. ``error`` is the message of an error
@@ -85,20 +88,29 @@ class FleetComponentRows:
     error: str | None = None
 
     def add_finding_rows(self, findings: Iterable[Finding]) -> None:
-        """Add rows of findings in the given order, and count blocking ones (errors without a waiver)."""
+        """Add a dataset row for each finding, in the given order, and count blocking findings.
+
+        Blocking findings are errors without a waiver.
+        """
         for finding in findings:
             self.rows["findings"].append(finding.to_dict())
             self.blocking += finding.blocks
 
     def add_broker_rows(self, brokers: Iterable[Broker]) -> None:
-        """Add a row for each broker and each of its links, with the columns that fleet.json has."""
+        """Add a dataset row for each broker and each of its links.
+
+        The columns are those of fleet.json.
+        """
         for broker in brokers:
             row = broker.to_dict()
             self.rows["links"] += [{"host": broker.host, **link} for link in row.pop("links")]
             self.rows["brokers"].append(row)
 
     def add_file_rows(self, host: str | None, tree: Mapping[str, bytes], *, content: bool) -> None:
-        """Add a row for each file of ``tree``; ``host`` is None for the files of a group's clients."""
+        """Add a dataset row for each rendered file in ``tree``.
+
+        ``host`` is None for the files of a group's clients.
+        """
         self.rows["files"] += [
             {
                 "host": host,
@@ -113,9 +125,10 @@ class FleetComponentRows:
 def plan_fleet_component(
     component: str, hosts: Sequence[FleetComponentHost], context: PlanContext
 ) -> FleetComponentRows:
-    """Return the dataset rows of one component (hosts planned together), or the error in its variables.
+    """Return the dataset rows of one fleet component (hosts that are planned together).
 
-    ``hosts`` are all hosts of the component, sorted by name.
+    For an error in its variables, the result contains the error. ``hosts`` are all hosts of the component, sorted by
+    name.
     """
     computed = FleetComponentRows(component)
     mark = component_fingerprint(component, hosts, context)
@@ -139,7 +152,10 @@ def plan_fleet_component(
 
 
 def component_fingerprint(component: str, hosts: Iterable[FleetComponentHost], context: PlanContext) -> str:
-    """Return a hash of everything that a component's rows depend on: variables, links, waivers, package version."""
+    """Return a hash of everything that the rows of a fleet component depend on.
+
+    These are variables, links, waivers and the version of the package.
+    """
     hashed, division = hashlib.sha256(), context.division
     releases, asks_for_groups = set(), False
     for host in hosts:

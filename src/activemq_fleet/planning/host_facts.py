@@ -10,7 +10,7 @@ from functools import lru_cache
 from typing import Any
 
 from activemq_fleet.errors import InputError, ReleaseError, SettingsError
-from activemq_fleet.lint.fleet_stores import store_key
+from activemq_fleet.lint.fleet_stores import store_identity_key
 from activemq_fleet.naming import PATTERN_VARIABLE, Identity, Naming, UnclearNameError
 from activemq_fleet.planning.records import HostRecord, variables_from_json, variables_to_json
 from activemq_fleet.releases import Release
@@ -28,7 +28,10 @@ _MULTICAST = "group:"  # prefix of a multicast group among the names of hosts
 
 
 class InventoryProblemKind(IntEnum):
-    """The kinds of mistakes in an inventory, in reporting order: only the first kind that a fleet has is reported."""
+    """The kinds of inventory problems, in the order in which they are reported.
+
+    Only the first kind that a fleet has is reported.
+    """
 
     INPUT = 1
     SETTINGS = 2
@@ -38,7 +41,7 @@ class InventoryProblemKind(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class HostFacts:
-    """Facts about one host by which a fleet is divided: its roles, names and addresses, and problems of its variables.
+    """Facts about one inventory host for dividing a fleet: its roles, names, addresses, and variable problems.
 
     ``position`` is its position in its inventory group and ``pattern`` the naming pattern that its variables set. The
     rest is there for hosts with a role: ``address`` if the variables set one, ``dialled`` names of other hosts or
@@ -72,9 +75,7 @@ class HostFacts:
 
     @property
     def has_role(self) -> bool:
-        """Whether the host is a broker, an agent or a load balancer, or has a name that nearly
-        matches the naming pattern.
-        """
+        """Whether the host is a broker, an agent or a load balancer, or its name nearly matches the naming pattern."""
         return self.broker or self.agent or self.balancer or self.by_hand or self.nearly
 
 
@@ -92,10 +93,10 @@ class _Variables:
 
 
 def host_facts(record: HostRecord, position: int, pattern: str | None) -> tuple[HostFacts, str | None]:
-    """Return the facts about one inventory host, and the variables of a broker, agent or balancer as JSON.
+    """Return the facts about one inventory host, and its variables as JSON.
 
-    ``pattern`` is the naming pattern of the inventory, None while that is unknown. Raises InputError for a pattern
-    that is no regular expression.
+    The variables are those of a broker, agent or balancer. ``pattern`` is the naming pattern of the inventory, None
+    while that is unknown. Raises InputError for a pattern that is no regular expression.
     """
     own_pattern = record.variables.get(PATTERN_VARIABLE) or None
     identity, is_unclear, is_near = None, False, False
@@ -169,8 +170,9 @@ def _facts_of_variables(identity: Identity | None, variables: _Variables) -> dic
 
 @lru_cache(maxsize=1024)
 def parsed_settings_and_problems(text: str) -> _Variables:
-    """Return settings, release and problems of variables given as JSON text; cached, so hosts with
-    equal text share a result.
+    """Return the parsed settings, the release and the problems of variables given as JSON text.
+
+    The result is cached, so that hosts with equal text share it.
     """
     try:
         settings = read_settings(_ANY_HOST, variables_from_json(text))
@@ -221,7 +223,7 @@ def _shared_store(member: BrokerHost) -> str | None:
     if not member.settings.profile.shares_store:
         return None
     address = member.settings.address or member.identity.name
-    store = store_key(member.settings, address, store_directory(member))
+    store = store_identity_key(member.settings, address, store_directory(member))
     return None if store[0] == "machine" else json.dumps(store)
 
 

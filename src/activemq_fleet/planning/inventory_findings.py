@@ -13,9 +13,10 @@ from activemq_fleet.topology.roster import read_members, sort_hosts_by_role
 
 
 def findings_of_inventory(data: InventoryData) -> tuple[Finding, ...]:
-    """Return the findings about the files and hosts of an inventory, which ``fleet_of`` adds to those of the fleet.
+    """Return the findings about the files and hosts of an inventory.
 
-    Only the brokers that may share a machine are built. Raises InputError for errors in the files.
+    ``fleet_of`` adds them to the findings of the fleet. Only the brokers that may share a machine are built. Raises
+    InputError for errors in the files.
     """
     if data.file_error_lines:
         raise InputError(*data.file_error_lines)

@@ -33,7 +33,7 @@ _MOST_SHOWN = 80
 
 @dataclass(frozen=True, slots=True)
 class HostRecord:
-    """One host of the input of ``plan``: its ``activemq_*`` variables and its inventory groups."""
+    """One host of the input of the command ``plan``: its ``activemq_*`` variables and its inventory groups."""
 
     host: str
     variables: Mapping[str, Any]
@@ -41,9 +41,10 @@ class HostRecord:
 
 
 def read_host_record(text: str, *, cells: bool = False) -> HostRecord:
-    """Return the host in one line of JSON lines, or (with ``cells``) in one row of a table given as JSON.
+    """Return the inventory host that one line of JSON lines describes.
 
-    A list or mapping in a cell is JSON itself. Raises InputError that names the host, if it has one.
+    With ``cells``, the text is one row of a table, given as JSON. A list or mapping in a cell is JSON itself. Raises
+    InputError that names the host, if it has one.
     """
     try:
         fields = json.loads(text)
@@ -78,7 +79,7 @@ def read_host_record(text: str, *, cells: bool = False) -> HostRecord:
 
 
 def read_listed_host(host: str, text: str, groups: Iterable[str]) -> HostRecord:
-    """Return a host of ``ansible-inventory --list``, given its name, its variables as JSON in ``text`` and its groups.
+    """Return an inventory host from ``ansible-inventory --list``, given its name, variables as JSON, and groups.
 
     Raises InputError for a value that is still a template.
     """
@@ -136,12 +137,18 @@ def _descendants(role: str, listing: Mapping[str, Any]) -> list[str]:
 
 
 def escape_lone_surrogates(text: str) -> str:
-    """Return the text with lone surrogates, which neither Arrow nor a terminal takes, as ``\\udXXX``."""
+    """Return a text with its lone surrogates escaped as ``\\udXXX``.
+
+    Neither Arrow nor a terminal accepts lone surrogates.
+    """
     return text.encode(errors="backslashreplace").decode()
 
 
 def activemq_variables(variables: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the ``activemq_*`` variables; values that Ansible marks as vaulted become ``EncryptedValue``."""
+    """Return the ``activemq_*`` variables among a host's variables.
+
+    Values that Ansible marks as vaulted become ``EncryptedValue``.
+    """
     return {
         name: _decoded_value(value)
         for name, value in variables.items()
@@ -152,9 +159,10 @@ def activemq_variables(variables: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def variables_to_json(host: str, variables: Mapping[str, Any]) -> str:
-    """Return the variables of a host as JSON, in ASCII, that ``variables_from_json`` reads back.
+    """Return the variables of a host as JSON text.
 
-    Raises InputError, which names host and variable, for a value that JSON cannot represent.
+    The text is in ASCII, and ``variables_from_json`` reads it. Raises InputError, which names host and variable, for a
+    value that JSON cannot represent.
     """
     try:
         return json.dumps(variables, sort_keys=True, default=_json_form_of)

@@ -11,7 +11,7 @@ from activemq_fleet.releases import Release
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReleaseRequirement:
-    """A condition that a broker's release must meet, and the finding that is reported where it does not."""
+    """A condition that a broker's release must meet, and the finding that is reported for other releases."""
 
     is_met_by: Callable[[Release], bool]
     rule: str
@@ -56,10 +56,16 @@ class Profile:
 
     @property
     def shares_store(self) -> bool:
-        """Whether both nodes use one store, where the node with the lock or lease is active and the other waits."""
+        """Whether both nodes of a pair use one message store in the high-availability profile.
+
+        The node with the lock or lease is active, and the other waits.
+        """
         return self.shares_store_directory or self.has_database_lease
 
     @property
     def has_peer(self) -> bool:
-        """Whether a node has a peer that takes over from it; with profile ``none`` each broker serves alone."""
+        """Whether a node has a peer that takes over from it in the high-availability profile.
+
+        With profile ``none`` each broker serves alone.
+        """
         return self.shares_store or self.replicates

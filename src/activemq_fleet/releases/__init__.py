@@ -5,7 +5,7 @@ Only this package compares version strings.
 
 from __future__ import annotations
 
-from activemq_fleet.releases._data import Advisory, BeanClass, bean_class
+from activemq_fleet.releases._data import Advisory, BeanClass, known_bean_class
 from activemq_fleet.releases._release import (
     MISSPELT_ATTRIBUTES,
     Release,
@@ -27,10 +27,10 @@ __all__ = [
     "Advisory",
     "BeanClass",
     "Release",
-    "bean_class",
     "describe_releases_with",
     "every_uri_scheme",
     "is_element_of_any_release",
+    "known_bean_class",
     "known_release_lines",
     "releases_to_download",
     "releases_with_schema",

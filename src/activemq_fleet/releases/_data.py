@@ -18,7 +18,7 @@ _NUMBERS = ("bridge_reconnect_attempts", "kahadb_version", "kahadb_reads", "stor
 
 @dataclass(frozen=True, slots=True)
 class ReleaseLine:
-    """A release line of ActiveMQ, such as 5.18: its newest patch number, and the software it ships or needs."""
+    """A release line of ActiveMQ, such as 5.18: its newest patch number, and the software it contains or requires."""
 
     last_patch: int
     java: int
@@ -27,7 +27,7 @@ class ReleaseLine:
 
 @dataclass(frozen=True, slots=True)
 class Advisory:
-    """A published vulnerability: its CVE, the possible harm, the releases that fix it, and the source.
+    """A published vulnerability of ActiveMQ: its CVE, the possible harm, the releases that fix it, and the source.
 
     ``severity`` is ``critical``, ``important``, ``moderate`` or ``low``.
     """
@@ -41,7 +41,10 @@ class Advisory:
 
 @dataclass(frozen=True, slots=True)
 class ReleaseData:
-    """The content of the data files about ActiveMQ releases: releases.toml and advisories.toml, spans parsed."""
+    """The content of the data files about ActiveMQ releases: releases.toml and advisories.toml.
+
+    Spans of versions are parsed.
+    """
 
     lines: Mapping[str, ReleaseLine]
     supported_lines: frozenset[str]
@@ -132,7 +135,10 @@ def _read_toml(name: str) -> dict[str, Any]:
 
 @cache
 def load_release_data() -> ReleaseData:
-    """Return the content of releases.toml and advisories.toml, read once a process (5 ms)."""
+    """Return the content of releases.toml and advisories.toml.
+
+    The files are read once per process (5 ms).
+    """
     raw = _read_toml("releases.toml")
     return ReleaseData(
         lines={name: ReleaseLine(**about) for name, about in raw["lines"].items()},
@@ -155,7 +161,7 @@ def load_release_data() -> ReleaseData:
 
 @dataclass(frozen=True, slots=True)
 class BeanClass:
-    """A class that beans may name and that some releases ship: its releases, its properties, and their other names.
+    """A Java class that Spring beans may name: the releases that contain it, its properties, and their other names.
 
     ``releases``: a span. ``instead``: the class to write in other releases. ``properties``: the properties of all these
     releases, ``since``: those of some, by span; both are empty where the properties are not known. A text cannot be
@@ -171,11 +177,17 @@ class BeanClass:
 
     @property
     def has_known_properties(self) -> bool:
-        """Whether the properties are known; without them only the names in ``renamed`` are known to be wrong."""
+        """Whether the properties of the bean class are known.
+
+        Otherwise only the names in ``renamed`` are known to be wrong.
+        """
         return bool(self.properties or self.since)
 
     def spans_of_property(self, name: str) -> tuple[str, ...]:
-        """Return the spans of releases in which the class has a property; () where no release has it."""
+        """Return the spans of releases in which the bean class has a property.
+
+        The result is () if no release has it.
+        """
         if name in self.properties:
             return (self.releases,)
         return tuple(span for span, names in self.since.items() if name in names)
@@ -203,8 +215,11 @@ def _bean_class(entry: Mapping[str, Any], inherited: Mapping[str, Any]) -> BeanC
 
 
 @lru_cache(maxsize=1024)
-def bean_class(name: str) -> BeanClass | None:
-    """Return what is known of a class that a bean names, from bean_classes.toml; else of its package; else None."""
+def known_bean_class(name: str) -> BeanClass | None:
+    """Return the known facts about a Java class that a bean names, or about its package.
+
+    They are from bean_classes.toml. The result is None for an unknown class.
+    """
     classes = _bean_classes()
     known = classes.get(name)
     package = name.rpartition(".")[0]
@@ -219,7 +234,7 @@ def bean_class(name: str) -> BeanClass | None:
 
 @dataclass(frozen=True, slots=True)
 class SchemaSpans:
-    """The spans of ActiveMQ versions in which the elements and attributes of ``activemq.xsd`` exist."""
+    """The spans of ActiveMQ versions in which each element and attribute of ``activemq.xsd`` exists."""
 
     elements: Mapping[str, VersionSpan]
     attributes: Mapping[str, Mapping[str, VersionSpan]]
@@ -227,7 +242,10 @@ class SchemaSpans:
 
 @cache
 def load_schema_spans() -> SchemaSpans:
-    """Return the content of attributes.toml, read on first use (3 ms)."""
+    """Return the spans of versions of schema elements and attributes, from attributes.toml.
+
+    The file is read on first use (3 ms).
+    """
     raw = _read_toml("attributes.toml")
     tables = {element: _by_name(spans) for element, spans in raw["attributes"].items()}
     return SchemaSpans(_by_name(raw["elements"]), tables)

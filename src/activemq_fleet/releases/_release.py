@@ -206,8 +206,7 @@ class Release:
         return _has_in_schema(element, attribute, self.data_release)
 
     def xml_attribute_for_key(self, element: str, key: str) -> str | None:
-        """Return the XML attribute of an element for a key in snake case: ``queuePrefetch`` for ``queue_prefetch``;
-        None without one.
+        """Return the XML attribute of an element for a snake-case key: ``queuePrefetch`` for ``queue_prefetch``.
 
         None when the release's element has no such attribute, or when its attributes are not in the data.
         """
@@ -216,17 +215,21 @@ class Release:
 
     @property
     def local_schemas(self) -> LocalSchemas:
-        """The XML schemas in the release's own jars, which a broker finds without the Internet."""
+        """The XML schemas in the jars of the ActiveMQ release, which a broker finds without Internet access."""
         return local_schemas(parse_version(self.data_release))
 
     def is_within_span(self, span: str) -> bool:
-        """Return whether the release is in a span such as ``"5.6.0"`` (from 5.6) or ``"5.3.0 !5.8.0"`` (before 5.8)."""
+        """Return whether the release is within a span of versions.
+
+        ``"5.6.0"`` means from 5.6 on, and ``"5.3.0 !5.8.0"`` means before 5.8.
+        """
         return _within(span, self.data_release)
 
     def tls_scheme(self, scheme: str) -> str | None:
-        """Return the TLS variant of a URI scheme: ``nio`` becomes ``nio+ssl`` from 5.6 on; None where none exists.
+        """Return the TLS variant of a URI scheme in the release, such as ``nio+ssl`` for ``nio``.
 
-        Before 5.6, ``nio`` becomes ``ssl``, which blocks. A scheme that is TLS already is returned unchanged.
+        The result is None if none exists. Before 5.6, ``nio`` becomes ``ssl``, which blocks. A scheme that is TLS
+        already is returned unchanged.
         """
         if scheme in {"ssl", "https", "wss"} or scheme.endswith("+ssl"):
             return scheme if scheme in self.schemes else None
@@ -238,12 +241,15 @@ class Release:
 
 
 def is_element_of_any_release(name: str) -> bool:
-    """Return whether any release has an element of a name in its XSD."""
+    """Return whether the XSD of any ActiveMQ release has an element of the given name."""
     return name in load_schema_spans().elements
 
 
 def describe_releases_with(element: str, key: str | None = None) -> str:
-    """Return as text which releases have an element or attribute: ``5.6.0 and later``; empty where none has."""
+    """Return a text that names the releases with an XML element or attribute, such as ``5.6.0 and later``.
+
+    It is empty if no release has it.
+    """
     since = load_schema_spans()
     if key is None:
         return since.elements[element].versions_in_words() if element in since.elements else ""
@@ -252,24 +258,30 @@ def describe_releases_with(element: str, key: str | None = None) -> str:
 
 
 def known_release_lines() -> tuple[str, ...]:
-    """Return the names of ActiveMQ's release lines in order of age, ``5.3`` to the newest."""
+    """Return the names of all known ActiveMQ release lines, from ``5.3`` to the newest."""
     return tuple(load_release_data().lines)
 
 
 @cache
 def supported_release_lines() -> tuple[str, ...]:
-    """Return the names of the release lines that get security fixes, oldest first, such as ``("5.19", "6.3")``."""
+    """Return the names of the ActiveMQ release lines that get security fixes, such as 5.19 and 6.3, oldest first."""
     data = load_release_data()
     return tuple(line for line in data.lines if line in data.supported_lines)
 
 
 def releases_to_download() -> tuple[Release, ...]:
-    """Return the releases whose jars Maven could download when this was last measured, oldest first."""
+    """Return the ActiveMQ releases whose jars can be downloaded through Maven, oldest first.
+
+    The list shows the state of the last measurement.
+    """
     return tuple(sorted(map(Release.of, load_release_data().jars), key=lambda release: parse_version(release.text)))
 
 
 def releases_with_schema(line: str) -> tuple[Release, ...]:
-    """Return the releases of a line whose schema Maven could download when this was last measured, newest first."""
+    """Return the releases of a line whose XML schema can be downloaded through Maven, newest first.
+
+    The list shows the state of the last measurement.
+    """
     data = load_release_data()
     releases = (Release.of(text) for text in data.jars | data.schemas)
     return tuple(sorted((r for r in releases if r.line == line), key=lambda release: release.version, reverse=True))
@@ -277,7 +289,7 @@ def releases_with_schema(line: str) -> tuple[Release, ...]:
 
 @cache
 def every_uri_scheme() -> frozenset[str]:
-    """Return all URI schemes that any release listens on, discovers with or dials."""
+    """Return all URI schemes of listeners, discovery agents and connections in any ActiveMQ release."""
     sets = load_release_data().sets
     return frozenset({*sets["schemes"], *sets["discovery_schemes"], "failover", "fanout", "discovery", "mock", "peer"})
 

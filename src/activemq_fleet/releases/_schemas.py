@@ -42,13 +42,16 @@ class LocalSchemas:
     since: Mapping[str, SpringVersion]
 
     def knows_namespace(self, namespace: str) -> bool:
-        """Return whether the jars of an ActiveMQ release hold any schema of an XML namespace."""
+        """Return whether the jars of an ActiveMQ release contain any schema of an XML namespace."""
         name = namespace.removeprefix(_SPRING_NAMESPACE)
         is_spring = namespace.startswith(_SPRING_NAMESPACE) and self.since.get(name, (99, 0)) <= self.spring
         return is_spring or namespace in {CORE, XBEAN}
 
     def has_schema_at(self, namespace: str, address: str) -> bool:
-        """Return whether the release finds a schema of a namespace under an address of ``xsi:schemaLocation``."""
+        """Return whether the jars of an ActiveMQ release contain the schema of a namespace at an address.
+
+        The address is from ``xsi:schemaLocation``.
+        """
         if namespace == XBEAN:
             return _XBEAN_FILE.fullmatch(address) is not None
         if namespace.startswith(_SPRING_NAMESPACE):
@@ -57,7 +60,10 @@ class LocalSchemas:
         return namespace == CORE and self._has_core(address)
 
     def schema_address_of(self, namespace: str) -> str:
-        """Return the schema address that every release finds for a namespace; empty for an unknown namespace."""
+        """Return the address at which every ActiveMQ release finds the schema of an XML namespace.
+
+        It is empty for an unknown namespace.
+        """
         if namespace == XBEAN:
             return "classpath:/org/apache/xbean/spring/spring-beans.xsd"
         if not self.knows_namespace(namespace):
@@ -67,7 +73,7 @@ class LocalSchemas:
         return f"{namespace}/spring-{namespace.removeprefix(_SPRING_NAMESPACE)}.xsd"
 
     def beans_schema_version(self, address: str) -> SpringVersion | None:
-        """Return the version of Spring's beans schema that the release finds at an address, or None."""
+        """Return the version of Spring's beans schema that an ActiveMQ release finds at an address, or None."""
         return self._spring_version("beans", address)
 
     def _has_core(self, address: str) -> bool:
@@ -105,7 +111,10 @@ def _pair(text: str) -> SpringVersion:
 
 @cache
 def local_schemas(version: Version) -> LocalSchemas:
-    """Return the XML schemas in the jars of the release with this version; reads the data file on first use."""
+    """Return the XML schemas in the jars of the ActiveMQ release with the given version.
+
+    The data file is read on first use.
+    """
     spring = _data()["spring"]
     newest = [name for name, span in spring["newest"].items() if VersionSpan.parse(span).includes(version)]
     core = (versions.split() for span, versions in _data()["core"].items() if VersionSpan.parse(span).includes(version))

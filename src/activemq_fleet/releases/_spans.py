@@ -8,23 +8,26 @@ Version = tuple[int, int, int]
 
 
 def parse_version(text: str) -> Version:
-    """Return ``"5.18.3"`` as ``(5, 18, 3)``. Raises ValueError when it is not three numbers."""
+    """Return the version in a text as a tuple of integers: ``"5.18.3"`` becomes ``(5, 18, 3)``.
+
+    The function raises ValueError for a text that is not three numbers.
+    """
     major, minor, patch = (int(part) for part in text.split("."))
     return major, minor, patch
 
 
 class VersionSpan(NamedTuple):
-    """The versions that have a feature: periods, each from its first version in every branch up to an end.
+    """A set of ActiveMQ versions that have a feature.
 
-    One floor a maintained branch: a fix in 5.18.4 and 6.1.0 is in 5.19 but not in 6.0, which
-    had branched before.
+    It consists of periods, each from its first version in every branch up to an end. One floor a maintained branch: a
+    fix in 5.18.4 and 6.1.0 is in 5.19 but not in 6.0, which had branched before.
     """
 
     periods: tuple[tuple[tuple[Version, ...], Version | None], ...]
 
     @classmethod
     def parse(cls, text: str) -> VersionSpan:
-        """Return the span of versions that a text describes: ``"5.17.7 5.18.4 6.1.0"`` or ``"5.3.0 !5.8.0"``."""
+        """Return the span of versions that a text describes, such as ``"5.17.7 5.18.4"`` or ``"5.3.0 !5.8.0"``."""
         periods: list[tuple[tuple[Version, ...], Version | None]] = []
         floors: tuple[Version, ...] = ()
         for word in text.split():
@@ -38,17 +41,20 @@ class VersionSpan(NamedTuple):
         return cls(tuple(periods))
 
     def includes(self, version: Version) -> bool:
-        """Return whether a version is in the span, so that a release of this version has the feature."""
+        """Return whether the span of versions includes a version.
+
+        A release of this version then has the feature.
+        """
         return any(_is_at_floor(floors, version) and (end is None or version < end) for floors, end in self.periods)
 
     def versions_in_words(self) -> str:
-        """Return the span in words: ``5.18.5, 6.2.0 and later``, ``5.6.0 to before 5.10.0``."""
+        """Return the span of versions in words, such as ``5.6.0 to before 5.10.0``."""
         floors, end = self.periods[-1]
         first = ", ".join(".".join(map(str, floor)) for floor in floors)
         return f"{first} to before {'.'.join(map(str, end))}" if end else f"{first} and later"
 
     def first_versions(self) -> tuple[str, ...]:
-        """Return the versions in which the span's feature appeared, one for each release line, as texts.
+        """Return the first version in each release line of the span of versions, as texts.
 
         For instance ``("5.18.4", "6.1.0")``: 5.18.4 and later of the 5.18 line have it, and so have 6.1.0 and later.
         """

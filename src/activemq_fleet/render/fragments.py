@@ -9,7 +9,7 @@ from typing import NamedTuple
 from lxml import etree
 
 from activemq_fleet.errors import SettingsError
-from activemq_fleet.schema import BEANS, CORE, xml_parser
+from activemq_fleet.schema import BEANS, CORE, hardened_xml_parser
 from activemq_fleet.settings.broker import XmlFragmentSettings
 from activemq_fleet.topology import Broker
 
@@ -53,7 +53,7 @@ def merge_fragments(document: bytes, broker: Broker) -> bytes:
     exception handler replaces the rendered one. Lines that no fragment concerns do not change. Raises SettingsError
     that names the fragment.
     """
-    root = etree.fromstring(document, xml_parser())
+    root = etree.fromstring(document, hardened_xml_parser())
     text = document.decode()
     start_tags = _start_tags(root, text)
     for position, fragment in enumerate(broker.settings.xml_fragments):
@@ -130,7 +130,7 @@ def _parse(fragment: XmlFragmentSettings, where: str) -> list[etree._Element]:
 
 
 def _parse_in_namespace(xml: str, namespace: str) -> etree._Element:
-    return etree.fromstring(f'<fragment xmlns="{namespace}">{xml}</fragment>'.encode(), xml_parser())
+    return etree.fromstring(f'<fragment xmlns="{namespace}">{xml}</fragment>'.encode(), hardened_xml_parser())
 
 
 def _find_or_create_parent(root: etree._Element, names: Sequence[str], where: str) -> etree._Element:

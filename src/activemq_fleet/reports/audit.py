@@ -32,10 +32,10 @@ _WITHOUT_ACTIVE = frozenset({"takeover", "demotion", "failed_takeover"})  # inci
 
 @dataclass(frozen=True, slots=True)
 class ChartSection:
-    """A titled section of charts in a report, with a ``note`` of a sentence or more; a section without charts is not
-    shown.
+    """A titled section of charts in an HTML report.
 
-    ``charts`` return None where there is nothing to draw. ``legend``: pairs of a bar's CSS class and its meaning.
+    It has a ``note`` of a sentence or more. A section without charts is not shown. ``charts`` return None where there
+    is nothing to draw. ``legend``: pairs of a bar's CSS class and its meaning.
     """
 
     title: str
@@ -96,7 +96,7 @@ def _chart_over_time(title: str, picture: AuditReportData) -> Chart:
 
 
 def timeline_chart(picture: AuditReportData) -> Chart | None:
-    """Return a chart of the hosts' states over time, with the numbers of incidents, and of the number of log lines."""
+    """Return a timeline chart of the hosts' states, with the numbers of incidents and of log lines."""
     if not picture.hosts:
         return None
     chart = _chart_over_time("Timeline of the fleet", picture)
@@ -166,7 +166,10 @@ def _add_time_axis(chart: Chart) -> Chart:
 
 
 def event_rate_chart(picture: AuditReportData) -> Chart | None:
-    """Return a chart of how many events were handled in each slice of time, and how long each took (logarithmic)."""
+    """Return a chart of the number of handled events, and their duration, in each slice of time.
+
+    The scale of durations is logarithmic.
+    """
     slices = picture.events.event_slices
     if not slices:
         return None
@@ -217,7 +220,7 @@ def _power_of_ten(seconds: float | None) -> float:
 
 
 def latency_chart(picture: AuditReportData) -> Chart | None:
-    """Return a chart of how many events took how long, by powers of two of milliseconds."""
+    """Return a histogram of the latencies of events, by powers of two of milliseconds."""
     if not picture.events.event_slices:
         return None
     chart, counts = Chart("Latency of events", 0, 1), picture.events.handling_durations.counts_by_power_of_two
@@ -244,8 +247,9 @@ def _power_of_two(power: int) -> str:
 
 
 def longest_event_gaps_chart(picture: AuditReportData) -> Chart | None:
-    """Return a chart of the longest times without a handled event, one row for each subscriber,
-    with lines at take-overs.
+    """Return a chart of the longest times without a handled event for each subscriber.
+
+    Vertical lines mark takeovers.
     """
     silences = picture.events.silences.first_items() if picture.events.messages else []
     if not silences:

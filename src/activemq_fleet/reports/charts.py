@@ -19,7 +19,7 @@ _DIGIT = 3.6  # half the width of a digit of a mark's number
 
 
 class Chart(Canvas):
-    """A chart that is drawn row by row downwards, over a horizontal scale of seconds.
+    """A chart in SVG that is drawn row by row downwards, over a horizontal scale of seconds.
 
     ``height`` is where the next row begins; ``title`` describes the chart to screen readers.
     """
@@ -32,35 +32,46 @@ class Chart(Canvas):
 
     @property
     def markup(self) -> Markup:
-        """The elements of the chart, with every text in them escaped."""
+        """The SVG markup of the chart's elements, with every text escaped."""
         return Markup(str(self))  # noqa: S704 -- Canvas escapes every text
 
     def horizontal_position(self, at: float) -> float:
-        """Return the horizontal position of a time in pixels; times beyond the scale are drawn at its end."""
+        """Return the horizontal position of a time in a chart, in pixels.
+
+        Times beyond the scale are drawn at its end.
+        """
         share = (min(max(at, self.began), self.ended) - self.began) / (self.ended - self.began)
         return self.left + share * (self.right - self.left)
 
     def add_text_label(self, x: float, y: float, text: str, css: str = "small", anchor: str = "middle") -> None:
-        """Add a line of text; ``anchor`` is start, middle or end."""
+        """Add a text label to the chart at a position in pixels.
+
+        ``anchor`` is start, middle or end.
+        """
         self.add_text(css, x, y, text, anchor)
 
     def add_row_name(self, y: float, name: str, note: str = "", kind: str = "host") -> None:
-        """Add the name of a row to the left of the scale, shortened where it is long, and a note below the name."""
+        """Add the name of a row to the left of the chart's scale, and a note below the name.
+
+        A long name is shortened.
+        """
         cut = name if len(name) <= _NAME or note else f"{name[: _NAME - 1]}…"
         self.add_text(kind, self.left - 10, y, cut, "end", name if cut != name else "")
         if note:
             self.add_text_label(self.left - 10, y + 14, note, anchor="end")
 
     def add_bar(self, kind: str, began: float, ended: float, tooltip: str = "", height: float = 12) -> None:
-        """Add a bar from ``began`` to ``ended`` to the current row, at least one pixel wide;
-        ``height`` is in pixels.
+        """Add a bar to the current row of the chart, from ``began`` to ``ended``.
+
+        It is at least one pixel wide. ``height`` is in pixels.
         """
         x = self.horizontal_position(began)
         self.add_rect(kind, x, self.height, max(1.0, self.horizontal_position(ended) - x), height, tooltip)
 
     def add_pair_name(self, name: str) -> float:
-        """Add the name of a pair above the rows of its hosts; return the vertical position of
-        the name, for ``add_mark``.
+        """Add the name of a pair of brokers to the chart, above the rows of its hosts.
+
+        The vertical position of the name is returned, for ``add_mark``.
         """
         self.add_row_name(self.height + 12, name, kind="pair")
         self._free = 0.0
@@ -70,9 +81,10 @@ class Chart(Canvas):
     def add_vertical_mark(
         self, kind: str, at: float, number: str, tooltip: str, top: float, shaded_until: float = 0
     ) -> None:
-        """Add a vertical line at the time ``at`` through a pair's rows, and its number where there is room.
+        """Add a vertical line with a number to the chart at the time ``at``, through the rows of a pair.
 
-        Classes are ``KIND-line`` and ``KIND-number``. The rows are shaded until ``shaded_until``.
+        The number is omitted where it has no room. Classes are ``KIND-line`` and ``KIND-number``. The rows are shaded
+        until ``shaded_until``.
         """
         x, half = self.horizontal_position(at), _DIGIT * len(number) + 2
         if (width := self.horizontal_position(shaded_until) - x) >= 1.5:
@@ -83,7 +95,10 @@ class Chart(Canvas):
             self._free = x + half
 
     def add_axis(self, ticks: Iterable[tuple[float, str]], caption: str) -> Chart:
-        """Add grid lines, labels below them and a caption, all behind the other shapes; return the chart."""
+        """Add the time axis to the chart: grid lines, labels and a caption.
+
+        They are behind the other shapes. The chart is returned.
+        """
         elements, self._elements = self._elements, []
         for at, label in ticks:
             x = self.horizontal_position(at)
@@ -96,7 +111,7 @@ class Chart(Canvas):
 
 
 def add_scrape_row(chart: Chart, scraped: ScrapedAvailability, pair: str) -> None:
-    """Add a row with the times in which scrapes of a pair's metrics showed an active node, and in which none did."""
+    """Add a row to a chart with the times in which scrapes of a pair's metrics showed an active node, or none."""
     chart.add_text_label(chart.left - 10, chart.height + 8, "by scrapes", anchor="end")
     for period in scraped.active:
         if period.pair == pair:
@@ -108,7 +123,8 @@ def add_scrape_row(chart: Chart, scraped: ScrapedAvailability, pair: str) -> Non
 
 
 def tick_interval_seconds(length: float, most: int) -> int:
-    """Return the seconds between two ticks of an axis, so that there are at most ``most`` steps;
-    whole days for long axes.
+    """Return the number of seconds between two ticks of an axis.
+
+    The axis has at most ``most`` steps, and a long axis steps by whole days.
     """
     return next((step for step in _STEPS if length / step <= most), 86400 * math.ceil(length / 86400 / most))

@@ -21,7 +21,7 @@ _DOT = 9  # the width that a dot needs
 
 
 def drill_report(result: DrillResult) -> str:
-    """Return the report of a drill as an HTML page."""
+    """Return the report of a drill (a failover test with injected faults) as an HTML page."""
     counted = result.counted_faults
     return render_page(
         "drill.html.j2",
@@ -56,9 +56,7 @@ def _longest_and_median(values: list[float]) -> tuple[float | None, float | None
 
 
 def timeline_chart(result: DrillResult) -> Chart:
-    """Return a chart of the hosts' states over time with the numbers of the faults, and the flow of events below each
-    pair.
-    """
+    """Return a timeline chart of a drill: the hosts' states, the faults' numbers, and the flow of events per pair."""
     chart = Chart("Timeline of the fleet", result.began, result.ended)
     hosts = [list(spans) for _, spans in groupby(result.spans, key=lambda span: span.host)]
     for account in result.accounts:
@@ -99,8 +97,9 @@ def _add_flow_and_faults(chart: Chart, faults: Sequence[Fault], top: float) -> N
 
 
 def duration_chart(faults: Sequence[Fault]) -> Chart:
-    """Return a chart of the faults' durations in seconds: a row for each measure, a dot for each fault, median and
-    longest.
+    """Return a chart of the durations of a drill's faults in seconds.
+
+    It has a row for each measure, a dot for each fault, the median and the longest.
     """
     measures: tuple[tuple[str, str, str], ...] = (
         ("until the other node was active", "by the brokers' logs", "takeover"),

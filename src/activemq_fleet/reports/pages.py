@@ -19,17 +19,26 @@ def render_page(template: str, **values: Any) -> str:
 
 
 def seconds_text(value: float | None) -> str:
-    """Return a number of seconds as text; a dash where it is None."""
+    """Return a number of seconds as text.
+
+    The text is a dash for None.
+    """
     return "–" if value is None else f"{value:.1f} s"
 
 
 def time_text(at: datetime | float, form: str = "%d %b %H:%M:%S") -> str:
-    """Return a time in UTC as text; ``at`` may be a datetime or seconds since the epoch."""
+    """Return a time as text, in UTC.
+
+    ``at`` may be a datetime or seconds since the epoch.
+    """
     return (at if isinstance(at, datetime) else datetime.fromtimestamp(at, UTC)).astimezone(UTC).strftime(form)
 
 
 def duration_text(value: float | None) -> str:
-    """Return a number of seconds as text in the unit that suits it (ms, s, min); a dash where it is None."""
+    """Return a duration in seconds as text in a suitable unit: ms, s or min.
+
+    The text is a dash for None.
+    """
     if value is None:
         return "–"
     if value < 0.9995:

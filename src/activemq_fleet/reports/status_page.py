@@ -31,9 +31,11 @@ def status_page(status: FleetStatus) -> str:
     )
 
 
-def write_status(status: FleetStatus, to: str) -> None:
-    """Write the status to a file: FILE.html as a page, FILE.json as JSON. Raises InputError for another suffix,
-    OutputError.
+def write_status_file(status: FleetStatus, to: str) -> None:
+    """Write the status of a fleet to an HTML or JSON file.
+
+    The suffix of the file decides: FILE.html or FILE.json. Raises InputError for another suffix, and OutputError if the
+    file cannot be written.
     """
     path = Path(to)
     if path.suffix == ".html":

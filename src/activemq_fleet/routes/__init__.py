@@ -17,7 +17,7 @@ __all__ = ["ReachAnswer", "Routes", "find_routes", "route_findings", "routes_wit
 def routes_without_refused_links(
     fleet: Fleet, documents: Mapping[str, XmlDocument] | None = None, *, as_planned: bool = False
 ) -> Routes:
-    """Return the routes of messages in a fleet, without links that the broker at the far end refuses.
+    """Return the routes of messages in a fleet, without network links that the target broker rejects.
 
     ``as_planned``: with refused links, for a caller that reports the refusals separately.
 

@@ -30,8 +30,9 @@ Outcome = Literal["reaches", "may strand", "does not reach"]
 
 @dataclass(frozen=True, slots=True)
 class Hop:
-    """One bridge on a route: ``link`` is a networkConnector of ``host``; ``back``: used against its
-    direction (duplex).
+    """One bridge on the route of a message.
+
+    ``link`` is a networkConnector of ``host``. ``back``: the message crosses a duplex connector against its direction.
     """
 
     source: str
@@ -43,8 +44,9 @@ class Hop:
 
 @dataclass(frozen=True, slots=True)
 class ReachAnswer:
-    """The answer whether messages reach a consumer, the reason in a sentence, and the shortest route
-    (empty without a route).
+    """The answer whether messages reach a consumer, with the reason and the shortest route.
+
+    The reason is a sentence. The route is empty if none exists.
     """
 
     outcome: Outcome
@@ -88,13 +90,13 @@ class Routes:
                     "reaches",
                     f"producer and consumer are both connected to {source_unit.name}: no bridge is needed",
                 )
-            return ReachAnswer("does not reach", reasons.unreachable_unit_sentence(source_unit, dead))
+            return ReachAnswer("does not reach", reasons.unreachable_pair_sentence(source_unit, dead))
         if source_unit.active(dead) is None:
             return ReachAnswer(
                 "does not reach", f"{source_unit.name} is down: its messages stay there until it is started again"
             )
         if not accepts_clients(target_unit, dead):
-            return ReachAnswer("does not reach", reasons.unreachable_unit_sentence(target_unit, dead))
+            return ReachAnswer("does not reach", reasons.unreachable_pair_sentence(target_unit, dead))
         if self._component[source_unit.name] is not self._component[target_unit.name]:
             return ReachAnswer("does not reach", self._explain_missing_bridges(source_unit.name, target_unit.name))
         return self._answer_over_bridges(source_unit, target_unit, dead, wanted)
@@ -162,8 +164,9 @@ class Routes:
         return tuple((names[source], names[target]) for _, source, target in self.routes_cut_without(host))
 
     def routes_cut_without(self, host: str) -> Iterator[tuple[bool, int, int]]:
-        """Yield (had another route, source, target) for each route that the death of ``host`` cuts;
-        pairs are numbers.
+        """Yield the routes that the death of a broker cuts, as (had another route, source, target).
+
+        Source and target are numbers of pairs.
         """
         broker = self.fleet.broker(host)
         unit = self.network.units[broker.unit]
@@ -186,14 +189,14 @@ class Routes:
                 yield bool(doubtful >> target & 1), source, target
 
     def idle_links(self) -> tuple[tuple[str, str], ...]:
-        """Return (host, link name) of each networkConnector over which no message can ever go, with all brokers up."""
+        """Return (host, link name) for each networkConnector that no message ever crosses while all brokers are up."""
         idle_connectors = [*self.network.links_within_pairs(), *self._unused_connectors()]
         return tuple(dict.fromkeys((host, connector.name) for host, connector in idle_connectors))
 
     # -- what the questions need -------------------------------------------------------------
 
     def pair_or_single_broker(self, name: str) -> LinkEnd:
-        """Return the pair (or single broker) of this name, or the pair of the broker of this name."""
+        """Return the pair or single broker with the given name, or the pair that contains the broker with this name."""
         pair = self.fleet.pairs.get(name)
         if pair and len(pair.brokers) == 1:
             name = pair.brokers[0].host
@@ -211,8 +214,9 @@ class Routes:
     def bridges_while_down(
         self, names: tuple[str, ...], down: str | None = None, destination: str | None = None
     ) -> NetworkState:
-        """Return the bridges of the network of pairs ``names`` while the broker ``down`` is
-        dead; the result is cached.
+        """Return the bridges among the given pairs of brokers while the broker ``down`` is dead.
+
+        The result is cached.
         """
         if down is not None and not self.changes_bridges(down, names):
             down = None
@@ -222,7 +226,7 @@ class Routes:
         return self._states[key]
 
     def changes_bridges(self, down: str, names: tuple[str, ...]) -> bool:
-        """Return whether the death of the broker ``down`` changes a bridge among the pairs ``names``."""
+        """Return whether the death of the broker ``down`` changes a bridge among the given pairs."""
         unit = self.network.units[self.fleet.broker(down).unit]
         return (
             unit.preferred_broker.host == down

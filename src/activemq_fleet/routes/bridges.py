@@ -16,7 +16,7 @@ from typing import NamedTuple
 from activemq_fleet import dialling
 from activemq_fleet.dialling import ClientTlsSettings, ConnectionRefusal
 from activemq_fleet.errors import InputError
-from activemq_fleet.network.connectors import NetworkConnector, Way, multicast_of
+from activemq_fleet.network.connectors import NetworkConnector, Way, multicast_endpoint_and_group
 from activemq_fleet.routes.shape import BridgeGraph
 from activemq_fleet.schema import UnreadableXmlError, XmlDocument
 from activemq_fleet.topology import Broker, Fleet, Link, LinkEnd
@@ -27,7 +27,7 @@ _NAMELESS = "NC"
 
 
 def network_connector_of(link: Link) -> NetworkConnector:
-    """Return the networkConnector of a link of the inventory."""
+    """Return the networkConnector that implements a link of the inventory."""
     consumer, message = link.consumer_ttl, link.message_ttl
     if link.network_ttl is not None:
         consumer = message = link.network_ttl
@@ -36,7 +36,7 @@ def network_connector_of(link: Link) -> NetworkConnector:
         name=link.name,
         way=way,
         addresses=link.addresses,
-        multicast=multicast_of(link.uri) if way == "multicast" else None,
+        multicast=multicast_endpoint_and_group(link.uri) if way == "multicast" else None,
         duplex=link.duplex,
         consumer_ttl=1 if consumer is None else consumer,
         message_ttl=1 if message is None else message,
@@ -47,7 +47,7 @@ def network_connector_of(link: Link) -> NetworkConnector:
     )
 
 
-def changes_network_connectors(broker: Broker) -> bool:
+def has_network_connector_fragments(broker: Broker) -> bool:
     """Return whether a broker's ``activemq_xml_fragments`` add or change networkConnectors."""
     fragments = broker.settings.xml_fragments
     return any("networkConnector" in fragment.xml or "networkConnector" in fragment.parent for fragment in fragments)
@@ -56,7 +56,7 @@ def changes_network_connectors(broker: Broker) -> bool:
 def changed_connectors_by_host(
     fleet: Fleet, documents: Mapping[str, XmlDocument]
 ) -> dict[str, tuple[NetworkConnector, ...]]:
-    """Return, by host, all networkConnectors of brokers whose XML fragments add or change networkConnectors.
+    """Return, by host, the networkConnectors of each broker whose XML fragments add or change networkConnectors.
 
     Raises InputError for such a document that is no XML, or of a host that is no broker.
     """
@@ -64,7 +64,7 @@ def changed_connectors_by_host(
     return {
         broker.host: tuple(_written_connectors(broker, documents[host]))
         for host, broker in brokers.items()
-        if changes_network_connectors(broker)
+        if has_network_connector_fragments(broker)
     }
 
 
@@ -82,7 +82,7 @@ def _written_connectors(broker: Broker, document: XmlDocument) -> Iterator[Netwo
 
 
 class Bridge(NamedTuple):
-    """One direction of a bridge that is up: messages go from the pair ``source`` to the pair ``target``.
+    """One direction of an open network bridge: messages go from the pair ``source`` to the pair ``target``.
 
     ``host`` is the broker that carries the connector. ``back``: the way that a duplex connector opens for
     its peer, with the same limits.
@@ -97,8 +97,9 @@ class Bridge(NamedTuple):
 
 @dataclass(frozen=True)
 class NetworkState:
-    """The bridges of one network of brokers as a graph of numbered pairs, while the broker ``down`` is dead (None: none
-    is).
+    """The state of one network of brokers while one broker, or none, is dead: its bridges as a graph of pairs.
+
+    The pairs are numbered. ``down`` is the dead broker, None for none.
     """
 
     down: str | None
@@ -108,14 +109,15 @@ class NetworkState:
 
     @cached_property
     def number_by_pair(self) -> dict[str, int]:
-        """The number that each pair or single broker has in ``shape``, the graph of the network, by its name."""
+        """The numbers of the pairs (or single brokers) in the graph of the network, by name of the pair.
+
+        The graph is ``shape``.
+        """
         return {name: number for number, name in enumerate(self.names)}
 
 
 class RefusedConnector(NamedTuple):
-    """A networkConnector that cannot come up: ``connector`` of ``host``, whose connection the
-    broker ``peer`` refuses.
-    """
+    """A networkConnector whose connection the target broker rejects: ``connector`` of ``host``; ``peer`` rejects it."""
 
     host: str
     unit: str
@@ -125,7 +127,7 @@ class RefusedConnector(NamedTuple):
 
     @property
     def refusal_sentence(self) -> str:
-        """A sentence with the name of the link and the reason why it cannot come up."""
+        """A sentence that names the network link and the reason why the target broker rejects it."""
         return f"link {self.connector.name} cannot connect: {self.refusal.reason_sentence(self.host, self.peer.host)}"
 
 
@@ -162,7 +164,7 @@ class Network:
     def _add_listeners(self, broker: Broker) -> None:
         for connector in broker.connectors:
             if connector.discovery_uri and connector.name != "replication":
-                announced = self._announced.setdefault(multicast_of(connector.discovery_uri), [])
+                announced = self._announced.setdefault(multicast_endpoint_and_group(connector.discovery_uri), [])
                 announced.append(dialling.BrokerListener(broker, connector))
 
     def _resolve(self, broker: Broker) -> tuple[tuple[NetworkConnector, tuple[Broker, ...]], ...]:
@@ -218,9 +220,7 @@ class Network:
                 yield closed, ConnectionRefusal("closed", port)
 
     def connectors_to_other_pairs(self, host: str) -> tuple[tuple[NetworkConnector, tuple[Broker, ...]], ...]:
-        """Return the networkConnectors of a broker that lead to other pairs, each with the
-        brokers that it can connect to.
-        """
+        """Return the networkConnectors of a broker that lead to other pairs, each with its possible target brokers."""
         return self._connectors[host]
 
     def _find_steady(self) -> None:
@@ -256,7 +256,10 @@ class Network:
         return components_of(peers_by_unit)
 
     def open_bridges(self, names: Iterable[str], down: str | None = None) -> list[Bridge]:
-        """Return all bridges that the pairs ``names`` open while the broker ``down`` is dead (None: none is)."""
+        """Return all bridges that the given pairs open while the broker ``down`` is dead.
+
+        None means that no broker is dead.
+        """
         return [bridge for name in names for bridge in self._bridges_of(self.units[name], down)]
 
     def _bridges_of(self, unit: LinkEnd, down: str | None) -> Iterator[Bridge]:
@@ -281,7 +284,7 @@ class Network:
                     break
 
     def links_within_pairs(self) -> list[tuple[str, NetworkConnector]]:
-        """Return (host, connector) of each networkConnector that leads only to the broker's own peer."""
+        """Return (host, connector) for each networkConnector that leads only to the peer of its broker."""
         return [
             (unit.preferred_broker.host, connector)
             for unit in self.units.values()
@@ -290,7 +293,10 @@ class Network:
 
 
 def is_active_broker(unit: LinkEnd, broker: Broker, down: str | None) -> bool:
-    """Return whether ``broker`` is its pair's active broker, which accepts connections, while ``down`` is dead."""
+    """Return whether a broker is the active node of its pair while the broker ``down`` is dead.
+
+    The active node accepts connections.
+    """
     return broker.host != down and unit.active(down) is broker
 
 

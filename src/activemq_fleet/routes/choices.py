@@ -37,7 +37,7 @@ class _State(NamedTuple):
 def outcome_of_bridge_choices(
     shape: BridgeGraph, source: int, target: int, *, patience: int = _MOST_STATES
 ) -> ChoiceOutcome:
-    """Return what can happen to a message on its way from ``source`` to ``target``, as brokers choose among bridges.
+    """Return the possible outcome for a message from ``source`` to ``target``, as brokers choose among bridges.
 
     ``patience``: how many states of a message to examine before the outcome is ``unknown``.
     """
@@ -67,15 +67,19 @@ class _Walk:
         self._bridges: dict[int, list[tuple[int, int]]] = {}
 
     def bridges_with_demand_from(self, broker: int) -> list[tuple[int, int]]:
-        """Return (peer, messageTTL) of each bridge of a broker that has demand from the consumer at ``target``."""
+        """Return the bridges of a broker that have demand from the consumer, as (peer, messageTTL).
+
+        The consumer is at ``target``.
+        """
         if broker not in self._bridges:
             onward = self.shape.bridges_with_demand[broker]
             self._bridges[broker] = [(peer, ttl) for peer, ttl, mask in onward if mask >> self.target & 1]
         return self._bridges[broker]
 
     def always_has_direct_bridge_from(self, source: int) -> bool:
-        """Return whether every broker on any way from ``source`` has a direct bridge to the consumer's broker, within
-        all TTLs.
+        """Return whether every broker on any route from ``source`` has a direct bridge to the consumer's broker.
+
+        All TTLs must permit the route.
         """
         visited, waiting = {source, self.target}, [source]
         while waiting:
@@ -88,8 +92,9 @@ class _Walk:
         return True
 
     def may_message_stop(self, source: int, *, usual: bool) -> bool | None:
-        """Return whether a message can get stuck by some choice of bridges; None where there are too many choices to
-        test.
+        """Return whether a message from ``source`` can stop on its route because of some choice of bridges.
+
+        The result is None if there are too many choices to test.
         """
         waiting = [_State(source, 0, 0)]
         visited = set(waiting)

@@ -12,9 +12,9 @@ KINDS = ("queue", "topic")
 
 
 def qualified_destination(text: str) -> str:
-    """Return a destination in the form ``queue://NAME`` or ``topic://NAME``; a name alone is a queue.
+    """Return a destination with its type, ``queue://NAME`` or ``topic://NAME``.
 
-    Raises InputError for anything but one queue or topic.
+    A name without a type is a queue. Raises InputError for anything but one queue or topic.
     """
     kind, separator, name = text.partition("://")
     if not separator:
@@ -25,9 +25,9 @@ def qualified_destination(text: str) -> str:
 
 
 def matches_pattern(pattern: str, destination: str) -> bool:
-    """Return whether a destination pattern matches a destination; ``queue://orders.>`` matches ``queue://orders.a.b``.
+    """Return whether a destination pattern such as ``queue://orders.>`` matches a destination.
 
-    ``*`` matches one part of a name.
+    This pattern matches ``queue://orders.a.b``. ``*`` matches one part of a name.
     """
     pattern_kind, _, wanted = pattern.partition("://")
     destination_kind, _, name = destination.partition("://")
@@ -43,11 +43,11 @@ def matches_pattern(pattern: str, destination: str) -> bool:
 
 
 def carries_destination(bridge: Bridge, destination: str, release: Release) -> bool:
-    """Return whether a bridge forwards a destination's messages; ``release`` is that of the broker that opens the
-    bridge.
+    """Return whether a network bridge forwards the messages of a destination.
 
-    A duplex connector sends its peer the included destinations (from 5.6 on, in the filter of advisories that it
-    requests), and never the excluded ones (source: startRemoteBridge, getDestinationFilter).
+    ``release`` is that of the broker that opens the bridge. A duplex connector sends its peer the included destinations
+    (from 5.6 on, in the filter of advisories that it requests), and never the excluded ones (source: startRemoteBridge,
+    getDestinationFilter).
     """
     connector = bridge.connector
     include, exclude = connector.include, connector.exclude
@@ -61,7 +61,10 @@ def carries_destination(bridge: Bridge, destination: str, release: Release) -> b
 
 
 def has_static_subscription(bridge: Bridge, destination: str | None) -> bool:
-    """Return whether a bridge subscribes to a destination that has no consumer; None means every queue."""
+    """Return whether a network bridge subscribes to a destination statically, without any consumer.
+
+    None means every queue.
+    """
     connector = bridge.connector
     if bridge.back or not connector.static:
         return False

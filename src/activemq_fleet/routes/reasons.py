@@ -10,7 +10,7 @@ from activemq_fleet.routes.choices import ChoiceOutcome
 from activemq_fleet.topology import LinkEnd
 
 
-def unreachable_unit_sentence(unit: LinkEnd, down: str | None) -> str:
+def unreachable_pair_sentence(unit: LinkEnd, down: str | None) -> str:
     """Return a sentence with the reason why no client can connect to a pair while the broker ``down`` is dead."""
     active = unit.active(down)
     if active is None:
@@ -19,7 +19,7 @@ def unreachable_unit_sentence(unit: LinkEnd, down: str | None) -> str:
 
 
 def no_bridges_sentence(source: str, target: str) -> str:
-    """Return the sentence that no bridges lead from ``source`` to ``target``."""
+    """Return a sentence that reports that no bridges lead from ``source`` to ``target``."""
     return f"no bridges lead from {source} to {target}"
 
 
@@ -31,7 +31,7 @@ def route_sentence(
     down: str | None,
     destination: str | None,
 ) -> str:
-    """Return a sentence that names the bridges on a message's route, and what may stop messages on it."""
+    """Return a sentence that describes a message's route: its bridges, and what can stop messages on it."""
     links = ", ".join(f"{b.connector.name}{' in its reverse direction' if b.back else ''}" for b in way)
     text = f"messages go from {source.name} to {target.name} over {counted(len(way), 'bridge')} ({links})"
     active = source.active(down)
@@ -63,9 +63,9 @@ def _filter_text(bridge: Bridge) -> str:
 def no_arrival_sentence(
     state: NetworkState, whole: NetworkState, source: int, target: int, destination: str | None
 ) -> str:
-    """Return a sentence with the reason why no message arrives at ``target``; empty where no bridges lead there.
+    """Return a sentence with the reason why no message from ``source`` arrives at ``target``.
 
-    ``whole`` has the bridges that do not carry ``destination``, too.
+    The sentence is empty if no bridges lead there. ``whole`` has the bridges that do not carry ``destination``, too.
     """
     names = state.names
     way = state.shape.shortest_route(source, target, within_limits=False)

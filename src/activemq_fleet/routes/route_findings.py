@@ -34,7 +34,10 @@ _PATIENCE = 500
 
 
 def route_findings(routes: Routes) -> tuple[Finding, ...]:
-    """Return the findings R001 to R004: brokers that messages do not reach, and bridges that carry nothing."""
+    """Return findings about the routes of a fleet: unreachable brokers and bridges that carry no messages.
+
+    Their rules are R001 to R004.
+    """
     return tuple(_route_findings(routes))
 
 

@@ -30,7 +30,7 @@ from activemq_fleet.network.connectors import UNLIMITED
 
 
 class BridgeEdge(NamedTuple):
-    """One direction of a bridge, from the broker number ``source`` to the broker number ``target``, with its TTLs.
+    """One direction of a bridge as an edge of a graph: from one broker number to another, with its TTLs.
 
     ``near``: the nearer of two consumers is served first (decreaseNetworkConsumerPriority).
     ``always``: it subscribes without demand (staticallyIncludedDestinations).
@@ -46,11 +46,12 @@ class BridgeEdge(NamedTuple):
 
 @dataclass(frozen=True)
 class BridgeGraph:
-    """A graph of the bridges between brokers; a broker is a number from 0, a set of brokers an int used as a bit set.
+    """A graph of the bridges between brokers.
 
-    ``replays``: brokers that send a message back to its sender when no consumer is left
-    (replayWhenNoConsumers). ``merges``: brokers whose bridges merge all demand from one peer into
-    the subscription that came first (conduit subscriptions before 5.9). Both are sets of brokers as bits.
+    A broker is a number from 0, and a set of brokers an int used as a bit set. ``replays``: brokers that send a message
+    back to its sender when no consumer is left (replayWhenNoConsumers). ``merges``: brokers whose bridges merge all
+    demand from one peer into the subscription that came first (conduit subscriptions before 5.9). Both are sets of
+    brokers as bits.
     """
 
     size: int
@@ -65,7 +66,7 @@ class BridgeGraph:
 
     @cached_property
     def demand_masks(self) -> tuple[int, ...]:
-        """For each bridge, the set of brokers (as bits) for whose consumers the bridge subscribes."""
+        """For each bridge of the graph, the set of brokers (as bits) for whose consumers the bridge subscribes."""
         ways = _peers_by_ttl(self)
         return tuple(_demand_sources(self, edge, ways) for edge in self.edges)
 
@@ -80,8 +81,9 @@ class BridgeGraph:
 
     @cached_property
     def bridges_with_demand(self) -> tuple[tuple[tuple[int, int, int], ...], ...]:
-        """For each broker, its outgoing bridges with demand: (target broker, messageTTL, brokers
-        of the consumers as bits).
+        """For each broker, its outgoing bridges that have demand from consumers.
+
+        A bridge is (target broker, messageTTL, brokers of the consumers as bits).
         """
         bridges_by_source: list[list[tuple[int, int, int]]] = [[] for _ in range(self.size)]
         for edge, mask in zip(self.edges, self.demand_masks, strict=True):
@@ -91,8 +93,8 @@ class BridgeGraph:
 
     @cached_property
     def forked_demand_masks(self) -> tuple[int, ...]:
-        """For each broker, the set of brokers (as bits) for whose consumers it could forward
-        messages to two peers or more.
+        """For each broker, the set of brokers (as bits) to whose consumers it could forward messages over several
+        peers.
         """
         forked = []
         for bridges in self.bridges_with_demand:
@@ -120,9 +122,10 @@ class BridgeGraph:
         return tuple(map(tuple, edges_by_source))
 
     def shortest_route(self, source: int, target: int, *, within_limits: bool = True) -> list[int]:
-        """Return the indices in ``edges`` of the bridges on the shortest route; empty where there is no route.
+        """Return the shortest route between two brokers, as indices in ``edges`` of its bridges.
 
-        ``within_limits``: only over bridges with demand from ``target``, and a messageTTL that lets messages pass.
+        It is empty if no route exists. ``within_limits``: only over bridges with demand from ``target``, and a
+        messageTTL that lets messages pass.
         """
         came: dict[int, int] = {}
         frontier, hops = [source], 0
@@ -150,8 +153,9 @@ class BridgeGraph:
         return tuple(map(tuple, sources_by_target))
 
     def demand_distances_from(self, consumer: int, avoided: int = -1) -> dict[int, int]:
-        """Return for each broker the least number of bridges over which demand from ``consumer`` arrives,
-        on paths without ``avoided``.
+        """Return, for each broker, the least number of bridges that demand from ``consumer`` crosses to arrive there.
+
+        Paths through ``avoided`` are ignored.
         """
         hops_by_broker = {consumer: 0}
         frontier = [consumer]
@@ -180,17 +184,20 @@ class BridgeGraph:
 
     @cached_property
     def has_ample_ttl(self) -> bool:
-        """Whether every messageTTL is at least the longest route of demand, so that no message stops early."""
+        """Whether every messageTTL is at least as long as the longest route of demand.
+
+        Then no message stops early.
+        """
         longest = min(max((edge.consumer_ttl for edge in self.edges), default=0), max(self.size - 1, 1))
         return all(edge.message_ttl >= longest and edge.near and not edge.always for edge in self.edges)
 
 
 @dataclass(frozen=True, slots=True)
 class MessageReach:
-    """The brokers that messages sent at one broker can reach: ``arrives`` is the set of them, as bits.
+    """The brokers that messages sent at one broker can reach.
 
-    ``forked``: the consumers on the way to whom some broker has a choice. ``through`` maps a
-    broker to those whose messages the shortest ways lead over it.
+    ``arrives`` is the set of them, as bits. ``forked``: the consumers on the way to whom some broker has a choice.
+    ``through`` maps a broker to those whose messages the shortest ways lead over it.
     """
 
     arrives: int
@@ -199,7 +206,7 @@ class MessageReach:
 
 
 def broker_numbers(mask: int) -> Iterator[int]:
-    """Yield the positions of the bits that are set in ``mask``, lowest first: the numbers of the brokers in a set."""
+    """Yield the numbers of the brokers in a bit mask, lowest first."""
     while mask:
         low = mask & -mask
         yield low.bit_length() - 1

@@ -10,11 +10,11 @@ from activemq_fleet.schema._documents import (
     XmlDocument,
     XmlTooLargeError,
     declared_encoding,
+    hardened_xml_parser,
     local_name,
     namespace_of,
     parse_root_element,
     utf_16_encoding,
-    xml_parser,
 )
 from activemq_fleet.schema._positions import SourcePosition, XmlPositions, decode_xml_document
 from activemq_fleet.schema._schema import Schema
@@ -33,11 +33,11 @@ __all__ = [
     "XmlTooLargeError",
     "declared_encoding",
     "decode_xml_document",
+    "hardened_xml_parser",
     "local_name",
     "namespace_of",
     "parse_root_element",
     "sole_similar_name",
     "split_name_into_words",
     "utf_16_encoding",
-    "xml_parser",
 ]

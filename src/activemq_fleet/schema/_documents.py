@@ -12,7 +12,7 @@ from itertools import accumulate, islice
 from lxml import etree
 
 from activemq_fleet.findings import TextEdit
-from activemq_fleet.network.connectors import NetworkConnector, read_network_connector
+from activemq_fleet.network.connectors import NetworkConnector, parse_network_connector
 from activemq_fleet.releases import BEANS, CORE, XBEAN
 
 ROOTS = frozenset({f"{{{BEANS}}}beans", f"{{{XBEAN}}}beans", f"{{{CORE}}}broker"})
@@ -35,13 +35,13 @@ _CORRECT_XML = "correct the XML at this place: a broker stops at the first chara
 
 @dataclass(frozen=True, slots=True, order=True)
 class SchemaProblem:
-    """A mistake in an XML document with which an ActiveMQ release would not start, with its position.
+    """A violation of an ActiveMQ release's XML schema in an XML document, with its position.
 
-    ``line`` and ``column`` are 1-based and point at the start tag of the element, or at the
-    attribute that is wrong. ``element`` is its path from the root by local names,
-    ``beans/broker/transportConnectors/transportConnector[2]``; empty when the document is not
-    XML at all. ``fix`` is what to do, "" where that depends on the release. ``edits`` repair the
-    document, where the schema leaves no doubt about what is meant.
+    The release would not start with the document. ``line`` and ``column`` are 1-based and point at the start tag of the
+    element, or at the attribute that is wrong. ``element`` is its path from the root by local names,
+    ``beans/broker/transportConnectors/transportConnector[2]``; empty when the document is not XML at all. ``fix`` is
+    what to do, "" where that depends on the release. ``edits`` repair the document, where the schema leaves no doubt
+    about what is meant.
     """
 
     line: int
@@ -56,7 +56,10 @@ class SchemaProblem:
 
 
 class UnreadableXmlError(Exception):
-    """An error for an XML document that is refused before validation against a schema; ``problem`` is the reason."""
+    """An error for an XML document that is rejected before its validation against a schema.
+
+    ``problem`` is the reason.
+    """
 
     def __init__(self, problem: SchemaProblem) -> None:
         self.problem = problem
@@ -64,11 +67,14 @@ class UnreadableXmlError(Exception):
 
 
 class XmlTooLargeError(UnreadableXmlError):
-    """An error for an XML document above a limit, such as the number of elements, that bounds validation time."""
+    """An error for an XML document that exceeds a size limit, such as the number of elements.
+
+    The limits bound the validation time.
+    """
 
 
-def xml_parser() -> etree.XMLParser:
-    """Return a new XML parser that resolves no entity, opens no connection and limits depth and size.
+def hardened_xml_parser() -> etree.XMLParser:
+    """Return a new XML parser that resolves no entities, opens no connections, and limits depth and size.
 
     All XML in this project is parsed with parsers from this function.
     """
@@ -76,19 +82,22 @@ def xml_parser() -> etree.XMLParser:
 
 
 def parse_root_element(document: bytes) -> etree._Element:
-    """Return the root element of an XML document given as bytes. Raises UnreadableXmlError where it is refused."""
+    """Return the root element of an XML document given as bytes.
+
+    The function raises UnreadableXmlError for a document that is rejected.
+    """
     return parse_elements(document)[0]
 
 
 def parse_elements(document: bytes) -> list[etree._Element]:
-    """Return all elements of an XML document given as bytes, in its order.
+    """Return all elements of an XML document given as bytes, in document order.
 
     Raises UnreadableXmlError when it is not XML, has a DOCTYPE, exceeds the bounds, or declares another encoding than
     it has.
     """
     _check_encoding(document)
     try:
-        root = etree.fromstring(document, xml_parser())
+        root = etree.fromstring(document, hardened_xml_parser())
     except etree.XMLSyntaxError as error:
         if b"<!DOCTYPE" in document:
             raise UnreadableXmlError(_doctype(document)) from None
@@ -104,14 +113,20 @@ def parse_elements(document: bytes) -> list[etree._Element]:
 
 
 def utf_16_encoding(document: bytes) -> str:
-    """Return ``utf-16-le`` or ``utf-16-be`` for a document written in UTF-16, and "" for any other."""
+    """Return the UTF-16 encoding of an XML document, ``utf-16-le`` or ``utf-16-be``.
+
+    The result is "" for a document in any other encoding.
+    """
     if document.startswith((codecs.BOM_UTF16_LE, b"<\0")):
         return "utf-16-le"
     return "utf-16-be" if document.startswith((codecs.BOM_UTF16_BE, b"\0<")) else ""
 
 
 def declared_encoding(document: bytes) -> str:
-    """Return the encoding that the first line of an XML document declares, "" without one."""
+    """Return the encoding that the first line of an XML document declares.
+
+    The result is "" without a declaration.
+    """
     begin = document[:_LONGEST_DECLARATION].decode(utf_16_encoding(document) or "latin-1", "replace")
     declared = _DECLARED.match(begin.lstrip("\ufeffï»¿"))
     return declared[1] if declared else ""
@@ -136,7 +151,7 @@ def _check_encoding(document: bytes) -> None:
 
 
 class XmlDocument:
-    """A configuration file in XML: its bytes, and what is read from them once, on first use.
+    """An XML configuration file: its bytes, and its elements, which are parsed once, on first use.
 
     Rendering returns it; the schema, the lint rules, the routes and ``explain`` take it. ``forget_tree`` frees the
     memory of the tree, which is many times that of the bytes.
@@ -147,24 +162,34 @@ class XmlDocument:
 
     @cached_property
     def elements(self) -> list[etree._Element]:
-        """All elements in their order, which the schema and the lint rules traverse.
+        """All elements of the XML document, in document order.
 
-        Raises UnreadableXmlError for content that is not XML, has a DOCTYPE or exceeds the bounds.
+        The schema and the lint rules traverse them. Raises UnreadableXmlError for content that is not XML, has a
+        DOCTYPE or exceeds the bounds.
         """
         return parse_elements(self.content)
 
     @property
     def root(self) -> etree._Element:
-        """The root element of the XML document. Raises UnreadableXmlError for a document that cannot be used."""
+        """The root element of the XML document.
+
+        The property raises UnreadableXmlError for a document that is rejected.
+        """
         return self.elements[0]
 
     @cached_property
     def network_connectors(self) -> tuple[NetworkConnector, ...]:
-        """The networkConnectors of the file, in its order. Raises UnreadableXmlError for a file that cannot be used."""
-        return tuple(map(read_network_connector, self.root.iter(f"{{{CORE}}}networkConnector")))
+        """The networkConnectors of the XML document, in document order.
+
+        The property raises UnreadableXmlError for a document that is rejected.
+        """
+        return tuple(map(parse_network_connector, self.root.iter(f"{{{CORE}}}networkConnector")))
 
     def discard_parsed_tree(self) -> None:
-        """Forget the tree; the next use parses the file again."""
+        """Discard the parsed tree of the XML document.
+
+        The next use parses the document again.
+        """
         self.__dict__.pop("elements", None)
 
 
@@ -222,7 +247,10 @@ def _doctype(document: bytes) -> SchemaProblem:
 
 
 def element_path(element: etree._Element) -> str:
-    """Return the path of an XML element, such as ``beans/broker/plugins``; siblings of one name are numbered."""
+    """Return the path of an XML element from the root, such as ``beans/broker/plugins``.
+
+    Siblings with the same name are numbered.
+    """
     steps = []
     node: etree._Element | None = element
     while node is not None:
@@ -235,7 +263,7 @@ def element_path(element: etree._Element) -> str:
 
 
 def namespace_of(tag: str) -> str:
-    """Return the namespace of an XML tag, "" for none."""
+    """Return the namespace of an XML tag, or "" for a tag without a namespace."""
     return tag[1:].rpartition("}")[0]
 
 

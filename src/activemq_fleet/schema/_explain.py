@@ -65,7 +65,7 @@ class _Explanation:
 
 
 class SchemaErrorExplainer:
-    """An explainer that finds the reasons why XML documents are invalid against one release's schema."""
+    """An explainer that finds the reasons why XML documents are invalid against the schema of one release."""
 
     def __init__(self, compiled: etree.XMLSchema, model: SchemaModel) -> None:
         self._compiled = compiled
@@ -74,7 +74,10 @@ class SchemaErrorExplainer:
     def explain_problems(
         self, document: bytes, root: etree._Element, strangers: Iterable[etree._Element]
     ) -> tuple[SchemaProblem, ...]:
-        """Return the first 50 reasons why an XML document is invalid, sorted by position."""
+        """Return the reasons why an XML document is invalid against the schema, sorted by position.
+
+        At most 50 reasons are returned.
+        """
         positions = XmlPositions(decode_xml_document(document, root.getroottree().docinfo.encoding), root)
         if root.tag not in ROOTS:
             name = local_name(root.tag)

@@ -14,7 +14,10 @@ _XS = "{http://www.w3.org/2001/XMLSchema}"
 
 
 class SchemaModel:
-    """The elements that an ``activemq.xsd``, as XBean generates it, declares: global elements and properties."""
+    """The element declarations of an ``activemq.xsd``: global elements and the properties inside them.
+
+    XBean generates the XSD.
+    """
 
     def __init__(self, root: etree._Element) -> None:
         self._root = root
@@ -26,7 +29,7 @@ class SchemaModel:
 
     @cached_property
     def name_words(self) -> frozenset[str]:
-        """The words of all names of elements and attributes in the XSD, in small letters."""
+        """The words in all names of elements and attributes of the XSD, in lowercase."""
         return frozenset().union(
             *(split_name_into_words(str(node.get("name"))) for node in self._root.iter() if node.get("name"))
         )
@@ -41,7 +44,10 @@ class SchemaModel:
         return elements_by_name
 
     def declarations(self, path: str) -> list[etree._Element]:
-        """Return the XSD's declarations of an element, by name or by path from a global element; [] if unknown."""
+        """Return the XSD's declarations of an element, given its name or its path from a global element.
+
+        The result is [] for an unknown element.
+        """
         first, *rest = path.split("/")
         nodes = [self.global_declarations[first]] if first in self.global_declarations else self._nested.get(first, [])
         for name in rest:
@@ -49,12 +55,12 @@ class SchemaModel:
         return nodes
 
     def child_names(self, path: str) -> tuple[str, ...]:
-        """Return the names of the ActiveMQ elements that are allowed inside an element, in schema order."""
+        """Return the names of the ActiveMQ elements that the XSD allows inside an element, in schema order."""
         children = (child for node in self.declarations(path) for child in self._resolved(node))
         return tuple(dict.fromkeys(child.get("name", "") for child in children))
 
     def attribute_types(self, path: str) -> Mapping[str, str]:
-        """Return the attributes of an XML element by name, each with its XSD type, in schema order."""
+        """Return the XSD types of an XML element's attributes, by attribute name, in schema order."""
         return {
             attribute.get("name", ""): (attribute.get("type") or "string").rpartition(":")[2]
             for node in self.declarations(path)
@@ -62,7 +68,7 @@ class SchemaModel:
         }
 
     def has_ordered_children(self, path: str) -> bool:
-        """Return whether the children of an element form a sequence: in schema order, each at most once."""
+        """Return whether the XSD requires the children of an element in order, each at most once."""
         return any(node.find(f"{_XS}complexType/{_XS}sequence") is not None for node in self.declarations(path))
 
     def _resolved(self, node: etree._Element) -> Iterator[etree._Element]:

@@ -36,7 +36,10 @@ SourcePosition = tuple[int, int]
 
 
 class XmlPositions:
-    """The positions of start tags and attributes in an XML document: (line, column), both from 1."""
+    """The positions of the start tags and attributes in an XML document.
+
+    A position is (line, column), both counted from 1.
+    """
 
     def __init__(self, text: str, root: etree._Element) -> None:
         self._text = text
@@ -44,17 +47,23 @@ class XmlPositions:
         self._last_value: tuple[SourcePosition, list[int]] = (-1, -1), []
 
     def element_position(self, element: etree._Element) -> SourcePosition:
-        """Return the position of the ``<`` of an element's start tag."""
+        """Return the position at which an XML element's start tag begins."""
         begin = self._starts.get(element)
         return (1, 1) if begin is None else self._place(begin)
 
     def attribute_position(self, element: etree._Element, name: str) -> SourcePosition:
-        """Return the position of an attribute's name, or of the element when it has no such attribute."""
+        """Return the position of the name of an XML element's attribute.
+
+        Without such an attribute, it is the position of the element.
+        """
         match = self._attribute(element, name)
         return self._place(match.start(1)) if match else self.element_position(element)
 
     def value_position(self, element: etree._Element, name: str, part: str = "") -> SourcePosition:
-        """Return the position of ``part`` in an attribute's value; without ``part``, of the attribute."""
+        """Return the position of a part of an XML attribute's value.
+
+        Without ``part``, it is the position of the attribute.
+        """
         match = self._attribute(element, name)
         value = element.get(_key(element, name), "")
         index = value.find(part) if part else -1
@@ -65,7 +74,7 @@ class XmlPositions:
         return self._place(starts[index] if index < len(starts) else begin)
 
     def element_renaming_edits(self, element: etree._Element, name: str) -> tuple[TextEdit, ...]:
-        """Return the edits that give an element another local name: of its start tag, and of its end tag if any."""
+        """Return the text edits that rename an XML element, in its start tag and its end tag."""
         tag = self._tag(element)
         if tag is None or tag["name"].rpartition(":")[2] != etree.QName(element).localname:
             return ()
@@ -78,7 +87,10 @@ class XmlPositions:
         return tuple(TextEdit(end - length, end, name) for end in ends)
 
     def attribute_renaming_edit(self, element: etree._Element, old_name: str, name: str) -> tuple[TextEdit, ...]:
-        """Return the edit that gives an attribute without a prefix another name; () where the element has both."""
+        """Return the text edit that renames an attribute of an XML element.
+
+        The result is () if the element has attributes with both names.
+        """
         match = self._attribute(element, old_name)
         if match is None or match[1] != old_name or name in element.attrib:
             return ()
@@ -87,7 +99,10 @@ class XmlPositions:
     def value_replacement_edit(
         self, element: etree._Element, name: str, part: str, text: str, length: int | None = None
     ) -> tuple[TextEdit, ...]:
-        """Return the edit that replaces ``part`` of an attribute's value, or its first ``length`` characters."""
+        """Return the text edit that replaces a part of an XML attribute's value.
+
+        With ``length``, only the first ``length`` characters of the part are replaced.
+        """
         match = self._attribute(element, name)
         index = element.get(_key(element, name), "").find(part) if part else -1
         if match is None or index < 0:
@@ -99,10 +114,10 @@ class XmlPositions:
         return (TextEdit(starts[index], starts[end], text),)
 
     def child_reordering_edit(self, parent: etree._Element, names: Sequence[str]) -> tuple[TextEdit, ...]:
-        """Return the edit that sorts the children of an element by ``names``, each with the comments before it.
+        """Return the text edit that sorts the children of an XML element in the order of the given names.
 
-        Comments after a child on the same line move with it, too. () for text between the children, for a child that is
-        not in ``names``, and for two of a name.
+        Each child moves with the comments before it. Comments after a child on the same line move with it, too. () for
+        text between the children, for a child that is not in ``names``, and for two of a name.
         """
         tag = self._tag(parent)
         children = list(parent.iterchildren(etree.Element))
@@ -179,7 +194,7 @@ class XmlPositions:
 
 
 def decode_xml_document(document: bytes, encoding: str | None, errors: str = "replace") -> str:
-    """Return the characters of an XML document given as bytes, without a byte order mark."""
+    """Return the characters of an XML document that is given as bytes, without a byte order mark."""
     if document.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
         encoding = "utf-16"
     elif document.startswith((b"<\0", b"\0<")):

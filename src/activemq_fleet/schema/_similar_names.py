@@ -23,16 +23,17 @@ _IRREVERSIBLE = frozenset({"deleteAllMessagesOnStartup", "purgeRecoveredXATransa
 
 
 def split_name_into_words(name: str) -> frozenset[str]:
-    """Return the words of a name such as ``networkTTL``, in small letters."""
+    """Return the words of a camel-case name such as ``networkTTL``, in lowercase."""
     return frozenset(word.lower() for word in _WORD.findall(name))
 
 
 def sole_similar_name(name: str, known: Iterable[str], words: Set[str]) -> str:
-    """Return the known name that a misspelt name can only mean; "" where none or several are close.
+    """Return the only known name that a misspelled name can mean.
 
-    Names that differ in case or in hyphens are close, and names with a mistake: a letter that is missing, added, wrong
-    or exchanged with the next one; long names may have two. A name with a different word of ``words``, the words of all
-    names of the schema, is not misspelt: it means something else, as ``dynamicallyExcludedDestinations`` does.
+    The result is "" if no name, or more than one, is similar. Names that differ in case or in hyphens are close, and
+    names with a mistake: a letter that is missing, added, wrong or exchanged with the next one; long names may have
+    two. A name with a different word of ``words``, the words of all names of the schema, is not misspelt: it means
+    something else, as ``dynamicallyExcludedDestinations`` does.
     """
     names = [other for other in known if other not in _IRREVERSIBLE]
     if _OTHER_NAME.get(name) in names:
@@ -63,7 +64,10 @@ def _letters(name: str) -> str:
 
 
 def edit_distance(first: str, second: str, most: int) -> int:
-    """Return the number of letters that are missing, added, wrong or exchanged; above ``most`` at least most + 1."""
+    """Return the edit distance of two names: the number of missing, added, wrong or exchanged letters.
+
+    A distance above ``most`` is returned as any number above ``most``.
+    """
     if abs(len(first) - len(second)) > most:
         return most + 1
     before_last: list[int] = []

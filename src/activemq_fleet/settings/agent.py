@@ -56,17 +56,18 @@ COMPUTED = {
 
 
 def pins_one_version(package: str) -> bool:
-    """Return whether ``activemq_agent_package`` is a pip requirement for exactly one version, or a file at a URL.
+    """Return whether an agent package setting is a pip requirement for exactly one version, or a URL of a file.
 
-    The role ``agent`` installs such a requirement as written; it takes any other value for a wheel or a directory of
-    wheels.
+    The setting is ``activemq_agent_package``. The role ``agent`` installs such a requirement as written; it takes any
+    other value for a wheel or a directory of wheels.
     """
     return _ONE_VERSION.fullmatch(package) is not None
 
 
 class AgentSettings(BaseModel):
-    """The ``activemq_agent_*`` variables of a host in ``activemq_agents``, validated:
-    settings of its failover agent.
+    """The validated ``activemq_agent_*`` variables of one host: the settings of its failover agent.
+
+    The host is in the group ``activemq_agents``.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid", defer_build=True, arbitrary_types_allowed=True)

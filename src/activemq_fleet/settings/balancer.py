@@ -34,9 +34,7 @@ VirtualIp = Annotated[fields.Text, AfterValidator(_check_vip)]
 
 
 class BalancerSettings(BaseModel):
-    """The ``activemq_vip*`` variables of a host, validated: a group's virtual address, and how a
-    load balancer serves it.
-    """
+    """The validated ``activemq_vip*`` variables of one host: a virtual address and its load balancer's settings."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", defer_build=True, arbitrary_types_allowed=True)
 

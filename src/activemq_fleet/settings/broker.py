@@ -96,7 +96,10 @@ class UserSettings(NetworkSettingsBase):
 
 
 class AclSettings(NetworkSettingsBase):
-    """One entry of ``activemq_acl``; ``read``, ``write`` and ``admin`` are names of user groups."""
+    """The access rights on destinations: one entry of ``activemq_acl``.
+
+    ``read``, ``write`` and ``admin`` are names of user groups.
+    """
 
     destination: fields.Destination
     kind: Literal["queue", "topic"]
@@ -162,7 +165,10 @@ class TlsSettings(NetworkSettingsBase):
 
 
 class XmlFragmentSettings(NetworkSettingsBase):
-    """One entry of ``activemq_xml_fragments``; ``parent`` is a path of elements below ``beans``."""
+    """A user-written XML fragment for activemq.xml: one entry of ``activemq_xml_fragments``.
+
+    ``parent`` is a path of elements below ``beans``.
+    """
 
     parent: Annotated[
         str,
@@ -174,7 +180,10 @@ class XmlFragmentSettings(NetworkSettingsBase):
 
 
 class ExtraFileSettings(NetworkSettingsBase):
-    """One entry of ``activemq_extra_files``; ``path`` is relative to the broker's configuration tree."""
+    """An additional file of a broker: one entry of ``activemq_extra_files``.
+
+    ``path`` is relative to the broker's configuration tree.
+    """
 
     path: Annotated[str, AfterValidator(fields.check_relative_path)]
     content: Annotated[str, AfterValidator(fields.check_encodable)]
@@ -189,7 +198,10 @@ NodeMark = Annotated[
 
 
 class WaiverSettings(NetworkSettingsBase):
-    """One entry of ``activemq_waivers``; ``hosts`` are names or wildcards, ``until`` is the last day it holds."""
+    """A waiver, which excludes findings from blocking: one entry of ``activemq_waivers``.
+
+    ``hosts`` are names or wildcards, ``until`` is the last day on which it is valid.
+    """
 
     rule: Annotated[str, fields.matching_text_validator(r"[A-Z][0-9]{3}", "must be the name of a rule, such as T005")]
     reason: fields.Text
@@ -266,7 +278,7 @@ class _Broker(NetworkSettingsBase):
 
     @property
     def profile(self) -> Profile:
-        """The profile that ``activemq_ha`` names."""
+        """The high-availability profile that the variable ``activemq_ha`` names."""
         return PROFILES[self.ha]
 
 
@@ -291,7 +303,10 @@ class _Host(NetworkSettingsBase):
 
 
 class Settings(_Broker, XmlElementSettingsBase, _Host, MetricsSettings, BalancerSettings, AgentSettings):
-    """Every ``activemq_*`` variable of one host, validated; immutable and comparable."""
+    """All ``activemq_*`` variables of one host, validated.
+
+    The object is immutable and comparable.
+    """
 
     @model_validator(mode="before")
     @classmethod
@@ -448,11 +463,14 @@ class Settings(_Broker, XmlElementSettingsBase, _Host, MetricsSettings, Balancer
                 yield f"{variable} has {group}, which is reserved for the probes (health checks): remove the group"
 
     def archive_of_release(self) -> str | None:
-        """Return the path on the controller or the URL of the release's archive, or None when it is not set."""
+        """Return the path or URL of the ActiveMQ release's archive, or None if it is not set.
+
+        The path is on the controller.
+        """
         return _of_release(self.archive, self.release)
 
     def sha512_of_release(self) -> str | None:
-        """Return the SHA-512 that the release's archive must have, or None when it is not set."""
+        """Return the SHA-512 checksum that the ActiveMQ release's archive must have, or None if it is not set."""
         return _of_release(self.archive_sha512, self.release)
 
 

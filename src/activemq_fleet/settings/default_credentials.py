@@ -25,19 +25,23 @@ _HIDDEN = re.compile(r"[$#@%{<]|ENC\(|OBF:|CRYPT:|MD5:|([*xX.-])\1*$")
 
 
 def is_default_credential(username: str, password: str) -> bool:
-    """Return whether releases or other products ship this user name with this password, such as admin/admin."""
+    """Return whether ActiveMQ or another product ships the given user name with the given password.
+
+    An example is admin/admin.
+    """
     return (username, password) in _SHIPPED or (username, password) in _WELL_KNOWN
 
 
 def is_shipped_credential(username: str, password: str) -> bool:
-    """Return whether releases of ActiveMQ ship this user name with this password, such as system/manager."""
+    """Return whether an ActiveMQ release ships the given user name with the given password, such as system/manager."""
     return (username, password) in _SHIPPED
 
 
 def is_guessable_credential(username: str, password: str) -> bool:
-    """Return whether a password is guessed at the first attempts: the user name, a common word, a few digits.
+    """Return whether a password is easy to guess for the given user name.
 
-    A value that is empty, encrypted or a placeholder is none.
+    Such a password is the user name, a common word, or a few digits. A value that is empty, encrypted or a placeholder
+    is none.
     """
     text = password.strip().lower()
     if not text or _HIDDEN.match(password.strip()):

@@ -27,7 +27,10 @@ from activemq_fleet.settings.xml_beans import (
 
 
 class DeadLetterStrategy(TypedBean):
-    """The queue for undeliverable messages: one for each destination, one for all, or none (discarded)."""
+    """The settings that select the queue for undeliverable messages of a destination.
+
+    It is one for each destination, one for all, or none (discarded).
+    """
 
     ELEMENTS: ClassVar[Mapping[str, str]] = {
         "individual": "individualDeadLetterStrategy",
@@ -52,7 +55,10 @@ class DeadLetterStrategy(TypedBean):
 
 
 class PendingMessageLimit(TypedBean):
-    """The number of a topic's messages that may wait for a slow consumer: fixed, or a multiple of its prefetch."""
+    """The maximum number of a topic's messages that may wait for a slow consumer.
+
+    It is fixed, or a multiple of the consumer's prefetch.
+    """
 
     ELEMENTS: ClassVar[Mapping[str, str]] = {
         "constant": "constantPendingMessageLimitStrategy",
@@ -65,7 +71,7 @@ class PendingMessageLimit(TypedBean):
 
 
 class EvictionStrategy(TypedBean):
-    """The choice of messages to discard when more wait for a slow consumer than its limit allows."""
+    """The strategy by which a topic discards messages that exceed a slow consumer's limit."""
 
     ELEMENTS: ClassVar[Mapping[str, str]] = {
         "oldest": "oldestMessageEvictionStrategy",
@@ -107,7 +113,7 @@ class DurableSubscriberCursor(TypedBean):
 
 
 class DispatchPolicy(TypedBean):
-    """The order in which a topic's subscribers are given a message."""
+    """The policy that determines the order in which a topic's subscribers get a message."""
 
     ELEMENTS: ClassVar[Mapping[str, str]] = {
         "simple": "simpleDispatchPolicy",
@@ -123,9 +129,10 @@ class DispatchPolicy(TypedBean):
 
 
 class SubscriptionRecovery(TypedBean):
-    """The earlier messages of a topic that a retroactive consumer receives. ``maximum_size`` is a number of messages
-    for ``fixed_count``, and of bytes for ``fixed_size``. ``retained`` sends the last message with the retain flag, then
-    the messages of the policy in ``wrapped``.
+    """The settings that select the earlier messages of a topic that a retroactive consumer receives.
+
+    ``maximum_size`` is a number of messages for ``fixed_count``, and of bytes for ``fixed_size``. ``retained`` sends
+    the last message with the retain flag, then the messages of the policy in ``wrapped``.
     """
 
     ELEMENTS: ClassVar[Mapping[str, str]] = {
@@ -152,7 +159,10 @@ class SubscriptionRecovery(TypedBean):
 
 
 class SlowConsumerStrategy(TypedBean):
-    """The condition on which consumers are closed: they are slow, or have acknowledged nothing for too long."""
+    """The strategy by which a broker closes slow consumers.
+
+    They are slow, or have acknowledged nothing for too long.
+    """
 
     ELEMENTS: ClassVar[Mapping[str, str]] = {
         "abort": "abortSlowConsumerStrategy",
@@ -169,7 +179,7 @@ class SlowConsumerStrategy(TypedBean):
 
 
 class BridgeFilter(XmlBean):
-    """The rule whether a bridge may send a message back to a broker that the message came from (replay)."""
+    """The settings of a network bridge's filter: whether it may send messages back to the broker that sent them."""
 
     ELEMENT: ClassVar[str] = "conditionalNetworkBridgeFilterFactory"
     replay_when_no_consumers: bool | None = None
@@ -180,8 +190,9 @@ class BridgeFilter(XmlBean):
 
 
 class DestinationPolicy(DestinationBean):
-    """One entry of ``activemq_destination_policies``; of all entries that match a destination only the most specific
-    applies.
+    """The policy settings of destinations: one entry of ``activemq_destination_policies``.
+
+    Of all entries that match a destination only the most specific applies.
     """
 
     ELEMENT: ClassVar[str] = "policyEntry"

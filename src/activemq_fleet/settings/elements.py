@@ -21,7 +21,7 @@ _LIMITS = ("memory_limit", "store_limit", "temp_limit")
 
 
 class XmlElementSettingsBase(BaseModel):
-    """The base of settings whose keys are attributes and properties of XML elements in the schema ``activemq.xsd``."""
+    """The base class of settings whose keys are attributes and properties of XML elements of ``activemq.xsd``."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", defer_build=True)
 
@@ -48,8 +48,9 @@ class XmlElementSettingsBase(BaseModel):
         return self
 
     def xml_beans(self) -> Iterator[tuple[str, XmlBean]]:
-        """Yield (key, XmlBean) of every element that the variables set; a key is, for example,
-        ``activemq_destination_policies[0]``.
+        """Yield (key, XmlBean) of every XML element that the settings define.
+
+        A key is, for example, ``activemq_destination_policies[0]``.
         """
         for position, policy in enumerate(self.destination_policies):
             yield f"activemq_destination_policies[{position}]", policy
@@ -67,7 +68,7 @@ class XmlElementSettingsBase(BaseModel):
             yield f"activemq_plugins.{key}", plugin
 
     def missing_features(self, release: Release) -> list[MissingFeature]:
-        """Return the elements and attributes that the variables set and a release of ActiveMQ does not have."""
+        """Return the XML elements and attributes in the settings that an ActiveMQ release does not have."""
         return [feature for key, bean in self.xml_beans() for feature in find_missing_features(bean, release, key)]
 
 

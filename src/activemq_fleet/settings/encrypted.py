@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 @dataclass(frozen=True, slots=True)
 class EncryptedValue:
-    """A placeholder for a vaulted value that was not decrypted, because its vault password is not known.
+    """A placeholder for an Ansible Vault value that is not decrypted, because the vault password is not known.
 
     Two are equal when their ciphertexts are equal; the ciphertext is never shown.
     """
@@ -16,8 +16,9 @@ class EncryptedValue:
 
 
 def may_equal(first: object, second: object) -> bool:
-    """Return False only for two values that are known to differ; an encrypted value may equal any value.
+    """Return whether two values, of which each may be encrypted, may be equal.
 
-    A password that was encrypted twice has two ciphertexts.
+    The result is False only for two values that are known to differ. A password that was encrypted twice has two
+    ciphertexts.
     """
     return first == second or isinstance(first, EncryptedValue) or isinstance(second, EncryptedValue)

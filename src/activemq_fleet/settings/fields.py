@@ -48,7 +48,7 @@ def check_set_together(**values: object) -> None:
 
 
 def check_text(text: str) -> str:
-    """Return the text unchanged; raise ValueError where it has control characters or expressions of Spring or Jinja."""
+    """Return a text unchanged, and raise ValueError for control characters and expressions of Spring or Jinja."""
     if control := _CONTROL.search(text):
         raise ValueError(f"the value contains the control character U+{ord(control[0]):04X}: remove it")
     for mark in _EVALUATED:
@@ -89,7 +89,7 @@ def _check_directories(text: str) -> str:
 
 
 def check_absolute_path(text: str) -> str:
-    """Return an absolute path without a slash at its end; raise ValueError for ``..`` and for special characters."""
+    """Return an absolute path without a trailing slash, and raise ValueError for ``..`` and special characters."""
     _check_filled(text)
     if not text.startswith("/"):
         raise ValueError(f"the path {text[:_SHOWN]!r} is not absolute: write an absolute path such as /srv/activemq")
@@ -110,10 +110,10 @@ def _check_port(text: str) -> str:
 
 
 class TextPattern:
-    """A pydantic validator for text that must match a regular expression as a whole and pass :func:`check_text`.
+    """A pydantic validator for text that must match a regular expression as a whole.
 
-    ``requirement`` is the end of the error for text that does not match: "must be a size such as 512m". The error
-    begins with the text, unless it ``may_be_secret``.
+    The text must also pass :func:`check_text`. ``requirement`` is the end of the error for text that does not match:
+    "must be a size such as 512m". The error begins with the text, unless it ``may_be_secret``.
     """
 
     def __init__(self, regex: str, requirement: str, *, may_be_secret: bool = False) -> None:
@@ -122,8 +122,9 @@ class TextPattern:
         self._may_be_secret = may_be_secret
 
     def check_matches(self, text: str) -> str:
-        """Return the text unchanged; raise ValueError if it does not match the regular expression as a whole, or
-        contains characters that ``check_text`` rejects.
+        """Return a text unchanged, and raise ValueError if it does not match the regular expression as a whole.
+
+        Texts that ``check_text`` rejects raise ValueError, too.
         """
         if not self._compiled.fullmatch(text):
             shown = "" if self._may_be_secret else f" {text[:_SHOWN]!r}"
@@ -131,7 +132,7 @@ class TextPattern:
         return check_text(text)
 
     def check_number(self, value: Any) -> Any:
-        """Return a value unchanged; raise ValueError for a number whose text does not match either."""
+        """Return a value unchanged, and raise ValueError for a number whose text does not match the pattern."""
         if isinstance(value, int | float) and not isinstance(value, bool):
             self.check_matches(str(value))
         return value
@@ -150,7 +151,10 @@ class TextPattern:
 
 
 def matching_text_validator(regex: str, requirement: str, *, may_be_secret: bool = False) -> TextPattern:
-    """Return the validator of text that matches a regular expression; ``requirement`` ends the error for other text."""
+    """Return a pydantic validator of text that must match a regular expression.
+
+    ``requirement`` ends the error for other text.
+    """
     return TextPattern(regex, requirement, may_be_secret=may_be_secret)
 
 
@@ -166,7 +170,10 @@ def _secret(value: Any) -> SecretStr | EncryptedValue:
 
 
 def split_words(value: Any) -> Any:
-    """Return the words of a comma-separated text as a list; any other value is returned unchanged."""
+    """Return the words of a comma-separated text as a list.
+
+    Any other value is returned unchanged.
+    """
     return [word.strip() for word in value.split(",") if word.strip()] if isinstance(value, str) else value
 
 
@@ -213,7 +220,7 @@ def _check_release(key: Any) -> str:
 
 
 def check_sha512(text: str) -> str:
-    """Return the text when it is a hexadecimal SHA-512; raise ValueError otherwise."""
+    """Return a text unchanged if it is a hexadecimal SHA-512 checksum, and raise ValueError otherwise."""
     if not re.fullmatch("[0-9a-fA-F]{128}", text):
         raise ValueError(
             f"the value is {text[:_SHOWN]!r}, not a SHA-512 checksum: write 128 hexadecimal digits, as in the file "
@@ -354,7 +361,10 @@ def repeated_names(names: Sequence[str]) -> list[str]:
 
 
 def option_text(value: Any) -> Any:
-    """Return a number or boolean as the text of a URI option or XML attribute; other values are returned unchanged."""
+    """Return a number or boolean as the text of a URI option or XML attribute.
+
+    Other values are returned unchanged.
+    """
     if isinstance(value, bool):
         return "true" if value else "false"
     return str(value) if isinstance(value, int) else value
@@ -425,7 +435,7 @@ MqttFilter = Annotated[
 
 
 def check_relative_path(path: str) -> str:
-    """Return a relative path when it stays inside the broker's configuration directory; raise ValueError otherwise."""
+    """Return a relative path that stays inside the broker's configuration directory, or raise ValueError."""
     if path.startswith("/") or any(part in ("", ".", "..") for part in path.split("/")):
         raise ValueError(
             f"the path {path[:_SHOWN]!r} is not below the broker's configuration directory: write a relative path "
@@ -464,7 +474,7 @@ Import = Annotated[
 
 
 def check_encodable(text: str) -> str:
-    """Return the text when it can be written as UTF-8; raise ValueError otherwise."""
+    """Return a text unchanged if it can be encoded as UTF-8, and raise ValueError otherwise."""
     try:
         text.encode()
     except UnicodeEncodeError:

@@ -24,8 +24,9 @@ _REFUSED = {
 
 
 class StoreTuning(KeyRefusingBean):
-    """Attributes of one kahaDB store: sizes such as ``32 mb``, times in milliseconds; omitted keys keep ActiveMQ's
-    defaults.
+    """The tuning attributes of one kahaDB store.
+
+    Sizes are as ``32 mb``, times are in milliseconds, and omitted keys keep ActiveMQ's defaults.
     """
 
     REFUSED: ClassVar[Mapping[str, str]] = _REFUSED
@@ -82,9 +83,10 @@ class StoreTuning(KeyRefusingBean):
 
 
 class DestinationStore(XmlBean):
-    """A separate store for the destinations that ``destination`` and ``kind`` match; without them, for all others.
-    ``per_destination``: each of these others has a separate store, created at first use. Other keys are those of
-    :class:`StoreTuning`.
+    """A separate kahaDB store for the destinations that ``destination`` and ``kind`` match.
+
+    Without them, it is for all other destinations. ``per_destination``: each of these others has a separate store,
+    created at first use. Other keys are those of :class:`StoreTuning`.
     """
 
     ELEMENT: ClassVar[str] = "filteredKahaDB"
@@ -130,12 +132,15 @@ class DestinationStore(XmlBean):
         return self
 
     def leading_xml_attributes(self) -> tuple[tuple[str, str], ...]:
-        """Return the attribute that selects the destinations; () for the store of all remaining destinations."""
+        """Return the XML attribute of a kahaDB store that selects its destinations.
+
+        The result is () for the store of all remaining destinations.
+        """
         return ((self.kind, self.destination),) if self.kind and self.destination else ()
 
 
 class TransactionJournal(XmlBean):
-    """The journal in which several stores keep how transactions that touch more than one of them ended."""
+    """The settings of the journal that records how transactions across several stores ended."""
 
     ELEMENT: ClassVar[str] = "mKahaDB"
     journal_max_file_length: Size | None = None
@@ -145,7 +150,7 @@ class TransactionJournal(XmlBean):
 
 
 class StoresByDestination(XmlBean):
-    """Several stores, by destination: the element mKahaDB."""
+    """The settings of several kahaDB stores, selected by destination: the XML element mKahaDB."""
 
     ELEMENT: ClassVar[str] = "mKahaDB"
     PROPERTIES: ClassVar[Mapping[str, str]] = {"by_destination": "filteredPersistenceAdapters"}
@@ -153,8 +158,10 @@ class StoresByDestination(XmlBean):
 
 
 class KahadbSettings(StoreTuning):
-    """The value of ``activemq_kahadb``: keys of :class:`StoreTuning`, which are the defaults of each store of
-    ``by_destination``. ``transaction_journal`` is of those stores together.
+    """The kahaDB settings of a broker: the value of ``activemq_kahadb``.
+
+    The keys of :class:`StoreTuning` are the defaults of each store of ``by_destination``. ``transaction_journal`` is of
+    those stores together.
     """
 
     NOT_WRITTEN: ClassVar[frozenset[str]] = frozenset({"by_destination", "transaction_journal"})

@@ -11,7 +11,10 @@ from activemq_fleet.settings.network import NetworkSettingsBase
 
 
 class JmxUserSettings(NetworkSettingsBase):
-    """One entry of ``activemq_jmx.users``: a user who may read MBeans, or also set attributes and call operations."""
+    """The settings of a JMX user: one entry of ``activemq_jmx.users``.
+
+    The user may read MBeans, or also set attributes and call operations.
+    """
 
     name: fields.Principal
     password: fields.Secret
@@ -19,10 +22,11 @@ class JmxUserSettings(NetworkSettingsBase):
 
 
 class JmxSettings(NetworkSettingsBase):
-    """The value of ``activemq_jmx``; ports are without ``activemq_port_offset``.
+    """The JMX settings of a broker: the value of ``activemq_jmx``.
 
-    ``rmi_port`` is the second port that a JMX client dials, None for any. ``path`` is the last part of the address,
-    None for ``/jmxrmi``. ``tls`` encrypts with the stores of ``activemq_tls``.
+    Ports are without ``activemq_port_offset``. ``rmi_port`` is the second port that a JMX client dials, None for any.
+    ``path`` is the last part of the address, None for ``/jmxrmi``. ``tls`` encrypts with the stores of
+    ``activemq_tls``.
     """
 
     port: fields.Port = 1099

@@ -16,9 +16,10 @@ EXPORTER_JAVA = 8
 
 
 class MetricsTlsSettings(NetworkSettingsBase):
-    """The value of ``activemq_metrics_tls``: a keystore on the broker's host, its password, and the key's alias.
+    """The TLS settings of a broker's metrics exporter: a keystore path, its password, and the key's alias.
 
-    ``ca_file``: the PEM file of who signed it, where Prometheus runs; None for one that the system there trusts.
+    They are the value of ``activemq_metrics_tls``. ``ca_file``: the PEM file of who signed it, where Prometheus runs;
+    None for one that the system there trusts.
     """
 
     keystore: fields.AbsolutePath
@@ -28,7 +29,10 @@ class MetricsTlsSettings(NetworkSettingsBase):
 
 
 class MetricsSettings(NetworkSettingsBase):
-    """The ``activemq_metrics*`` variables of a broker, validated; ``metrics_port`` is without the port offset."""
+    """The validated ``activemq_metrics*`` variables of a broker.
+
+    ``metrics_port`` is without the port offset.
+    """
 
     metrics: bool = False
     metrics_bind: fields.Host = "127.0.0.1"

@@ -128,11 +128,11 @@ _OPENWIRE_FRAME_FOR_UNLIMITED_CLIENTS = "301989888"
 
 
 def default_connector_options(scheme: str, *, limits_client_frames: bool = True) -> dict[str, str]:
-    """Return the URI options of a connector with this scheme for which the inventory sets none.
+    """Return the default URI options of a connector with the given scheme.
 
-    OpenWire carries the links. So it has a larger limit than the other protocols: each message that a client sends
-    over one of those passes each link. ``limits_client_frames``: the release limits the frames of STOMP and MQTT. A
-    connector of the scheme ``auto`` has one limit for all protocols.
+    They apply if the inventory sets none. OpenWire carries the links. So it has a larger limit than the other
+    protocols: each message that a client sends over one of those passes each link. ``limits_client_frames``: the
+    release limits the frames of STOMP and MQTT. A connector of the scheme ``auto`` has one limit for all protocols.
     """
     if protocol_of(scheme) != "openwire" or scheme.startswith("auto"):
         return dict(DEFAULT_OPTIONS)
@@ -141,16 +141,18 @@ def default_connector_options(scheme: str, *, limits_client_frames: bool = True)
 
 
 class NetworkSettingsBase(BaseModel):
-    """The base class of settings about the network of brokers: immutable, and unknown keys are refused."""
+    """The base class of settings about the network of brokers.
+
+    They are immutable, and unknown keys are rejected.
+    """
 
     model_config = ConfigDict(frozen=True, extra="forbid", defer_build=True, arbitrary_types_allowed=True)
 
 
 class SplitTtl(NetworkSettingsBase):
-    """Separate limits for the demand of consumers and for messages: the number of bridges that each may cross (from 5.9
-    on, AMQ-4607).
+    """Separate network TTLs for the demand of consumers and for messages: the number of bridges that each may cross.
 
-    A limit of -1 means no limit.
+    ActiveMQ has them from 5.9 on (AMQ-4607). A limit of -1 means no limit.
     """
 
     consumer: int = 1
@@ -177,10 +179,11 @@ Ttl = Annotated[int | SplitTtl, BeforeValidator(_ttl)]
 
 
 class ConnectorSettings(NetworkSettingsBase):
-    """One entry of ``activemq_connectors``; ``port`` is without ``activemq_port_offset``.
+    """The settings of a transport connector: one entry of ``activemq_connectors``.
 
-    ``bind`` is None for ``activemq_bind``. ``tls`` is False for a connector that stays as it is where ``activemq_tls``
-    makes the others encrypt. ``attributes`` are those of ``<transportConnector>``.
+    ``port`` is without ``activemq_port_offset``. ``bind`` is None for ``activemq_bind``. ``tls`` is False for a
+    connector that stays as it is where ``activemq_tls`` makes the others encrypt. ``attributes`` are those of
+    ``<transportConnector>``.
     """
 
     name: fields.BeanName
@@ -195,11 +198,12 @@ class ConnectorSettings(NetworkSettingsBase):
 
 
 class LinkSettings(NetworkSettingsBase):
-    """One entry of ``activemq_links``; ``source`` (``from`` in YAML) and ``to`` are names of groups or pairs.
+    """The settings of a network link: one entry of ``activemq_links``.
 
-    With ``addresses`` the link leads to a broker, or the two nodes of a pair, outside of the inventory, which ``to``
-    gives a name. ``static_include`` are destinations whose messages cross whether or not there is a consumer.
-    ``attributes`` are those of ``<networkConnector>``, ``options`` those of its URI, None for the fleet's.
+    ``source`` (``from`` in YAML) and ``to`` are names of groups or pairs. With ``addresses`` the link leads to a
+    broker, or the two nodes of a pair, outside of the inventory, which ``to`` gives a name. ``static_include`` are
+    destinations whose messages cross whether or not there is a consumer. ``attributes`` are those of
+    ``<networkConnector>``, ``options`` those of its URI, None for the fleet's.
     """
 
     source: fields.Text = Field(alias="from")

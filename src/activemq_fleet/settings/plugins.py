@@ -32,16 +32,18 @@ _REFUSED = {
 
 
 class StatisticsPlugin(SwitchableBean):
-    """The statisticsBrokerPlugin, which answers messages to ``ActiveMQ.Statistics.…`` with figures of broker or
-    destinations.
+    """The statisticsBrokerPlugin, which sends statistics of the broker or of destinations on request.
+
+    It answers messages to ``ActiveMQ.Statistics.…``.
     """
 
     ELEMENT: ClassVar[str] = "statisticsBrokerPlugin"
 
 
 class TimeStampingPlugin(SwitchableBean):
-    """The timeStampingBrokerPlugin, which replaces the producer's time stamp by the broker's time; times in
-    milliseconds.
+    """The timeStampingBrokerPlugin, which replaces the producer's time stamp with the broker's time.
+
+    Times are in milliseconds.
     """
 
     ELEMENT: ClassVar[str] = "timeStampingBrokerPlugin"
@@ -64,8 +66,9 @@ class _Redelivery(XmlBean):
 
 
 class RedeliveryPolicy(DestinationBean, _Redelivery):
-    """A rule of the redeliveryPlugin: how often and after how many milliseconds messages of some destinations are sent
-    again.
+    """A rule of the redeliveryPlugin: how often and when messages of some destinations are sent again.
+
+    Delays are in milliseconds.
     """
 
 
@@ -77,7 +80,7 @@ class _PolicyMap(XmlBean):
 
 
 class RedeliveryPlugin(XmlBean):
-    """The redeliveryPlugin: the broker itself sends undelivered messages again before they become dead letters."""
+    """The redeliveryPlugin, with which the broker sends undelivered messages again before they become dead letters."""
 
     ELEMENT: ClassVar[str] = "redeliveryPlugin"
     IMPLIED: ClassVar[frozenset[str]] = frozenset({"redelivery_policy_map"})
@@ -104,8 +107,9 @@ class RedeliveryPlugin(XmlBean):
 
 
 class DiscardingDlqPlugin(SwitchableBean):
-    """The discardingDLQBrokerPlugin, which discards dead letters; ``drop_only`` holds regular expressions,
-    space-separated.
+    """The discardingDLQBrokerPlugin, which discards dead letters.
+
+    ``drop_only`` contains regular expressions, separated by spaces.
     """
 
     ELEMENT: ClassVar[str] = "discardingDLQBrokerPlugin"
@@ -160,8 +164,9 @@ class TraceBrokerPathPlugin(SwitchableBean):
 
 
 class SelectorCachePlugin(SwitchableBean):
-    """The virtualSelectorCacheBrokerPlugin: keeps selectors of absent consumers of virtual topics, to store only what
-    they select.
+    """The virtualSelectorCacheBrokerPlugin, which caches the selectors of absent consumers of virtual topics.
+
+    The broker then stores only the messages that they select.
     """
 
     ELEMENT: ClassVar[str] = "virtualSelectorCacheBrokerPlugin"
@@ -172,11 +177,11 @@ class SelectorCachePlugin(SwitchableBean):
 
 
 class PluginSettings(KeyRefusingBean):
-    """The value of ``activemq_plugins``: one key for each broker plugin, in the order of activemq.xml.
+    """The settings of broker plugins: the value of ``activemq_plugins``.
 
-    A later plugin processes a message first. Dead letters are to be sent again before they are discarded, so redelivery
-    follows the plugins that discard. The plugins for logins follow all others, so they decide first which messages the
-    others receive.
+    It has one key for each broker plugin, in the order of activemq.xml. A later plugin processes a message first. Dead
+    letters are to be sent again before they are discarded, so redelivery follows the plugins that discard. The plugins
+    for logins follow all others, so they decide first which messages the others receive.
     """
 
     REFUSED: ClassVar[Mapping[str, str]] = _REFUSED
@@ -193,6 +198,6 @@ class PluginSettings(KeyRefusingBean):
     redelivery: Annotated[RedeliveryPlugin | None, OffIsNone] = None
 
     def plugin_beans(self) -> dict[str, XmlBean]:
-        """Return the plugins that are set, by key, in the order of activemq.xml."""
+        """Return the beans of the configured broker plugins, by key, in the order of activemq.xml."""
         beans_by_key = {key: getattr(self, key) for key in type(self).model_fields}
         return {key: bean for key, bean in beans_by_key.items() if bean is not None}

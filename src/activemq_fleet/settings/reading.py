@@ -20,10 +20,10 @@ KNOWN = frozenset(PREFIX + name for name in Settings.model_fields) | NOT_SETTING
 
 
 def read_settings(host: str, variables: Mapping[str, Any]) -> Settings:
-    """Return the validated settings of a host from its variables; those without the prefix ``activemq_`` are ignored.
+    """Return the validated settings of a host, given its variables.
 
-    Raises SettingsError with one line a problem: an unknown variable (with a suggestion), or a
-    value of the wrong type, each naming host and variable.
+    Variables without the prefix ``activemq_`` are ignored. Raises SettingsError with one line a problem: an unknown
+    variable (with a suggestion), or a value of the wrong type, each naming host and variable.
     """
     fleet_variables = {
         name: value
@@ -53,9 +53,9 @@ def read_settings(host: str, variables: Mapping[str, Any]) -> Settings:
 
 
 def check_known_variables(host: str, variables: Mapping[str, Any], *, certain: bool) -> None:
-    """Raise SettingsError for unknown variables ``activemq_…`` of a host, of which nothing else is read.
+    """Check that all ``activemq_*`` variables of a host are known, and raise SettingsError for unknown ones.
 
-    ``certain``: only for those that differ from a known variable in a letter or two.
+    Nothing else of the host is read. ``certain``: only for those that differ from a known variable in a letter or two.
     """
     unknown = (name for name in sorted(variables) if name.startswith(PREFIX) and name not in KNOWN)
     problems = [
@@ -69,7 +69,7 @@ def check_known_variables(host: str, variables: Mapping[str, Any], *, certain: b
 
 @lru_cache(maxsize=4096)
 def probable_variable(name: str) -> str | None:
-    """Return the variable of the fleet that a name without the prefix ``activemq_`` probably means, or None.
+    """Return the ``activemq_*`` variable that a name without this prefix probably means, or None.
 
     ``read_settings`` ignores such names: ``active_mq_fence`` probably means ``activemq_fence``.
     """
@@ -80,7 +80,7 @@ def probable_variable(name: str) -> str | None:
 
 
 def variables_by_misspelt_name(names: Iterable[object]) -> dict[str, str]:
-    """Return by name of a variable without the prefix the variable of the fleet whose name it almost has."""
+    """Return the probably intended ``activemq_*`` variables, by the misspelled names without this prefix."""
     meant = {name: probable_variable(name) for name in names if isinstance(name, str)}
     return {name: variable for name, variable in meant.items() if variable}
 

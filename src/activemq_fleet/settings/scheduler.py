@@ -10,8 +10,9 @@ from activemq_fleet.settings.xml_beans import SwitchableBean
 
 
 class SchedulerSettings(SwitchableBean):
-    """The value of ``activemq_scheduler``. The broker keeps scheduled messages in ``directory``, by default below its
-    data directory.
+    """The settings of the broker's scheduler for delayed messages: the value of ``activemq_scheduler``.
+
+    The broker keeps scheduled messages in ``directory``, by default below its data directory.
     """
 
     ELEMENT: ClassVar[str] = "broker"
@@ -19,5 +20,5 @@ class SchedulerSettings(SwitchableBean):
     directory: fields.AbsolutePath | None = None
 
     def leading_xml_attributes(self) -> tuple[tuple[str, str], ...]:
-        """Return the attribute that switches the scheduler on."""
+        """Return the XML attribute that enables the broker's scheduler."""
         return (("schedulerSupport", "true"),)

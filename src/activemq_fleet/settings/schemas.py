@@ -6,5 +6,8 @@ from importlib.resources import files
 
 
 def read_json_schema(kind: str) -> str:
-    """Return the JSON Schema of ``variables`` (group_vars, host_vars) or of ``inventory`` as text."""
+    """Return the text of a JSON Schema of this project.
+
+    ``kind`` is ``variables`` (group_vars, host_vars) or ``inventory``.
+    """
     return files(__package__).joinpath(f"{kind}.schema.json").read_text("utf-8")

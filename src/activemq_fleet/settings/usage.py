@@ -53,8 +53,9 @@ class MemoryUsage(_Usage):
 
 
 class StoreUsage(_Usage):
-    """The disk limit for persistent messages (storeUsage): a size, or percent of ``total`` or else of the store's file
-    system.
+    """The disk limit for persistent messages (storeUsage): a size, or a percentage of a total.
+
+    The total is ``total``, or else the size of the store's file system.
     """
 
     ELEMENT: ClassVar[str] = "storeUsage"
@@ -64,8 +65,9 @@ class StoreUsage(_Usage):
 
 
 class TempUsage(StoreUsage):
-    """The disk limit for non-persistent messages (tempUsage): a size, or percent of ``total`` or else of the file
-    system.
+    """The disk limit for non-persistent messages (tempUsage): a size, or a percentage of a total.
+
+    The total is ``total``, or else the size of the file system.
     """
 
     ELEMENT: ClassVar[str] = "tempUsage"
@@ -78,7 +80,10 @@ class JobSchedulerUsage(_Usage):
 
 
 class UsageSettings(XmlBean):
-    """The value of ``activemq_usage``: the limits of systemUsage; an omitted limit has its default."""
+    """The resource limits of a broker (systemUsage): the value of ``activemq_usage``.
+
+    An omitted limit has its default.
+    """
 
     ELEMENT: ClassVar[str] = "systemUsage"
     PROPERTIES: ClassVar[Mapping[str, str]] = {

@@ -16,19 +16,23 @@ _Selector = Annotated[fields.Text, Field(max_length=4000)]
 
 
 class ForwardTarget(NamedDestination):
-    """A destination to which a composite destination forwards; with ``selector`` only the messages that match."""
+    """A destination to which a composite destination forwards messages.
+
+    With ``selector``, only messages that match it are forwarded.
+    """
 
     selector: _Selector | None = None
     NOT_WRITTEN: ClassVar[frozenset[str]] = frozenset({"name", "selector"})
 
     def element_name(self) -> str:
-        """Return the name of the XML element: ``queue``, ``topic``, or ``filteredDestination`` where there is a
-        selector.
+        """Return the name of a forward target's XML element: ``queue``, ``topic`` or ``filteredDestination``.
+
+        It is the last one if the target has a selector.
         """
         return "filteredDestination" if self.selector else super().element_name()
 
     def leading_xml_attributes(self) -> tuple[tuple[str, str], ...]:
-        """Return the first XML attributes of the element: the destination's name, and its selector."""
+        """Return the first XML attributes of a forward target's element: the destination's name, and its selector."""
         if not self.selector:
             return super().leading_xml_attributes()
         kind, _, name = self.name.partition("://")
@@ -36,7 +40,10 @@ class ForwardTarget(NamedDestination):
 
 
 class VirtualDestination(TypedBean):
-    """One entry of ``activemq_virtual_destinations``: a virtual topic, or a composite queue or topic."""
+    """The settings of a virtual topic, or of a composite queue or topic.
+
+    They are one entry of ``activemq_virtual_destinations``.
+    """
 
     ELEMENTS: ClassVar[Mapping[str, str]] = {
         "virtual_topic": "virtualTopic",

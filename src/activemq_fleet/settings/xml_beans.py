@@ -36,7 +36,10 @@ NamePart = Annotated[
 
 @dataclass(frozen=True, slots=True)
 class XmlElement:
-    """An XML element to be written: its name, attributes and children; ``comment`` is written before it."""
+    """An XML element to write: its name, attributes and children.
+
+    ``comment`` is written before it.
+    """
 
     name: str
     attributes: tuple[tuple[str, str], ...] = ()
@@ -45,8 +48,9 @@ class XmlElement:
 
 
 class MissingFeature(NamedTuple):
-    """An XML element or attribute that a variable sets and a release lacks: variable's key, XML name, releases that
-    have it.
+    """An XML element or attribute in a setting that an ActiveMQ release does not have.
+
+    It contains the variable's key, the XML name, and the releases that have it.
     """
 
     key: str
@@ -55,11 +59,12 @@ class MissingFeature(NamedTuple):
 
 
 class XmlBean(BaseModel):
-    """A model of one XML element: its fields are the element's attributes and properties; None leaves a field out.
+    """The base class of models of one XML element.
 
-    A key whose value is a bean is a property, an element around that bean's. ``PROPERTIES`` names those that the schema
-    has as elements alone, or under another name. ``NOT_WRITTEN`` are keys that a bean writes itself, ``IMPLIED`` those
-    that no inventory sets.
+    Its fields are the element's attributes and properties. A field with the value None is omitted. A key whose value is
+    a bean is a property, an element around that bean's. ``PROPERTIES`` names those that the schema has as elements
+    alone, or under another name. ``NOT_WRITTEN`` are keys that a bean writes itself, ``IMPLIED`` those that no
+    inventory sets.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid", defer_build=True)
@@ -70,16 +75,22 @@ class XmlBean(BaseModel):
     IMPLIED: ClassVar[frozenset[str]] = frozenset()
 
     def element_name(self) -> str:
-        """Return the name of the XML element as which the bean is written."""
+        """Return the name of the XML element that the bean is written as."""
         return self.ELEMENT
 
     def leading_xml_attributes(self) -> tuple[tuple[str, str], ...]:
-        """Return the attributes that are written before those of the bean's fields, and that every release has."""
+        """Return the XML attributes that are written before those of the bean's fields.
+
+        Every release has these attributes.
+        """
         return ()
 
 
 class KeyRefusingBean(XmlBean):
-    """A bean that refuses the keys in ``REFUSED``; the values of ``REFUSED`` name the variable to use instead."""
+    """A bean that rejects the keys in ``REFUSED``.
+
+    The values of ``REFUSED`` name the variable to use instead.
+    """
 
     REFUSED: ClassVar[Mapping[str, str]] = {}
 
@@ -92,10 +103,10 @@ class KeyRefusingBean(XmlBean):
 
 
 class TypedBean(XmlBean):
-    """A bean whose field ``type`` selects the XML element, by ``ELEMENTS``; a plain text is a bean with this type
-    alone.
+    """A bean whose field ``type`` selects its XML element.
 
-    A key that the type's element has in no release is an error, and so is a missing one of ``REQUIRED``.
+    The elements are in ``ELEMENTS``. A plain text is a bean with this type alone. A key that the type's element has in
+    no release is an error, and so is a missing one of ``REQUIRED``.
     """
 
     ELEMENTS: ClassVar[Mapping[str, str]] = {}
@@ -136,16 +147,16 @@ class NamedDestination(XmlBean):
         return {"name": value} if isinstance(value, str) else value
 
     def element_name(self) -> str:
-        """Return ``queue`` or ``topic``."""
+        """Return the name of the destination's XML element, ``queue`` or ``topic``."""
         return self.name.partition("://")[0]
 
     def leading_xml_attributes(self) -> tuple[tuple[str, str], ...]:
-        """Return the attribute ``physicalName`` with the destination's name."""
+        """Return the XML attribute ``physicalName``, which contains the destination's name."""
         return (("physicalName", self.name.partition("://")[2]),)
 
 
 def check_no_wildcard(text: str) -> str:
-    """Return a destination's name when it names one destination; raise ValueError for wildcards."""
+    """Return a destination's name unchanged, and raise ValueError if it contains a wildcard."""
     if {"*", ">"} & set(text.partition("://")[2].split(".")):
         raise ValueError(f"the destination {text!r} contains the wildcard * or >: name a single destination")
     return text
@@ -155,7 +166,7 @@ OneDestination = Annotated[fields.DestinationPattern, AfterValidator(check_no_wi
 
 
 class SwitchableBean(XmlBean):
-    """A bean for which ``true`` may be written, meaning all its defaults."""
+    """A bean that ``true`` can replace in the inventory, with the meaning of all its defaults."""
 
     @model_validator(mode="before")
     @classmethod
@@ -167,8 +178,9 @@ OffIsNone = BeforeValidator(lambda value: None if value is False else value)
 
 
 class DestinationBean(XmlBean):
-    """A bean for destinations that match ``destination`` (a name or wildcard) and ``kind``; temporary ones have no
-    name.
+    """A bean for the destinations that match ``destination`` (a name or wildcard) and ``kind``.
+
+    Temporary destinations have no name.
     """
 
     destination: fields.Destination | None = None
@@ -184,19 +196,17 @@ class DestinationBean(XmlBean):
         return self
 
     def leading_xml_attributes(self) -> tuple[tuple[str, str], ...]:
-        """Return the XML attribute that selects the destinations: ``queue``, ``topic``,
-        ``tempQueue``, ``tempTopic``.
-        """
+        """Return the XML attribute that selects the bean's destinations, such as ``queue`` or ``tempTopic``."""
         if self.destination is None:
             return ((f"temp{self.kind[5:].capitalize()}", "true"),)
         return ((self.kind, self.destination),)
 
 
 def bean_to_xml(bean: XmlBean, release: Release) -> XmlElement | None:
-    """Return a bean as an XML element for a release, children in schema order; None where the release lacks the
-    element.
+    """Return a bean as an XML element for a release, with children in schema order.
 
-    What the release does not have is left out; ``find_missing_features`` returns it.
+    The result is None if the release does not have the element. What the release does not have is left out;
+    ``find_missing_features`` returns it.
     """
     name = bean.element_name()
     if not release.supports(name):
@@ -217,7 +227,7 @@ def bean_to_xml(bean: XmlBean, release: Release) -> XmlElement | None:
 
 
 def find_missing_features(bean: XmlBean, release: Release, key: str) -> Iterator[MissingFeature]:
-    """Yield the elements and attributes that a bean sets and a release does not have.
+    """Yield the XML elements and attributes that a bean sets and an ActiveMQ release does not have.
 
     ``key`` is the bean's place in the inventory, ``activemq_destination_policies[0]``.
     """

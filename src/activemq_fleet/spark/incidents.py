@@ -29,7 +29,7 @@ from activemq_fleet.audit.record_signs import EXHAUSTED_TEXTS, LEVELS
 from activemq_fleet.audit.report_figures import BridgeFigures, IncidentFigures, UnexplainedRecordFigures
 from activemq_fleet.audit.state_spans import HostStateSpan
 from activemq_fleet.audit.unit_journals import LARGEST_UNIT_JOURNAL, unit_records_of
-from activemq_fleet.logs.harmless import harmless_kinds
+from activemq_fleet.logs.harmless import harmless_kind_ids
 from activemq_fleet.spark.datasets import Output
 from activemq_fleet.spark.inputs import Inputs, read_binary_files
 from activemq_fleet.spark.schemas import SCHEMAS
@@ -178,7 +178,7 @@ def _evidence_frame(events: DataFrame, logs: Sequence[LogFileSummary], fleet: _F
     cause = sf.nullif(sf.regexp_extract("stack", _EXHAUSTED, 0), sf.lit(""))
     text = sf.concat_ws("\n", beginning, cause).alias("text")
     record = sf.struct("file", "line", "kind", "fields", text, "thread", "level")
-    is_unread = sf.col("level").isin(*LEVELS) & ~sf.col("kind").isin(sorted(harmless_kinds()))
+    is_unread = sf.col("level").isin(*LEVELS) & ~sf.col("kind").isin(sorted(harmless_kind_ids()))
     is_chosen = sf.col("kind").isin(sorted(KINDS)) | is_unread
     for needle in EXHAUSTED_TEXTS:
         is_chosen |= sf.contains("message", sf.lit(needle)) | sf.coalesce(

@@ -20,7 +20,7 @@ from activemq_fleet.audit.evidence import SubscriptionRisk
 from activemq_fleet.audit.operation_records import OPERATIONS_FILE, PlannedOperation, planned_operations
 from activemq_fleet.audit.result import AuditInputSummary, InputGap
 from activemq_fleet.audit.unit_journals import LARGEST_UNIT_JOURNAL
-from activemq_fleet.logs.zones import zone_of
+from activemq_fleet.logs.zones import time_zone_of
 from activemq_fleet.naming import Naming
 from activemq_fleet.node.foreign_data import parse_json
 from activemq_fleet.node.printable import printable
@@ -340,7 +340,7 @@ def _with_valid_time_zone(host: Host, problems: list[str]) -> Host:
     """Return the host with a time zone that exists, and with ``problems`` before its own."""
     problems = [*problems, *host.problems]
     try:
-        zone_of(host.timezone)
+        time_zone_of(host.timezone)
     except InputError as error:
         return replace(host, timezone="UTC", problems=(*problems, f"{error}. The times in its logs are read as UTC"))
     return replace(host, problems=tuple(problems))

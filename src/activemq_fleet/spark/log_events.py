@@ -12,14 +12,14 @@ import pyarrow as pa
 from pyspark.sql import functions as sf
 from pyspark.sql.types import LongType, StringType, StructField, StructType
 
-from activemq_fleet.logs.chunks import pieces_of_lines
+from activemq_fleet.logs.chunks import record_pieces_from_line_batches
 from activemq_fleet.logs.event_batches import LogSource
 from activemq_fleet.logs.log_files import LogFile, events_of_file, events_of_host
 from activemq_fleet.logs.rolled_files import (
     BEGINNING,
     LogBeginning,
     PlaceAmongLogFiles,
-    beginning_of,
+    log_beginning_of,
     places_among_log_files,
 )
 from activemq_fleet.spark.file_partitions import partition_whole_files
@@ -129,7 +129,7 @@ def _scan_file_by_lines(
     size = None if file.compressed else file.size
 
     def scan(batches: Batches) -> Batches:
-        return through(_select_event_columns(events_of_file(log, pieces_of_lines(batches, size))))
+        return through(_select_event_columns(events_of_file(log, record_pieces_from_line_batches(batches, size))))
 
     lines = spark.read.option("lineSep", "\n").text(escaped_uri_of(file.path))
     return lines.select(sf.col("value").cast("binary").alias("line")).mapInArrow(scan, schema)
@@ -169,7 +169,7 @@ def _parse_beginnings(batches: Batches) -> Batches:
     for batch in batches:
         paths, parts = (column.to_pylist() for column in batch.columns)
         beginnings = [
-            beginning_of(memoryview(part), compressed=path.endswith(".gz"))
+            log_beginning_of(memoryview(part), compressed=path.endswith(".gz"))
             for path, part in zip(paths, parts, strict=True)
         ]
         yield pa.RecordBatch.from_arrays(

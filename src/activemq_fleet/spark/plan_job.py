@@ -19,7 +19,7 @@ from activemq_fleet.planning.components import (
     FleetDivision,
     divide_into_components,
     fleet_component_key,
-    partly_set_pattern,
+    partly_set_naming_pattern,
 )
 from activemq_fleet.planning.compute import (
     DATASETS,
@@ -128,7 +128,7 @@ def _read_hosts(output: Output, source: HostRecords, today: date) -> tuple[DataF
     """Return OBJECTS with hosts by ``fleet_component_key``, and their division. Raises what is wrong with variables."""
     try:
         facts, hosts = _collect_facts(output, source, None)
-        pattern = partly_set_pattern(facts)
+        pattern = partly_set_naming_pattern(facts)
         if pattern is not None:
             facts, hosts = _collect_facts(output, source, pattern)
         return hosts, divide_into_components(facts, today, source.findings)

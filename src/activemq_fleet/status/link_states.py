@@ -10,7 +10,7 @@ from typing import Any, Protocol
 from activemq_fleet.network.connectors import NetworkConnector
 from activemq_fleet.node.probe.jmx import encoded_name
 from activemq_fleet.render.activemq_xml import activemq_xml
-from activemq_fleet.routes.bridges import Network, changed_connectors_by_host, changes_network_connectors
+from activemq_fleet.routes.bridges import Network, changed_connectors_by_host, has_network_connector_fragments
 from activemq_fleet.schema import XmlDocument
 from activemq_fleet.status.model import LinkState, LinkStatus
 from activemq_fleet.topology import Broker, Fleet
@@ -47,7 +47,9 @@ class LogRecord(Protocol):
 def planned_network(fleet: Fleet) -> Network:
     """Return the network of a fleet's planned networkConnectors, including those that XML fragments add."""
     written = {
-        broker.host: XmlDocument(activemq_xml(broker)) for broker in fleet.brokers if changes_network_connectors(broker)
+        broker.host: XmlDocument(activemq_xml(broker))
+        for broker in fleet.brokers
+        if has_network_connector_fragments(broker)
     }
     return Network(fleet, changed_connectors_by_host(fleet, written), as_planned=True)
 

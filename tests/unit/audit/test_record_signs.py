@@ -7,7 +7,7 @@ import re
 import pytest
 
 from activemq_fleet.audit.record_signs import incident_kinds_of_record_kind
-from activemq_fleet.logs.harmless import harmless_kinds, harmless_records
+from activemq_fleet.logs.harmless import harmless_kind_ids, harmless_records
 from activemq_fleet.logs.kinds import log_message_kind, log_message_kind_ids
 from tests.support.recorded_logs import RecordedFindings, audit_logs
 
@@ -40,7 +40,7 @@ def test_each_warning_and_error_of_the_log_facts_is_explained() -> None:
         name for name in log_message_kind_ids() if re.search(r"\b(?:WARN|ERROR)\b", log_message_kind(name).releases)
     }
 
-    unexplained = {name for name in warnings - harmless_kinds() if not incident_kinds_of_record_kind(name)}
+    unexplained = {name for name in warnings - harmless_kind_ids() if not incident_kinds_of_record_kind(name)}
     assert unexplained == {"LIFE-REFRESH"}  # an INFO that the level of a logger hides
 
 
@@ -58,7 +58,7 @@ def test_harmless_records_are_no_incident_and_not_unexplained() -> None:
     findings = audit_records(*[gone] * 50)
 
     assert (findings.incidents, findings.unexplained) == ([], [])
-    assert "TR-CONN-FAILED" in harmless_kinds()
+    assert "TR-CONN-FAILED" in harmless_kind_ids()
 
 
 def test_unknown_error_is_unexplained_and_unknown_warning_only_if_it_repeats() -> None:

@@ -8,7 +8,7 @@ import re
 import pytest
 
 from activemq_fleet.cli.main import main
-from activemq_fleet.lint import rules
+from activemq_fleet.lint import rules_of_scope
 from activemq_fleet.topology.inventory_rules import inventory_rules
 from activemq_fleet.validation import described_rules
 
@@ -43,7 +43,7 @@ def test_explanation_names_no_file_of_a_checkout(rule: str, capsys: pytest.Captu
 
 def test_list_without_id_has_every_rule_once(capsys: pytest.CaptureFixture[str]) -> None:
     listed = re.findall(r"^([A-Z]\d{3})  (?:error|warning|info) ", output_of(capsys), re.MULTILINE)
-    assert listed == [*(rule.id for rule in rules()), "T000", *(rule.id for rule in inventory_rules())]
+    assert listed == [*(rule.id for rule in rules_of_scope()), "T000", *(rule.id for rule in inventory_rules())]
 
 
 def test_family_lists_its_rules_only(capsys: pytest.CaptureFixture[str]) -> None:

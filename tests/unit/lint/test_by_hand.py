@@ -7,11 +7,11 @@ from collections.abc import Callable
 
 import pytest
 
-from activemq_fleet.lint import Selection, file_findings
+from activemq_fleet.lint import RuleSelection, file_findings
 from activemq_fleet.releases import Release
 
 # The files have a login, and say nothing of rights and TLS: tests/unit/lint/test_security_access.py.
-NOT_PLANTED = Selection(ignore=("S015", "S016", "V024", "V035", "V051", "L027"))
+NOT_PLANTED = RuleSelection(ignore=("S015", "S016", "V024", "V035", "V051", "L027"))
 BEANS = "http://www.springframework.org/schema/beans"
 CORE = "http://activemq.apache.org/schema/core"
 _MARK = re.compile(r"\[\[([A-Z0-9 ]+)\]\]")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from activemq_fleet.findings import Finding
-from activemq_fleet.lint import Selection, file_findings
+from activemq_fleet.lint import RuleSelection, file_findings
 from activemq_fleet.releases import Release
 from activemq_fleet.render import render_broker
 from activemq_fleet.schema import XmlDocument
@@ -15,7 +15,7 @@ from tests.unit.fleets import fleet
 
 def told(rule: str, snippet: str, release: str = "5.18.3") -> list[Finding]:
     data = complete(snippet, Release.of(release))
-    return list(file_findings(data, Release.of(release), selection=Selection(select=(rule,))))
+    return list(file_findings(data, Release.of(release), selection=RuleSelection(select=(rule,))))
 
 
 def severities(rule: str, snippet: str, release: str = "5.18.3") -> list[str]:
@@ -102,10 +102,10 @@ def test_a_wildcard_is_no_destination_that_adds_up() -> None:
 
 def test_a_memory_above_the_heap_of_the_host_is_told_of_a_fleet() -> None:
     (broker, _) = fleet("orders-mq01", heap="256m", memory_limit="512 mb").brokers
-    from activemq_fleet.lint.fleets import document_findings_of
+    from activemq_fleet.lint.fleets import broker_file_findings
 
     data = XmlDocument(render_broker(broker)["conf/activemq.xml"])
-    found = document_findings_of(broker, data, Selection(select=("C006",)))
+    found = broker_file_findings(broker, data, RuleSelection(select=("C006",)))
     assert [finding.message for finding in found] == ["memoryUsage is 512 MB, more than the Java heap of 256 MB"]
 
 

@@ -6,17 +6,17 @@ from contextlib import suppress
 
 import pytest
 
-from activemq_fleet.lint import Rule, file_findings, rules
+from activemq_fleet.lint import Rule, file_findings, rules_of_scope
 from activemq_fleet.lint.document import Document
-from activemq_fleet.lint.engine import Example
+from activemq_fleet.lint.engine import RuleExample
 from activemq_fleet.lint.files import SCHEMA_RULE, readable_document
-from activemq_fleet.lint.selection import Selection
+from activemq_fleet.lint.selection import RuleSelection
 from activemq_fleet.releases import Release
 from activemq_fleet.schema import UnreadableXmlError
 from tests.rule_examples import complete
 
 # The schema's own rule needs the release's XSD: tests/integration/test_refusals.py shows it.
-FILE_RULES = [one for one in rules("file") if one.id != SCHEMA_RULE]
+FILE_RULES = [one for one in rules_of_scope("file") if one.id != SCHEMA_RULE]
 
 
 def cases(kind: str) -> list[object]:
@@ -32,7 +32,7 @@ def _importing(release: Release) -> bytes:
     return complete(f'<import resource="{release.console_file}"/>', release)
 
 
-def found(example: Example) -> set[str]:
+def found(example: RuleExample) -> set[str]:
     release = Release.of(example.release)
     other_files = {}
     data = complete(example.text, release)
@@ -42,12 +42,12 @@ def found(example: Example) -> set[str]:
 
 
 @pytest.mark.parametrize(("one", "example"), cases("failing_examples"))
-def test_the_example_that_fires_does(one: Rule, example: Example) -> None:
+def test_the_example_that_fires_does(one: Rule, example: RuleExample) -> None:
     assert one.id in found(example)
 
 
 @pytest.mark.parametrize(("one", "example"), cases("passing_examples"))
-def test_the_example_that_is_silent_is(one: Rule, example: Example) -> None:
+def test_the_example_that_is_silent_is(one: Rule, example: RuleExample) -> None:
     assert one.id not in found(example)
 
 
@@ -81,12 +81,12 @@ def example_documents() -> list[Document]:
 def test_the_skeleton_of_the_examples_has_no_mistake(release: str) -> None:
     # S009: 5.5 has no setting against large frames, which is said as info. Nor has it rights or TLS (S015, S016),
     # or what replaces its placeholders (V024).
-    selection = Selection(ignore=("S009", "S015", "S016", "V024"))
+    selection = RuleSelection(ignore=("S009", "S015", "S016", "V024"))
     found = file_findings(complete("", Release.of(release)), Release.of(release), selection=selection)
     assert found == ()
 
 
-@pytest.mark.parametrize("one", rules(), ids=lambda one: one.id)
+@pytest.mark.parametrize("one", rules_of_scope(), ids=lambda one: one.id)
 def test_every_rule_says_what_why_how_to_mend_and_shows_it(one: Rule) -> None:
     assert one.title.endswith(".")
     assert one.why

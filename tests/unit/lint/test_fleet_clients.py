@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from activemq_fleet.findings import Finding
-from activemq_fleet.lint import Selection, fleet_findings
+from activemq_fleet.lint import RuleSelection, fleet_findings
 from activemq_fleet.render import render_broker
 from activemq_fleet.schema import XmlDocument
 from activemq_fleet.topology import build_fleet
@@ -24,7 +24,7 @@ def told(rule: str, *, pairs: tuple[str, ...] = ("orders-mq01",), **own: Any) ->
     inventory[A] |= {f"activemq_{name}": value for name, value in own.items()}
     fleet = build_fleet(inventory | agents, {"activemq_agents": list(agents)} if agents else {})
     documents = {broker.host: XmlDocument(render_broker(broker)["conf/activemq.xml"]) for broker in fleet.brokers}
-    return list(fleet_findings(fleet, documents, Selection(select=(rule,))))
+    return list(fleet_findings(fleet, documents, RuleSelection(select=(rule,))))
 
 
 def bean(uri: str) -> list[dict[str, str]]:

@@ -5,13 +5,13 @@ from __future__ import annotations
 import pytest
 import yaml
 
-from activemq_fleet.lint import Rule, fleet_findings, rules
-from activemq_fleet.lint.engine import Example
+from activemq_fleet.lint import Rule, fleet_findings, rules_of_scope
+from activemq_fleet.lint.engine import RuleExample
 from activemq_fleet.render import render_broker
 from activemq_fleet.schema import XmlDocument
 from activemq_fleet.topology import Fleet, build_fleet
 
-FLEET_RULES = rules("fleet")
+FLEET_RULES = rules_of_scope("fleet")
 DEFAULTS = {
     "activemq_network_username": "network",
     "activemq_network_password": "a secret",
@@ -27,7 +27,7 @@ def cases(kind: str) -> list[object]:
     ]
 
 
-def fleet_of(example: Example) -> Fleet:
+def fleet_of(example: RuleExample) -> Fleet:
     """The fleet of an example: its variables over those that every fleet needs."""
     inventory = yaml.safe_load(example.text)
     common = DEFAULTS | {"activemq_release": example.release} | (inventory.get("all") or {})
@@ -35,17 +35,17 @@ def fleet_of(example: Example) -> Fleet:
     return build_fleet(hosts, inventory.get("groups") or {})
 
 
-def found(example: Example) -> set[str]:
+def found(example: RuleExample) -> set[str]:
     fleet = fleet_of(example)
     documents = {broker.host: XmlDocument(render_broker(broker)["conf/activemq.xml"]) for broker in fleet.brokers}
     return {finding.rule for finding in fleet_findings(fleet, documents)}
 
 
 @pytest.mark.parametrize(("one", "example"), cases("failing_examples"))
-def test_the_fleet_that_fires_does(one: Rule, example: Example) -> None:
+def test_the_fleet_that_fires_does(one: Rule, example: RuleExample) -> None:
     assert one.id in found(example)
 
 
 @pytest.mark.parametrize(("one", "example"), cases("passing_examples"))
-def test_the_fleet_that_is_silent_is(one: Rule, example: Example) -> None:
+def test_the_fleet_that_is_silent_is(one: Rule, example: RuleExample) -> None:
     assert one.id not in found(example)

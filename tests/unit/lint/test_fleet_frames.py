@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from activemq_fleet.lint.fleet_frames import frames_larger_than_a_link_carries
+from activemq_fleet.lint.fleet_frames import messages_too_large_for_link
 from activemq_fleet.lint.fleets import FleetView
 from activemq_fleet.render import render_activemq_xml_by_host
 from tests.support.network_findings import findings_of_rule, link_fragment
@@ -117,5 +117,5 @@ def test_work_for_a_full_mesh_grows_as_its_number_of_links() -> None:
         mesh = fleet(*(f"north-mq{number:02}" for number in range(pairs)))
         view = FleetView(mesh, render_activemq_xml_by_host(mesh))
         assert view.bridges.planned
-        lines.append(count_lines(lambda: list(frames_larger_than_a_link_carries(view))))  # noqa: B023 -- called here
+        lines.append(count_lines(lambda: list(messages_too_large_for_link(view))))  # noqa: B023 -- called here
     assert lines[1] < 4.2 * lines[0]

@@ -6,8 +6,8 @@ import pytest
 import yaml
 
 from activemq_fleet.deployment import ListenerFacts, MetricsFacts
-from activemq_fleet.lint import Rule, host_findings, rules
-from activemq_fleet.lint.engine import Example
+from activemq_fleet.lint import Rule, host_findings, rules_of_scope
+from activemq_fleet.lint.engine import RuleExample
 from activemq_fleet.node.state.evidence import MachineFacts
 from tests.support.facts_of_brokers import facts_of_broker
 
@@ -15,12 +15,12 @@ from tests.support.facts_of_brokers import facts_of_broker
 def cases(kind: str) -> list[object]:
     return [
         pytest.param(one, example, id=f"{one.id}-{number}")
-        for one in rules("host")
+        for one in rules_of_scope("host")
         for number, example in enumerate(getattr(one, kind))
     ]
 
 
-def found(example: Example) -> set[str]:
+def found(example: RuleExample) -> set[str]:
     given = yaml.safe_load(example.text)
     settings = given.get("broker") or {}
     if "metrics" in settings:
@@ -32,12 +32,12 @@ def found(example: Example) -> set[str]:
 
 
 @pytest.mark.parametrize(("one", "example"), cases("failing_examples"))
-def test_the_example_that_fires_does(one: Rule, example: Example) -> None:
+def test_the_example_that_fires_does(one: Rule, example: RuleExample) -> None:
     assert one.id in found(example)
 
 
 @pytest.mark.parametrize(("one", "example"), cases("passing_examples"))
-def test_the_example_that_is_silent_is(one: Rule, example: Example) -> None:
+def test_the_example_that_is_silent_is(one: Rule, example: RuleExample) -> None:
     assert one.id not in found(example)
 
 

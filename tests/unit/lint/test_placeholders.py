@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from activemq_fleet.lint import fleet_findings
-from activemq_fleet.lint.fleets import document_findings_of
+from activemq_fleet.lint.fleets import broker_file_findings
 from activemq_fleet.releases import Release
 from activemq_fleet.render import render_broker
 from activemq_fleet.schema import XmlDocument
@@ -119,7 +119,7 @@ def of_fleet(**variables: Any) -> set[str]:
     fragment = {"parent": "broker/networkConnectors", "xml": LINK.format("${far.host}")}
     built = fleet("orders-mq01", xml_fragments=[fragment], **variables)
     documents = {broker.host: XmlDocument(render_broker(broker)["conf/activemq.xml"]) for broker in built.brokers}
-    alone = [f for broker in built.brokers for f in document_findings_of(broker, documents[broker.host])]
+    alone = [f for broker in built.brokers for f in broker_file_findings(broker, documents[broker.host])]
     found = [finding for finding in (*alone, *fleet_findings(built, documents)) if finding.rule == "V024"]
     return {finding.message for finding in found}
 

@@ -9,7 +9,7 @@ import pytest
 
 from activemq_fleet import build_fleet, check_fleet, lint_file, repair_file
 from activemq_fleet.findings import Finding
-from activemq_fleet.lint import Rule, file_findings, rules
+from activemq_fleet.lint import Rule, file_findings, rules_of_scope
 from activemq_fleet.lint.repairs import FileRepair, repair_content
 from activemq_fleet.releases import Release
 from activemq_fleet.schema import Schema
@@ -375,7 +375,7 @@ def test_address_that_no_release_has_for_a_schema_is_replaced(address: str, expe
 
 
 @pytest.mark.parametrize(
-    "file_rule", [rule for rule in rules("file") if rule.failing_examples], ids=lambda rule: str(rule.id)
+    "file_rule", [rule for rule in rules_of_scope("file") if rule.failing_examples], ids=lambda rule: str(rule.id)
 )
 def test_repair_of_the_example_of_each_rule_leaves_no_new_error(file_rule: Rule) -> None:
     for example in (*file_rule.failing_examples, *file_rule.passing_examples):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from activemq_fleet.findings import Finding
-from activemq_fleet.lint import Selection, file_findings
+from activemq_fleet.lint import RuleSelection, file_findings
 from activemq_fleet.lint.document import Document
 from activemq_fleet.lint.files import document_findings
 from activemq_fleet.releases import Release
@@ -17,7 +17,7 @@ from tests.unit.fleets import fleet
 
 def told(rule: str, snippet: str, release: str = "5.18.3") -> list[Finding]:
     data = complete(snippet, Release.of(release))
-    return list(file_findings(data, Release.of(release), selection=Selection(select=(rule,))))
+    return list(file_findings(data, Release.of(release), selection=RuleSelection(select=(rule,))))
 
 
 def severities(rule: str, snippet: str, release: str = "5.18.3") -> list[str]:
@@ -170,7 +170,7 @@ def test_what_a_fleet_renders_is_safe(release: str, ha: str) -> None:
             files["conf/activemq.xml"],
             broker.release,
             other_files=other_files,
-            selection=Selection(("S", "C"), ignore=("S015", "S016")),
+            selection=RuleSelection(("S", "C"), ignore=("S015", "S016")),
         )
         assert [finding for finding in found if finding.severity != "info"] == []
 
@@ -180,5 +180,5 @@ def test_unbounded_frames_of_replication_port_are_only_reported() -> None:
     release = Release.of("5.7.0")
     document = Document(XmlDocument(render_broker(broker)["conf/activemq.xml"]), release, broker)
 
-    found = document_findings(document, "conf/activemq.xml", Selection(select=("S009",)))
+    found = document_findings(document, "conf/activemq.xml", RuleSelection(select=("S009",)))
     assert [finding.severity for finding in found] == ["info"]

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from activemq_fleet.findings import Finding
-from activemq_fleet.lint import Selection, file_findings, fleet_findings
+from activemq_fleet.lint import RuleSelection, file_findings, fleet_findings
 from activemq_fleet.releases import Release
 from activemq_fleet.render import render_broker
 from activemq_fleet.schema import XmlDocument
@@ -19,13 +19,13 @@ RELEASE = Release.of("5.18.3")
 
 
 def told(rule: str, snippet: str) -> list[Finding]:
-    return list(file_findings(complete(snippet, RELEASE), RELEASE, selection=Selection(select=(rule,))))
+    return list(file_findings(complete(snippet, RELEASE), RELEASE, selection=RuleSelection(select=(rule,))))
 
 
 def of_fleet(rule: str, **variables: Any) -> list[Finding]:
     fleet = build_fleet(hosts("orders-mq01", **variables), {})
     documents = {broker.host: XmlDocument(render_broker(broker)["conf/activemq.xml"]) for broker in fleet.brokers}
-    return list(fleet_findings(fleet, documents, Selection(select=(rule,))))
+    return list(fleet_findings(fleet, documents, RuleSelection(select=(rule,))))
 
 
 def in_broker(inside: str) -> str:

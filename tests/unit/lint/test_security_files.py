@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from activemq_fleet.findings import Finding
-from activemq_fleet.lint import Selection, file_findings, fleet_findings
+from activemq_fleet.lint import RuleSelection, file_findings, fleet_findings
 from activemq_fleet.releases import Release
 from activemq_fleet.render import render_broker
 from activemq_fleet.schema import XmlDocument
@@ -42,7 +42,11 @@ def test_a_file_beside_is_named_by_the_path_of_the_file_that_was_given(file: str
     release = Release.of("5.18.3")
     other_files = {"jetty-realm.properties": b"admin: admin"}
     found = file_findings(
-        complete(CONSOLE, release), release, file=file, other_files=other_files, selection=Selection(select=("S004",))
+        complete(CONSOLE, release),
+        release,
+        file=file,
+        other_files=other_files,
+        selection=RuleSelection(select=("S004",)),
     )
     assert [finding.file for finding in found] == [file.replace("activemq.xml", "jetty-realm.properties")]
 
@@ -177,7 +181,7 @@ def test_a_fleet_says_with_its_own_variable_where_the_console_listens() -> None:
     for bind, expected in (("127.0.0.1", 0), ("0.0.0.0", 2)):
         ours = fleet("orders-mq01", console_bind=bind)
         documents = {broker.host: XmlDocument(render_broker(broker)["conf/activemq.xml"]) for broker in ours.brokers}
-        assert len(fleet_findings(ours, documents, Selection(select=("S006",)))) == expected
+        assert len(fleet_findings(ours, documents, RuleSelection(select=("S006",)))) == expected
 
 
 def test_files_of_the_users_own_are_looked_at_in_a_fleet() -> None:
@@ -185,7 +189,7 @@ def test_files_of_the_users_own_are_looked_at_in_a_fleet() -> None:
     for content, expected in (("<restrict><commands/></restrict>", 0), ("<restrict/>", 2)):
         ours = fleet("orders-mq01", extra_files=[{"path": "conf/jolokia-access.xml", "content": content}])
         documents = {broker.host: XmlDocument(render_broker(broker)["conf/activemq.xml"]) for broker in ours.brokers}
-        found = fleet_findings(ours, documents, Selection(select=("S007",)))
+        found = fleet_findings(ours, documents, RuleSelection(select=("S007",)))
         assert [finding.file for finding in found] == ["conf/jolokia-access.xml"] * expected
 
 

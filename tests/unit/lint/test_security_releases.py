@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from activemq_fleet.findings import Finding
-from activemq_fleet.lint import ReleaseView, Rule, Selection, fleet_findings, release_findings, rules
+from activemq_fleet.lint import ReleaseView, Rule, RuleSelection, fleet_findings, release_findings, rules_of_scope
 from activemq_fleet.releases import Release
 from activemq_fleet.releases._data import load_release_data
 from activemq_fleet.render import render_broker
@@ -18,16 +18,16 @@ from tests.unit.fleets import hosts
 
 
 def found(release: str, rule: str, *, from_package: bool = False) -> tuple[Finding, ...]:
-    return release_findings(ReleaseView(Release.of(release), from_package), Selection(select=(rule,)))
+    return release_findings(ReleaseView(Release.of(release), from_package), RuleSelection(select=(rule,)))
 
 
 def of_fleet(rule: str, **variables: Any) -> list[Finding]:
     fleet = build_fleet(hosts("orders-mq01", **variables), {})
     documents = {broker.host: XmlDocument(render_broker(broker)["conf/activemq.xml"]) for broker in fleet.brokers}
-    return list(fleet_findings(fleet, documents, Selection(select=(rule,))))
+    return list(fleet_findings(fleet, documents, RuleSelection(select=(rule,))))
 
 
-@pytest.mark.parametrize("one", rules("release"), ids=lambda one: one.id)
+@pytest.mark.parametrize("one", rules_of_scope("release"), ids=lambda one: one.id)
 def test_a_release_of_the_examples_fires_or_is_silent(one: Rule) -> None:
     assert all(found(example.release, one.id) for example in one.failing_examples)
     assert not any(found(example.release, one.id) for example in one.passing_examples)

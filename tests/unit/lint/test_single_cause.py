@@ -8,10 +8,10 @@ from collections.abc import Iterator
 import pytest
 
 from activemq_fleet.findings import Finding
-from activemq_fleet.lint import file_findings, rules
-from activemq_fleet.lint.engine import Example
-from activemq_fleet.lint.files import SCHEMA_RULE, without_duplicates
-from activemq_fleet.lint.selection import Selection
+from activemq_fleet.lint import file_findings, rules_of_scope
+from activemq_fleet.lint.engine import RuleExample
+from activemq_fleet.lint.files import SCHEMA_RULE, without_duplicate_findings
+from activemq_fleet.lint.selection import RuleSelection
 from activemq_fleet.releases import Release
 from tests.rule_examples import complete
 
@@ -70,7 +70,7 @@ DIFFERENT = {
 
 
 def reported(text: str, release: str, *ignored: str) -> set[str]:
-    selection = Selection(ignore=ignored)
+    selection = RuleSelection(ignore=ignored)
     data = complete(text, Release.of(release))
     return {finding.rule for finding in file_findings(data, Release.of(release), selection=selection)}
 
@@ -106,11 +106,11 @@ def test_attribute_that_the_release_lacks_has_no_finding_about_its_value() -> No
 
     for rule in ("C017", "L031", "L042"):
         findings = [finding(SCHEMA_RULE, 9), finding(rule, 9), finding(rule, 30)]
-        assert without_duplicates(findings) == [findings[0], findings[2]]
+        assert without_duplicate_findings(findings) == [findings[0], findings[2]]
 
 
-def examples() -> Iterator[tuple[str, Example]]:
-    for rule in rules("file"):
+def examples() -> Iterator[tuple[str, RuleExample]]:
+    for rule in rules_of_scope("file"):
         if rule.id != SCHEMA_RULE:
             yield from ((rule.id, example) for example in (*rule.failing_examples, *rule.passing_examples))
 

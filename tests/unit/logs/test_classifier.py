@@ -10,10 +10,10 @@ from hypothesis import strategies as st
 
 from activemq_fleet.logs.classifier import (
     KINDS,
-    Classifier,
+    LogMessageClassifier,
     classifier_for_release,
     is_written_by_release,
-    literal_texts,
+    prefix_and_longest_literal,
 )
 from activemq_fleet.logs.kinds import log_message_kind, log_message_kind_ids
 from activemq_fleet.releases import Release
@@ -46,7 +46,9 @@ def test_what_an_expression_matches_is_found_as_the_first_that_does(release: str
 @given(st.data())
 def test_classifier_agrees_with_trial_of_all_expressions(data: st.DataObject) -> None:
     pieces = st.one_of(
-        st.sampled_from(log_message_kind_ids()).map(lambda id_: literal_texts(log_message_kind(id_).regex.pattern)[1]),
+        st.sampled_from(log_message_kind_ids()).map(
+            lambda id_: prefix_and_longest_literal(log_message_kind(id_).regex.pattern)[1]
+        ),
         st.sampled_from(log_message_kind_ids()).flatmap(lambda id_: st.sampled_from(examples_of(id_))),
         st.sampled_from([" ", "\n", ", ", ": ", "x", "12", "tcp://a:1", "ID:a-1-2-3:4"]),
         st.text(max_size=4),
@@ -64,19 +66,19 @@ def test_every_expression_has_an_example_that_it_matches() -> None:
 
 def test_the_letters_of_an_expression_are_in_all_that_it_matches() -> None:
     for id_ in log_message_kind_ids():
-        prefix, needed = literal_texts(log_message_kind(id_).regex.pattern)
+        prefix, needed = prefix_and_longest_literal(log_message_kind(id_).regex.pattern)
         for message in examples_of(id_):
             assert message.startswith(prefix), id_
             assert needed in message, id_
 
 
 def test_a_choice_or_an_option_is_not_taken_for_letters() -> None:
-    assert literal_texts(r"^abc|def$") == ("", "")
-    assert literal_texts(r"^abcd?e(?:xyz)*fg{2}[hijklm]no") == ("abc", "abc")
+    assert prefix_and_longest_literal(r"^abc|def$") == ("", "")
+    assert prefix_and_longest_literal(r"^abcd?e(?:xyz)*fg{2}[hijklm]no") == ("abc", "abc")
 
 
 def test_messages_that_repeat_are_looked_up_once() -> None:
-    found = Classifier("5.18.3")
+    found = LogMessageClassifier("5.18.3")
     assert found.kind_and_values("Connector stomp started") is found.kind_and_values("Connector stomp started")
 
 

@@ -9,16 +9,16 @@ from random import Random
 import pyarrow as pa
 import pytest
 
-from activemq_fleet.logs.chunks import offset_of_last_record, pieces_of_lines, unpacked_pieces
-from activemq_fleet.logs.event_batches import SCHEMA, LogSource, Scanner, bytes_before_first_record
+from activemq_fleet.logs.chunks import offset_of_last_record, record_pieces_from_line_batches, unpacked_pieces
+from activemq_fleet.logs.event_batches import SCHEMA, LogScanner, LogSource, bytes_before_first_record
 from activemq_fleet.logs.log_files import CUT_OFF, LogFile, events_of_file, events_of_host
 from activemq_fleet.logs.rolled_files import (
     LogBeginning,
     PlaceAmongLogFiles,
     RolledFile,
-    beginning_of,
     is_direct_successor,
-    missing_files,
+    log_beginning_of,
+    missing_rolled_files,
     places_among_log_files,
     rolls_in_order,
 )
@@ -32,7 +32,7 @@ SAID = ("time", "raw_time", "level", "kind", "message", "stack", "logger", "thre
 
 
 def rows(data: bytes, line: int = 1, after: bytes = b"") -> list[Row]:
-    batches = Scanner(LogSource(), line).scan(data, after)
+    batches = LogScanner(LogSource(), line).scan(data, after)
     records: list[Row] = pa.Table.from_batches(batches, schema=SCHEMA).to_pylist()
     return records
 
@@ -103,8 +103,8 @@ def test_a_file_whose_place_is_known_is_read_without_the_others_of_its_host() ->
 
 def test_a_record_is_looked_for_further_on_where_the_beginning_has_none() -> None:
     head = b"\tat x\n" * (1 << 14)
-    assert beginning_of(memoryview(head + LINE), compressed=False) == LogBeginning(head, LINE[:23].decode())
-    assert beginning_of(memoryview(head), compressed=False).first is None
+    assert log_beginning_of(memoryview(head + LINE), compressed=False) == LogBeginning(head, LINE[:23].decode())
+    assert log_beginning_of(memoryview(head), compressed=False).first is None
 
 
 @pytest.mark.parametrize(("older", "joins"), [("activemq.log.1", True), ("activemq.log.2", False)])
@@ -143,7 +143,7 @@ def batches(lines: list[bytes], size: int) -> list[pa.RecordBatch]:
 def from_lines(data: bytes, size: int, known: int | None) -> list[Row]:
     """The events of a file whose lines come in batches of so many. ``known``: the size of the file, if it is known."""
     lines = data.removesuffix(b"\n").split(b"\n")
-    pieces = pieces_of_lines(batches(lines, size), known)
+    pieces = record_pieces_from_line_batches(batches(lines, size), known)
     return [
         row for batch in events_of_file(LogFile("h", "activemq.log", LogSource()), pieces) for row in batch.to_pylist()
     ]
@@ -170,7 +170,7 @@ def test_without_the_size_of_a_file_its_last_line_has_an_end() -> None:
 def test_lines_come_in_pieces_that_end_where_records_do(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("activemq_fleet.logs.chunks.STEP", 300)
     lines = [LINE, b"\tat x"] * 10
-    found = list(pieces_of_lines(batches(lines, 3), None))
+    found = list(record_pieces_from_line_batches(batches(lines, 3), None))
     assert len(found) > 3
     assert b"".join(bytes(data) for data, *_ in found) == b"".join(line + b"\n" for line in lines)
     assert all(bytes(data).startswith(LINE) for data, *_ in found)
@@ -249,7 +249,7 @@ def test_without_times_the_release_tells_in_which_direction_files_are_counted() 
 
 def test_a_file_that_is_missing_between_others_is_named() -> None:
     rolls = rolls_in_order(RolledFile(f"activemq.log{name}", at) for at, name in enumerate([".4", ".2", ".1", ""]))
-    assert missing_files(roll.file for roll in rolls) == [
+    assert missing_rolled_files(roll.file for roll in rolls) == [
         "the log file activemq.log.3 is missing, so the audit does not contain its events: collect it again"
     ]
     assert [is_direct_successor(rolls, at) for at in range(4)] == [False, False, True, True]
@@ -261,6 +261,6 @@ def test_before_the_file_that_is_written_came_number_1_or_the_highest(up: bool) 
 
 
 def test_rolled_files_without_the_one_that_is_written_lack_it() -> None:
-    assert missing_files(["activemq.log.2", "activemq.log.1"]) == [
+    assert missing_rolled_files(["activemq.log.2", "activemq.log.1"]) == [
         "the log file activemq.log is missing, so the newest events are unknown: collect it again"
     ]

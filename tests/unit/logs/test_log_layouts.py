@@ -15,9 +15,9 @@ import pytest
 from activemq_fleet.audit.gaps import log_gaps
 from activemq_fleet.audit.log_summaries import LogFileSummary
 from activemq_fleet.audit.result import InputGap
-from activemq_fleet.logs.event_batches import SCHEMA, LogSource, Scanner
+from activemq_fleet.logs.event_batches import SCHEMA, LogScanner, LogSource
 from activemq_fleet.logs.log_files import LogFile, events_of_host
-from activemq_fleet.logs.rolled_files import beginning_of
+from activemq_fleet.logs.rolled_files import log_beginning_of
 from activemq_fleet.node.log.broker_log import phase_after, unread_log_reason
 from activemq_fleet.node.log.log_layouts import READABLE_LAYOUTS
 from activemq_fleet.node.log.log_records import Record, parse
@@ -38,7 +38,7 @@ Caused by: java.net.BindException: Address already in use
 
 
 def scan(log: bytes, zone: str = "UTC") -> list[Row]:
-    rows: list[Row] = pa.Table.from_batches(list(Scanner(LogSource(zone=zone)).scan(log)), schema=SCHEMA).to_pylist()
+    rows: list[Row] = pa.Table.from_batches(list(LogScanner(LogSource(zone=zone)).scan(log)), schema=SCHEMA).to_pylist()
     return rows
 
 
@@ -173,7 +173,7 @@ def test_log_without_date_or_full_class_name_is_unreadable(line: str) -> None:
 @pytest.mark.parametrize("layout", WITH_THREADS)
 def test_first_time_of_a_rolled_file_is_in_the_default_form(layout: str) -> None:
     log = b"\tat x.Y.z(Y.java)\n" + in_layout(BROKEN.encode(), WITH_THREADS[layout])
-    beginning = beginning_of(memoryview(log), compressed=False)
+    beginning = log_beginning_of(memoryview(log), compressed=False)
     assert beginning.first == "2026-07-01 10:00:01,007"
     assert beginning.head == b"\tat x.Y.z(Y.java)\n"
 

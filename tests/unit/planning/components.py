@@ -13,7 +13,7 @@ from activemq_fleet.planning.components import (
     FleetDivision,
     divide_into_components,
     fleet_component_key,
-    partly_set_pattern,
+    partly_set_naming_pattern,
 )
 from activemq_fleet.planning.compute import FleetComponentHost, FleetComponentRows, PlanContext, plan_fleet_component
 from activemq_fleet.planning.host_facts import HostFacts, host_facts
@@ -37,7 +37,7 @@ def facts_of(hosts: Hosts, groups: Groups = NO_GROUPS) -> Facts:
         ]
 
     found = read(None)
-    pattern = partly_set_pattern([facts for facts, _ in found])
+    pattern = partly_set_naming_pattern([facts for facts, _ in found])
     return found if pattern is None else read(pattern)
 
 
