@@ -320,7 +320,8 @@ def test_who_is_asked_for_a_host_is_its_pair_and_whom_it_dials() -> None:
 def test_the_page_of_a_status_needs_nothing_of_the_pipeline() -> None:
     """pyarrow and Spark come with the extra ``pipeline``, which a controller does not have."""
     blocked = "import sys; sys.modules.update(dict.fromkeys(('pyarrow', 'pyspark', 'numpy')))"
-    code = f"{blocked}; from activemq_fleet.reports.status_page import write_status_file; import activemq_fleet.cli.status"
+    imports = "from activemq_fleet.reports.status_page import write_status_file; import activemq_fleet.cli.status"
+    code = f"{blocked}; {imports}"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert (done.returncode, done.stderr) == (0, "")
 
