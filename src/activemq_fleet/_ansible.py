@@ -153,8 +153,8 @@ def _read_extra_vars(loader: Any) -> Mapping[Any, Any]:
         extra: Mapping[Any, Any] = load_extra_vars(loader)
     except AnsibleError as error:
         raise InputError(
-            f"the extra variables (-e) cannot be read: {ansible_error_message(error)}. Correct the value of -e, or the "
-            "file that it names"
+            f"the extra variables (-e) cannot be read ({ansible_error_message(error)}). Correct the value of -e, or "
+            "the file that it names"
         ) from error
     if "_raw_params" in extra:
         raise InputError(

@@ -127,7 +127,7 @@ def test_the_output_of_plan_is_compared_as_that_of_render(spark: SparkSession, t
 @pytest.mark.parametrize(
     ("planned", "found", "line"),
     [
-        ("empty", "found", "the directory contains neither the directory files"),
+        ("empty", "found", "the directory contains neither files/"),
         ("planned", "empty", "the directory has no HOST/configuration"),
     ],
 )

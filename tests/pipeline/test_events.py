@@ -186,6 +186,6 @@ def test_a_directory_without_hosts_is_refused_in_one_line(
         (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).write_bytes(LINE)
     with pytest.raises(
-        InputError, match="the directory has no logs" if "activemq.log" not in names else "name its parent directory"
+        InputError, match="this path contains no logs" if "activemq.log" not in names else "name its parent directory"
     ):
         list_inputs(spark, str(tmp_path))

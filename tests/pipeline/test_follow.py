@@ -170,7 +170,7 @@ def test_a_path_that_cannot_be_followed_is_refused(spark: SparkSession, tmp_path
 
 def test_a_directory_without_logs_gives_no_result(spark: SparkSession, tmp_path: Path) -> None:
     (tmp_path / "logs" / "mq01a").mkdir(parents=True)
-    with pytest.raises(InputError, match="the directory has no logs"):
+    with pytest.raises(InputError, match="this path contains no logs"):
         audit_after_changes(spark, str(tmp_path / "logs"), str(tmp_path / "out"), until_idle=0)
 
 

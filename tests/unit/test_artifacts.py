@@ -147,7 +147,7 @@ def test_a_schema_that_cannot_be_had_names_the_command_to_run_and_is_asked_for_o
         with pytest.raises(SchemaUnavailable) as error:
             schema_bytes(ABSENT)
         assert str(error.value) == (
-            "the schema of ActiveMQ 6.3.3 is not available (Maven: Could not find artifact "
+            "the XML schema of ActiveMQ 6.3.3 is not available (Maven: Could not find artifact "
             "org.apache.activemq:activemq-spring:6.3.3 in central). To take it from a jar or archive of the release, "
             "run `activemq-fleet schema fetch 6.3.3 --from FILE`"
         )
@@ -306,7 +306,7 @@ def test_a_distribution_that_is_not_to_be_had_is_none_unless_it_is_in_the_cache(
 
 def test_a_distribution_that_does_not_come_is_asked_for_again_a_day_later(repository: Path) -> None:
     for refused, asked in ((ArtifactError, 1), (RecentDownloadFailureError, 1)):
-        with pytest.raises(refused, match=r"the distribution of ActiveMQ 5\.18\.3 is not available"):
+        with pytest.raises(refused, match=r"the distribution of ActiveMQ 5\.18\.3 cannot be downloaded"):
             distribution_directory_for(NEW)
         assert len(runs(repository)) == asked
     refusal = cache_directory() / "distributions" / ".5.18.3.refused"
@@ -488,9 +488,9 @@ def test_a_release_without_a_schema_uses_the_nearest_of_its_line_with_one_note(
     lines: list[str] = []
     for _ in range(2):
         assert schema_bytes(Release.of(missing), progress=lines.append) == small_xsd()
-    notes = [line for line in lines if line.startswith(f"the schema of ActiveMQ {missing} is not available")]
+    notes = [line for line in lines if line.startswith(f"the XML schema of ActiveMQ {missing} is not available")]
     assert len(notes) == 1
-    assert f"that of {nearest}, the nearest release with one, is used instead" in notes[0]
+    assert f"so the schema of {nearest}, the nearest available release, is used" in notes[0]
 
 
 def test_note_about_the_nearest_schema_has_the_reason(repository: Path) -> None:

@@ -366,7 +366,7 @@ class TestRefusals:
     @pytest.mark.parametrize("extra", ['{"a":', "[1]", "@/nowhere", "word", 'a="', "/path"])
     def test_extra_variables_that_are_none(self, write: Write, extra: str) -> None:
         text = refusal(write({"hosts.yml": PAIR}), extra)
-        assert text.startswith(("the extra variables (-e) cannot be read: ", "the text "))
+        assert text.startswith(("the extra variables (-e) cannot be read (", "the text "))
         assert "Correct the value of -e" in text or "write NAME=VALUE" in text
 
     def test_nothing_is_printed(self, write: Write, capfd: pytest.CaptureFixture[str]) -> None:

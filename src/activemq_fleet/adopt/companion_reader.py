@@ -131,7 +131,7 @@ def read_file_below(root: Path, parts: Iterable[str], limit: int) -> bytes:
 
 
 def _untrusted_message(error: UntrustedPathError) -> str:
-    return f"adopt did not read a file next to activemq.xml: {error}. Put the file itself there, and adopt again"
+    return f"adopt did not read a file next to activemq.xml ({error}). Copy the file itself there, and adopt again"
 
 
 def _open_below(root: Path, parts: Iterable[str]) -> Directory:

@@ -272,7 +272,7 @@ def read_addresses_by_host(arguments: Sequence[str], documents: Sequence[Adopted
 def _reason_for_address(name: str, separator: str, hosts: Sequence[str]) -> str:
     if not separator:
         return f"the value has no host: write HOST=ADDRESS, such as {hosts[0]}=192.0.2.10"
-    return f"none of the adopted files belongs to the host {name!r}: use one of these hosts: {', '.join(hosts)}"
+    return f"none of the adopted files belongs to the host {name!r}: use one of the hosts {', '.join(hosts)}"
 
 
 def _document(

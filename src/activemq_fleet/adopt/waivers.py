@@ -95,7 +95,7 @@ def _leave_out_cause(proposal: VariableProposal, finding: Finding, findings_of: 
             proposal.add_note(
                 [finding.host],
                 f"adopt left out {what}, because with it the rendered activemq.xml would have the error "
-                f"{finding.rule}: {finding.message}. Check whether the broker needs it",
+                f"{finding.rule} ({finding.message}). Check whether the broker needs it",
                 is_urgent=True,
             )
             return
@@ -129,8 +129,8 @@ def _note_impossible_files(proposal: VariableProposal, errors: Iterable[Finding]
     for (rule, message, release), named in hosts.items():
         proposal.add_note(
             named,
-            f"a broker of release {release} does not start with this file, because it has the error {rule}: {message}. "
-            "The file or --release is wrong: adopt again with the right one",
+            f"a broker of release {release} does not start with this file, because it has the error {rule} "
+            f"({message}). Adopt again with the file that the broker uses, and with its --release",
             is_urgent=True,
         )
 
@@ -148,8 +148,8 @@ def _waive(proposal: VariableProposal, errors: Iterable[Finding]) -> None:
         for message in dict.fromkeys(where.values()):
             named = [host for host, reported in where.items() if reported == message]
             text = (
-                f"the original file has the error {rule}: {message}. adopt waived it (activemq_waivers), so that "
-                "render accepts the inventory: decide about the error after the adoption"
+                f"the original file has the error {rule} ({message}). adopt waived it (activemq_waivers), so that "
+                "render accepts the inventory. After the adoption, correct the error or keep the waiver"
             )
             proposal.add_note(named, text, is_urgent=True)
     for variables in proposal.variables.values():

@@ -95,7 +95,7 @@ def distribution_directory_for(release: Release, *, progress: Progress = log_pro
     try:
         return ensure_cached(name, make, progress=progress)
     except ArtifactError as error:
-        message = f"the distribution of ActiveMQ {release} is not available: {error}"
+        message = f"the distribution of ActiveMQ {release} cannot be downloaded ({error})"
         with contextlib.suppress(OSError):  # without a writable cache, each run tries again
             refusal.write_text(message, encoding="utf-8")
         raise ArtifactError(message) from None
@@ -208,7 +208,7 @@ def _check_sha512(jar: Path) -> None:
     if digest != EXPORTER_SHA512:
         raise ArtifactError(
             f"the file {jar} is not the jar {_EXPORTER}: its SHA-512 checksum begins with {digest[:16]}, not "
-            f"{EXPORTER_SHA512[:16]}; download the jar again"
+            f"{EXPORTER_SHA512[:16]}. Download the jar again"
         )
 
 
@@ -219,7 +219,7 @@ def _raise_refusal_of_today(refusal: Path) -> None:
         return
     if 0 <= age < _DAY:
         raise RecentDownloadFailureError(
-            f"{message}. The download is tried again a day after it failed; remove the file {refusal} to retry now"
+            f"{message}. It is tried again one day after the failure. To try it now, remove the file {refusal}"
         )
 
 

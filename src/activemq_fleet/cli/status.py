@@ -108,7 +108,7 @@ def status_command(form: str, html: Path | None, watch: float | None, wide: bool
 def _ask_and_show(question: _Question, form: str, html: Path | None, watch: float | None, *, wide: bool) -> int:
     """Show the status, with ``watch`` again and again, every so many seconds; return the exit code."""
     if form == "nagios" and not question.name:
-        raise InputError("--format nagios requires exactly one host: add the name of a HOST")
+        raise InputError("--format nagios requires exactly one host: name it, as in `status HOST --format nagios`")
     gather = _gatherer(question)
     while True:
         prompts = question.inventory.prompts_for_password or _PROMPTING.search(question.ansible) is not None

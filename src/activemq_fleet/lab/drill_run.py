@@ -269,11 +269,11 @@ class DrillRun:
         poll_until_true(lambda: ready.exists() or process.poll() is not None, _START, _POLL)
         if not ready.exists():
             (self.directory / "stop").touch()
-            raise LabError(f"the drill cannot start its test load: {self._last_words()}. {_CORRECT}")
+            raise LabError(f"the drill cannot start its test load ({self._last_words()}). {_CORRECT}")
 
     def _refuse_ended(self) -> None:
         if (self.directory / "failed").exists():
-            raise LabError(f"the test load of the drill stopped: {self._last_words()}. {_CORRECT}")
+            raise LabError(f"the test load of the drill stopped ({self._last_words()}). {_CORRECT}")
 
     def _last_words(self) -> str:
         for name in ("failed", "load.log"):

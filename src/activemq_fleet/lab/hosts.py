@@ -117,8 +117,8 @@ class LabBrokers:
                 self._configurations[key] = read_deployed(installed, version)
             except (OSError, ParseError) as error:
                 raise LabError(
-                    f"{broker.host}: the installed activemq.xml (version {version}) cannot be read: {error}. Run `lab "
-                    "down` and `lab up` for this lab, which installs the file again"
+                    f"{broker.host}: the installed activemq.xml (version {version}) cannot be read ({error}). Run "
+                    "`lab down` and `lab up` for this lab, which installs the file again"
                 ) from None
         return self._configurations[key]
 

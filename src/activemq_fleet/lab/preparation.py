@@ -103,7 +103,7 @@ def _software(broker: Broker, layout: LabLayout, progress: Progress) -> Installe
         if not release.jars_available:
             raise ArtifactError(f"{error}. {artifacts.local_archive_hint(release)}") from None
         if not isinstance(error, artifacts.RecentDownloadFailureError):
-            progress(f"{error}. The lab uses the jars of release {release.text}, which have no web console")
+            progress(f"{error}. The lab uses the jars of release {release.text} instead, without the web console")
     if home is not None:
         return InstalledSoftware(str(home), whole=True)
     return _linked_jars(release, artifacts.jar_directory_for(release, progress=progress), layout)

@@ -160,8 +160,8 @@ class FleetStartup:
 
     def _ended(self, broker: Broker, problem: str) -> LabError:
         return LabError(
-            f"{problem}: {self._hosts.failure_reason(broker)}. "
-            "Correct the cause in the inventory, and run the command again"
+            f"{problem}. Its last error is: {self._hosts.failure_reason(broker)}. "
+            "Correct the cause, and run the command again"
         )
 
     def _until(self, broker: Broker, condition: Callable[[], bool], complaint: str, pause: float = _POLL) -> None:
@@ -175,7 +175,7 @@ class FleetStartup:
                 detail = self._hosts.observe_broker(broker, timeout=_PROBE_TIMEOUT)
                 why = f"{detail.reason}; " if detail.reason else ""
                 raise LabError(
-                    f"{complaint} after {self._timeout:g} s. Its state is {detail.state}: {why}"
+                    f"{complaint} after {self._timeout:g} s. Its state is {detail.state}, and its last error is: {why}"
                     f"{self._hosts.failure_reason(broker)}. Correct the cause, or run `lab up` with a longer --timeout"
                 )
 

@@ -103,9 +103,10 @@ def listed_hosts(text: str) -> list[tuple[str, str, list[str], int]]:
         listing = json.loads(text)
         variables = {**listing["_meta"]["hostvars"]} if listing else {}
     except (ValueError, RecursionError, KeyError, TypeError) as error:
+        cause = str(error) if isinstance(error, ValueError | RecursionError) else "it has no mapping _meta.hostvars"
         raise InputError(
-            f"the file is not the output of ansible-inventory --list ({type(error).__name__}: {error}): create the "
-            "file again, or set --hosts-format to the format of the file"
+            f"the file is not the output of ansible-inventory --list ({cause}): create the file again, or set "
+            "--hosts-format to the format of the file"
         ) from None
     roles: dict[str, dict[str, int]] = {}
     for role in ROLE_GROUPS:
@@ -169,8 +170,8 @@ def variables_to_json(host: str, variables: Mapping[str, Any]) -> str:
     except _UnrepresentableError as error:
         name = next(name for name, value in variables.items() if not _is_representable(value))
         raise InputError(
-            f"{host}: the variable {name} contains a Python {error}, which JSON cannot represent: use a text, number, "
-            "list or mapping"
+            f"{host}: the variable {name} contains a value of the Python type {error}, which JSON cannot represent: "
+            "write a text, number, list or mapping"
         ) from None
 
 

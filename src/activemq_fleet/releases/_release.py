@@ -390,7 +390,7 @@ def _refusal(text: str, data: ReleaseData) -> str:
                 f"{shown!r} is not a release number of Apache ActiveMQ: for a vendor's build, set the Apache release "
                 f"on which it is based, such as {example}"
             )
-        return f"{shown!r} is not a release number of three parts: set one such as {example}"
+        return f"{shown!r} is not a release number of three parts: set a release such as {example}"
     newest_line = _newest_line(requested[0], data)
     similar = _similar_release(text, data)
     if newest_line is not None and requested[1] > int(newest_line.partition(".")[2]):

@@ -74,8 +74,8 @@ def _read_planned_files(spark: SparkSession, planned: str) -> DataFrame:
             raise
     hosts = f"{root}/hosts"
     none = (
-        f"{planned}: the directory contains neither the directory files/ (from plan) nor hosts/ (from render): set "
-        "--planned to the output of plan or render"
+        f"{planned}: the directory contains neither files/ (from plan) nor hosts/ (from render). Set --planned to the "
+        "output directory of plan or render"
     )
     return _read_files(
         spark, f"{escaped_uri_of(root)}/hosts", hosts, lambda *file: (rendered_file_record(*file),), none
@@ -87,7 +87,7 @@ def _read_collected_files(spark: SparkSession, collected: str) -> DataFrame:
     root = uri_of(collected)
     _refuse_unreadable(collected)
     pattern = f"{escaped_uri_of(root)}/*"
-    none = f"{collected}: the directory has no HOST/{{}}: set --found to a directory that the playbook collect wrote"
+    none = f"{collected}: the directory has no HOST/{{}}. Set --found to a directory that the playbook collect wrote"
     files = _read_files(spark, f"{pattern}/configuration", root, collected_file_records, none.format("configuration"))
     return files.unionByName(
         _read_files(spark, f"{pattern}/host.json", root, collected_file_records, none.format("host.json"))

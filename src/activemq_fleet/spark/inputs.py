@@ -121,7 +121,7 @@ def list_inputs(spark: SparkSession, logs: str, inventory_hosts: Mapping[str, Ho
     files = tuple(sorted(listed, key=lambda file: (file.host, file.file)))
     if not any(file.kind in ("log", "journal") for file in files):
         raise InputError(
-            f"{logs}: the directory has no logs (HOST/activemq.log* or HOST/agent/*.jsonl*): name the directory that "
+            f"{logs}: this path contains no logs (HOST/activemq.log* or HOST/agent/*.jsonl*): name the directory that "
             "the playbook collect wrote"
         )
     return inputs_of(root, files, contents, inventory_hosts)

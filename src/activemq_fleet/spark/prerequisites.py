@@ -41,8 +41,8 @@ def java_home() -> Path:
         problems.append(f"{candidate} is Java {feature}")
     reasons = "; ".join(problems) or "no java is on the PATH, and JAVA_HOME is not set"
     raise SparkProblem(
-        f"Spark requires Java {_JAVA} or newer: {reasons}. Install Java {_JAVA} (Debian: {_INSTALL}). If another Java "
-        f"is the default, set JAVA_HOME to Java {_JAVA}"
+        f"Spark requires Java {_JAVA} or newer, but {reasons}. Install Java {_JAVA} (Debian: {_INSTALL}). If another "
+        f"Java is the default, set JAVA_HOME to Java {_JAVA}"
     )
 
 

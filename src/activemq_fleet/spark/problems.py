@@ -46,10 +46,10 @@ _KNOWN: tuple[tuple[str, Line], ...] = (
         r"No module named '(activemq_fleet|[\w.]+)'",
         lambda m: f"Python on the Spark workers has no module {m[1]}: {PACK}",
     ),
-    (r"\[PATH_NOT_FOUND\] Path does not exist: (\S+?)\.? ", lambda m: f"{m[1]}: the path does not exist: correct it"),
+    (r"\[PATH_NOT_FOUND\] Path does not exist: (\S+?)\.? ", lambda m: f"the path {m[1]} does not exist: correct it"),
     (
         r"FileNotFoundException: (?:File )?(.+?) \(Permission denied\)|Permission denied: (\S+)",
-        lambda m: f"{m[1] or m[2]}: permission denied: allow the account that runs Spark to access the path",
+        lambda m: f"{m[1] or m[2]}: allow the account that runs Spark to access this path (permission denied)",
     ),
     (
         r"No FileSystem for scheme \"?(\w+)|ClassNotFoundException: Class \S*\.(S3A|Abfs|GoogleHadoop)FileSystem",
@@ -64,23 +64,31 @@ _KNOWN: tuple[tuple[str, Line], ...] = (
     ),
     (
         r"InvalidClassException: .*serialVersionUID",
-        lambda m: "the cluster runs another Spark than pyspark on this machine: install the version of the cluster",
+        lambda m: (
+            "the cluster runs another Spark release than this machine: install pyspark in the release of the cluster"
+        ),
     ),
     (
         r"Invalid maximum heap size: \S+|Could not reserve enough space.*",
         lambda m: f"Java did not start ({m[0]}): set spark.driver.memory with --conf to a size such as 2g",
     ),
     (
+        r"Master must either be yarn or start with",
+        lambda m: "--master is not the URL of a Spark master: use local[*], spark://HOST:7077, yarn or k8s://URL",
+    ),
+    (
         r"Exception in thread \"main\" [\w.]+: (.+)",
-        lambda m: f"Spark did not start: {m[1]}. Correct the cause, and run the command again",
+        lambda m: f"Spark did not start ({m[1]}): correct this cause, and run the command again",
     ),
     (
         r"Could not parse Master URL: '?([^']*)'?",
-        lambda m: f"--master {m[1]} is not the URL of a master: use local[*], spark://HOST:7077, yarn or k8s://URL",
+        lambda m: (
+            f"--master {m[1]} is not the URL of a Spark master: use local[*], spark://HOST:7077, yarn or k8s://URL"
+        ),
     ),
     (
         r"All masters are unresponsive|StatusCode\.UNAVAILABLE",
-        lambda m: "the connection to Spark was refused or lost: check the master or server, and run the command again",
+        lambda m: "the connection to Spark was refused or lost: check that the server of --master or --remote runs",
     ),
     (
         r"ExecutorLostFailure.*?Reason: (.+)",
@@ -172,10 +180,10 @@ def _explain_full_disk(scratch: Path) -> str:
     """Return a line that names the full disk: that of Spark's temporary files where it has less than 32 MiB."""
     if shutil.disk_usage(scratch).free < _SPARE:
         return (
-            f"the disk is full: Spark has no space for temporary files in {scratch}; set TMPDIR, or --conf "
+            f"the disk is full, so Spark cannot write temporary files in {scratch}: set TMPDIR, or --conf "
             "spark.local.dir, to a directory with more space"
         )
     return (
-        "the disk is full: OUT or the temporary files of an executor have no space; free disk space, and run the "
-        "command again"
+        "the disk is full, either that of the output directory or that of the executors' temporary files: free disk "
+        "space, and run the command again"
     )

@@ -119,6 +119,10 @@ def common_pattern(patterns: Iterable[str]) -> str:
 
 def fleet_without_brokers_error(hosts: int, pattern: str) -> InputError:
     """Return the error for an inventory in which no host is a broker."""
+    if not hosts:
+        return InputError(
+            "no host of this inventory is a broker, because it has no hosts: list the hosts of the brokers"
+        )
     return InputError(
         f"no host of this inventory is a broker: none of {hosts} host names matches the pattern {pattern} of the "
         "variable activemq_naming_pattern, as orders-mq01-a.example.com does with the default. Run `activemq-fleet "

@@ -93,7 +93,11 @@ def test_an_unknown_command_is_one_line_and_exit_2(capsys: pytest.CaptureFixture
             2,
             f"the Python package pyspark of this command is not installed: {install_hint('pipeline')}",
         ),
-        (PermissionError(errno.EACCES, "Permission denied", "/etc/x"), 2, "/etc/x: Permission denied"),
+        (
+            PermissionError(errno.EACCES, "Permission denied", "/etc/x"),
+            2,
+            "/etc/x: this path cannot be used (Permission denied): correct it or its permissions",
+        ),
     ],
     ids=lambda value: type(value).__name__,
 )

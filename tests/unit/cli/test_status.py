@@ -58,7 +58,7 @@ def test_a_lab_is_named_by_its_directory_alone(tmp_path: Path, capsys: pytest.Ca
 @pytest.mark.parametrize(
     ("name", "said"),
     [
-        ("", "--format nagios requires exactly one host: add the name of a HOST"),
+        ("", "--format nagios requires exactly one host: name it, as in `status HOST --format nagios`"),
         (
             "absent",
             "the inventory has no host, pair or group absent: correct the name, or list the hosts with "

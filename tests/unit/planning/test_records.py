@@ -74,7 +74,9 @@ def test_a_closed_secret_stays_closed_through_the_text_and_back() -> None:
 
 
 def test_value_that_json_cannot_represent_is_refused_with_its_host_and_variable() -> None:
-    with pytest.raises(InputError, match=rf"^{HOST}: the variable activemq_heap contains a Python complex"):
+    with pytest.raises(
+        InputError, match=rf"^{HOST}: the variable activemq_heap contains a value of the Python type complex"
+    ):
         variables_to_json(HOST, {"activemq_ha": "none", "activemq_heap": [{"size": 1j}]})
 
 

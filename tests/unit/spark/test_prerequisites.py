@@ -23,7 +23,7 @@ def _java(home: Path, version: str) -> Path:
 def test_no_java_at_all_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("JAVA_HOME", raising=False)
     monkeypatch.setenv("PATH", "/nowhere")
-    with pytest.raises(SparkProblem, match=r"requires Java 17 or newer: no java is on the PATH.* apt-get install"):
+    with pytest.raises(SparkProblem, match=r"requires Java 17 or newer, but no java is on the PATH.* apt-get install"):
         java_home()
 
 

@@ -40,8 +40,11 @@ class PySparkTypeError(PySparkException):
         ),
         (_WORKER.format("activemq_fleet.errors.InputError: host a: no such thing"), "host a: no such thing"),
         ('java.io.IOException: Cannot run program "./e/bin/python": error=2', "cannot run the Python ./e/bin/python"),
-        ("[PATH_NOT_FOUND] Path does not exist: file:/x/y. SQLSTATE: 42K03", "file:/x/y: the path does not exist"),
-        ("Caused by: java.io.FileNotFoundException: /x/a.log (Permission denied)", "/x/a.log: permission denied"),
+        ("[PATH_NOT_FOUND] Path does not exist: file:/x/y. SQLSTATE: 42K03", "the path file:/x/y does not exist"),
+        (
+            "Caused by: java.io.FileNotFoundException: /x/a.log (Permission denied)",
+            "/x/a.log: allow the account that runs Spark",
+        ),
         ('No FileSystem for scheme "s3a"', "Spark has no file system driver for s3a paths"),
         ("Caused by: java.lang.OutOfMemoryError: Java heap space", "ran out of memory (Java heap space)"),
         (
