@@ -234,7 +234,7 @@ class TestWhatItWrites:
         found = load_fleet([str(tmp_path / "inventory")])
         assert "T004" in {finding.rule for finding in found.findings if finding.waived}
         assert not found.blocking
-        assert "T004: " in capsys.readouterr().out
+        assert "T004 (" in capsys.readouterr().out
 
     def test_inventory_keeps_the_note_about_a_store_that_must_be_named(self, hand: Path, tmp_path: Path) -> None:
         store = '<persistenceAdapter><kahaDB directory="${activemq.data}/kahadb"/></persistenceAdapter>'
