@@ -62,7 +62,10 @@ NAMES = {
 
 @dataclass(frozen=True, slots=True)
 class Remedy:
-    """The remedy for a kind of incident, and the ids of the lint rules that warn of its cause."""
+    """The remedy that an audit report recommends for a kind of incident.
+
+    ``rules`` are the ids of the lint rules that warn of the cause of the incident.
+    """
 
     remedy: str
     rules: tuple[str, ...] = ()

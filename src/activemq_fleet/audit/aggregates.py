@@ -19,8 +19,9 @@ _T = TypeVar("_T")
 
 
 class SortedSample(NamedTuple):
-    """A sorted sample of numbers, evenly spaced among all of them; ``seen`` is the total number.
-    Few numbers are kept whole.
+    """A sorted sample of numbers, which represents a larger set of numbers.
+
+    The sample is evenly spaced among all numbers; ``seen`` is their total number. Small sets are kept completely.
     """
 
     seen: int
@@ -28,14 +29,20 @@ class SortedSample(NamedTuple):
 
 
 def sorted_sample(numbers: Sequence[float] | NDArray[np.int64]) -> SortedSample:
-    """Return a sample of numbers, which holds the smallest and the largest of them."""
+    """Return a sorted sample of many numbers.
+
+    The sample contains the smallest and the largest number.
+    """
     ordered = np.sort(numbers)
     places = np.linspace(0, len(ordered) - 1, min(len(ordered), _MOST)).round().astype(np.int64)
     return SortedSample(len(ordered), tuple(ordered[places].tolist()))
 
 
 def quantiles(samples: Iterable[SortedSample], shares: Sequence[float]) -> list[float]:
-    """Return the quantiles of all samples' numbers for ``shares`` (0 to 1), which ascend; empty without numbers."""
+    """Return quantiles of all the numbers that some sorted samples represent.
+
+    ``shares`` are the wanted quantiles (0 to 1), ascending. The result is empty without numbers.
+    """
     weighted = sorted((value, sample.seen / len(sample.values)) for sample in samples for value in sample.values)
     total = round(sum(weight for _, weight in weighted))
     quantile_values, seen, at = [], 0.0, -1
@@ -48,7 +55,10 @@ def quantiles(samples: Iterable[SortedSample], shares: Sequence[float]) -> list[
 
 
 class TopItems(Generic[_T]):
-    """A collector that keeps the first ``most`` of all added items, sorted by ``key``, and counts all."""
+    """A collector that keeps only the first items, in sort order, of all items added to it.
+
+    It keeps at most ``most`` items, sorted by ``key``, and counts all items.
+    """
 
     def __init__(self, most: int, key: Callable[[_T], Any]) -> None:
         self._most, self._key = most, key
@@ -56,31 +66,35 @@ class TopItems(Generic[_T]):
         self._all = 0
 
     def add_items(self, *items: _T) -> None:
-        """Add items to the collector."""
+        """Add items to the collector of top items."""
         self._all += len(items)
         self._kept += items
         if len(self._kept) > 2 * self._most:
             self._kept = self.first_items()
 
     def merge_collector(self, other: TopItems[_T]) -> None:
-        """Add the kept items and the count of another collector."""
+        """Merge another collector of top items into this one: its kept items and its count."""
         self.add_items(*other.first_items())
         self._all += other.number_left_out
 
     def first_items(self) -> list[_T]:
-        """Return the items with the lowest keys, at most ``most``, in ascending order of their keys."""
+        """Return the first of all items added to the collector, in the order of their sort keys.
+
+        At most ``most`` items are returned.
+        """
         return nsmallest(self._most, self._kept, key=self._key)
 
     @property
     def number_left_out(self) -> int:
-        """The number of added items that are not among the kept ones."""
+        """The number of added items that the collector of top items has not kept."""
         return max(0, self._all - self._most)
 
 
 class DurationHistogram:
-    """A histogram of the seconds from an event's acceptance to its handling, with eight parts for each power of two.
+    """A histogram of durations in seconds, such as the times from an event's acceptance to its handling.
 
-    Quantiles are exact to a part: 9 %. ``backwards``: how many are below 0, and left out of all else.
+    It has eight parts for each power of two. Quantiles are exact to a part: 9 %. ``backwards``: how many are below 0,
+    and left out of all else.
     """
 
     def __init__(self) -> None:
@@ -88,14 +102,14 @@ class DurationHistogram:
         self._parts: dict[int, tuple[int, float]] = {}
 
     def count_duration(self, seconds: float) -> None:
-        """Count a duration in seconds."""
+        """Count a duration, in seconds, in the histogram."""
         if seconds < 0:
             self.backwards += 1
         else:
             self._count(math.floor(_PARTS * math.log2(max(seconds * 1000, 0.5))), 1, seconds)
 
     def merge_histogram(self, other: DurationHistogram) -> None:
-        """Add the counts of another histogram."""
+        """Merge another duration histogram into this one by adding its counts."""
         self.backwards += other.backwards
         for part, (count, longest) in other._parts.items():
             self._count(part, count, longest)
@@ -106,14 +120,20 @@ class DurationHistogram:
 
     @property
     def counts_by_power_of_two(self) -> Counter[int]:
-        """The number of durations by power of two of milliseconds: at key 10 those from 1,024 to 2,048 ms."""
+        """The number of durations in the histogram by power of two of milliseconds.
+
+        At key 10 it is the number of durations from 1,024 to 2,048 ms.
+        """
         counts: Counter[int] = Counter()
         for part, (count, _) in self._parts.items():
             counts[part // _PARTS] += count
         return counts
 
     def quantile_seconds(self, share: float) -> float | None:
-        """Return the seconds that a share (0 to 1) of all durations does not exceed; None without durations."""
+        """Return a quantile of all durations in the histogram, in seconds.
+
+        ``share`` (0 to 1) of all durations do not exceed it. Returns None without durations.
+        """
         wanted, seen = share * sum(count for count, _ in self._parts.values()), 0
         for _, (count, longest) in sorted(self._parts.items()):
             seen += count

@@ -40,7 +40,7 @@ HANG_ROUNDING = timedelta(seconds=0.5)
 
 @dataclass(frozen=True, slots=True)
 class ProcessEnd:
-    """What the systemd journals of a host's units show about the end of a broker run.
+    """The end of a broker's process, as the systemd journals of its host show it.
 
     ``kind`` is that of the record. ``at``: the time of the end, None if only a hang was recorded. ``hung_since``: the
     first failed check of the watchdog. ``observed`` is its observation, or the reason of the end. ``last_sign``: the
@@ -56,11 +56,12 @@ class ProcessEnd:
 
 @dataclass(slots=True)
 class ObservedBrokerRun:
-    """One run of a broker as its log shows it, from the choice of its store to its end.
+    """One run of a broker, as the broker's log shows it.
 
-    ``chosen`` is None for a run whose beginning is not in the log. ``waited``: when it became standby; ``locked``: when
-    it acquired the lock; ``started``: when it became active; each None if the log does not show it. ``saw_loss``: when
-    a pure slave lost its master. ``ended``: the record that ends the run.
+    The run lasts from the choice of its store to its end. ``chosen`` is None for a run whose beginning is not in the
+    log. ``waited``: when it became standby; ``locked``: when it acquired the lock; ``started``: when it became active;
+    each None if the log does not show it. ``saw_loss``: when a pure slave lost its master. ``ended``: the record that
+    ends the run.
     """
 
     host: str
@@ -101,24 +102,27 @@ class ObservedBrokerRun:
 
     @property
     def waiting_since(self) -> datetime | None:
-        """The time from which the broker has waited for its lock when its log ends; None where it does not wait."""
+        """The time since which the broker has been waiting for its lock at the end of its log; None if it is not
+        waiting.
+        """
         is_waiting = self.end == "open" and not self.was_active and not self.pure and self.locked is None
         return (self.waited or self.tried) if is_waiting else None
 
     @property
     def store_acquired_at(self) -> datetime | None:
-        """The time from which the broker had its store to itself; None where the log does not show it."""
+        """The time at which the broker acquired its store; None if its log does not show it."""
         return self.locked or self.started or self.last
 
     @property
     def end_or_last_record_time(self) -> datetime | None:
-        """The time at which the run ended, or of its last log record where the log has no end."""
+        """The time at which the broker's run ended, or the time of its last log record if the log shows no end."""
         return self.released or self.ended or self.last
 
 
 def observed_broker_runs(seen: Iterable[LogEvidence], busy: Sequence[LoggedPeriod] = ()) -> list[ObservedBrokerRun]:
-    """Return the runs of a broker from its log evidence, in log order; ``busy`` are the periods in
-    which it logged anything.
+    """Return the runs of a broker that its log evidence shows, in the order of the log.
+
+    ``busy`` are the periods in which the broker logged anything.
     """
     reader = _RunReader()
     for record in seen:
@@ -232,7 +236,10 @@ class _RunReader:
 
 
 def log_event_of_evidence(seen: LogEvidence) -> LogEvent:
-    """Return log evidence as a log event, from which a broker run is computed."""
+    """Return the log event that a piece of log evidence represents.
+
+    Broker runs are computed from log events.
+    """
     record = Record(seen.sequence, seen.at, "", "", "", seen.thread)
     return LogEvent(seen.kind, record, seen.fields)
 

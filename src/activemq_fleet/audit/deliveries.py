@@ -27,7 +27,10 @@ Verdict = Literal["lost", "stuck", "indeterminate", "duplicate", "delivered"]
 
 
 class Delivery(NamedTuple):
-    """The delivery of an event to one subscriber, who should receive it or has received it."""
+    """The delivery of one event to one subscriber.
+
+    The subscriber should receive the event, or has received it.
+    """
 
     event_id: str
     subscriber: str
@@ -37,8 +40,9 @@ class Delivery(NamedTuple):
 
 
 class DeliveryOutcome(NamedTuple):
-    """The verdict on an event over all its subscribers; ``handled_by`` names the subscribers
-    that handled it, sorted.
+    """The outcome of delivering one event to all its subscribers, as a verdict such as ``lost``.
+
+    ``handled_by`` names the subscribers that handled the event, sorted.
     """
 
     event_id: str
@@ -62,7 +66,10 @@ class _Stream:
     barriers: dict[str, dict[int, EventRange]] = field(default_factory=dict)
 
     def event_range_during(self, subscriber: SubscriberSubscriptions, subscription: Subscription) -> EventRange:
-        """Return the smallest and largest SEQ and position of the events that arrived during a subscription."""
+        """Return the range of the events that arrived during a subscription of a subscriber.
+
+        The range is the smallest and the largest SEQ and position of these events.
+        """
         event_range = EventRange()
         begin = subscriber.change_count_before(subscription.begin)
         end = None if subscription.end is None else subscriber.change_count_before(subscription.end)
@@ -73,7 +80,10 @@ class _Stream:
 
 
 class DeliveryJudge:
-    """A judge of events' delivery: compares each event with other events and barriers of its publisher that arrived."""
+    """The logic that decides for each published event whether it was delivered to its subscribers.
+
+    It compares an event with other events and barriers (marker messages) of its publisher that arrived.
+    """
 
     def __init__(
         self,
@@ -114,7 +124,10 @@ class DeliveryJudge:
     def outcomes_with_deliveries(
         self, events: Iterable[JournaledEvent]
     ) -> Iterator[tuple[DeliveryOutcome | None, list[Delivery]]]:
-        """Yield for each event its outcome (None for a barrier) and its deliveries to subscribers."""
+        """Yield the delivery outcome of each event, together with its deliveries to subscribers.
+
+        The outcome is None for a barrier (a marker message of the publisher).
+        """
         for event in events:
             deliveries = [
                 self._delivery_of_receipt(event, receipt)
@@ -247,7 +260,10 @@ def _gravity(delivery: Delivery) -> tuple[int, str]:
 
 @lru_cache(1 << 14)
 def topic_filter_matches(wanted: str, topic: str) -> bool:
-    """Return whether the MQTT topic filter ``wanted`` matches a topic (MQTT 3.1.1, section 4.7)."""
+    """Return whether an MQTT topic filter matches a topic.
+
+    ``wanted`` is the filter; MQTT 3.1.1, section 4.7, defines the match.
+    """
     filter_levels, topic_levels = wanted.split("/"), topic.split("/")
     if "#" in filter_levels:
         filter_levels = filter_levels[: filter_levels.index("#")]

@@ -19,9 +19,10 @@ _LATE_LOCK = 15.0
 
 @dataclass(frozen=True, slots=True)
 class Downtime:
-    """The shortest and the longest time, in seconds, for which a pair had no working broker; None if unknown.
+    """The downtime of a broker pair in seconds: its shortest and its longest possible length.
 
-    ``note`` explains the bounds, and why a downtime is longer than its takeover, in sentences for the cause.
+    A pair is down while it has no working broker. A bound is None if it is unknown. ``note`` explains the bounds, and
+    why a downtime is longer than its takeover, in sentences for the cause.
     """
 
     shortest: float | None = None
@@ -32,10 +33,11 @@ class Downtime:
 def downtime_of(
     term: ObservedBrokerRun, before: ObservedBrokerRun | None, measured: TakeoverStart, end: ProcessEnd | None
 ) -> Downtime:
-    """Return the downtime of a takeover that made the run ``term`` active after ``before``; ``measured`` is its start.
+    """Return the downtime of a broker pair that a takeover caused.
 
-    ``end`` is what systemd journals show about the end of ``before``. The downtime lasts from the last sign of service
-    of the old active node until the new one has opened its connectors.
+    The takeover made the run ``term`` active after the run ``before``; ``measured`` is its start. ``end`` is what
+    systemd journals show about the end of ``before``. The downtime lasts from the last sign of service of the old
+    active node until the new one has opened its connectors.
     """
     if term.started is None or before is None or (measured.began is not None and measured.seconds is None):
         return Downtime()
@@ -55,7 +57,7 @@ def downtime_of(
 
 
 def downtime_text(shortest: float, longest: float) -> str:
-    """Return the bounds of a downtime as text."""
+    """Return the shortest and the longest possible length of a downtime as text."""
     if longest - shortest <= _EQUAL:
         return f"{shortest:.1f} s"
     return f"between {shortest:.1f} and {longest:.1f} s"

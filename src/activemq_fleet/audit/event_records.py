@@ -20,12 +20,12 @@ _STATES = frozenset(("accepted", "acknowledged", "unconfirmed", "expired"))
 
 @dataclass(slots=True)
 class PublishedEvent:
-    """An event as one agent published it, with the positions of its records in the agent's journal.
+    """An event that an agent published, as the agent's journal shows it.
 
-    ``seq`` is None for an id that a caller chose. ``first`` and ``last``: the positions at which the event was
-    accepted, and accepted again; ``state``: the last known one. The holes are the missing records before ``last`` and
-    before the newest record. An agent that an event's id names, and whose journal does not mention the event, has a
-    copy without further values.
+    It has the positions of its records in the journal. ``seq`` is None for an id that a caller chose. ``first`` and
+    ``last``: the positions at which the event was accepted, and accepted again; ``state``: the last known one. The
+    holes are the missing records before ``last`` and before the newest record. An agent that an event's id names, and
+    whose journal does not mention the event, has a copy without further values.
     """
 
     agent: str
@@ -40,15 +40,16 @@ class PublishedEvent:
 
     @property
     def is_accepted_once(self) -> bool:
-        """Whether the agent accepted the event only once; the order of events that it
-        accepted again is not promised.
+        """Whether the publishing agent accepted the event exactly once.
+
+        The order of events that an agent accepted again is not promised.
         """
         return self.first is not None and self.first == self.last
 
 
 @dataclass(slots=True)
 class EventReceipt:
-    """A summary of the records of one event in one subscriber's journal.
+    """The receipt of one event by one subscriber: a summary of the event's records in the subscriber's journal.
 
     ``came``: the number of records, barriers left out. ``place``: the position of the first record. ``received_hole``:
     the number of missing records before the first receipt, None without a receipt; ``open_hole``: the same before the
@@ -70,7 +71,10 @@ class EventReceipt:
 
 @dataclass(slots=True)
 class JournaledEvent:
-    """An event with the journal records of all agents about it; ``topic`` is the publisher's, else the subscribers'."""
+    """An event with the records about it in the journals of all agents.
+
+    ``topic`` is the publisher's, else the subscribers'.
+    """
 
     event_id: str
     topic: str | None
@@ -81,7 +85,10 @@ class JournaledEvent:
 
 
 def events_from_records(records: Iterable[OrderedRecord]) -> Iterator[JournaledEvent]:
-    """Yield events, given their journal records ordered by event id; the records of one event may come in any order."""
+    """Yield the events that journal records describe.
+
+    The records must be ordered by event id; the records of one event may come in any order.
+    """
     for event_id, records_of_event in groupby(records, key=lambda record: record.event_id):
         yield _build_event(event_id, list(records_of_event))
 

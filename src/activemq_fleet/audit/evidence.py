@@ -18,10 +18,11 @@ SKEW = timedelta(minutes=5)
 
 @dataclass(frozen=True, slots=True)
 class LogEvidence:
-    """A record of a broker's log that may show an incident, timed by the clock of ``host``.
+    """A record of a broker's log that is evidence of a possible incident.
 
-    ``count`` records of the same meaning were logged from ``at`` to ``last``, because refusals are frequent. ``text``
-    is the beginning of message and stack trace, ``level`` empty where it does not matter.
+    It is timed by the clock of ``host``. ``count`` records of the same meaning were logged from ``at`` to ``last``,
+    because refusals are frequent. ``text`` is the beginning of message and stack trace, ``level`` empty where it does
+    not matter.
     """
 
     host: str
@@ -37,13 +38,16 @@ class LogEvidence:
 
     @property
     def last_record_time(self) -> datetime:
-        """The time of the last log record that this evidence counts."""
+        """The time of the last log record that a piece of log evidence includes."""
         return self.last or self.at
 
 
 @dataclass(frozen=True, slots=True)
 class LoggedPeriod:
-    """A period of at most a minute in which a host logged anything: the times of its first and last record."""
+    """A period of at most one minute in which a host logged anything.
+
+    It has the times of its first and its last log record.
+    """
 
     host: str
     first: datetime
@@ -52,7 +56,10 @@ class LoggedPeriod:
 
 @dataclass(frozen=True, slots=True)
 class UnitRecord:
-    """A record of a systemd journal of ``host`` about the end of its broker; ``number`` is its line."""
+    """A record of a host's systemd journal about the end of its broker.
+
+    ``number`` is the line of the record.
+    """
 
     host: str
     number: int
@@ -63,8 +70,9 @@ class UnitRecord:
 
 @dataclass(frozen=True, slots=True)
 class ConnectionLoss:
-    """A lost connection of an agent or a bridge and the connection that replaced it, both timed by the witness's clock.
+    """The loss of a connection that an agent or a network bridge had to a broker.
 
+    It includes the connection that replaced the lost one. Both are timed by the clock of the agent or bridge.
     ``lost_host`` and ``back_host`` are None where only the pair is known, ``back`` where no connection followed.
     """
 
@@ -78,7 +86,10 @@ class ConnectionLoss:
 
 @dataclass(frozen=True, slots=True)
 class SubscriptionRisk:
-    """A record in a store: which durable subscriptions a start without a usable index put at risk."""
+    """A risk to durable subscriptions, which a record in the broker's store describes.
+
+    It names the subscriptions that a start without a usable index put at risk.
+    """
 
     time: datetime
     path: str
@@ -87,11 +98,11 @@ class SubscriptionRisk:
 
 @dataclass(frozen=True, slots=True)
 class PairNode:
-    """A node of a pair, or a host without a peer; ``complete`` is False where a part of its log is missing.
+    """A node of a broker pair, or a host without a peer, whose logs are audited.
 
-    ``generations`` are number and time (seconds since the epoch) of those that its guard made of a fenced store.
-    ``risks`` are the records in its store. ``state`` is the state of its broker when its logs were collected, at the
-    time ``collected``; None where that is not known.
+    ``complete`` is False where a part of its log is missing. ``generations`` are number and time (seconds since the
+    epoch) of those that its guard made of a fenced store. ``risks`` are the records in its store. ``state`` is the
+    state of its broker when its logs were collected, at the time ``collected``; None where that is not known.
     """
 
     host: str
@@ -105,8 +116,9 @@ class PairNode:
     collected: datetime | None = None
 
     def fencing_generation_at(self, moment: datetime | None) -> int | None:
-        """Return the number of the fenced store's generation that the host's broker wrote at
-        ``moment``; None without one.
+        """Return the number of the store generation (numbered directory) that a fenced broker wrote at a given time.
+
+        Returns None if the host's broker wrote none.
         """
         before = [number for number, made in self.generations if moment is not None and made <= moment.timestamp()]
         return max(before, default=None)
@@ -114,7 +126,10 @@ class PairNode:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Incident:
-    """A row of the dataset ``incidents``: something that went wrong, its cause and remedy, without the row's id."""
+    """An incident: something that went wrong on a host, with its cause and its remedy.
+
+    It is a row of the dataset ``incidents`` without the row's id.
+    """
 
     kind: IncidentKind
     host: str
@@ -146,21 +161,28 @@ class Incident:
 
     @property
     def id(self) -> str:
-        """The id of the incident: its kind, host and time of the log record that shows it, joined by slashes."""
+        """The id of the incident.
+
+        It consists of the kind, the host and the time of the log record that shows it, joined by slashes.
+        """
         when = f"{self.recorded:%Y%m%dT%H%M%S.%f}" if self.recorded else "-"
         return "/".join([self.kind, self.host, when, *([self.mark] if self.mark else [])])
 
 
 def new_incident(kind: IncidentKind, node: PairNode, advised: Remedy, **known: Any) -> Incident:
-    """Return a new incident of a host; remedy and rules are those of ``advised``, other
-    attributes are given by name.
+    """Return a new incident of a kind on a host.
+
+    Remedy and rules are those of ``advised``; other attributes are given by name.
     """
     about = {"host": node.host, "group": node.group, "pair": node.pair}
     return Incident(**{"kind": kind, **about, "remedy": advised.remedy, "rules": advised.rules, **known})
 
 
 def seconds_between(began: datetime | None, ended: datetime | None) -> float | None:
-    """Return the seconds from ``began`` to ``ended``; None where either is None, or ``ended`` is earlier."""
+    """Return the number of seconds between two times.
+
+    Returns None where either time is None, or ``ended`` is earlier than ``began``.
+    """
     if began is None or ended is None or ended < began:
         return None
     return round((ended - began).total_seconds(), 3)

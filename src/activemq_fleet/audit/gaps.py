@@ -20,9 +20,10 @@ MOST_GAPS = 500
 
 
 def log_gaps(logs: Sequence[LogFileSummary], names: Mapping[str, Iterable[str]]) -> list[InputGap]:
-    """Return the gaps in log files: files that are cut off or missing, and records that could not be parsed.
+    """Return the gaps in collected log files.
 
-    ``names`` are those of all log files by host. Records that could not be parsed weigh where they are many.
+    Gaps are files that are cut off or missing, and records that could not be parsed. ``names`` are those of all log
+    files by host. Records that could not be parsed weigh where they are many.
     """
     problems = sorted({(summary.host, summary.file, problem) for summary in logs for problem in summary.problems})
     gaps = [
@@ -55,14 +56,17 @@ def _gap_of_unread_records(summary: LogFileSummary) -> InputGap:
 
 
 def gap_sort_key(gap: JournalGap) -> tuple[str, str, int]:
-    """Return the sort key of a journal's gap: agent, epoch and number of the first missing record."""
+    """Return the key by which gaps in agents' journals are sorted.
+
+    It consists of the agent, the epoch and the number of the first missing record.
+    """
     return gap.agent, gap.epoch, gap.jseq
 
 
 def gaps_of_foreign_journals(files: Iterable[JournalFileSummary], host_of: Mapping[str, str]) -> list[InputGap]:
-    """Return a gap for each file with lines of an agent whose journal another host has, the first ``MOST_GAPS``.
+    """Return a gap for each journal file that contains lines of an agent of another host.
 
-    ``host_of`` is what ``journal_host_by_agent`` returns.
+    Only the first ``MOST_GAPS`` gaps are returned. ``host_of`` is what ``journal_host_by_agent`` returns.
     """
     claims = sorted(
         {
@@ -92,9 +96,10 @@ def _gap_text(gap: JournalGap) -> str:
 
 
 def reported_journal_gaps(gaps: Iterable[JournalGap], files: Iterable[JournalFileSummary]) -> list[InputGap]:
-    """Return the first ``MOST_GAPS`` gaps of journals, and as many files with unreadable lines, as gaps for the report.
+    """Return the gaps in journals that an audit report lists.
 
-    Each makes the audit incomplete."""
+    These are the first ``MOST_GAPS`` gaps, and as many files with unreadable lines. Each makes the audit incomplete.
+    """
     record_gaps = [
         InputGap(
             gap.agent,

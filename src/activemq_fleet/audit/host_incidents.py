@@ -75,7 +75,10 @@ _BEFORE = timedelta(minutes=2)
 def host_incidents(
     node: PairNode, evidence: Sequence[LogEvidence], runs: Sequence[ObservedBrokerRun]
 ) -> list[Incident]:
-    """Return a host's demotions, failed starts, store errors, refusals and duplicate bridges as incidents."""
+    """Return the incidents of one host, given the evidence in its log and the runs of its broker.
+
+    The kinds are demotions, failed starts, store errors, refusals and duplicate bridges.
+    """
     ordered = sorted(evidence, key=lambda record: (record.at, record.sequence))
     return [
         *_demotions(node, ordered, runs),
@@ -378,7 +381,7 @@ class _Breaks:
 
     @property
     def most_frequent_error(self) -> str:
-        """The error that most of the breaks have; empty where the log has none."""
+        """The most frequent error among the breaks of a network bridge; empty where the log has none."""
         errors = Counter(record.fields["e"] for record in self.breaks if record.fields.get("e"))
         return errors.most_common(1)[0][0] if errors else ""
 

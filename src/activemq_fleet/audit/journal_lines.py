@@ -37,7 +37,7 @@ _RECEIVED = frozenset((*words.RECEIVING, "barrier"))
 
 
 class ParsedLine(NamedTuple):
-    """A line of a journal: its record as far as it can be read, and the problem of the line, if any.
+    """A parsed line of an agent's journal: its record, and the problem of the line if it cannot be read.
 
     ``record`` is None where agent, epoch or number are not known, and its kind where the rest cannot be read.
     ``broker`` and ``conn`` are those that the record names, a broker and the number of a connection.
@@ -51,7 +51,10 @@ class ParsedLine(NamedTuple):
 
 
 class ConnectionRecord(NamedTuple):
-    """A journal record of an agent on ``host``: its connection to ``broker`` was made (``is_up``) or lost."""
+    """A record in an agent's journal about a connection to a broker that was made or lost.
+
+    The agent runs on ``host``; ``is_up`` is true for a connection that was made.
+    """
 
     host: str
     agent: str
@@ -64,8 +67,9 @@ class ConnectionRecord(NamedTuple):
 
 
 def read_journal_lines(content: memoryview) -> Iterator[tuple[int, str | None, str | None]]:
-    """Yield (number, text, problem) of each line of a journal file, unpacked; text is None
-    where gzip data are damaged.
+    """Yield the lines of a journal file, unpacked if the file is compressed.
+
+    A line is (number, text, problem); its text is None where gzip data are damaged.
     """
     number, rest = 0, b""
     problem: str | None = None
@@ -91,13 +95,16 @@ def _unpacked_pieces(content: memoryview) -> Iterator[tuple[bytes, str | None]]:
 
 
 def parsed_lines(content: memoryview) -> Iterator[ParsedLine]:
-    """Yield each line of a journal file, parsed."""
+    """Yield each line of a journal file as a parsed line."""
     for number, text, problem in read_journal_lines(content):
         yield ParsedLine(number, None, problem) if text is None else parse_journal_line(number, text)
 
 
 def parse_journal_line(number: int, text: str) -> ParsedLine:
-    """Return a journal line as a record; of a torn record only agent, epoch and number, if it begins with them."""
+    """Parse one line of an agent's journal, and return the parsed line.
+
+    A torn record gives only agent, epoch and number, if it begins with them.
+    """
     line = None
     try:
         document, _ = _DECODER.raw_decode(text.lstrip(" "))
@@ -168,7 +175,7 @@ def _parse_time(value: Any) -> datetime | None:
 
 @dataclass(slots=True)
 class JournalFileSummary:
-    """A summary of one file of a journal: which parts of agents' epochs it holds, and the problems of its lines.
+    """A summary of one journal file: the parts of agents' journals that it holds, and the problems of its lines.
 
     ``parts``: its content by agent and epoch; (None, None) is the key of lines without a known agent. ``received``: the
     highest SEQ that another agent received, by the agent and epoch in events' ids, 0 for none. ``problems``: the number
@@ -184,7 +191,7 @@ class JournalFileSummary:
     last: datetime | None = None
 
     def count_line(self, line: ParsedLine) -> None:
-        """Count the next line of the journal file."""
+        """Count a line of the journal file in the summary of the file."""
         record, number, problem = line.record, line.number, line.problem
         if problem is not None:
             count, first = self.problems.get(problem, (0, number))
@@ -210,7 +217,10 @@ class JournalFileSummary:
 
 
 def summary_of_too_large_file(host: str, file: str) -> JournalFileSummary:
-    """Return the summary of a journal file that is too large to be read, and may hold records of any agent."""
+    """Return the summary of a journal file that is too large to be read.
+
+    Such a file may hold records of any agent.
+    """
     summary = JournalFileSummary(host, file)
     summary.count_line(ParsedLine(1, None, words.TOO_LARGE))
     return summary
@@ -219,7 +229,10 @@ def summary_of_too_large_file(host: str, file: str) -> JournalFileSummary:
 def summarize_journal_file(
     host: str, file: str, content: memoryview
 ) -> tuple[JournalFileSummary, list[ConnectionRecord]]:
-    """Return the summary of a journal file, and its records of connections that were made or lost."""
+    """Return the summary of a journal file, and the records of connections in it.
+
+    Connections are recorded when they are made or lost.
+    """
     summary, connections = JournalFileSummary(host, file), list[ConnectionRecord]()
     for line in parsed_lines(content):
         summary.count_line(line)
@@ -234,11 +247,12 @@ def summarize_journal_file(
 def journal_host_by_agent(
     files: Sequence[JournalFileSummary], hosts: Collection[str], agent_hosts: Mapping[str, str]
 ) -> dict[str, str]:
-    """Return by agent the host whose directory has its journal. Lines in the directory of any other do not count.
+    """Return, by agent, the host whose directory holds the agent's journal.
 
-    A host can write anything into its journal, including lines of other agents. The host is the one in
-    ``agent_hosts`` (from the inventory). Else it is the one of ``hosts`` with the name of the agent, which is the
-    default. Else it is the first host whose journal names the agent, by the time of the earliest record.
+    Journal lines in the directory of any other host do not count. A host can write anything into its journal, including
+    lines of other agents. The host is the one in ``agent_hosts`` (from the inventory). Else it is the one of ``hosts``
+    with the name of the agent, which is the default. Else it is the first host whose journal names the agent, by the
+    time of the earliest record.
     """
     claims: dict[str, dict[str, datetime]] = {}
     for file in files:
@@ -258,9 +272,10 @@ def journal_host_by_agent(
 def epochs_of_files(
     files: Sequence[JournalFileSummary], host_of: Mapping[str, str] | None = None
 ) -> tuple[dict[EpochKey, JournalEpoch], dict[EpochKey, int]]:
-    """Return (epochs by agent and epoch, highest SEQ that a subscriber received by epoch) of all journal files.
+    """Return the epochs (lifetimes of an agent's store) of all journal files, by agent and epoch.
 
-    ``host_of`` is what ``journal_host_by_agent`` returns; without it every line counts.
+    The second value is the highest SEQ that a subscriber received, by agent and epoch. ``host_of`` is what
+    ``journal_host_by_agent`` returns; without it every line counts.
     """
     received: dict[EpochKey, int] = {}
     for file in files:
@@ -271,7 +286,10 @@ def epochs_of_files(
 
 
 def is_agent_of_host(agent: str | None, host: str, host_of: Mapping[str, str] | None) -> bool:
-    """Return whether an agent's journal line belongs to a host; also True if the agent or its host is unknown."""
+    """Return whether an agent belongs to a host, so that its journal lines in the host's directory count.
+
+    Also returns True if the agent or its host is unknown.
+    """
     return agent is None or host_of is None or host_of.get(agent, host) == host
 
 

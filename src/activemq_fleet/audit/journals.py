@@ -21,9 +21,9 @@ EpochKey = tuple[str, str]
 
 
 class JournalLine(NamedTuple):
-    """A journal line of a known agent and epoch; ``kind`` is None where the rest of the line cannot be read.
+    """A line of the journal of an agent whose name and epoch are known.
 
-    ``came``: the record names a broker or a connection.
+    ``kind`` is None where the rest of the line cannot be read. ``came``: the record names a broker or a connection.
     """
 
     agent: str
@@ -40,10 +40,10 @@ class JournalLine(NamedTuple):
 
 
 class JournalEpochPart(NamedTuple):
-    """The part of an agent's epoch (lifetime of one store) in one journal file; ``agent``, ``epoch`` None: unknown.
+    """The part of an epoch of an agent's journal (lifetime of one store) that one journal file holds.
 
-    ``known``: the highest jseq. ``began``: the earliest time. ``line``: the last readable line. ``torn``: the last line
-    after which records of an unknown epoch may be lost.
+    ``agent`` and ``epoch`` are None where they are unknown. ``known``: the highest jseq. ``began``: the earliest time.
+    ``line``: the last readable line. ``torn``: the last line after which records of an unknown epoch may be lost.
     """
 
     host: str
@@ -57,11 +57,10 @@ class JournalEpochPart(NamedTuple):
 
 
 class JournalEpoch(NamedTuple):
-    """An epoch of an agent (lifetime of one store): ``rank`` counts them by time, from 1; ``known`` is the highest
-    jseq.
+    """An epoch of an agent's journal: the lifetime of one store of the agent.
 
-    ``is_torn``: unreadable lines follow the last record. ``received``: the highest SEQ of its events that any
-    subscriber received, 0 for none.
+    ``rank`` counts the agent's epochs by time, from 1. ``known`` is the highest jseq. ``is_torn``: unreadable lines
+    follow the last record. ``received``: the highest SEQ of its events that any subscriber received, 0 for none.
     """
 
     rank: int
@@ -91,7 +90,10 @@ class OrderedRecord(NamedTuple):
 
 
 class SubscriptionChange(NamedTuple):
-    """A topic filter that was subscribed or unsubscribed at a position in a subscriber's journal."""
+    """A change of a subscriber's subscriptions: a topic filter was subscribed or unsubscribed.
+
+    The change has a position in the subscriber's journal.
+    """
 
     subscriber: str
     filter: str
@@ -100,8 +102,9 @@ class SubscriptionChange(NamedTuple):
 
 
 class JournalGap(NamedTuple):
-    """A gap in a journal: ``jseq`` is the number of the first missing record, ``records`` how
-    many, None where unknown.
+    """A gap in an agent's journal: records that are missing.
+
+    ``jseq`` is the number of the first missing record; ``records`` is how many are missing, None where unknown.
     """
 
     agent: str
@@ -112,7 +115,10 @@ class JournalGap(NamedTuple):
 
 
 class MissingRecordCount(NamedTuple):
-    """The number of records missing from all journals of an agent; a missing end of a journal counts as one."""
+    """The number of records that are missing from the journals of an agent.
+
+    A missing end of a journal counts as one record.
+    """
 
     agent: str
     records: int
@@ -122,19 +128,25 @@ JournalFinding = OrderedRecord | SubscriptionChange | JournalGap | MissingRecord
 
 
 def is_sent_barrier(line: JournalLine) -> bool:
-    """Return whether a journal record is of a barrier that the journal's own agent sent, not received."""
+    """Return whether a journal record is about a barrier (marker message) that the agent itself sent.
+
+    Returns False for a barrier that the agent received.
+    """
     has_own_id = line.event_id is not None and line.event_id.startswith(f"{line.agent}:")
     return line.kind == "barrier" and not line.came and has_own_id
 
 
 def parse_event_id(event_id: str) -> tuple[str, str, int] | None:
-    """Return (AGENT, EPOCH, SEQ) of an event id that an agent assigned; None for an id that the publisher chose."""
+    """Parse an event id, and return its agent, epoch and sequence number.
+
+    Returns None for an id that the publisher chose.
+    """
     id_match = _ID.fullmatch(event_id)
     return (id_match[1], id_match[2], int(id_match[3])) if id_match else None
 
 
 def merge_epoch_parts(parts: Iterable[JournalEpochPart], named: Mapping[EpochKey, int]) -> dict[EpochKey, JournalEpoch]:
-    """Return every epoch that has a journal, given the parts of epochs in all journal files.
+    """Merge the parts of epochs in all journal files, and return the complete epochs.
 
     ``named``: the highest SEQ that any subscriber received, 0 for none, by the agent and epoch in events' ids.
     """
@@ -173,20 +185,24 @@ def _torn_ends(parts: Iterable[JournalEpochPart]) -> Iterator[tuple[EpochKey, Jo
 
 
 def record_position(epoch: JournalEpoch, jseq: int) -> int:
-    """Return a record's position among all records of its agent: by epoch, then by jseq (number within the epoch)."""
+    """Return the position of a journal record among all records of its agent.
+
+    Positions are ordered by epoch, then by jseq (number within the epoch).
+    """
     return (epoch.rank << _JSEQ_BITS) + jseq
 
 
 def gaps_of_absent_journals(named: Iterable[EpochKey], epochs: Mapping[EpochKey, JournalEpoch]) -> Iterator[JournalGap]:
-    """Yield a gap for each epoch that is named in event ids and has no journal."""
+    """Yield a gap for each absent journal, whose epoch (lifetime of an agent's store) event ids name."""
     for agent, epoch in sorted(named):
         if (agent, epoch) not in epochs and _UUID.fullmatch(epoch):
             yield JournalGap(agent, epoch, 1, None, NO_JOURNAL)
 
 
 def records_in_order(lines: Iterable[JournalLine], epochs: Mapping[EpochKey, JournalEpoch]) -> Iterator[JournalFinding]:
-    """Yield the ordered records, subscription changes and gaps in ``lines``, which come sorted
-    by agent, epoch and jseq.
+    """Yield the records of journals in order, with the gaps and the subscription changes among them.
+
+    ``lines`` are sorted by agent, epoch and jseq.
     """
     for agent, of_agent in groupby(lines, key=lambda line: line.agent):
         missing = 0

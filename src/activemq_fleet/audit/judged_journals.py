@@ -21,7 +21,10 @@ from activemq_fleet.audit.reached_ranges import ranges_by_subscriber, subscriber
 
 
 class JudgedJournals(NamedTuple):
-    """The result of judging journals: the outcome of every event but barriers, the records in order, and the gaps."""
+    """The result of evaluating agents' journals: the outcomes of events, the ordered records, and the gaps.
+
+    Barriers (marker messages) have no outcome.
+    """
 
     outcomes: list[DeliveryOutcome]
     records: list[OrderedRecord]
@@ -34,10 +37,11 @@ def judge_journals(
     truncated_epochs: Collection[EpochKey] = (),
     subscribed_before_events: Collection[str] = (),
 ) -> JudgedJournals:
-    """Return the outcomes of all events in journals, whose lines may come in any order and more than once.
+    """Evaluate journal lines, and return the delivery outcomes of the events in them.
 
-    ``truncated_epochs``: the epochs whose journals lack their end. ``subscribed_before_events``: the agents that are
-    known to have subscribed to all events before the first; one of them without a journal is taken to lack records.
+    The lines may come in any order and more than once. ``truncated_epochs``: the epochs whose journals lack their end.
+    ``subscribed_before_events``: the agents that are known to have subscribed to all events before the first; one of
+    them without a journal is taken to lack records.
     """
     epochs, _ = epochs_of_files(_summaries(lines, truncated_epochs))
     ordered = sorted(lines, key=lambda line: (line.agent, epochs[line.agent, line.epoch].rank, line.jseq))

@@ -13,10 +13,11 @@ from activemq_fleet.audit.logged_bridges import LoggedBridge
 def link_incidents(
     node: PairNode, bridges: Iterable[LoggedBridge], incidents: Iterable[Incident]
 ) -> Iterator[Incident]:
-    """Yield an incident for each link that the host's broker opens and that is not up when its log ends.
+    """Yield an incident for each network link of a broker that is down when the log of its host ends.
 
-    ``incidents`` are the other ones of the host: a bridge that breaks repeatedly until then has one already. A link of
-    a name that the other broker opens, too, is up by the other broker's bridge, or an incident ``duplicate_bridge``.
+    Only links that the host's broker opens are checked. ``incidents`` are the other ones of the host: a bridge that
+    breaks repeatedly until then has one already. A link of a name that the other broker opens, too, is up by the other
+    broker's bridge, or an incident ``duplicate_bridge``.
     """
     bridges = list(bridges)
     accepted = {bridge.link for bridge in bridges if bridge.direction == "in" and bridge.link}

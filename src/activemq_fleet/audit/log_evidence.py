@@ -38,9 +38,10 @@ _ABORTED = re.compile(r"attempt to obtain lock aborted|asked to shut down|[Ii]nt
 
 
 def evidence_in_log(records: Iterable[LogEvidence]) -> Iterator[LogEvidence]:
-    """Yield the evidence in a host's log: broker runs, links, and a count a minute of repeated errors.
+    """Yield the evidence of incidents in the records of a host's log.
 
-    Only records of failed starts keep their text.
+    It consists of broker runs, links, and a count per minute of repeated errors. Only records of failed starts keep
+    their text.
     """
     minutes: dict[tuple[str, str, str, str, str, datetime], LogEvidence] = {}
     for record in records:

@@ -56,7 +56,10 @@ _BLOCKED = timedelta(minutes=1)
 
 
 def log_record_incidents(node: PairNode, evidence: Sequence[LogEvidence]) -> Iterator[Incident]:
-    """Yield the incidents that repeated records in a host's log prove; ``evidence`` holds the records by time."""
+    """Yield the incidents that repeated records in a host's log show.
+
+    ``evidence`` holds the records by time.
+    """
     by_kind: dict[str, list[LogEvidence]] = {}
     for record in evidence:
         by_kind.setdefault(record.kind, []).append(record)
@@ -73,7 +76,10 @@ def log_record_incidents(node: PairNode, evidence: Sequence[LogEvidence]) -> Ite
 
 
 def split_into_series(evidence: Iterable[LogEvidence]) -> Iterator[list[LogEvidence]]:
-    """Yield series of records, each at most ``APART`` after the record before it."""
+    """Split log evidence into series of records that follow each other closely in time.
+
+    Each record comes at most ``APART`` after the record before it.
+    """
     series: list[LogEvidence] = []
     until = None
     for record in evidence:
@@ -89,7 +95,10 @@ def split_into_series(evidence: Iterable[LogEvidence]) -> Iterator[list[LogEvide
 def incident_of_series(
     node: PairNode, series: Sequence[LogEvidence], kind: advice.IncidentKind, cause: str, advised: advice.Remedy
 ) -> Incident:
-    """Return the incident that a series of signs shows, from its first to its last record."""
+    """Return the incident that a series of log records shows.
+
+    The incident lasts from the first to the last record.
+    """
     began, ended = series[0].at, max(record.last_record_time for record in series)
     return new_incident(
         kind,
@@ -106,14 +115,15 @@ def incident_of_series(
 
 
 def shorten_text(text: str) -> str:
-    """Return a text, cut to 200 characters."""
+    """Return a text shortened to at most 200 characters."""
     return text if len(text) <= 200 else f"{text[:199]}…"
 
 
 def event_count(series: Iterable[LogEvidence]) -> int:
-    """Return the number of events that a series of log records reports: the largest count of any kind of record.
+    """Return the number of events that a series of log records reports.
 
-    A single event can cause a record of each of several kinds, so the counts of the kinds are not added.
+    It is the largest count of any kind of record. A single event can cause a record of each of several kinds, so the
+    counts of the kinds are not added.
     """
     counts: Counter[str] = Counter()
     for record in series:

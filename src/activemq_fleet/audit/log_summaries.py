@@ -19,8 +19,9 @@ _CLASS_NAME = r"^[\w$-]{2,}\."  # not o.a.a.b.BrokerService
 
 @dataclass(slots=True)
 class LogFileSummary:
-    """The summary of the events in one log file: how many, how many unknown or unreadable, their problems and times.
+    """A summary of the events in one log file.
 
+    It has the number of events, the numbers of unknown and of unreadable ones, their problems and their times.
     ``order``: the file's position among its host's, 0 the oldest. ``rows``: events, of which ``unknown`` are of no
     known kind and ``unread`` could not be parsed, the first at line ``first_unread``. ``has_loggers``: whether a record
     has its logger, and ``has_class_names`` whether a logger is a class with its package. ``problems``: texts about the
@@ -42,12 +43,15 @@ class LogFileSummary:
 
     @classmethod
     def empty_for_batch(cls, batch: pa.RecordBatch) -> LogFileSummary:
-        """Return a new empty summary for the log file that a batch of events is from."""
+        """Return a new, empty summary of the log file that contains a batch of log events."""
         host, file, sequence = (batch.column(name)[0].as_py() for name in ("host", "file", "sequence"))
         return cls(host, file, sequence // LINES)
 
     def count_events(self, batch: pa.RecordBatch) -> None:
-        """Count a batch of events of the summary's log file; its columns are those of ``log_files.events_of_host``."""
+        """Count a batch of log events in the summary of their log file.
+
+        The columns of the batch are those of ``log_files.events_of_host``.
+        """
         self.rows += batch.num_rows
         self.unknown += pc.sum(pc.equal(batch.column("kind"), "UNKNOWN")).as_py() or 0
         unread = batch.num_rows - batch.column("parsed").true_count
@@ -65,11 +69,17 @@ class LogFileSummary:
             self.times.append(sorted_sample(times.to_numpy()))
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the summary as a mapping that can be written as JSON."""
+        """Return the summary of a log file as a dictionary.
+
+        The dictionary can be written as JSON.
+        """
         return {**asdict(self), "problems": sorted(self.problems)}
 
     @classmethod
     def from_dict(cls, known: Mapping[str, Any]) -> LogFileSummary:
-        """Return the summary that ``to_dict`` turned into a mapping. Raises TypeError for another mapping."""
+        """Return the summary of a log file from a dictionary that ``to_dict`` returned.
+
+        Raises TypeError for another dictionary.
+        """
         times = [SortedSample(seen, tuple(values)) for seen, values in known["times"]]
         return cls(**{**known, "problems": set(known["problems"]), "times": times})

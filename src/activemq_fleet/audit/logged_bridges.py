@@ -34,12 +34,13 @@ _LONG = timedelta(minutes=5)
 
 @dataclass(slots=True)
 class LoggedBridge:
-    """A row of the dataset ``bridges``: a period in which a bridge was up, or a link that never came up.
+    """A network bridge between two brokers that a host's log shows, with the period in which it was up.
 
-    ``state``: up at the end of the log, down, or failed where the link never came up. ``direction``: ``out`` where this
-    host dialled. ``flaps``: the number of vain attempts before the link was up again. ``rebuilt``: whether the link was
-    up again later, None while it is up. ``seen_loss``: the host's log has an error of the connection, which shows that
-    the peer was lost. Times are by the host's clock.
+    It is a row of the dataset ``bridges``, which also has links that never came up. ``state``: up at the end of the
+    log, down, or failed where the link never came up. ``direction``: ``out`` where this host dialled. ``flaps``: the
+    number of vain attempts before the link was up again. ``rebuilt``: whether the link was up again later, None while
+    it is up. ``seen_loss``: the host's log has an error of the connection, which shows that the peer was lost. Times
+    are by the host's clock.
     """
 
     host: str
@@ -64,7 +65,10 @@ class LoggedBridge:
 
     @property
     def is_permanently_broken(self) -> bool:
-        """Whether the bridge was not rebuilt although its broker kept running, after an error or a broken handshake."""
+        """Whether the bridge broke and was not rebuilt although its broker kept running.
+
+        The end of such a bridge is an error or a broken handshake.
+        """
         is_lost = (self.cause or "").startswith(BROKE) or self.broken_handshake is not None
         is_certain = not self.ended_late or self.broken_handshake is not None
         return self.state == "down" and self.rebuilt is False and is_lost and is_certain
@@ -86,9 +90,10 @@ class _DialledLink:
     """Whether the log has the records of attempts; a log with warnings only has none, and none of links that are up."""
 
     def has_never_come_up(self, newest: datetime | None, last: datetime | None, least: int) -> bool:
-        """Return whether the link never came up, in ``least`` or more attempts or in attempts over a long time.
+        """Return whether a link that a broker dials has never come up.
 
-        ``newest`` is the time of the newest record of a link or a run, ``last`` that of the last record of the log.
+        It has never come up after ``least`` or more attempts, or after attempts over a long time. ``newest`` is the
+        time of the newest record of a link or a run, ``last`` that of the last record of the log.
         """
         if self.is_up or newest is None:
             return False
@@ -130,7 +135,10 @@ class _Links:
         self.pending = [(thread, uri) for thread, uri in self.pending if thread != seen.thread]
 
     def count_failed_attempt(self, seen: LogEvidence) -> None:
-        """Count a failed attempt of the link that the record names, or of the only one."""
+        """Count the failed attempt to connect a link that a log record reports.
+
+        The record names the link, or there is only one.
+        """
         remote = seen.fields.get("remote", "")
         if seen.kind in _FAILED_ATTEMPTS and remote not in self.attempts and not self.dialled:
             self.attempts[remote] = _DialledLink(seen.at, frozenset(_addresses_in(remote)), is_dialled=False)
@@ -142,7 +150,10 @@ class _Links:
                 link.failed = seen.at
 
     def count_reported_attempts(self, seen: LogEvidence) -> None:
-        """Count the attempts that a failover transport reports, by the addresses that the record has."""
+        """Count the connection attempts that a failover transport reports in a log record.
+
+        The record has the addresses of the links.
+        """
         addresses = _addresses_in(seen.fields.get("uris", ""))
         for link in self.attempts.values():
             if addresses & link.addresses:
@@ -150,20 +161,23 @@ class _Links:
                 link.error = link.error or seen.fields.get("e", "")[:200]
 
     def note_broken_handshake(self, seen: LogEvidence) -> None:
-        """Note the end of an attempt before the other broker has sent its name."""
+        """Note that the handshake of a link broke: the connection ended before the other broker sent its name."""
         match = _CONNECTED.search(seen.fields.get("t", ""))
         for link in self.attempts.values():
             if match and (match["host"], int(match["port"])) in link.addresses:
                 link.handshake = seen.at
 
     def forget_handshakes(self, since: datetime) -> None:
-        """Forget the attempts that ended in the handshake after ``since``."""
+        """Forget the broken handshakes that were noted since a given time."""
         for link in self.attempts.values():
             if link.handshake is not None and link.handshake >= since:
                 link.handshake = None
 
     def note_link_up(self, bridge: BridgeUp) -> None:
-        """Note that the link to the address of a bridge came up; a name can be logged in place of its address."""
+        """Note that the link of a bridge came up.
+
+        A name can be logged in place of the address of the link.
+        """
         address = bridge.remote_host, bridge.remote_port
         links = list(self.attempts.values())
         exact = [link for link in links if address in link.addresses]
@@ -186,8 +200,9 @@ class _Links:
 
 
 def link_name_of_connector(connector: str) -> str:
-    """Return the name of a link from a network connector's logged name: ``ms`` from
-    ``DiscoveryNetworkConnector:ms:BrokerService[N1]``.
+    """Return the name of a link from the logged name of its network connector.
+
+    It is ``ms`` for ``DiscoveryNetworkConnector:ms:BrokerService[N1]``.
     """
     parts = connector.split(":")
     return parts[1] if len(parts) > 2 else connector
@@ -199,7 +214,10 @@ def _addresses_in(uri: str) -> set[tuple[str, int]]:
 
 
 def bridges_over_time(seen: Iterable[LogEvidence], last: datetime | None = None) -> list[LoggedBridge]:
-    """Return a host's bridges over time from its log evidence, in the order of the log, which ends at ``last``."""
+    """Return the network bridges of a host over time, from the evidence in its log.
+
+    They are in the order of the log, which ends at ``last``.
+    """
     reader = _BridgeReader(last)
     for record in seen:
         reader.take(record)
@@ -318,7 +336,10 @@ class _BridgeReader:
                 return
 
     def close(self) -> None:
-        """End the log: mark the bridges that are up now, and lasted, as rebuilt; add the links that never came up."""
+        """Finish reading the bridges of a log at the end of the log.
+
+        Bridges that are up now, and lasted, are marked as rebuilt. Links that never came up are added.
+        """
         for bridge in self._up.values():
             self._mark_predecessor_rebuilt(bridge, self._last.get(_bridge_key(bridge)))
         for bridge in self._last.values():

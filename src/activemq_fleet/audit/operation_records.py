@@ -20,7 +20,10 @@ _LAST_YEAR = 9000
 
 @dataclass(frozen=True, slots=True)
 class PlannedOperation:
-    """Planned work on ``host`` from ``began`` to ``ended``: the playbook ``operation``, run by the user ``by``."""
+    """A planned operation on a host, such as a restart by a playbook, with its begin and its end.
+
+    ``operation`` is the playbook, ``by`` the user who ran it.
+    """
 
     host: str
     operation: str
@@ -39,7 +42,10 @@ class _OperationRecord:
 
 
 def planned_operations(host: str, content: bytes) -> tuple[tuple[PlannedOperation, ...], tuple[str, ...]]:
-    """Return the planned operations of a host, sorted by beginning, and a text for each entry that cannot be read."""
+    """Parse the file that records the planned operations on a host.
+
+    Returns the operations, sorted by beginning, and a text for each entry that cannot be read.
+    """
     lines = [line for line in content.split(b"\n") if line.strip()]
     records = [record for record in map(_parse_record, lines) if record is not None]
     wrong = len(lines) - len(records)

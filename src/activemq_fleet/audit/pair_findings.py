@@ -47,7 +47,7 @@ _SPOOL_LOST_WITHIN = timedelta(minutes=15)
 
 @dataclass(frozen=True, slots=True)
 class FleetEvidence:
-    """What the logs of all hosts show about the incidents of one.
+    """The evidence in the logs of all hosts of a fleet that helps to explain the incidents of one host.
 
     ``refusal_reporting_brokers``: the brokers whose own logs report refusals. ``frame_refusals_by_broker``: refusals of
     large frames, by the name of the broker that refused. ``last_served_by_store_and_host``: until when brokers had
@@ -59,7 +59,10 @@ class FleetEvidence:
     last_served_by_store_and_host: Mapping[str, Mapping[str, datetime]] = field(default_factory=dict)
 
     def is_settled_by_another_log(self, incident: Incident) -> bool:
-        """Return whether another host's log reports the incident, or shows that it is none."""
+        """Return whether the log of another host explains an incident, so that it need not be reported.
+
+        The other log reports the incident itself, or shows that it is none.
+        """
         if incident.peer in self.refusal_reporting_brokers:
             return True
         if incident.kind != "outage" or incident.began is None:
@@ -68,9 +71,10 @@ class FleetEvidence:
         return any(host != incident.host and until >= incident.began for host, until in users.items())
 
     def with_peer_frame_limit(self, incident: Incident) -> Incident:
-        """Return the incident, for a breaking bridge with the frame limit of the peer added to its cause and remedy.
+        """Return an incident with the frame limit of the peer broker added to its cause and its remedy.
 
-        The limit is added only if the peer's log reports that it refused a frame.
+        Other incidents than a breaking bridge are returned unchanged. The limit is added only if the peer's log reports
+        that it refused a frame.
         """
         if incident.kind != "breaking_bridge" or incident.mark not in self.frame_refusals_by_broker:
             return incident
@@ -83,11 +87,11 @@ class FleetEvidence:
 
 @dataclass(slots=True)
 class PairFindings:
-    """The conclusions from the logs of a pair (or of a host without a peer): its brokers' runs, and incidents.
+    """The findings from the logs of a broker pair: the runs of its brokers, and incidents.
 
-    ``bridges`` and ``spans`` are those of all nodes; ``names`` are the names that each node's broker has had.
-    ``unexplained`` are the warnings and errors that no incident explains, ``refused_frames`` the first refusal of a
-    frame by each node.
+    A host without a peer has findings, too. ``bridges`` and ``spans`` are those of all nodes; ``names`` are the names
+    that each node's broker has had. ``unexplained`` are the warnings and errors that no incident explains,
+    ``refused_frames`` the first refusal of a frame by each node.
     """
 
     nodes: Sequence[PairNode]
@@ -101,12 +105,15 @@ class PairFindings:
 
     @property
     def frame_refusals_by_broker(self) -> dict[str, str]:
-        """The refusals of frames by the names of the brokers that refused them."""
+        """The refusals of large frames (messages), by the name of the broker that refused them."""
         return {name: text for host, text in self.refused_frames.items() for name in self.names.get(host, ()) if name}
 
     @property
     def last_served_by_store_and_host(self) -> dict[str, dict[str, datetime]]:
-        """The last time at which a node's log shows that its broker had a store open, by store and host."""
+        """The last time at which a broker of the pair served a store, by store and host.
+
+        A broker serves a store while it has it open, according to the log of its node.
+        """
         served: dict[str, dict[str, datetime]] = {}
         for run in (run for host_runs in self.runs.values() for run in host_runs if run.was_active):
             if run.store and run.end_or_last_record_time:
@@ -116,14 +123,18 @@ class PairFindings:
 
     @property
     def refusal_reporting_brokers(self) -> set[str]:
-        """The names of brokers whose own logs report refusals; reports of bridges about the
-        same refusals are left out.
+        """The names of the brokers whose own logs report refusals, such as of logins.
+
+        Reports of bridges about the same refusals are left out.
         """
         return {name for incident in self.incidents for name in incident.names if name}
 
     @property
     def connection_losses(self) -> Iterator[tuple[str, ConnectionLoss]]:
-        """The lost connections that the bridges of the pair's nodes saw, each with the name of the lost broker."""
+        """The losses of connections that the bridges of a pair's nodes saw.
+
+        Each has the name of the lost broker.
+        """
         for bridge in self.bridges:
             if bridge.seen_loss and bridge.direction == "out" and bridge.peer and bridge.ended:
                 yield bridge.peer, ConnectionLoss("bridge", bridge.host, bridge.ended, back=bridge.back)
@@ -132,9 +143,10 @@ class PairFindings:
 def incident_evidence_of_rows(
     rows: Iterable[Mapping[str, Any]], file_order: Mapping[tuple[str, str], int]
 ) -> list[LogEvidence]:
-    """Return the evidence of incidents in rows of the dataset ``events``; ``text`` is message and stack trace.
+    """Return the evidence of incidents in rows of the dataset of log events.
 
-    ``file_order``: the position of each log file among its host's, by host and file.
+    ``text`` of a row is message and stack trace. ``file_order``: the position of each log file among its host's, by
+    host and file.
     """
     records = (
         LogEvidence(
@@ -153,8 +165,9 @@ def incident_evidence_of_rows(
 
 
 def logged_periods(hosts: pa.Array, times: pa.Array) -> list[LoggedPeriod]:
-    """Return the periods in which hosts logged, one for each host and minute; both arrays have
-    an entry for each event.
+    """Return the periods in which hosts logged anything.
+
+    There is one for each host and minute. Both arrays have an entry for each event.
     """
     encoded = hosts.dictionary_encode()
     names = encoded.dictionary.to_pylist()
@@ -172,8 +185,9 @@ def logged_periods(hosts: pa.Array, times: pa.Array) -> list[LoggedPeriod]:
 def pair_findings_of_logs(
     nodes: Sequence[PairNode], evidence: Iterable[LogEvidence | LoggedPeriod | UnitRecord]
 ) -> PairFindings:
-    """Return the runs, bridges and incidents of a pair's nodes, from the evidence in their logs and in the journals of
-    their units, in any order.
+    """Return the findings about a broker pair from the logs of its nodes.
+
+    They are runs, bridges and incidents. ``evidence`` is that in the logs and in the systemd journals, in any order.
     """
     findings = PairFindings(sorted(nodes, key=lambda node: node.host))
     evidence_by_host: dict[str, list[LogEvidence]] = {}
@@ -250,9 +264,10 @@ def incidents_of_pair(
     operations: Sequence[PlannedOperation] = (),
     fleet: FleetEvidence = FleetEvidence(),
 ) -> list[Incident]:
-    """Return the incidents of a pair, from its logs and from the observations of bridges and agents (``witnesses``).
+    """Return the incidents of a broker pair.
 
-    ``fleet`` is what the logs of other hosts show.
+    They come from its logs and from the observations of bridges and agents (``witnesses``). ``fleet`` is what the logs
+    of other hosts show.
     """
     losses, records = list[ConnectionLoss](), dict[tuple[str, str, int], ConnectionRecord]()
     for witness in witnesses:
@@ -278,9 +293,10 @@ def incidents_of_pair(
 def pair_of_connection_loss(
     name: str, loss: ConnectionLoss, hosts_by_name: Mapping[str, set[str]], pair_of: Mapping[str, str]
 ) -> tuple[str, ConnectionLoss] | None:
-    """Return (pair's name, connection loss) of the broker called ``name``, with the broker's host filled in if known.
+    """Return the name of the pair whose broker lost a connection, and the connection loss.
 
-    None where brokers of several pairs, or none, have had that name. ``pair_of``: the pair, else the host, by host.
+    The broker is called ``name``; its host is added to the connection loss if it is known. None where brokers of
+    several pairs, or none, have had that name. ``pair_of``: the pair, else the host, by host.
     """
     hosts = hosts_by_name.get(name, set())
     pairs = {pair_of[host] for host in hosts}

@@ -53,10 +53,11 @@ def pair_incidents(
     skew: timedelta = SKEW,
     operations: Sequence[PlannedOperation] = (),
 ) -> list[Incident]:
-    """Return the takeovers (also failed ones), split brains and flapping of one pair as incidents.
+    """Return the incidents of a broker pair that its takeovers show.
 
-    ``losses`` are those that agents and bridges saw. Takeovers during ``operations``, the planned work on the pair's
-    nodes, are planned, and do not count as flapping. Neither do takeovers after an orderly stop.
+    They are takeovers (also failed ones), split brains and flapping. ``losses`` are those that agents and bridges saw.
+    Takeovers during ``operations``, the planned work on the pair's nodes, are planned, and do not count as flapping.
+    Neither do takeovers after an orderly stop.
     """
     offset = clock_offsets(runs, skew)
     order = active_runs_in_order(runs, offset)
@@ -396,7 +397,10 @@ def _share_store(
 
 
 def stable_store_name(store: str) -> str:
-    """Return a store's logged name without the Java object's address, which differs in each run."""
+    """Return the logged name of a store without the address of the Java object.
+
+    The address differs in each run.
+    """
     return _OBJECT.sub("", store)
 
 

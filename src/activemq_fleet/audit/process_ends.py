@@ -29,9 +29,10 @@ _ROUNDED = timedelta(seconds=5)
 
 @dataclass(slots=True)
 class Hang:
-    """A hang of a broker: the first and the last report of the watchdog, and how it ended.
+    """A hang of a broker that the watchdog on its host reported.
 
-    The watchdog reports a kill before the kill, because it may stop together with its broker.
+    It has the first and the last report of the watchdog, and how the hang ended. The watchdog reports a kill before the
+    kill, because it may stop together with its broker.
     """
 
     since: datetime
@@ -43,7 +44,7 @@ class Hang:
 
 
 def hangs_of(records: Sequence[UnitRecord]) -> list[Hang]:
-    """Return the hangs that the watchdog of a host reported, in the order of time."""
+    """Return the hangs of a broker that the watchdog on its host recorded, in the order of time."""
     hangs: list[Hang] = []
     for record in sorted(records, key=lambda record: (record.at, record.number)):
         last = hangs[-1] if hangs else None
@@ -67,9 +68,10 @@ def explain_ends(
     hangs: Sequence[Hang],
     busy: Sequence[LoggedPeriod],
 ) -> None:
-    """Set ``process_end`` of a host's runs that ended without a record, or whose log has no end.
+    """Set the process end of each broker run whose end is missing from the log.
 
-    ``busy`` are the periods in which the host logged anything.
+    These are runs that ended without a record, or whose log has no end. ``busy`` are the periods in which the host
+    logged anything.
     """
     for index, run in enumerate(runs):
         begin = run.chosen or run.first or run.last
@@ -112,7 +114,7 @@ def _last_sign(
 
 
 def hang_incidents(node: PairNode, hangs: Sequence[Hang], runs: Sequence[ObservedBrokerRun]) -> Iterator[Incident]:
-    """Yield an incident for each hang that the watchdog reported."""
+    """Yield an incident for each hang of a broker that the watchdog reported."""
     for hang in hangs:
         next_run = min((at for run in runs if (at := run.first or run.chosen) and at > hang.since), default=None)
         ended = hang.killed or hang.healthy or next_run
@@ -137,7 +139,7 @@ def hang_incidents(node: PairNode, hangs: Sequence[Hang], runs: Sequence[Observe
 
 
 def describe_process_end(host: str, end: ProcessEnd) -> str:
-    """Return how a broker ended, as a clause."""
+    """Return a clause that describes how a broker's process ended."""
     return _CLAUSES[end.kind].format(host=host, observed=end.observed, at=end.at)
 
 

@@ -24,9 +24,10 @@ NOTHING = 1 << 62
 
 @dataclass(slots=True)
 class EventRange:
-    """The smallest and largest SEQ and acceptance position in a set of events; NOTHING and -1 for an empty set.
+    """The range of a set of events: their smallest and largest SEQ and position.
 
-    ``is_odd``: the acceptance of one of the events is not known.
+    An empty set has NOTHING and -1. The position is that of the acceptance. ``is_odd``: the acceptance of one of the
+    events is not known.
     """
 
     min_seq: int = NOTHING
@@ -36,7 +37,7 @@ class EventRange:
     is_odd: bool = False
 
     def include_event(self, event: PublishedEvent) -> None:
-        """Widen the range so that it includes an event."""
+        """Extend the range of events so that it includes an event."""
         if event.seq is not None:
             self.min_seq, self.max_seq = min(self.min_seq, event.seq), max(self.max_seq, event.seq)
         if event.first is None:
@@ -45,24 +46,30 @@ class EventRange:
             self.min_first, self.max_first = min(self.min_first, event.first), max(self.max_first, event.first)
 
     def include_range(self, other: EventRange) -> None:
-        """Widen the range so that it includes another range."""
+        """Extend the range of events so that it includes another range."""
         self.min_seq, self.max_seq = min(self.min_seq, other.min_seq), max(self.max_seq, other.max_seq)
         self.min_first, self.max_first = min(self.min_first, other.min_first), max(self.max_first, other.max_first)
         self.is_odd |= other.is_odd
 
     def has_earlier_event(self, event: PublishedEvent) -> bool:
-        """Return whether the range has an event that was published before ``event``, by SEQ or order of acceptance."""
+        """Return whether the range includes an event that was published before a given event.
+
+        Events are compared by SEQ or by the order of their acceptance.
+        """
         by_seq = event.seq is not None and self.min_seq < event.seq
         return by_seq or (event.first is not None and self.min_first < event.first)
 
     def reaches_event(self, event: PublishedEvent) -> bool:
-        """Return whether the range has ``event`` or a later event, by SEQ or order of acceptance."""
+        """Return whether the range includes a given event or a later one.
+
+        Events are compared by SEQ or by the order of their acceptance.
+        """
         by_seq = event.seq is not None and self.max_seq >= event.seq
         return by_seq or (event.first is not None and self.max_first >= event.first)
 
 
 class RangeKey(NamedTuple):
-    """The key of a range of received events: a publisher's epoch and subscriber, and a kind of range.
+    """The key of a range of received events: the publisher's epoch, the subscriber, and the kind of range.
 
     ``era``: receipts between two changes of the subscriptions; ``number`` counts the changes before. ``topic``:
     receipts on a topic; ``barrier``: barriers of a prefix; there ``number`` counts the missing records before them, -1
@@ -80,7 +87,10 @@ Reach = dict[RangeKey, EventRange]
 
 @dataclass(frozen=True, slots=True)
 class Subscription:
-    """A subscription to ``filter`` from the journal position ``begin`` to ``end``; ``end`` is None while it lasts."""
+    """A subscription of a subscriber to a topic filter, from one journal position to another.
+
+    ``end`` is None while the subscription lasts.
+    """
 
     filter: str
     begin: int
@@ -89,19 +99,23 @@ class Subscription:
 
 @dataclass(frozen=True, slots=True)
 class SubscriberSubscriptions:
-    """A subscriber's subscriptions, and the sorted journal positions at which any of them began or ended."""
+    """All subscriptions of one subscriber.
+
+    Includes the sorted journal positions at which any of them began or ended.
+    """
 
     subscriptions: list[Subscription]
     changes: list[int]
 
     def change_count_before(self, place: int) -> int:
-        """Return how many changes of the subscriptions come before a journal position."""
+        """Return the number of subscription changes that come before a journal position."""
         return bisect_left(self.changes, place)
 
 
 def subscribers_by_name(changes: Iterable[SubscriptionChange]) -> dict[str, SubscriberSubscriptions]:
-    """Return subscribers with their subscriptions, by name; a filter that is subscribed again
-    continues its subscription.
+    """Return the subscribers with their subscriptions, by name, from the changes of subscriptions.
+
+    A filter that is subscribed again continues its subscription.
     """
     subscribers: dict[str, SubscriberSubscriptions] = {}
     in_order = sorted(changes, key=lambda change: (change.subscriber, change.filter, change.place))
@@ -125,9 +139,10 @@ def subscribers_by_name(changes: Iterable[SubscriptionChange]) -> dict[str, Subs
 def ranges_by_subscriber(
     events: Iterable[JournaledEvent], subscribers: Mapping[str, SubscriberSubscriptions], missing: Mapping[str, int]
 ) -> Iterator[tuple[RangeKey, EventRange]]:
-    """Yield ranges of the events that reached each subscriber from each publisher's epoch, each with its key.
+    """Yield the ranges of the events that reached each subscriber.
 
-    ``missing``: the number of missing records by agent. Extremes of parts of the events add up to those of all.
+    There is one for each publisher's epoch; each comes with its key. ``missing``: the number of missing records by
+    agent. Extremes of parts of the events add up to those of all.
     """
     reach: Reach = {}
     for event in events:
@@ -162,5 +177,8 @@ def _range_keys(
 
 @lru_cache(1 << 12)
 def barrier_topic_prefix(topic: str) -> str:
-    """Return a topic without its last level; a barrier counts for events of the topics with its prefix."""
+    """Return the prefix of the topics for which a barrier (marker message) on a topic counts.
+
+    It is the topic without its last level.
+    """
     return _PREFIX.sub("", topic)

@@ -101,7 +101,10 @@ _TEMPLATE = 160
 
 
 def evidence_of_record(record: LogEvidence) -> LogEvidence | None:
-    """Return the evidence in one log record, such as a refusal or a store error; None for most records."""
+    """Return the evidence of an incident in one log record; None if the record has none.
+
+    Examples are a refusal and a store error.
+    """
     exhausted = _exhausted_resource(record)
     if exhausted is not None:
         return exhausted
@@ -139,7 +142,10 @@ def _failed_start(record: LogEvidence) -> LogEvidence | None:
 
 
 def start_error_text(text: str) -> str:
-    """Return the first line of a failed start's record, and the deepest cause in its stack trace."""
+    """Return the error that the log record of a failed broker start contains.
+
+    It is the first line of the record and the deepest cause in its stack trace.
+    """
     first, *stack = text.split("\n")
     cause = root_cause(stack) or next((line for line in stack if line.strip() and not line.startswith("\t")), "")
     return f"{first[:_START_ERROR]}: {cause[:_START_ERROR]}" if cause else first[:_START_ERROR]
@@ -311,7 +317,10 @@ _ELSEWHERE: Mapping[str, tuple[advice.IncidentKind, ...]] = {
 
 
 def incident_kinds_of_record_kind(kind: str) -> tuple[advice.IncidentKind, ...]:
-    """Return the kinds of incidents that are concluded from records of a kind; empty for a harmless or unknown one."""
+    """Return the kinds of incidents that log records of a kind can show.
+
+    Empty for a harmless or an unknown kind.
+    """
     if kind in _READERS:
         further = ("link_down", "breaking_bridge") if kind.startswith("NET-") else ()
         return (*_INCIDENTS[_READERS[kind]], *further)

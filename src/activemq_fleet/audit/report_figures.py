@@ -38,7 +38,7 @@ _MICROSECOND = timedelta(microseconds=1)
 
 @dataclass(frozen=True, slots=True)
 class TimeLineHost:
-    """A broker on the time line of a report, with its states over time."""
+    """A broker host on the time line of an audit report, with its states over time."""
 
     host: str
     pair: str | None
@@ -47,8 +47,9 @@ class TimeLineHost:
 
 @dataclass(frozen=True, slots=True)
 class LinkSummary:
-    """A link of a host in a report: how often its bridge was up, and how many of these periods
-    (``broken``) ended in an error.
+    """A summary of one network link in an audit report.
+
+    It has how often the bridge of the link was up, and how many of these periods (``broken``) ended in an error.
     """
 
     host: str
@@ -65,7 +66,10 @@ class LinkSummary:
 
 @dataclass(frozen=True, slots=True)
 class SubscriberSilence:
-    """A period in which a subscriber handled no event, timed by the subscriber's own clock."""
+    """A period of silence of a subscriber, in which it handled no event.
+
+    It is timed by the subscriber's own clock.
+    """
 
     subscriber: str
     began: datetime
@@ -73,46 +77,61 @@ class SubscriberSilence:
 
 
 def incident_sort_key(incident: Incident) -> tuple[Any, ...]:
-    """Return the sort key of an incident: the gravest kind first, then the earliest end."""
+    """Return the key by which an audit report sorts incidents.
+
+    The gravest kind comes first, then the earliest end.
+    """
     return _GRAVEST.index(incident.kind), incident.ended or _BEGINNING_OF_TIME, incident.id
 
 
 def outcome_sort_key(outcome: DeliveryOutcome) -> tuple[int, str]:
-    """Return the sort key of an event's outcome: the worst verdict first, then the event id."""
+    """Return the key by which an audit report sorts the outcomes of events.
+
+    The worst verdict comes first, then the event id decides.
+    """
     return WORST.index(outcome.verdict), outcome.event_id
 
 
 def silence_sort_key(silence: SubscriberSilence) -> tuple[float, str]:
-    """Return the sort key of a silence: the longest first, then the subscriber."""
+    """Return the key by which an audit report sorts silences of subscribers.
+
+    The longest silence comes first, then the subscriber decides.
+    """
     return -silence.seconds, silence.subscriber
 
 
 def link_sort_key(bridge: LinkSummary) -> tuple[Any, ...]:
-    """Return the sort key of a link: links that are down come first, then those that broke most often."""
+    """Return the key by which an audit report sorts network links.
+
+    Links that are down come first, then those that broke most often.
+    """
     return bridge.state == "up", -bridge.broken, -bridge.flaps, bridge.host, bridge.link or ""
 
 
 @dataclass(frozen=True, slots=True)
 class ReportPeriod:
-    """The period that a report shows, divided into slices of equal length."""
+    """The period that an audit report covers, divided into time slices of equal length."""
 
     began: datetime
     ended: datetime
 
     @property
     def slice_length(self) -> timedelta:
-        """The length of time that a bar of the report's charts covers, at least 1 ms."""
+        """The length of one time slice of the report's period, which a bar of its charts covers.
+
+        It is at least 1 ms.
+        """
         return max((self.ended - self.began) / BUCKETS, timedelta(milliseconds=1))
 
     def slice_index(self, moment: datetime) -> int:
-        """Return the number, from 0, of the report's time slice in which ``moment`` lies."""
+        """Return the index of the report's time slice in which a moment lies."""
         return (moment - self.began) // _MICROSECOND // (self.slice_length // _MICROSECOND)
 
 
 def report_period(times: Iterable[SortedSample], others: Iterable[datetime | None]) -> ReportPeriod:
-    """Return the period that contains all events and the times ``others``; it lasts at least 1 s.
+    """Return the period that an audit report must cover to include all given times.
 
-    ``times`` are sorted samples of the events' times in microseconds since the epoch.
+    It lasts at least 1 s. ``times`` are sorted samples of the events' times in microseconds since the epoch.
     """
     moments = [_BEGINNING_OF_TIME + timedelta(microseconds=int(at)) for at in quantiles(times, _EDGES)]
     moments += [at for at in others if at is not None]
@@ -122,7 +141,10 @@ def report_period(times: Iterable[SortedSample], others: Iterable[datetime | Non
 
 
 class IncidentFigures:
-    """The numbers of incidents by kind, the number of planned ones, and the gravest incidents."""
+    """The figures of an audit report about incidents.
+
+    They are the numbers of incidents by kind, the number of planned ones, and the gravest incidents.
+    """
 
     def __init__(self) -> None:
         self.counts: Counter[str] = Counter()
@@ -130,20 +152,23 @@ class IncidentFigures:
         self.gravest = TopItems[Incident](MOST_INCIDENTS, incident_sort_key)
 
     def count_incident(self, incident: Incident) -> None:
-        """Count an incident."""
+        """Count an incident in the figures of the report."""
         self.counts[incident.kind] += 1
         self.planned += incident.planned
         self.gravest.add_items(incident)
 
     def merge_incident_figures(self, other: IncidentFigures) -> None:
-        """Add the figures of other incidents."""
+        """Add the figures about other incidents to these figures."""
         self.counts += other.counts
         self.planned += other.planned
         self.gravest.merge_collector(other.gravest)
 
     @property
     def shown_incidents(self) -> list[Incident]:
-        """The gravest incidents, sorted by their ends."""
+        """The incidents that the report shows.
+
+        These are the gravest ones, sorted by their ends.
+        """
         gravest = self.gravest.first_items()
         return sorted(
             gravest, key=lambda incident: (incident.ended or incident.began or _BEGINNING_OF_TIME, incident.id)
@@ -156,9 +181,9 @@ def time_line_hosts(
     spans: Iterable[HostStateSpan],
     incidents: Iterable[Incident],
 ) -> tuple[list[TimeLineHost], int]:
-    """Return (brokers for the report's time line, number left out); pairs stay together, hosts with incidents are
-    preferred.
+    """Return the hosts to show on the time line of an audit report.
 
+    The second value is the number of hosts left out. Pairs stay together, and hosts with incidents are preferred.
     ``pair_of`` and ``group_of`` have the hosts with logs.
     """
     pairs = {name: pair or name for name, pair in pair_of.items()}
@@ -176,7 +201,10 @@ def time_line_hosts(
 
 
 def link_summaries(bridges: Iterable[LoggedBridge]) -> Iterator[LinkSummary]:
-    """Yield one summary for each link of a host; ``bridges`` must hold all bridges of the hosts that it names."""
+    """Yield a summary of each network link, given its bridges.
+
+    ``bridges`` must hold all bridges of the hosts that it names.
+    """
 
     def link_of(bridge: LoggedBridge) -> tuple[str, str, str]:
         return bridge.host, bridge.link or "", bridge.direction
@@ -207,55 +235,73 @@ def link_summaries(bridges: Iterable[LoggedBridge]) -> Iterator[LinkSummary]:
 
 
 class BridgeFigures:
-    """The numbers of bridges by state, and the links in the worst state."""
+    """The figures of an audit report about network bridges.
+
+    They are the numbers of bridges by state, and the links in the worst state.
+    """
 
     def __init__(self) -> None:
         self.counts: Counter[str] = Counter()
         self.links = TopItems[LinkSummary](MOST_BRIDGES, link_sort_key)
 
     def count_bridges(self, bridges: Iterable[LoggedBridge]) -> None:
-        """Count all bridges of some hosts."""
+        """Count network bridges in the figures of the report.
+
+        The bridges must be all bridges of their hosts.
+        """
         bridges = list(bridges)
         self.counts.update(map(bridge_state, bridges))
         self.links.add_items(*link_summaries(bridges))
 
     def merge_bridge_figures(self, other: BridgeFigures) -> None:
-        """Add the figures of other hosts' bridges."""
+        """Add the figures about other network bridges to these figures."""
         self.counts += other.counts
         self.links.merge_collector(other.links)
 
 
 def bridge_state(bridge: LoggedBridge) -> str:
-    """Return the state as which a bridge is counted: ``not rebuilt`` if it broke permanently, else its state."""
+    """Return the state of a network bridge, as an audit report counts it.
+
+    It is ``not rebuilt`` if the bridge broke permanently, else its state.
+    """
     return "not rebuilt" if bridge.is_permanently_broken else bridge.state
 
 
 class UnexplainedRecordFigures:
-    """The number of warnings and errors that no incident explains, and those wordings that come first."""
+    """The figures of an audit report about log records (warnings and errors) that no incident explains.
+
+    They are the number of these records, and the wordings that come first.
+    """
 
     def __init__(self) -> None:
         self.count = 0
         self.wordings = TopItems[UnexplainedRecords](MOST_WORDINGS, unexplained_record_sort_key)
 
     def count_records(self, records: Iterable[UnexplainedRecords]) -> None:
-        """Count the unexplained records of some hosts."""
+        """Count unexplained log records in the figures of the report."""
         for wording in records:
             self.count += wording.count
             self.wordings.add_items(wording)
 
     def merge_unexplained_figures(self, other: UnexplainedRecordFigures) -> None:
-        """Add the figures of other hosts' records."""
+        """Add the figures about other unexplained log records to these figures."""
         self.count += other.count
         self.wordings.merge_collector(other.wordings)
 
 
 def unexplained_record_sort_key(wording: UnexplainedRecords) -> tuple[Any, ...]:
-    """Return the sort key of unexplained records: errors first, then those that came most often."""
+    """Return the key by which an audit report sorts unexplained log records.
+
+    Errors come first, then the records that came most often.
+    """
     return wording.level == "WARN", -wording.count, wording.host, wording.message
 
 
 def longest_silences(subscriber: str, moments: Iterable[datetime]) -> list[SubscriberSilence]:
-    """Return a subscriber's longest silences of a second or more, between the moments at which it handled events."""
+    """Return the longest silences of a subscriber, given the moments at which it handled events.
+
+    Only silences of a second or more are returned.
+    """
     foremost = TopItems[SubscriberSilence](MOST_SILENCES, silence_sort_key)
     for before, after in pairwise(sorted(moments)):
         length = (after - before) / timedelta(seconds=1)
@@ -266,8 +312,9 @@ def longest_silences(subscriber: str, moments: Iterable[datetime]) -> list[Subsc
 
 @dataclass(frozen=True, slots=True)
 class LogLineCounts:
-    """The numbers of log lines, and of warnings and errors among them, in the slice of time
-    that begins at ``began``.
+    """The counts of log lines in one time slice, and of the warnings and errors among them.
+
+    The slice begins at ``began``.
     """
 
     began: datetime
@@ -277,7 +324,10 @@ class LogLineCounts:
 
 
 class LogLineFigures:
-    """The numbers of log lines by slice of time and level."""
+    """The figures of an audit report about log lines.
+
+    They are the numbers of log lines by time slice and level.
+    """
 
     COLUMNS: ClassVar = ("time", "level")
     """The columns of the dataset ``events`` that ``count_lines`` reads."""
@@ -287,9 +337,9 @@ class LogLineFigures:
         self._counts: Counter[tuple[int, str]] = Counter()
 
     def count_lines(self, batch: pa.RecordBatch) -> None:
-        """Count the log lines in a batch by time slice and level; lines without a time are left out.
+        """Count a batch of log lines by time slice and level.
 
-        The batch has the columns ``COLUMNS``.
+        Lines without a time are left out. The batch has the columns ``COLUMNS``.
         """
         began, ended, step = (
             int(duration / _MICROSECOND)
@@ -307,12 +357,15 @@ class LogLineFigures:
             self._counts[row["slice"], row["level"]] += row["count_all"]
 
     def merge_line_figures(self, other: LogLineFigures) -> None:
-        """Add the numbers of other log lines."""
+        """Add the figures about other log lines to these figures."""
         self._counts += other._counts
 
     @property
     def line_counts_by_slice(self) -> list[LogLineCounts]:
-        """The numbers of log lines, warnings and errors in each slice of time that has any."""
+        """The counts of log lines in each time slice of the report.
+
+        Each has the numbers of lines, warnings and errors. Slices without lines are left out.
+        """
         return [
             LogLineCounts(
                 self._range.began + number * self._range.slice_length,
@@ -326,7 +379,10 @@ class LogLineFigures:
 
 @dataclass(slots=True)
 class EventTimeSlice:
-    """The number of events handled in a slice of time, and how long each took from acceptance."""
+    """A time slice of an audit report with the number of events that were handled in it.
+
+    It also has the durations from acceptance to handling.
+    """
 
     began: datetime
     handled: int = 0
@@ -334,7 +390,7 @@ class EventTimeSlice:
 
 
 class EventFigures:
-    """The figures of a report about events and their deliveries.
+    """The figures of an audit report about events and their deliveries.
 
     Numbers by verdict, the worst events, by slice of time how many were handled and how long they took, and the longest
     times in which a subscriber handled nothing.
@@ -349,7 +405,10 @@ class EventFigures:
         self._slices: dict[int, EventTimeSlice] = {}
 
     def count_event(self, outcome: DeliveryOutcome | None, deliveries: Iterable[Delivery]) -> None:
-        """Count an event with its deliveries; ``outcome`` is None for a barrier."""
+        """Count an event and its deliveries in the figures of the report.
+
+        ``outcome`` is None for a barrier (marker message).
+        """
         self.deliveries.update(delivery.verdict for delivery in deliveries)
         if outcome is None:
             return
@@ -363,7 +422,7 @@ class EventFigures:
                 of_slice.handling_times.count_duration((outcome.handled - outcome.accepted) / timedelta(seconds=1))
 
     def merge_event_figures(self, other: EventFigures) -> None:
-        """Add the figures of other events."""
+        """Add the figures about other events to these figures."""
         self.messages += other.messages
         self.deliveries += other.deliveries
         self.worst.merge_collector(other.worst)
@@ -378,7 +437,7 @@ class EventFigures:
 
     @property
     def handling_durations(self) -> DurationHistogram:
-        """The durations from acceptance to handling of all handled events."""
+        """The durations of all handled events, from acceptance to handling."""
         durations = DurationHistogram()
         for event_slice in self._slices.values():
             durations.merge_histogram(event_slice.handling_times)
@@ -386,16 +445,19 @@ class EventFigures:
 
     @property
     def event_slices(self) -> list[EventTimeSlice]:
-        """The number and the durations of handled events in each slice of time that has any."""
+        """The time slices of the report in which events were handled.
+
+        Each has the number and the durations of its events.
+        """
         return [event_slice for _, event_slice in sorted(self._slices.items())[: 2 * BUCKETS]]
 
 
 @dataclass(frozen=True, slots=True)
 class AuditReportData:
-    """All data that an audit's report shows; ``hosts_left`` is the number of hosts left out of the time line.
+    """All data that an audit report shows.
 
-    ``scraped``: the availability in Prometheus, None without ``--metrics``. ``unexplained``: warnings and errors that
-    no incident explains.
+    ``hosts_left`` is the number of hosts left out of the time line. ``scraped``: the availability in Prometheus, None
+    without ``--metrics``. ``unexplained``: warnings and errors that no incident explains.
     """
 
     times: ReportPeriod

@@ -21,7 +21,10 @@ _GAP_KEYS = ("host", "file", "line", "what", "weighs")
 
 @dataclass(frozen=True, slots=True)
 class InputGap:
-    """A missing part of the input of an audit; ``weighs`` is True if it may hide incidents or losses."""
+    """A gap in the input of an audit: a part that is missing.
+
+    ``weighs`` is True if it may hide incidents or losses.
+    """
 
     host: str
     what: str
@@ -32,7 +35,10 @@ class InputGap:
 
 @dataclass(frozen=True, slots=True)
 class AuditInputSummary:
-    """The input of an audit in numbers; ``bytes`` is its size on disk, ``notes`` lists the assumptions made."""
+    """A summary of the input of an audit in numbers.
+
+    ``bytes`` is its size on disk; ``notes`` lists the assumptions made.
+    """
 
     root: str
     hosts: int
@@ -44,7 +50,7 @@ class AuditInputSummary:
 
 @dataclass(frozen=True, slots=True)
 class AuditCounts:
-    """The numbers in an audit's result: of events, incidents, bridges, messages and deliveries.
+    """The counts in the result of an audit, such as those of events, incidents, bridges and deliveries.
 
     ``unread``: log records that cannot be read; ``unknown``: log records of no known kind; ``unexplained``: warnings
     and errors that are neither harmless nor part of an incident; ``planned``: planned incidents.
@@ -64,7 +70,10 @@ class AuditCounts:
 
 @dataclass(frozen=True, slots=True)
 class AuditResult:
-    """The result of an audit, as audit.json has it."""
+    """The result of an audit.
+
+    It is the content of audit.json.
+    """
 
     verdict: AuditOutcome
     read: AuditInputSummary
@@ -75,11 +84,14 @@ class AuditResult:
 
     @property
     def exit_code(self) -> int:
-        """The exit code of the command ``audit``: 0 where the audit found nothing wrong (clean), else 1."""
+        """The exit code of the command ``audit``: 0 if the audit found nothing wrong, else 1."""
         return 0 if self.verdict == "clean" else 1
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the result as the JSON object of audit.json."""
+        """Return the result of an audit as a dictionary.
+
+        It is the JSON object of audit.json.
+        """
         return {
             "schema_version": 1,
             "verdict": self.verdict,
@@ -91,8 +103,10 @@ class AuditResult:
 
 
 def audit_outcome(gaps: Sequence[InputGap], counts: AuditCounts) -> AuditOutcome:
-    """Return ``incomplete`` where a gap may hide something, ``clean`` where nothing was lost, broken or
-    unplanned and each warning and error is explained, else ``findings``.
+    """Return the outcome of an audit: ``clean``, ``findings`` or ``incomplete``.
+
+    It is ``incomplete`` where a gap may hide something. It is ``clean`` where nothing was lost, broken or unplanned,
+    and each warning and error is explained.
     """
     if any(gap.weighs for gap in gaps) or counts.messages.get("indeterminate"):
         return "incomplete"
@@ -103,7 +117,7 @@ def audit_outcome(gaps: Sequence[InputGap], counts: AuditCounts) -> AuditOutcome
 
 
 def audit_headline(result: AuditResult) -> str:
-    """Return the result of an audit as one sentence."""
+    """Return one sentence that summarizes the result of an audit."""
     incidents = [counted(count, *incident_nouns(kind)) for kind, count in result.counts.incidents.items() if count]
     planned = f", {result.counts.planned:,} planned" if result.counts.planned else ""
     parts = [_losses(result.counts.messages), (", ".join(incidents) or "no incident") + planned]
@@ -116,7 +130,7 @@ def audit_headline(result: AuditResult) -> str:
 
 
 def incident_nouns(kind: str) -> tuple[str, str]:
-    """Return the singular and the plural of the name of a kind of incident."""
+    """Return the nouns, singular and plural, for a kind of incident."""
     name = kind.replace("_", " ")
     return NAMES.get(kind, (name, f"{name}s"))
 

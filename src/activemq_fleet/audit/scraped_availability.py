@@ -23,8 +23,9 @@ _NEAR = 30.0
 
 @dataclass(frozen=True, slots=True)
 class ActivePeriod:
-    """A period in which every metrics scrape showed a host active: times of the first and last scrape, in epoch
-    seconds.
+    """A period in which metrics scrapes showed that a host was active.
+
+    It lasts from the first to the last of these scrapes, in epoch seconds.
     """
 
     pair: str
@@ -35,7 +36,10 @@ class ActivePeriod:
 
 @dataclass(frozen=True, slots=True)
 class UnservedPeriod:
-    """A period without an active node of a pair: from the last scrape that showed one to the next, in epoch seconds."""
+    """A period in which metrics scrapes showed no active node of a pair.
+
+    It lasts from the last scrape that showed one to the next, in epoch seconds.
+    """
 
     pair: str
     began: float
@@ -49,10 +53,10 @@ class UnservedPeriod:
 
 @dataclass(frozen=True, slots=True)
 class ScrapedAvailability:
-    """The times at which hosts were active and pairs had no active node, by scraped metrics; ``interval`` is in
-    seconds.
+    """The availability of hosts and pairs according to scraped metrics.
 
-    A pair is unserved only where it was scraped: while Prometheus did not run, nothing is known.
+    It has the times at which hosts were active, and at which pairs had no active node. ``interval`` is in seconds. A
+    pair is unserved only where it was scraped: while Prometheus did not run, nothing is known.
     """
 
     interval: float
@@ -60,8 +64,10 @@ class ScrapedAvailability:
     unserved: tuple[UnservedPeriod, ...]
 
     def longest_unserved_seconds(self, pair: str, after: float, until: float) -> float | None:
-        """Return the seconds of a pair's longest unserved period that ends later than ``after`` and begins before
-        ``until``; 0 where scrapes saw a node active all the time, None for a pair without metrics.
+        """Return the length, in seconds, of a pair's longest period without an active node, between two times.
+
+        The period ends later than ``after`` and begins before ``until``. Returns 0 where scrapes saw a node active all
+        the time, and None for a pair without metrics.
         """
         if all(period.pair != pair for period in self.active):
             return None
@@ -72,9 +78,10 @@ class ScrapedAvailability:
 
 
 def read_availability(answer: str | bytes, source: str) -> ScrapedAvailability:
-    """Return the availability that the JSON answer of Prometheus' ``/api/v1/query_range`` to the query ``QUERY`` shows.
+    """Read the availability of hosts and pairs from the JSON answer of Prometheus.
 
-    ``source`` names the answer in messages. Raises InputError for any other text.
+    It is the answer of ``/api/v1/query_range`` to the query ``QUERY``. ``source`` names the answer in messages. Raises
+    InputError for any other text.
     """
     try:
         samples = sorted(_samples(json.loads(answer)["data"]["result"]))
@@ -135,9 +142,10 @@ def _unserved_periods(pair: str, states_by_time: list[tuple[float, set[str]]]) -
 def unexplained_downtime_gaps(
     scraped: ScrapedAvailability, incidents: Iterable[Incident], began: datetime, ended: datetime
 ) -> list[InputGap]:
-    """Return a gap for each unserved period within the audited time that no incident explains.
+    """Return a gap for each downtime in the metrics that no incident explains.
 
-    Such a gap is an event that the collected logs do not show.
+    A downtime is a period without an active node of a pair, within the audited time. Such a gap is an event that the
+    collected logs do not show.
     """
     periods = [
         period for period in scraped.unserved if began.timestamp() <= period.began and period.ended <= ended.timestamp()
@@ -149,7 +157,10 @@ def unexplained_downtime_gaps(
 
 
 def incident_within(period: UnservedPeriod, incidents: Iterable[Incident]) -> Incident | None:
-    """Return the pair's first incident within 30 s of an unserved period; None without one."""
+    """Return the first incident of a pair near a period without an active node; None if there is none.
+
+    Near means within 30 s.
+    """
     for incident in incidents:
         first, last = incident.began or incident.ended, incident.ended or incident.began
         if incident.pair != period.pair or first is None or last is None:

@@ -14,8 +14,9 @@ MOST = 80
 
 @dataclass(frozen=True, slots=True)
 class HostStateSpan:
-    """A period in which a host was in one ``state``: active, standby, starting or stopped;
-    ``ended`` None: until now.
+    """A period in which a host was in one state, such as active or standby.
+
+    ``ended`` is None for a state that lasts until now. The other states are starting and stopped.
     """
 
     host: str
@@ -25,7 +26,7 @@ class HostStateSpan:
 
 
 def host_state_spans(runs: Sequence[ObservedBrokerRun]) -> list[HostStateSpan]:
-    """Return a host's states over time, in order, from the runs of its broker."""
+    """Return the states of a host over time, from the runs of its broker."""
     spans = []
     for index, term in enumerate(runs):
         following = runs[index + 1].chosen if index + 1 < len(runs) else None
@@ -39,8 +40,9 @@ def host_state_spans(runs: Sequence[ObservedBrokerRun]) -> list[HostStateSpan]:
 
 
 def spans_until_takeovers(spans: Iterable[HostStateSpan], takeovers: Sequence[datetime]) -> Iterator[HostStateSpan]:
-    """Yield spans of a host's states, active ones ended at the peer's takeover, as a killed
-    broker's log has no end.
+    """Yield the state spans of a host, with each active span ended at the takeover by its peer.
+
+    The log of a killed broker has no end.
     """
     for span in spans:
         ends = [at for at in takeovers if span.began < at and (span.ended is None or at < span.ended)]

@@ -21,8 +21,9 @@ _APART = " The clocks of {} and {} contradict each other: the duration of the ta
 
 @dataclass(frozen=True, slots=True)
 class TakeoverStart:
-    """The time at which a takeover began, its duration and its source; ``note`` is a sentence
-    for the incident's cause.
+    """The start of a takeover: its time, and the source from which the time is known.
+
+    ``note`` is a sentence for the incident's cause. It also has the duration of the takeover.
     """
 
     began: datetime | None = None
@@ -39,11 +40,12 @@ def takeover_start(
     right: Collection[str] = (),
     end: ProcessEnd | None = None,
 ) -> TakeoverStart:
-    """Return the start of the takeover that made the broker run ``term`` active.
+    """Return the start of a takeover.
 
-    The source is the watchdog of a hung broker, else an agent's journal, else a bridge, else a log or systemd.
-    ``skew`` is the largest difference between clocks; ``right`` names the witnesses whose clocks agree with those of
-    the pair; ``end`` is what systemd journals show about the end of ``before``.
+    The takeover made the broker run ``term`` active. The source is the watchdog of a hung broker, else an agent's
+    journal, else a bridge, else a log or systemd. ``skew`` is the largest difference between clocks; ``right`` names
+    the witnesses whose clocks agree with those of the pair; ``end`` is what systemd journals show about the end of
+    ``before``.
     """
     if term.started is None:
         return TakeoverStart()
@@ -74,7 +76,10 @@ def takeover_start(
 
 
 def witnesses_with_right_clocks(losses: Iterable[ConnectionLoss], starts: Collection[datetime]) -> frozenset[str]:
-    """Return the agents and bridges whose clocks need no correction: a connection loss they saw fits a takeover."""
+    """Return the witnesses of connection losses (agents and bridges) whose clocks need no correction.
+
+    A connection loss that they saw fits a takeover.
+    """
     return frozenset(loss.witness for loss in losses if any(_fits_start(loss, started) for started in starts))
 
 

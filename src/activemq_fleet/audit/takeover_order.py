@@ -17,7 +17,10 @@ Offset = Mapping[str, timedelta]
 
 
 def clock_offsets(by_host: Mapping[str, Sequence[ObservedBrokerRun]], skew: timedelta) -> Offset:
-    """Return by host the correction of its clock that fits the runs of both nodes together; zero without two nodes."""
+    """Return the clock offset of each node of a broker pair, by host.
+
+    The offset corrects the host's clock so that the runs of both nodes fit together. It is zero without two nodes.
+    """
     hosts = sorted(by_host)
     if len(hosts) != 2:
         return dict.fromkeys(hosts, _NONE)
@@ -32,7 +35,10 @@ def clock_offsets(by_host: Mapping[str, Sequence[ObservedBrokerRun]], skew: time
 
 
 def active_runs_in_order(by_host: Mapping[str, Sequence[ObservedBrokerRun]], offset: Offset) -> list[ObservedBrokerRun]:
-    """Return all nodes' runs that became active, in the order in which they got the store."""
+    """Return the runs of all nodes that became active, in order.
+
+    The order is that in which they acquired the store.
+    """
     timed_runs = [
         (to_common_clock(term.store_acquired_at, offset[host]), term)
         for host, host_runs in by_host.items()
@@ -43,7 +49,10 @@ def active_runs_in_order(by_host: Mapping[str, Sequence[ObservedBrokerRun]], off
 
 
 def to_common_clock(moment: datetime | None, offset: timedelta) -> datetime | None:
-    """Return a time of a node's clock converted to the common clock of the pair; None for None."""
+    """Convert a time of a node's clock to the common clock of the broker pair.
+
+    Returns None for None.
+    """
     return None if moment is None else moment + offset
 
 

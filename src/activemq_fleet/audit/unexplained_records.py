@@ -14,7 +14,10 @@ WARNINGS = 5
 
 @dataclass(frozen=True, slots=True)
 class UnexplainedRecords:
-    """Warnings or errors of one wording in a host's log, with the first of them as an example."""
+    """Log records (warnings or errors) of one wording that no incident explains.
+
+    The first record of the host's log is included as an example.
+    """
 
     host: str
     level: str
@@ -25,7 +28,10 @@ class UnexplainedRecords:
 
 
 def unexplained_records(host: str, signs: Iterable[LogEvidence]) -> Iterator[UnexplainedRecords]:
-    """Yield the errors of a host's log that no incident explains, and such warnings that repeat; each wording once."""
+    """Yield the records (warnings and errors) in a host's log that no incident explains.
+
+    Warnings are included only if they repeat. Each wording comes once.
+    """
     by_wording: dict[tuple[str, str], list[LogEvidence]] = {}
     for sign in signs:
         by_wording.setdefault((sign.fields["what"], sign.fields["who"]), []).append(sign)

@@ -29,9 +29,10 @@ _NEEDLES = (
 
 
 def unit_records_of(host: str, unit: str | None, content: memoryview) -> Iterator[UnitRecord]:
-    """Yield the records of known kinds in a journal of a host, in their order; other lines are ignored.
+    """Yield the records of known kinds in a systemd journal of a host, in their order.
 
-    systemd's records count only if they are about ``unit``, the broker's unit. The content may be gzip.
+    Other lines are ignored. systemd's records count only if they are about ``unit``, the broker's unit. The content may
+    be gzip.
     """
     for number, text, _ in read_journal_lines(content):
         if text is None or not any(needle in text for needle in _NEEDLES):

@@ -29,7 +29,7 @@ _MICROSECOND = timedelta(microseconds=1)
 
 
 class PlacedLine(NamedTuple):
-    """A journal line, and its position (``place``) among all lines of its agent."""
+    """A journal line with its position among all lines of its agent."""
 
     agent: str
     place: int
@@ -40,9 +40,10 @@ class PlacedLine(NamedTuple):
 def placed_lines(
     host: str, file: str, content: memoryview, epochs: Mapping[EpochKey, JournalEpoch], host_of: Mapping[str, str]
 ) -> Iterator[PlacedLine]:
-    """Yield the records of a journal file with their positions, up to the last record that ``epochs`` knows.
+    """Yield the lines of a journal file with their positions among all lines of their agents.
 
-    Records of an agent whose journal another host has, by ``host_of``, are left out.
+    Only lines up to the last record that ``epochs`` knows are returned. Records of an agent whose journal another host
+    has, by ``host_of``, are left out.
     """
     for number, line, *_ in parsed_lines(content):
         about = line and epochs.get((line.agent, line.epoch))
@@ -53,7 +54,10 @@ def placed_lines(
 def records_gaps_and_silences(
     lines: Iterable[PlacedLine], epochs: Mapping[EpochKey, JournalEpoch]
 ) -> Iterator[JournalFinding | SubscriberSilence]:
-    """Yield the ordered records, gaps and longest silences of agents, given lines sorted by agent and position."""
+    """Yield the ordered journal records, the gaps, and the longest silences of agents.
+
+    ``lines`` are sorted by agent and position.
+    """
     for agent, agent_lines in groupby(lines, key=lambda placed: placed.agent):
         handled = array("q")
         for finding in records_in_order(_sort_copies(agent_lines), epochs):
@@ -84,7 +88,10 @@ def _add_moment(moments: array[int], at: int) -> None:
 
 
 def merge_event_ranges(parts: Iterable[Reach]) -> Reach:
-    """Return the ranges of events that reached each subscriber, merged from ranges of parts of the events."""
+    """Merge ranges of events by their keys, and return the merged ranges.
+
+    ``parts`` are the ranges of parts of the events that reached each subscriber.
+    """
     reach: Reach = {}
     for part in parts:
         for key, extremes in part.items():
@@ -93,7 +100,10 @@ def merge_event_ranges(parts: Iterable[Reach]) -> Reach:
 
 
 class JudgedEvent(NamedTuple):
-    """The outcome of an event (None for a barrier), its deliveries, and whether both are final."""
+    """An event with its delivery outcome and its deliveries.
+
+    The outcome is None for a barrier (marker message). A flag shows whether outcome and deliveries are final.
+    """
 
     outcome: DeliveryOutcome | None
     deliveries: list[Delivery]
@@ -103,7 +113,10 @@ class JudgedEvent(NamedTuple):
 def judged_events(
     records: Iterable[OrderedRecord], judge: DeliveryJudge, figures: EventFigures, horizons: EvidenceEnds | None
 ) -> Iterator[JudgedEvent]:
-    """Yield the judgement of every event, and count it in ``figures``; ``horizons`` None: every judgement is final."""
+    """Yield each event in journal records with its delivery outcome.
+
+    Each event is counted in ``figures``. With ``horizons`` None every outcome is final.
+    """
     last: dict[str, datetime] = {}
 
     def watched() -> Iterator[OrderedRecord]:

@@ -27,9 +27,10 @@ _STAR = (
 
 @dataclass(frozen=True, slots=True)
 class CardStyle:
-    """The measures (pixels) and fonts of cards; ``usual`` is the release and ``domain`` the domain in the heading.
+    """The style of cards in a picture: their measures (pixels) and fonts.
 
-    A node's name is ``baseline`` below the top of the node, which is ``node`` high without its details.
+    ``usual`` is the release and ``domain`` the domain in the heading. A node's name is ``baseline`` below the top of
+    the node, which is ``node`` high without its details.
     """
 
     detailed: bool
@@ -46,18 +47,27 @@ class CardStyle:
 
     @classmethod
     def for_detail(cls, usual: str, domain: str | None, *, detailed: bool) -> CardStyle:
-        """Return the style of detailed cards if ``detailed``, else of compact cards."""
+        """Return the style of cards for the level of detail: detailed or compact.
+
+        Cards are detailed if ``detailed`` is true.
+        """
         if detailed:
             return cls(detailed, usual, domain, 228.0, "pair-name", "host", 32.0, 10.0, 30.0, 19.0, 6.0)
         return cls(detailed, usual, domain, 118.0, "pair-small", "label", 25.0, 6.0, 16.0, 12.0, 4.0)
 
     @property
     def text_indent(self) -> float:
-        """Where texts in a node begin, right of its star."""
+        """The indent of texts in a node of a card.
+
+        The star of the node is at the left of the texts.
+        """
         return 27.0 if self.detailed else 21.0
 
     def aside_text(self, node: BrokerView) -> str:
-        """Return the text at the right of a node's name: role and state, or what differs from the heading."""
+        """Return the text aside (at the right) of a node's name in a card.
+
+        It is role and state, or what differs from the heading.
+        """
         if self.detailed:
             return " · ".join(filter(None, (node.preferred_role, node.state)))
         broker = node.broker
@@ -69,17 +79,23 @@ class CardStyle:
 
     @property
     def aside_font(self) -> str:
-        """The font of the text at the right of a node's name."""
+        """The font of the text aside (at the right) of a node's name in a card."""
         return "small" if self.detailed else "mono"
 
     def address_text(self, node: BrokerView) -> str:
-        """Return the address of a node; empty where the heading shows it, and for compact cards."""
+        """Return the text of a node's address in a card.
+
+        It is empty where the heading shows the address, and for compact cards.
+        """
         broker = node.broker
         is_known = broker.address == broker.host and broker.identity.domain == self.domain
         return "" if is_known or not self.detailed else broker.address
 
     def card_width_for(self, pair: PairView) -> float:
-        """Return the width, within limits, at which the names, addresses and paths of a pair's card fit."""
+        """Return the card width that is needed for a pair, within limits.
+
+        Its names, addresses and paths fit at this width.
+        """
         needed = [text_width(pair.name, self.title) + text_width(_corner_text(pair, self), "small") + 34]
         for node in pair.nodes:
             texts = [text_width(node.host_label, self.name), text_width(self.aside_text(node), self.aside_font) + 8]
@@ -94,7 +110,10 @@ class CardStyle:
 
 
 class Card:
-    """The drawing of a pair as a card, measured when it is created."""
+    """The drawing of a broker pair as a card in a picture.
+
+    It is measured when it is created.
+    """
 
     def __init__(self, pair: PairView, width: float, style: CardStyle) -> None:
         self.pair = pair
@@ -104,7 +123,10 @@ class Card:
         self.height = self._draw_content(Canvas()) + style.pad
 
     def draw(self, canvas: Canvas, x: float, y: float) -> None:
-        """Draw the card with its upper left corner at (x, y), in pixels."""
+        """Draw the card on a canvas at a position.
+
+        Its upper left corner is at (x, y), in pixels.
+        """
         with canvas.svg_group(f"pair {self.name}", at=(x, y)):
             canvas.add_rect("card", 0, 0, self.width, self.height, radius=self._style.radius + 3)
             self._draw_content(canvas)
@@ -265,12 +287,15 @@ def _state_css(node: BrokerView) -> str:
 
 
 def badge_width(text: str) -> float:
-    """Return the width of a badge with this text in pixels."""
+    """Return the width, in pixels, of a badge with a given text."""
     return text_width(text, "badge") + 12
 
 
 def draw_badge(canvas: Canvas, right: float, middle: float, text: str, severity: str) -> float:
-    """Draw a badge whose right end is at ``right``, coloured by ``severity``; return its width in pixels."""
+    """Draw a badge with a text in the colour of a severity, and return the badge's width.
+
+    Its right end is at ``right``. The width is in pixels.
+    """
     width = badge_width(text)
     canvas.add_rect(f"badge-{severity}", right - width, middle - 8, width, 16, radius=8)
     canvas.add_text("badge on-badge", right - width / 2, middle + 3.6, text, "middle")
@@ -278,13 +303,19 @@ def draw_badge(canvas: Canvas, right: float, middle: float, text: str, severity:
 
 
 def draw_star(canvas: Canvas, x: float, y: float, *, filled: bool) -> None:
-    """Draw a star of twelve pixels with its middle at (x, y); a ``filled`` star marks the preferred master."""
+    """Draw a star at a position.
+
+    It has twelve pixels, with its middle at (x, y). A ``filled`` star marks the preferred master.
+    """
     points = "L".join(f"{format_decimal(x + dx)} {format_decimal(y + dy)}" for dx, dy in _STAR)
     canvas.add_path("star" if filled else "star-open", f"M{points}Z")
 
 
 def draw_cylinder(canvas: Canvas, x: float, y: float, width: float, height: float) -> None:
-    """Draw a cylinder, the symbol of a store, with its upper left corner at (x, y)."""
+    """Draw a cylinder, the symbol of a message store, at a position.
+
+    Its upper left corner is at (x, y).
+    """
     half, flat = format_decimal(width / 2), 3.6
     lid, side = f"M{format_decimal(x)} {format_decimal(y + flat)}", format_decimal(height - 2 * flat)
     bottom = f"a{half} {flat} 0 0 0 {format_decimal(width)} 0"
@@ -293,6 +324,9 @@ def draw_cylinder(canvas: Canvas, x: float, y: float, width: float, height: floa
 
 
 def draw_replication_arrow(canvas: Canvas, x: float, top: float, bottom: float) -> None:
-    """Draw an arrow downwards, the symbol of replication from a master to its slave."""
+    """Draw a vertical arrow, the symbol of replication from a master to its slave.
+
+    It points downwards.
+    """
     canvas.add_path("line tie", f"M{format_decimal(x)} {format_decimal(top)}V{format_decimal(bottom - 7)}")
     draw_head(canvas, "head-tie", (x, top), (x, bottom))

@@ -28,41 +28,62 @@ _Answer = TypeVar("_Answer")
 
 
 def join_words(words: Iterable[str]) -> str:
-    """Return the words joined as a phrase: ``a``, ``a and b`` or ``a, b and c``."""
+    """Join words to a phrase, such as ``a, b and c``.
+
+    One word is returned as it is, and two as ``a and b``.
+    """
     *others, last = [*words] or [""]
     return f"{', '.join(others)} and {last}" if others else last
 
 
 def port_texts(node: BrokerView) -> list[str]:
-    """Return a broker's ports as texts such as ``openwire 61616``, in the order of its connectors."""
+    """Return texts about the ports of a broker, such as ``openwire 61616``.
+
+    They are in the order of its connectors.
+    """
     return [f"{name} {port}" for name, port in node.broker.ports.items()]
 
 
 def releases_phrase(brokers: Iterable[Broker]) -> str:
-    """Return the different releases that brokers run as a phrase, the oldest first."""
+    """Return a phrase with the different releases of brokers.
+
+    The oldest comes first.
+    """
     releases = {broker.release.text: broker.release.version for broker in brokers}
     return join_words(sorted(releases, key=lambda text: releases[text]))
 
 
 def usual_release(view: GroupView) -> str:
-    """Return the release that most brokers of a group run, as text; of equally frequent releases, the newer."""
+    """Return the usual release of a group's brokers, which most of them run.
+
+    Of equally frequent releases it is the newer.
+    """
     counts = Counter(node.broker.release for node in view.nodes)
     return max(counts, key=lambda release: (counts[release], release.version)).text
 
 
 def common_result(nodes: Iterable[BrokerView], question: Callable[[BrokerView], _Answer]) -> _Answer | None:
-    """Return the result of ``question`` for nodes, if it is equal for all; else None."""
+    """Return the result of a function for nodes if it is the same for all of them; else None.
+
+    The function is ``question``.
+    """
     answers = [question(node) for node in nodes]
     return answers[0] if answers and all(answer == answers[0] for answer in answers) else None
 
 
 def domain_of_host(node: BrokerView) -> str:
-    """Return the DNS domain of a broker's host name."""
+    """Return the DNS domain of a host.
+
+    The host is that of the broker ``node``.
+    """
     return node.broker.identity.domain
 
 
 def heading_texts(view: GroupView, *, with_ports: bool = False) -> list[str]:
-    """Return short texts for a heading: numbers of pairs and brokers, releases, profiles, shape, domain, ports."""
+    """Return the texts for the heading of a group in a picture.
+
+    They are numbers of pairs and brokers, releases, profiles, shape, domain, ports.
+    """
     kinds = dict.fromkeys(node.broker.profile.plural for node in view.nodes)
     brokers = [node.broker for node in view.nodes]
     facts = [join_words(count_units(brokers)), releases_phrase(brokers), join_words(kinds)]
@@ -79,7 +100,10 @@ def heading_texts(view: GroupView, *, with_ports: bool = False) -> list[str]:
 
 
 def shared_heading_texts(views: Sequence[GroupView]) -> list[str]:
-    """Return the heading texts that all groups have in common, so that the picture shows them once."""
+    """Return the heading texts that all groups of a picture share.
+
+    The picture shows them once.
+    """
     if len(views) < 2:
         return []
     # The number of pairs of a group belongs to its name.
@@ -88,7 +112,10 @@ def shared_heading_texts(views: Sequence[GroupView]) -> list[str]:
 
 
 def network_shape_phrase(view: GroupView) -> str:
-    """Return the shape of a group's network in words, such as ``full mesh``; empty for a single pair."""
+    """Return a phrase that describes the shape of a group's network, such as ``full mesh``.
+
+    It is empty for a single pair.
+    """
     if view.multicast is not None:
         return "multicast network"
     if view.shape.name == "none":
@@ -105,10 +132,10 @@ def network_shape_phrase(view: GroupView) -> str:
 def connection_caption_lines(
     connection: DrawnConnection, sizes: Mapping[str, GroupSize], *, with_kind: bool = False
 ) -> list[str]:
-    """Return the lines of text next to a connection of two groups: numbers of pairs and links, and destinations.
+    """Return the lines of the caption next to the connection of two groups.
 
-    ``sizes`` are the groups' sizes; between groups of one pair each no pairs are named. The kind of a single
-    link shows in its line, and is written only with ``with_kind``.
+    They are numbers of pairs and links, and destinations. ``sizes`` are the groups' sizes; between groups of one pair
+    each no pairs are named. The kind of a single link shows in its line, and is written only with ``with_kind``.
     """
     is_small = sizes[connection.a].number == sizes[connection.b].number == 1
     lines = [] if is_small else _ends_phrases(connection, sizes)
@@ -122,7 +149,10 @@ def connection_caption_lines(
 
 
 def connection_line(connection: DrawnConnection, sizes: Mapping[str, GroupSize]) -> str:
-    """Return one line of text about a connection between two groups, for a list below the picture."""
+    """Return one line that describes the connection of two groups.
+
+    It is for a list below the picture.
+    """
     source, target, arrow = connection.a, connection.b, connection.direction_arrow
     if connection.flow == "backward":
         source, target, arrow = target, source, "→"
@@ -162,7 +192,10 @@ def _side_phrase(names: set[str], size: GroupSize) -> str:
 
 
 def fleet_summary_texts(scene: PictureContent) -> list[str]:
-    """Return what the fleet consists of as short texts: numbers of groups, pairs, brokers, agents, and releases."""
+    """Return short texts that summarize a fleet.
+
+    They are numbers of groups, pairs, brokers, agents, and releases.
+    """
     brokers = [node.broker for group in scene.groups for node in group.nodes]
     agents = sum(len(pair.agents) for pair in scene.pairs)
     parts = [counted(len(scene.groups), "group"), *count_units(brokers)]
@@ -179,7 +212,10 @@ def fleet_summary_texts(scene: PictureContent) -> list[str]:
 
 
 def finding_counts_and_severity(findings: Iterable[Finding]) -> tuple[str, str]:
-    """Return how many findings there are of each severity as text, and the severity of the worst, ``good`` for none."""
+    """Return a text with the counts of findings by severity, and the worst severity.
+
+    The worst severity is ``good`` without findings.
+    """
     counts = Counter(map(severity_of, findings))
     words = [counted(counts[name], name, "info" if name == "info" else None) for name in SEVERITIES if counts[name]]
     if counts["waived"]:
@@ -189,14 +225,20 @@ def finding_counts_and_severity(findings: Iterable[Finding]) -> tuple[str, str]:
 
 
 def badge_text(findings: Sequence[Finding]) -> str:
-    """Return a broker's badge text: the rule of its worst finding and the number of its others, as in ``T006 +2``."""
+    """Return the text of a badge that marks the findings of a broker, such as ``T006 +2``.
+
+    It is the rule of the worst finding and the number of the others.
+    """
     if len(findings) < 2:
         return "".join(finding.rule for finding in findings)
     return f"{findings[0].rule} +{len(findings) - 1}"
 
 
 def badge_tooltip(findings: Sequence[Finding]) -> str:
-    """Return the tooltip text of a badge: a line for each finding, at most ten."""
+    """Return the tooltip of a badge, which lists the findings.
+
+    There is a line for each finding, at most ten.
+    """
     lines = [f"{severity_of(finding)} {finding.rule}: {finding.message}" for finding in findings[:_MOST_TOLD]]
     if len(findings) > _MOST_TOLD:
         lines.append(f"and {len(findings) - _MOST_TOLD} more")
@@ -204,7 +246,10 @@ def badge_tooltip(findings: Sequence[Finding]) -> str:
 
 
 def describe_fleet(scene: PictureContent, findings: Sequence[Finding], connections: Iterable[DrawnConnection]) -> str:
-    """Return the content of the picture in words, for people who do not see it; pairs are named where they are few."""
+    """Return a description of a fleet's picture in words, for people who do not see it.
+
+    Pairs are named where they are few.
+    """
     sentences = [", ".join(fleet_summary_texts(scene)) + "."]
     few = len(scene.pairs) <= MOST_FULL
     for group in scene.groups:

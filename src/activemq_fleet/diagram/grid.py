@@ -33,11 +33,11 @@ def place_in_grid(
     *,
     alternating: bool = False,
 ) -> Placement:
-    """Return boxes placed row by row in a grid of ``columns``, with a line for each connection.
+    """Place boxes in a grid with a number of columns, and return the placement.
 
-    The boxes of a row become equally high, and those of a column equally wide. ``gap`` is the least room (pixels)
-    between columns and rows. With ``alternating`` every second row runs from right to left, so that boxes that follow
-    each other are neighbours.
+    Boxes are placed row by row, with a line for each connection. The boxes of a row become equally high, and those of a
+    column equally wide. ``gap`` is the least room (pixels) between columns and rows. With ``alternating`` every second
+    row runs from right to left, so that boxes that follow each other are neighbours.
     """
     spots = {}
     for number, box in enumerate(boxes):
@@ -97,7 +97,10 @@ class _Grid:
         return self._channels[line][0] != self._channels[line][1]
 
     def place_boxes(self, boxes: Sequence[DrawableBox], gap: Point) -> None:
-        """Place the boxes, with room for lines and captions."""
+        """Place the boxes in the grid.
+
+        There is room for lines and captions.
+        """
         before, above = defaultdict[int, float](lambda: gap[0]), defaultdict[int, float](lambda: gap[1])
         widths, heights = defaultdict[int, float](float), defaultdict[int, float](float)
         for box in boxes:
@@ -136,7 +139,10 @@ class _Grid:
         ]
 
     def add_straight_lines(self) -> None:
-        """Add the lines between neighbours, and their captions."""
+        """Add the straight lines between neighbours in the grid.
+
+        Their captions are added, too.
+        """
         areas = self.placement.areas_by_box
         for (a, b), connections in self._straight.items():
             first, second = sorted((areas[a], areas[b]))
@@ -155,7 +161,10 @@ class _Grid:
                 self.placement.lines.append((connection, points if first is areas[a] else points[::-1]))
 
     def add_routed_lines(self) -> None:
-        """Add the lines that run in channels, and their captions."""
+        """Add the routed lines, which run in channels between the boxes of the grid.
+
+        Their captions are added, too.
+        """
         areas, ports, sides, runs = self.placement.areas_by_box, self._ports_of_lines(), 0, []
         lanes = self._lanes_of_lines(ports)
         for line, (connection, (first, second)) in enumerate(zip(self._routed, self._channels, strict=True)):

@@ -21,7 +21,10 @@ _SHEET = PaperSheet(2.0)
 
 
 class LabelBox:
-    """A box with a text and a second line below: a load balancer, or the bus of a multicast network."""
+    """A box with a label: a text, and a second line below.
+
+    It is a load balancer, or the bus of a multicast network.
+    """
 
     def __init__(self, css: str, name: str, text: str, tooltip: str, *, most_width: float = 340.0) -> None:
         self.name, self._css, self._text, self._tooltip = name, css, text, tooltip
@@ -29,7 +32,10 @@ class LabelBox:
         self.height = 36.0
 
     def draw(self, canvas: Canvas, x: float, y: float) -> None:
-        """Draw the box with its upper left corner at (x, y), in pixels."""
+        """Draw the box on a canvas at a position.
+
+        Its upper left corner is at (x, y), in pixels.
+        """
         with canvas.svg_group(self._tooltip):
             canvas.add_rect(self._css, x, y, self.width, self.height, radius=6)
             room, middle = self.width - 20, y + self.height / 2
@@ -38,7 +44,10 @@ class LabelBox:
 
 
 class FramedPairs:
-    """A frame around the pairs of a group, for a full mesh in place of n² lines, or for what load balancers serve."""
+    """The pairs of a group with a frame around them.
+
+    The frame is for a full mesh in place of n² lines, or for what load balancers serve.
+    """
 
     def __init__(self, css: str, caption: str, inside: Placement | FramedPairs) -> None:
         self._css, self._caption, self._inside = css, caption, inside
@@ -47,7 +56,10 @@ class FramedPairs:
         self.height: float = self._top + inside.height + _FRAME_PAD
 
     def draw(self, canvas: Canvas, x: float, y: float) -> None:
-        """Draw the frame and what is inside from (x, y)."""
+        """Draw the frame and what is inside on a canvas at a position.
+
+        The position is (x, y).
+        """
         canvas.add_rect(self._css, x, y, self.width, self.height, radius=10)
         if self._caption:
             canvas.add_text("label ink", x + _FRAME_PAD, y + 19, self._caption)
@@ -55,11 +67,11 @@ class FramedPairs:
 
 
 class GroupBox:
-    """The drawing of one group as a box with a heading and the cards of its pairs, measured when it is created.
+    """The drawing of one group as a box, with a heading and the cards of its pairs.
 
-    ``width`` and ``height`` are in pixels; both may grow before the box is drawn. ``known`` are facts that the picture
-    states elsewhere, which the heading leaves out. ``meshed`` is the kind of links of a full mesh that is drawn as a
-    frame, and ``drawn`` are the connections that are drawn as lines.
+    It is measured when it is created. ``width`` and ``height`` are in pixels; both may grow before the box is drawn.
+    ``known`` are facts that the picture states elsewhere, which the heading leaves out. ``meshed`` is the kind of links
+    of a full mesh that is drawn as a frame, and ``drawn`` are the connections that are drawn as lines.
     """
 
     def __init__(self, view: GroupView, *, detailed: bool, known: Sequence[str] = ()) -> None:
@@ -132,7 +144,10 @@ class GroupBox:
         )
 
     def draw(self, canvas: Canvas, x: float, y: float) -> None:
-        """Draw the group with its upper left corner at (x, y), in pixels."""
+        """Draw the group on a canvas at a position.
+
+        Its upper left corner is at (x, y), in pixels.
+        """
         with canvas.svg_group(f"group {self.name}", at=(x, y)):
             canvas.add_rect("group-box", 0, 0, self.width, self.height, radius=12)
             canvas.add_text(
@@ -154,5 +169,8 @@ class GroupBox:
 
 
 def balancer_box(view: BalancerView) -> LabelBox:
-    """Return the box of a load balancer, with its virtual address and ports."""
+    """Return the box of a load balancer in a picture.
+
+    It has the virtual address and ports.
+    """
     return LabelBox("balancer", view.host, " · ".join((view.address, *view.ports)), view.tooltip)

@@ -42,14 +42,20 @@ _FLOWS: dict[Flow, str] = {
 
 
 class LegendEntry(NamedTuple):
-    """A legend entry: ``draw`` draws a sample of up to 36 × 20 pixels around (18, 10), ``text`` explains it."""
+    """An entry of a picture's legend.
+
+    ``draw`` draws a sample of up to 36 × 20 pixels around (18, 10), ``text`` explains it.
+    """
 
     draw: Callable[[Canvas], None]
     text: str
 
 
 def draw_findings(canvas: Canvas, scene: PictureContent, x: float, y: float, width: float) -> float:
-    """Draw the fleet's findings as text, worst first; return the height in pixels, 0 without findings."""
+    """Draw the findings of a fleet as text below its picture, and return their height.
+
+    The worst come first. The height is in pixels, 0 without findings.
+    """
     if not scene.findings:
         return 0.0
     top = y
@@ -82,7 +88,10 @@ def _hosts_phrase(grouped: GroupedFinding) -> str:
 
 
 def draw_legend(canvas: Canvas, entries: Sequence[LegendEntry], x: float, y: float, width: float) -> float:
-    """Draw the legend in columns of about equal heights; return its height in pixels."""
+    """Draw the legend of a picture, and return its height.
+
+    It has columns of about equal heights. The height is in pixels.
+    """
     if not entries:
         return 0.0
     canvas.add_text("heading ink", x, y + 13, "Legend")
@@ -104,10 +113,10 @@ def draw_legend(canvas: Canvas, entries: Sequence[LegendEntry], x: float, y: flo
 def legend_entries(
     scene: PictureContent, drawn: Sequence[DrawnConnection], meshed: AbstractSet[LinkKind], *, detailed: bool
 ) -> list[LegendEntry]:
-    """Return the legend entries for the symbols that the picture uses, in reading order.
+    """Return the entries of a picture's legend.
 
-    ``drawn`` are the connections that are drawn as lines, ``meshed`` the kinds of links that a frame around a full mesh
-    represents.
+    They are for the symbols that the picture uses, in reading order. ``drawn`` are the connections that are drawn as
+    lines, ``meshed`` the kinds of links that a frame around a full mesh represents.
     """
     names = {pair.profile.name for pair in scene.pairs}
     profiles = [profile for profile in PROFILES.values() if profile.name in names]

@@ -13,7 +13,10 @@ _CORNER, _HEAD, _APART = 9.0, 8.0, 4.0
 
 
 def draw_connection(canvas: Canvas, connection: DrawnConnection, points: Sequence[Point]) -> None:
-    """Draw a connection as a line through ``points`` from its end ``a``, doubled where links run in both directions."""
+    """Draw a connection as a line through points.
+
+    It begins at its end ``a``, and is doubled where links run in both directions.
+    """
     kind, flow = connection.kind, connection.flow
     with canvas.svg_group(connection.tooltip):
         if flow == "each way":
@@ -24,7 +27,10 @@ def draw_connection(canvas: Canvas, connection: DrawnConnection, points: Sequenc
 
 
 def draw_head(canvas: Canvas, css: str, start: Point, tip: Point) -> None:
-    """Draw an arrow head whose tip is at ``tip`` and which points away from ``start``."""
+    """Draw the head of an arrow at its tip.
+
+    It points away from ``start``.
+    """
     (x, y), (ux, uy) = tip, _direction(start, tip)
     half = _HEAD * 0.46
     left = (x - ux * _HEAD - uy * half, y - uy * _HEAD + ux * half)

@@ -26,11 +26,10 @@ _PLAIN = re.compile(r"[A-Za-z0-9 .,:/()_+@★☆→←↔⇄×·-]")
 
 
 def to_mermaid(fleet: Fleet, states: Mapping[str, str] = MappingProxyType({})) -> str:
-    """Return the fleet as a Mermaid flowchart: groups as subgraphs, pairs as nodes.
+    """Return a fleet as a Mermaid flowchart.
 
-    ``states`` are those of brokers at run time, by host.
-    A fleet whose text Mermaid would refuse (over 50,000 characters or 500 edges) is drawn by groups, with their pairs
-    counted.
+    Groups are subgraphs, and pairs are nodes. ``states`` are those of brokers at run time, by host. A fleet whose text
+    Mermaid would refuse (over 50,000 characters or 500 edges) is drawn by groups, with their pairs counted.
     """
     scene = picture_content(fleet, states)
     lines = list(_pair_level_lines(scene))
@@ -41,8 +40,9 @@ def to_mermaid(fleet: Fleet, states: Mapping[str, str] = MappingProxyType({})) -
 
 
 def mermaid_label(*lines: str) -> str:
-    """Return texts as one quoted Mermaid label; characters that Mermaid or HTML might
-    interpret become character codes.
+    """Return texts as one quoted label for Mermaid.
+
+    Characters that Mermaid or HTML might interpret become character codes.
     """
     return '"' + "<br/>".join("".join(_escape_character(character) for character in line) for line in lines) + '"'
 

@@ -18,9 +18,9 @@ Captions = Callable[[DrawnConnection], list[str]]
 
 
 class DrawableBox(Protocol):
-    """The interface of all that is drawn as a box, such as the card of a pair or the box of a group; sizes in pixels.
+    """The interface of all boxes that can be drawn, such as the card of a pair.
 
-    Its placement sets its size before it is drawn.
+    Sizes are in pixels. Its placement sets its size before it is drawn.
     """
 
     name: str
@@ -40,17 +40,20 @@ class Rectangle(NamedTuple):
 
     @property
     def right_edge(self) -> float:
-        """The horizontal position of the right edge, in pixels."""
+        """The horizontal position of the rectangle's right edge, in pixels."""
         return self.x + self.width
 
     @property
     def lower_edge(self) -> float:
-        """The vertical position of the lower edge, in pixels."""
+        """The vertical position of the rectangle's lower edge, in pixels."""
         return self.y + self.height
 
 
 class Caption(NamedTuple):
-    """A caption of one or more lines; ``middle`` is that of its first line, in pixels."""
+    """A caption of one or more lines in a picture.
+
+    ``middle`` is that of its first line, in pixels.
+    """
 
     middle: Point
     lines: Sequence[str]
@@ -58,7 +61,10 @@ class Caption(NamedTuple):
 
 @dataclass(slots=True)
 class Placement:
-    """Boxes, lines and captions with their positions in pixels, counted from the upper left corner (0, 0)."""
+    """The placement of boxes, lines and captions in a picture.
+
+    Positions are in pixels, counted from the upper left corner (0, 0).
+    """
 
     width: float = 0.0
     height: float = 0.0
@@ -68,11 +74,14 @@ class Placement:
 
     @property
     def areas_by_box(self) -> dict[str, Rectangle]:
-        """The rectangle that each box covers, by the name of the box."""
+        """The area (rectangle) that each box covers, by the name of the box."""
         return {box.name: area for box, area in self.boxes}
 
     def draw(self, canvas: Canvas, x: float, y: float) -> None:
-        """Draw all boxes, lines and captions from (x, y); a caption has a background."""
+        """Draw the placed boxes, lines and captions on a canvas at a position.
+
+        The position is (x, y). A caption has a background.
+        """
         with canvas.svg_group(at=(x, y)):
             for connection, points in self.lines:
                 draw_connection(canvas, connection, points)
@@ -87,16 +96,20 @@ class Placement:
 
 
 class PaperSheet(NamedTuple):
-    """A sheet of paper: its aspect ratio (width by height), and the pixels of height that heading and legend use."""
+    """A sheet of paper on which a picture has to fit.
+
+    It has an aspect ratio (width by height), and the pixels of height that heading and legend use.
+    """
 
     aspect: float
     reserved: float = 0.0
 
 
 def most_readable_placement(boxes: int, place: Callable[[int], Placement], sheet: PaperSheet) -> Placement:
-    """Return the placement of boxes that stays largest when it is scaled to fit a sheet; of equally large, the first.
+    """Return the placement of boxes that is most readable on a sheet of paper.
 
-    ``place`` is called with each number of columns worth trying: one for each possible number of rows.
+    It stays largest when it is scaled to fit the sheet; of equally large, the first. ``place`` is called with each
+    number of columns worth trying: one for each possible number of rows.
     """
     counts = sorted({-(-boxes // rows) for rows in range(1, boxes + 1)})
     placements = [place(count) for count in counts if count <= _MOST_COLUMNS]

@@ -45,10 +45,11 @@ class _PlacedLink(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class DrawnConnection:
-    """All links of one kind between two nodes, pairs or groups, drawn as one line; ``a`` is placed before ``b``.
+    """A connection that is drawn as one line: all links of one kind between two nodes, pairs or groups.
 
-    ``forward`` are the (source, target) pairs of the links from ``a`` to ``b``, ``backward`` those of the others.
-    ``destinations`` are what all links carry, empty where they carry everything or differ.
+    ``a`` is placed before ``b``. ``forward`` are the (source, target) pairs of the links from ``a`` to ``b``,
+    ``backward`` those of the others. ``destinations`` are what all links carry, empty where they carry everything or
+    differ.
     """
 
     a: str
@@ -62,20 +63,27 @@ class DrawnConnection:
 
     @property
     def link_count(self) -> int:
-        """The number of links that the drawn line represents, in both directions."""
+        """The number of links that the drawn connection represents.
+
+        Both directions are counted.
+        """
         return len(self.forward) + len(self.backward)
 
     @property
     def direction_arrow(self) -> str:
-        """The arrow character for the direction of messages, from ``a`` to ``b``."""
+        """The arrow character for the direction of a drawn connection.
+
+        Messages flow in this direction, from ``a`` to ``b``.
+        """
         return {"forward": "→", "backward": "←", "duplex": "↔", "each way": "⇄"}[self.flow]
 
 
 @dataclass(frozen=True, slots=True)
 class BrokerView:
-    """A broker in the picture, and the findings that the picture marks it with, worst first.
+    """A broker in a picture of a fleet.
 
-    ``state`` is the broker's at run time, empty in a picture of what is planned.
+    It has the findings that the picture marks it with, worst first. ``state`` is the broker's at run time, empty in a
+    picture of what is planned.
     """
 
     broker: Broker
@@ -84,23 +92,32 @@ class BrokerView:
 
     @property
     def host_label(self) -> str:
-        """The host label of the broker, without its domain."""
+        """The label of the broker's host, without its domain."""
         return self.broker.identity.host
 
     @property
     def preferred_role(self) -> str:
-        """The preferred role of the broker, ``master`` or ``slave``; empty where its profile has no peer."""
+        """The preferred role of the broker, ``master`` or ``slave``; empty if it has none.
+
+        It has none where its profile has no peer.
+        """
         return self.broker.role if self.broker.profile.has_peer else ""
 
     @property
     def worst_severity(self) -> str | None:
-        """The severity of the broker's worst finding; ``waived`` where all are waived, None without findings."""
+        """The worst severity among the findings of the broker; None without findings.
+
+        It is ``waived`` where all are waived.
+        """
         return severity_of(self.findings[0]) if self.findings else None
 
 
 @dataclass(frozen=True, slots=True)
 class PairView:
-    """A pair in the picture: its nodes (preferred master first), its agents, and the links between its nodes."""
+    """A broker pair in a picture of a fleet.
+
+    It has its nodes (preferred master first), its agents, and the links between its nodes.
+    """
 
     name: str
     nodes: tuple[BrokerView, ...]
@@ -109,12 +126,18 @@ class PairView:
 
     @property
     def releases_text(self) -> str:
-        """The different releases that the nodes run, as text."""
+        """The releases of the pair's nodes, as text.
+
+        Only different releases are named.
+        """
         return " + ".join(dict.fromkeys(node.broker.release.text for node in self.nodes))
 
     @property
     def profile(self) -> Profile:
-        """The high-availability profile of the pair, by ``activemq_ha``."""
+        """The high-availability profile of the pair.
+
+        It is the value of ``activemq_ha``.
+        """
         return self.nodes[0].broker.profile
 
     @property
@@ -124,15 +147,18 @@ class PairView:
 
     @property
     def lacks_a_node(self) -> bool:
-        """Whether the inventory has only one of the two nodes of the pair."""
+        """Whether the pair lacks one of its two nodes.
+
+        The inventory has only the other one.
+        """
         return len(self.nodes) == 1 and self.profile.has_peer
 
 
 @dataclass(frozen=True, slots=True)
 class BalancerView:
-    """A load balancer, and a group's virtual address that it holds or can take over.
+    """A load balancer in a picture of a fleet, with the virtual address of a group.
 
-    ``ports`` are texts such as ``openwire 61616``.
+    It holds the address, or can take it over. ``ports`` are texts such as ``openwire 61616``.
     """
 
     host: str
@@ -142,7 +168,10 @@ class BalancerView:
 
 
 class GroupSize(NamedTuple):
-    """The number of pairs of a group, and the noun for one of them: ``broker`` where no broker has a peer."""
+    """The size of a group: its number of pairs.
+
+    It has the noun for one of them: ``broker`` where no broker has a peer.
+    """
 
     number: int
     noun: str
@@ -150,10 +179,11 @@ class GroupSize(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class GroupView:
-    """A group in the picture: its pairs, the connections between them, and the shape that the connections make.
+    """A group in a picture of a fleet.
 
-    ``multicast`` is the link by which its brokers find each other, None without multicast; ``balancers`` hold the
-    group's virtual address, the one that normally has it first.
+    It has its pairs, the connections between them, and the shape that the connections make. ``multicast`` is the link
+    by which its brokers find each other, None without multicast; ``balancers`` hold the group's virtual address, the
+    one that normally has it first.
     """
 
     name: str
@@ -165,21 +195,24 @@ class GroupView:
 
     @property
     def nodes(self) -> tuple[BrokerView, ...]:
-        """The nodes of all pairs of the group."""
+        """The nodes (brokers) of all pairs of the group."""
         return tuple(node for pair in self.pairs for node in pair.nodes)
 
     @property
     def group_size(self) -> GroupSize:
-        """The number of pairs of the group, with the noun for one of them."""
+        """The size of the group: its number of pairs.
+
+        It has the noun for one of them.
+        """
         return GroupSize(len(self.pairs), "pair" if any(pair.profile.has_peer for pair in self.pairs) else "broker")
 
 
 @dataclass(frozen=True, slots=True)
 class GroupedFinding:
-    """A finding with all hosts that have it; ``everywhere``: every broker of a fleet of more than two brokers has it.
+    """A finding together with all hosts that have it.
 
-    ``marked``: the picture marks each of the hosts. It does not if every broker of a fleet of more than two brokers has
-    a finding of the rule.
+    ``everywhere``: every broker of a fleet of more than two brokers has it. ``marked``: the picture marks each of the
+    hosts. It does not if every broker of a fleet of more than two brokers has a finding of the rule.
     """
 
     finding: Finding
@@ -190,7 +223,7 @@ class GroupedFinding:
 
 @dataclass(frozen=True, slots=True)
 class PictureContent:
-    """Everything that a picture of a fleet shows.
+    """The content of a picture of a fleet.
 
     ``between`` are connections of groups; ``findings`` are worst first, each message once. ``balancers`` are the hosts
     of all load balancers, ``idle_balancers`` the hosts that hold no virtual address.
@@ -209,19 +242,22 @@ class PictureContent:
 
     @property
     def group_sizes(self) -> dict[str, GroupSize]:
-        """The size of each group."""
+        """The size of each group in the picture.
+
+        It is the number of its pairs.
+        """
         return {group.name: group.group_size for group in self.groups}
 
 
 def severity_of(finding: Finding) -> str:
-    """Return the severity of a finding, ``waived`` for a waived one."""
+    """Return the severity of a finding; ``waived`` for a waived one."""
     return finding.severity if finding.waived is None else "waived"
 
 
 def picture_content(fleet: Fleet, states: Mapping[str, str] = MappingProxyType({})) -> PictureContent:
-    """Return everything that a picture of the fleet shows, with groups in the order in which messages flow.
+    """Return the content of a picture of a fleet.
 
-    ``states`` are those of brokers at run time, by host.
+    Groups are in the order in which messages flow. ``states`` are those of brokers at run time, by host.
     """
     findings = _grouped_findings(sorted(fleet.findings, key=_worst_first), {broker.host for broker in fleet.brokers})
     marks: dict[str, list[Finding]] = defaultdict(list)

@@ -14,8 +14,9 @@ ShapeName = Literal["none", "chain", "ring", "hub", "mesh", "other"]
 
 @dataclass(frozen=True, slots=True)
 class NetworkShape:
-    """The shape of a group's network, such as ``hub`` or ``ring``; ``order`` names the pairs along a chain
-    or ring, or the hub first.
+    """The shape of a group's network, such as ``hub`` or ``ring``.
+
+    ``order`` names the pairs along a chain or ring, or the hub first.
     """
 
     name: ShapeName
@@ -23,10 +24,10 @@ class NetworkShape:
 
 
 def network_shape(pairs: Sequence[str], links: Mapping[tuple[str, str], bool], wanted: str) -> NetworkShape:
-    """Return the shape of the network that ``links`` make of pairs; ``links`` maps (source, target) to
-    whether a link is duplex.
+    """Return the shape of the network that links between pairs make.
 
-    ``wanted`` is ``activemq_topology``; it only decides whether three pairs in a row are a chain or a hub.
+    ``links`` maps (source, target) to whether a link is duplex. ``wanted`` is ``activemq_topology``; it only decides
+    whether three pairs in a row are a chain or a hub.
     """
     neighbours: dict[str, set[str]] = defaultdict(set)
     for a, b in links:
@@ -69,8 +70,9 @@ def _find_path(pairs: Sequence[str], neighbours: Mapping[str, set[str]]) -> tupl
 
 
 def names_in_flow_order(names: Sequence[str], links: Iterable[tuple[str, str]]) -> list[str]:
-    """Return the names sorted so that links lead from earlier to later names where possible; names in
-    a cycle keep their order.
+    """Return names in the order in which messages flow over links between them.
+
+    Links lead from earlier to later names where possible; names in a cycle keep their order.
     """
     into: dict[str, set[str]] = defaultdict(set)
     for source, target in links:

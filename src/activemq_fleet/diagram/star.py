@@ -28,9 +28,9 @@ _LANE, _TRUNK, _DROP, _BESIDE_LINE = 18.0, 36.0, 22.0, 20.0
 
 
 def hub_name(connections: Sequence[DrawnConnection]) -> str | None:
-    """Return the name of the box at which all connections meet, when each leads to a different box.
+    """Return the name of the hub: the box at which all connections meet; None if there is none.
 
-    Returns None unless there are at least five, of one kind and direction.
+    Each connection leads to a different box. Returns None unless there are at least five, of one kind and direction.
     """
     if len(connections) < _LEAST_SPOKES:
         return None
@@ -51,9 +51,10 @@ def place_star(
     sheet: PaperSheet,
     captions: Captions = lambda _: [],
 ) -> Placement:
-    """Return the placement of a hub next to rows of the other boxes, each joined to the hub.
+    """Place a hub and its spokes as a star, and return the placement.
 
-    ``gap`` is the room (pixels) between columns and rows; their number is chosen for ``sheet``.
+    The hub is next to rows of the other boxes, each joined to the hub. ``gap`` is the room (pixels) between columns and
+    rows; their number is chosen for ``sheet``.
     """
     others = [c.b if c.a == hub.name else c.a for c in connections]
     room = min(box.width for box in spokes) - _DROP - _BESIDE_LINE

@@ -87,7 +87,10 @@ _SHAPES: Mapping[str, str] = MappingProxyType({
 
 
 def style_sheet() -> str:
-    """Return the picture's CSS; every rule is limited to the class ``fleet``, with dark colours for dark mode."""
+    """Return the CSS style sheet of a picture.
+
+    Every rule is limited to the class ``fleet``, with dark colours for dark mode.
+    """
     rules = [f".fleet text{{font-family:{_SANS}}}"]
     for name, font in FONTS.items():
         family = f"font-family:{_MONO};" if font.mono else ""

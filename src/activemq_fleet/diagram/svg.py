@@ -34,11 +34,11 @@ _PAPER = PaperSheet(math.sqrt(2), 240)
 
 
 def to_svg(fleet: Fleet, states: Mapping[str, str] = MappingProxyType({})) -> str:
-    """Return the fleet as an SVG document, the same bytes for the same fleet.
+    """Return a fleet as an SVG document.
 
-    Up to ``MOST_FULL`` pairs are drawn in full; with more, pairs show only what differs within a group. The picture
-    follows the reader's light or dark mode and prints in light colours. ``states`` are those of brokers at run time, by
-    host; they are next to the brokers.
+    The bytes are the same for the same fleet. Up to ``MOST_FULL`` pairs are drawn in full; with more, pairs show only
+    what differs within a group. The picture follows the reader's light or dark mode and prints in light colours.
+    ``states`` are those of brokers at run time, by host; they are next to the brokers.
     """
     scene = picture_content(fleet, states)
     detailed = len(scene.pairs) <= MOST_FULL

@@ -18,11 +18,11 @@ _LINE = re.compile(r"[^\n]*\n|[^\n]+")
 
 
 def file_status_and_cause(file: FileRecord, *, installed: bool) -> tuple[Status, Cause | None]:
-    """Return the status of a file (added, removed, changed, same) and the cause of a difference (None for ``same``).
+    """Return the drift status of a file, and the cause if the file differs from its plan.
 
-    A file that the release ships is ``same`` while it is as deployed, although no plan contains it.
-    ``installed``: the host has a manifest. ``by_hand``: the file differs from the manifest. ``out_of_date``: it is as
-    deployed, but its plan has changed since.
+    The status is added, removed, changed or same; the cause is None for ``same``. A file that the release ships is
+    ``same`` while it is as deployed, although no plan contains it. ``installed``: the host has a manifest. ``by_hand``:
+    the file differs from the manifest. ``out_of_date``: it is as deployed, but its plan has changed since.
     """
     if file.noted_status == "unreadable":
         return "changed" if file.planned else "added", "unknown"
@@ -41,7 +41,10 @@ def _cause_of_presence(file: FileRecord) -> Cause:
 
 
 def unified_diff_text(path: str, planned: str | None, collected: str | None) -> str:
-    """Return a unified diff from the planned to the collected text, both masked; lines that do not fit are counted."""
+    """Return a unified diff, as text, from the planned to the collected content of a file.
+
+    Both are masked; lines that do not fit are counted.
+    """
     old, new = _lines(planned), _lines(collected)
     if max(len(old), len(new)) > _LONGEST:
         return f"the planned file has {len(old)} lines and the collected file has {len(new)}: too many to show a diff\n"

@@ -19,7 +19,10 @@ _MOST_HOSTS = 1000
 
 @dataclass(frozen=True, slots=True)
 class HostDriftCounts:
-    """How many files of a host have each status (changed, added, removed, same), and how many differ for each cause."""
+    """The numbers of a host's files by drift status and by cause of their difference.
+
+    The status is changed, added, removed or same.
+    """
 
     host: str
     changed: int
@@ -32,17 +35,20 @@ class HostDriftCounts:
 
     @property
     def differing_file_count(self) -> int:
-        """The number of the host's files that are not as planned: changed, added or removed."""
+        """The number of the host's files that differ from the plan.
+
+        They are changed, added or removed.
+        """
         return self.changed + self.added + self.removed
 
 
 @dataclass(frozen=True, slots=True)
 class DriftResult:
-    """The result of comparing all hosts: ``hosts`` with differences, most files first, and the
-    number of ``same_hosts``.
+    """The result of comparing the planned with the collected files of all hosts.
 
-    ``not_collected`` are hosts that are planned only, ``not_planned`` those that are collected only, the first 1,000
-    by name; ``not_collected_hosts`` and ``not_planned_hosts`` are their numbers.
+    ``hosts`` are those with differences, most files first; ``same_hosts`` is the number of the others.
+    ``not_collected`` are hosts that are planned only, ``not_planned`` those that are collected only, the first 1,000 by
+    name; ``not_collected_hosts`` and ``not_planned_hosts`` are their numbers.
     """
 
     hosts: tuple[HostDriftCounts, ...]
@@ -54,16 +60,25 @@ class DriftResult:
 
     @property
     def differs(self) -> bool:
-        """Whether any host differs, was not collected or is not planned."""
+        """Whether any host differs from the plan.
+
+        A host that was not collected, or is not planned, differs, too.
+        """
         return bool(self.hosts or self.not_collected_hosts or self.not_planned_hosts)
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the JSON object of drift.json and of ``--format json``: all fields, and ``verdict``."""
+        """Return the drift result as a dictionary.
+
+        It is the JSON object of drift.json and of ``--format json``: all fields, and ``verdict``.
+        """
         return {"verdict": "differences" if self.differs else "same", **asdict(self)}
 
 
 class ComparedHost(NamedTuple):
-    """One compared host: ``side`` is ``planned``, ``found`` or ``both``; ``drift`` is its result for ``both``."""
+    """A host whose planned files were compared with its collected files.
+
+    ``side`` is ``planned``, ``found`` or ``both``; ``drift`` is its result for ``both``.
+    """
 
     host: str
     side: Side
@@ -71,7 +86,10 @@ class ComparedHost(NamedTuple):
 
 
 def planned_or_found(records: Sequence[FileRecord]) -> Side | None:
-    """Return ``planned`` for a host in the plan, ``found`` for a collected host, ``both`` or None for neither."""
+    """Return whether a host is planned or found (collected), given the records of its files.
+
+    The result is ``planned``, ``found``, ``both``, or None for neither.
+    """
     is_collected = any(record.collected for record in records)
     if any(record.planned is not None for record in records):
         return "both" if is_collected else "planned"
@@ -79,7 +97,10 @@ def planned_or_found(records: Sequence[FileRecord]) -> Side | None:
 
 
 def drift_rows_of_host(records: Sequence[FileRecord]) -> Iterator[Row]:
-    """Yield the rows of the dataset ``drift`` for one host, sorted by path, from the records of its files."""
+    """Yield the drift rows of one host, given the records of its files.
+
+    They are rows of the dataset ``drift``, sorted by path.
+    """
     was_installed = any(record.manifest is not None for record in records)
     for path, parts in groupby(sorted(records, key=attrgetter("path")), key=attrgetter("path")):
         known = _merge_records(parts)
@@ -89,13 +110,19 @@ def drift_rows_of_host(records: Sequence[FileRecord]) -> Iterator[Row]:
 
 
 def count_host_drift(host: str, rows: Sequence[Row]) -> HostDriftCounts:
-    """Return how many files of a host have each status and cause, counted in its rows of the dataset ``drift``."""
+    """Count the drift of a host: its files by status and by cause of their difference.
+
+    ``rows`` are the host's rows of the dataset ``drift``.
+    """
     counts = Counter(row["status"] for row in rows) + Counter(row["cause"] for row in rows)
     return HostDriftCounts(host, **{field.name: counts[field.name] for field in fields(HostDriftCounts)[1:]})
 
 
 def drift_result(hosts: Iterable[ComparedHost]) -> DriftResult:
-    """Return the result of comparing all hosts, which may come in any order."""
+    """Return the drift result of all compared hosts.
+
+    The hosts may come in any order.
+    """
     in_order = sorted(hosts, key=attrgetter("host"))
     both = [compared.drift for compared in in_order if compared.drift is not None]
     planned, collected = (

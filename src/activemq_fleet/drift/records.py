@@ -20,12 +20,12 @@ FOUND = ".fleet-found.json"
 
 
 class FileRecord(NamedTuple):
-    """A record about one file of a host, from the plan or from ``collect``; records of equal host and path are merged.
+    """A record about one file of a host, from the plan or from the collected files.
 
-    ``planned``, ``found_sha256`` and ``manifest`` are sha256 of masked texts: as planned, as collected, as deployed.
-    ``noted_status`` and ``why`` are notes of ``collect``: the file's status against the manifest, and why it has no
-    content.
-    ``collected`` is true in the record of the host's ``host.json``, which has no path.
+    Records of equal host and path are merged. ``planned``, ``found_sha256`` and ``manifest`` are sha256 of masked
+    texts: as planned, as collected, as deployed. ``noted_status`` and ``why`` are notes of ``collect``: the file's
+    status against the manifest, and why it has no content. ``collected`` is true in the record of the host's
+    ``host.json``, which has no path.
     """
 
     host: str
@@ -41,8 +41,9 @@ class FileRecord(NamedTuple):
 
 
 def planned_file_record(host: str, path: str, content: str | None, sha256: str | None) -> FileRecord:
-    """Return the record of a planned file; without its content (``plan --without-content``)
-    only its hash is compared.
+    """Return the record of a planned file.
+
+    Without its content (``plan --without-content``) only its hash is compared.
     """
     if content is None:
         return FileRecord(host, path, planned=sha256)
@@ -51,16 +52,19 @@ def planned_file_record(host: str, path: str, content: str | None, sha256: str |
 
 
 def rendered_file_record(path: str, content: bytes) -> FileRecord:
-    """Return the record of a file that ``render`` wrote; ``path`` is ``HOST/PATH``."""
+    """Return the record of a rendered file.
+
+    ``render`` wrote the file; ``path`` is ``HOST/PATH``.
+    """
     host, _, name = path.partition("/")
     return planned_file_record(host, name, content.decode(errors="backslashreplace"), None)
 
 
 def collected_file_records(path: str, content: bytes) -> Iterator[FileRecord]:
-    """Yield the record of a file that ``collect`` wrote to ``HOST/PATH``; for its manifests, a
-    record for each listed file.
+    """Yield the records of a collected file.
 
-    Raises InputError naming the host for notes of ``collect`` that cannot be read.
+    ``collect`` wrote it to ``HOST/PATH``. For its manifests there is a record for each listed file. Raises InputError
+    naming the host for notes of ``collect`` that cannot be read.
     """
     host, _, inside = path.partition("/")
     name = inside.removeprefix(CONFIGURATION)

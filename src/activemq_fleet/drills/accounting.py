@@ -25,9 +25,10 @@ _UNKNOWN = "the agent accepted the event, but its event journal does not contain
 
 @dataclass(slots=True)
 class AgentJournal:
-    """The journal records of one agent in a drill, in the order in which they were read; ``owner`` describes the agent.
+    """The journal records of one agent in a drill.
 
-    ``connections`` holds (number, record) of each record that names a connection.
+    They are in the order in which they were read; ``owner`` describes the agent. ``connections`` holds (number, record)
+    of each record that names a connection.
     """
 
     owner: str
@@ -36,7 +37,10 @@ class AgentJournal:
 
     @classmethod
     def from_parsed_lines(cls, owner: str, parsed: Iterable[ParsedLine]) -> AgentJournal:
-        """Return the journal with the parsed lines of an agent's files, except lines without an agent or a time."""
+        """Return the agent's journal made from parsed lines of its files.
+
+        Lines without an agent or a time are left out.
+        """
         journal = cls(owner)
         for _, record, _, _, conn in parsed:
             if record is not None and record.ts is not None:
@@ -47,12 +51,18 @@ class AgentJournal:
 
     @property
     def agent_name(self) -> str:
-        """The agent's name in its journal records, or the description ``owner`` if the journal has no records."""
+        """The name of the agent that wrote the journal.
+
+        It is the description ``owner`` if the journal has no records.
+        """
         return self.lines[0].agent if self.lines else self.owner
 
     @property
     def epochs_without_stop_record(self) -> set[EpochKey]:
-        """The (agent, epoch) keys whose last journal record is not ``stopped``: later records may be missing."""
+        """The epochs (lifetimes of an agent's store) in the journal that have no stop record at their end.
+
+        Each is a key (agent, epoch). Later records may be missing.
+        """
         last: dict[EpochKey, JournalLine] = {}
         for line in self.lines:
             key = line.agent, line.epoch
@@ -60,11 +70,17 @@ class AgentJournal:
         return {key for key, line in last.items() if line.kind != "stopped"}
 
     def event_ids(self, *kinds: str) -> set[str]:
-        """Return the event ids in the journal records of the given kinds."""
+        """Return the ids of the events in the agent's journal.
+
+        Only records of the given kinds are used.
+        """
         return {line.event_id for line in self.lines if line.kind in kinds and line.event_id}
 
     def record_times(self, kind: str, ids: Collection[str]) -> list[float]:
-        """Return the times (epoch seconds) of the journal records of a kind about the given event ids, sorted."""
+        """Return the sorted times of the journal records of a kind about given events.
+
+        The times are in epoch seconds; ``ids`` are the event ids.
+        """
         of_kind = (line for line in self.lines if line.kind == kind and line.event_id in ids)
         return sorted(line.ts.timestamp() for line in of_kind if line.ts is not None)
 
@@ -72,10 +88,10 @@ class AgentJournal:
 def count_event_outcomes(
     pair: str, protocol: str, publisher: AgentJournal, subscriber: AgentJournal, promised: Sequence[str]
 ) -> DeliveryCounts:
-    """Return how many events of a pair's load had each outcome (such as lost), with the first events that failed.
+    """Count the outcomes, such as lost, of the events of a pair's load.
 
-    ``promised`` are the ids that the publishing agent returned: an id unknown to its journal was lost by the agent,
-    unless the journal has a gap.
+    The first events that failed are included. ``promised`` are the ids that the publishing agent returned: an id
+    unknown to its journal was lost by the agent, unless the journal has a gap.
     """
     judged = judge_journals(
         [*publisher.lines, *subscriber.lines],
@@ -132,17 +148,20 @@ def _sentence(owner: str, gap: JournalGap) -> str:
 def longest_gap_begin_and_length(
     moments: Sequence[float], fault: float, until: float, *, skew: float = 0.0
 ) -> tuple[float, float] | None:
-    """Return (begin, length) in seconds of the longest gap in the sorted ``moments`` that a fault may have caused.
+    """Return the begin and the length, in seconds, of the longest gap between moments that a fault may have caused.
 
-    The gap must end after the fault and begin before ``until``. ``skew`` is the possible error of the clock that timed
-    the fault, in seconds. Returns None if no event was handled after the fault.
+    The moments are sorted. The gap must end after the fault and begin before ``until``. ``skew`` is the possible error
+    of the clock that timed the fault, in seconds. Returns None if no event was handled after the fault.
     """
     around = [(a, b - a) for a, b in pairwise(moments) if b > fault - skew and a < until]
     return max(around, key=lambda silence: silence[1], default=None)
 
 
 def count_interrupted_publishes(publisher: AgentJournal, moment: float) -> int:
-    """Return how many publishes were unacknowledged at ``moment`` (epoch seconds) and had to be sent again later."""
+    """Return the number of publishes that a fault at a moment interrupted.
+
+    They were unacknowledged at ``moment`` (epoch seconds) and had to be sent again later.
+    """
     cut = datetime.fromtimestamp(moment, UTC)
     later = {conn for conn, line in publisher.connections if line.kind == "connected" and line.ts and line.ts >= cut}
     before: set[str | None] = set()

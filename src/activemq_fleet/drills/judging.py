@@ -13,12 +13,18 @@ ATTEMPTS = 3
 
 
 def minimum_event_rate(rate: float) -> float:
-    """Return the rate in events per second that a fault needs to count: 50, or half of ``rate`` if that is lower."""
+    """Return the minimum rate, in events per second, at which a fault of a drill counts.
+
+    It is 50, or half of ``rate`` if that is lower.
+    """
     return min(LOWEST_RATE, rate / 2)
 
 
 def fault_void_reason(accepted: float, handled: float, rate: float) -> str | None:
-    """Return why a drill does not count a fault (too few events a second before it), or None if it counts."""
+    """Return why a fault of a drill is void (does not count), or None if it counts.
+
+    It is void if too few events flowed in the second before it.
+    """
     needed, slowest = minimum_event_rate(rate), min(accepted, handled)
     if slowest >= needed:
         return None
@@ -28,10 +34,11 @@ def fault_void_reason(accepted: float, handled: float, rate: float) -> str | Non
 def drill_verdict_and_reasons(
     faults: Sequence[Fault], accounts: Sequence[DeliveryCounts], wanted: int
 ) -> tuple[DrillVerdict, tuple[str, ...]]:
-    """Return the verdict of a drill and its reasons, the gravest first: lost events precede all else.
+    """Return the verdict of a drill and the reasons for it.
 
-    ``findings``: events were lost, duplicated or stuck, or a fault failed. ``incomplete``: a journal has a gap, so that
-    nothing is certain. ``void``: too few faults, or too little load, to prove anything. ``clean``: none of these.
+    The gravest reason comes first: lost events precede all else. ``findings``: events were lost, duplicated or stuck,
+    or a fault failed. ``incomplete``: a journal has a gap, so that nothing is certain. ``void``: too few faults, or too
+    little load, to prove anything. ``clean``: none of these.
     """
     failures = [*_losses(accounts), *_failed_faults(faults)]
     missing = [f"incomplete: {gap}" for account in accounts for gap in account.gaps]
@@ -50,7 +57,7 @@ def drill_verdict_and_reasons(
 
 
 def drill_headline(result: DrillResult) -> str:
-    """Return the drill's verdict as one plain sentence."""
+    """Return one sentence with the verdict of a drill."""
     faults = len(result.counted_faults)
     done = f"{faults} fault{_s(faults)}, {result.total_count('accepted'):,} events accepted"
     if result.verdict == "clean":
@@ -66,8 +73,9 @@ def drill_headline(result: DrillResult) -> str:
 
 
 def loss_probability_upper_bound(faults: int) -> float:
-    """Return the upper 95 % confidence bound of the probability (0 to 1) that a fault loses events, after none was
-    lost.
+    """Return an upper bound of the probability that a fault loses events, given the number of faults without a loss.
+
+    It is the 95 % confidence bound (0 to 1).
     """
     return float(1 - 0.05 ** (1 / faults)) if faults else 1.0
 

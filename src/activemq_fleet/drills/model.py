@@ -19,7 +19,10 @@ EventVerdict = Literal["delivered", "duplicate", "stuck", "lost", "indeterminate
 
 @dataclass(frozen=True, slots=True)
 class FaultyEvent:
-    """One event of a drill that was lost, duplicated, stuck or indeterminate: its verdict, and the reason."""
+    """An event of a drill with a faulty outcome: it was lost, duplicated, stuck or indeterminate.
+
+    It has a verdict and a reason.
+    """
 
     event_id: str
     verdict: EventVerdict
@@ -28,10 +31,11 @@ class FaultyEvent:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeliveryCounts:
-    """The numbers of one pair's events in a drill, by outcome; all outcomes sum to ``accepted``.
+    """The counts of one pair's events in a drill by outcome of their delivery.
 
-    ``copies`` are redelivered messages that the receiver dropped; they are not a verdict. ``gaps`` describes missing
-    records of the journals. ``units`` are the first 100 events that were lost, duplicated, stuck or indeterminate.
+    All outcomes sum to ``accepted``. ``copies`` are redelivered messages that the receiver dropped; they are not a
+    verdict. ``gaps`` describes missing records of the journals. ``units`` are the first 100 events that were lost,
+    duplicated, stuck or indeterminate.
     """
 
     pair: str
@@ -50,13 +54,14 @@ class DeliveryCounts:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fault:
-    """The record of one injected fault and its measured effects on the pair, such as takeover and downtime, in seconds.
+    """A fault that a drill injected, with its measured effects on the pair.
 
-    ``takeover``: the time until the log of the successor reported its start. ``silence`` and ``publish_gap``: the
-    longest time around the fault without a handled event, and without an acknowledged event, both from the agents'
-    journals; the silence begins at ``silent_from``. ``unserved``: the longest time around the fault in which scrapes of
-    the brokers' metrics showed no active node, None without metrics. ``back``: until the faulted node was standby
-    again. ``void``: why the fault proves nothing and was repeated. ``problem``: what went wrong.
+    Examples of effects are takeover and downtime, in seconds. ``takeover``: the time until the log of the successor
+    reported its start. ``silence`` and ``publish_gap``: the longest time around the fault without a handled event, and
+    without an acknowledged event, both from the agents' journals; the silence begins at ``silent_from``. ``unserved``:
+    the longest time around the fault in which scrapes of the brokers' metrics showed no active node, None without
+    metrics. ``back``: until the faulted node was standby again. ``void``: why the fault proves nothing and was
+    repeated. ``problem``: what went wrong.
     """
 
     number: int
@@ -81,7 +86,10 @@ class Fault:
 
 @dataclass(frozen=True, slots=True)
 class StateSpan:
-    """A period in which a host of pair ``pair`` was in one state; ``began`` and ``ended`` are in epoch seconds."""
+    """A period in which a host was in one state.
+
+    It belongs to the pair ``pair``; ``began`` and ``ended`` are in epoch seconds.
+    """
 
     pair: str
     host: str
@@ -92,7 +100,7 @@ class StateSpan:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DrillSetup:
-    """The settings of a drill, and a description of the machine that runs it.
+    """The settings of a drill, with a description of the machine that runs it.
 
     ``releases`` are by pair, ``rate`` is in events per second for each pair.
     """
@@ -112,9 +120,10 @@ class DrillSetup:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DrillResult:
-    """The result of a whole drill; ``reasons`` are the sentences behind the verdict, the gravest first.
+    """The result of a drill.
 
-    ``scraped``: the times without an active node by Prometheus; None if no Prometheus ran during the drill.
+    ``reasons`` are the sentences behind the verdict, the gravest first. ``scraped``: the times without an active node
+    by Prometheus; None if no Prometheus ran during the drill.
     """
 
     verdict: DrillVerdict
@@ -133,21 +142,33 @@ class DrillResult:
         return tuple(fault for fault in self.faults if fault.void is None)
 
     def total_count(self, name: str) -> int:
-        """Return the sum, over all pairs of a drill, of the event count called ``name``, such as ``lost``."""
+        """Return the total of one event count over all pairs of a drill.
+
+        ``name`` is the count's, such as ``lost``.
+        """
         return sum(int(getattr(account, name)) for account in self.accounts)
 
     @property
     def total_counts(self) -> DeliveryCounts:
-        """The sums of all pairs' event counts, as DeliveryCounts of a pair named ``all``."""
+        """The total event counts of a drill over all pairs.
+
+        They are DeliveryCounts of a pair named ``all``.
+        """
         names = ("accepted", "acknowledged", "handled", "lost", "stuck", "duplicate", "indeterminate", "copies")
         totals: dict[str, Any] = {name: self.total_count(name) for name in names}
         return DeliveryCounts(pair="all", protocol="", **totals)
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the result as ``lab drill --format json`` prints it."""
+        """Return the result of a drill as a dictionary.
+
+        ``lab drill --format json`` prints it.
+        """
         return {"schema_version": 1, **asdict(self)}
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Self:
-        """Return the drill result that ``to_dict`` turned into a dictionary. Raises pydantic.ValidationError."""
+        """Return the result of a drill from a dictionary that ``to_dict`` returned.
+
+        Raises pydantic.ValidationError.
+        """
         return TypeAdapter(cls).validate_python(data)

@@ -24,10 +24,11 @@ _PATIENCE = 300.0  # seconds for what takes a few on a machine that is not busy
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AgentLoadSpec:
-    """The settings of an AgentLoadGenerator: topics, events a second, and the keys of agent.conf of its two agents.
+    """The settings of a load generator that uses two agents.
 
-    ``rate`` is in events a second. ``filters`` are the topic filters of the subscriber, which cover ``topic`` and the
-    topics of barriers below the same prefix.
+    They are topics, the event rate, and the keys of agent.conf of both agents. ``rate`` is in events a second.
+    ``filters`` are the topic filters of the subscriber, which cover ``topic`` and the topics of barriers below the same
+    prefix.
     """
 
     name: str
@@ -39,7 +40,7 @@ class AgentLoadSpec:
 
 
 class AgentLoadGenerator(LoadGenerator):
-    """A load generator of two agents: one publishes events steadily, the other receives them."""
+    """A load generator of two failover agents: one publishes events steadily, the other receives them."""
 
     def __init__(self, spec: AgentLoadSpec, directory: Path, sockets: Path) -> None:
         super().__init__(spec.name, directory)
@@ -57,9 +58,10 @@ class AgentLoadGenerator(LoadGenerator):
         self.publisher_journal, self.subscriber_journal = self.publisher.tail, self.subscriber.tail
 
     def start_load(self, timeout: float = 60.0) -> None:
-        """Start the subscriber, then the publisher, then the load; return once events are published.
+        """Start the load, and return once events are published.
 
-        Raises AgentError when an agent is not connected or not subscribed within ``timeout`` seconds.
+        The subscriber is started first, then the publisher. Raises AgentError when an agent is not connected or not
+        subscribed within ``timeout`` seconds.
         """
         self.subscriber.start()
         if not poll_until_true(lambda: self.subscriber.record_count("subscribed") >= len(self.spec.filters), timeout):
@@ -77,17 +79,23 @@ class AgentLoadGenerator(LoadGenerator):
             self._start_thread(self._publish)
 
     def raise_if_ended(self) -> None:
-        """Raise AgentError if an agent or a publishing thread has ended unexpectedly."""
+        """Raise AgentError if an agent or a publishing thread of the load has ended unexpectedly."""
         for agent in (self.publisher, self.subscriber):
             agent.raise_if_ended()
         super().raise_if_ended()
 
     def has_stable_connections(self) -> bool:
-        """Return whether both agents have kept their connection for 10.5 seconds or longer."""
+        """Return whether both agents of the load have stable connections to their brokers.
+
+        A connection is stable after 10.5 seconds.
+        """
         return all(agent.seconds_connected() >= STEADY for agent in (self.publisher, self.subscriber))
 
     def publish_burst(self, count: int = 200) -> None:
-        """Publish ``count`` events at once in a background thread, so that a fault meets events in flight."""
+        """Publish a burst of ``count`` events in a background thread.
+
+        With a burst a fault meets events in flight.
+        """
 
         def publish() -> None:
             with self._client() as client:
@@ -96,7 +104,10 @@ class AgentLoadGenerator(LoadGenerator):
         self._start_thread(publish)
 
     def delete_durable_session(self) -> None:
-        """Delete the subscriber's durable session on its broker, so that no messages are stored for it."""
+        """Delete the subscriber's durable session on its broker.
+
+        Without a session no messages are stored for the subscriber.
+        """
         self.subscriber.delete_durable_session()
 
     def _kill(self) -> None:

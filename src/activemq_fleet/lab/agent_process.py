@@ -35,8 +35,9 @@ Record = dict[str, Any]
 
 
 class JournalTail:
-    """A reader of an agent's growing journal files: counts records by kind, and keeps the last 50,000 times of each
-    kind.
+    """A reader that follows the growing journal files of an agent, and counts their records.
+
+    It counts by kind, and keeps the last 50,000 times of each kind.
     """
 
     def __init__(self, directory: Path) -> None:
@@ -50,7 +51,10 @@ class JournalTail:
         self._moments: dict[str, deque[float]] = {}
 
     def count_new_records(self) -> JournalTail:
-        """Read and count the journal records written since the last call; return this JournalTail."""
+        """Read and count the journal records that were written since the last call.
+
+        Returns this JournalTail.
+        """
         with self._lock:
             for path in sorted(self._directory.glob("*.jsonl")):
                 with path.open("rb") as file:
@@ -70,29 +74,37 @@ class JournalTail:
             self.barriers.add(str(record.get("event_id")))
 
     def count_records_between(self, kind: str, began: float, ended: float) -> int:
-        """Return how many journal records of a kind have a time from ``began`` to before ``ended`` (epoch seconds).
+        """Return the number of journal records of a kind between two times.
 
-        Only the last 50,000 of the kind are counted.
+        The times are ``began`` (included) and ``ended`` (excluded) in epoch seconds. Only the last 50,000 of the kind
+        are counted.
         """
         with self._lock:
             return sum(began <= at < ended for at in self._moments.get(kind, ()))
 
     def last_record_time(self, kind: str) -> float:
-        """Return the time of the last journal record of a kind, in seconds since the epoch; 0 without one."""
+        """Return the time of the last journal record of a kind.
+
+        It is in seconds since the epoch; 0 without a record.
+        """
         moments = self._moments.get(kind)
         return moments[-1] if moments else 0.0
 
     @property
     def connected_since(self) -> float | None:
-        """The time, in epoch seconds, at which the agent's current connection was made; None while there is none."""
+        """The time at which the agent's current connection was made; None while there is none.
+
+        It is in epoch seconds.
+        """
         since = self.last_record_time("connected")
         return since if since > self.last_record_time("connection_lost") else None
 
 
 class AgentProcess:
-    """An ``activemq-agent run`` process with a separate directory, configuration and socket; ``start`` starts it.
+    """A process of the failover agent (``activemq-agent run``), with its own directory, configuration and socket.
 
-    ``keys`` are keys of agent.conf with their values; ``topics`` are the filters to subscribe to.
+    ``start`` starts the process. ``keys`` are keys of agent.conf with their values; ``topics`` are the filters to
+    subscribe to.
     """
 
     def __init__(
@@ -115,9 +127,10 @@ class AgentProcess:
         self.config.write_text(f"[agent]\n{text}", encoding="utf-8")
 
     def start(self) -> None:
-        """Start the agent's process without waiting for it.
+        """Start the agent's process.
 
-        If setpriv is installed, the process is killed when the thread that started it ends.
+        Does not wait for the process. If setpriv is installed, the process is killed when the thread that started it
+        ends.
         """
         command = [sys.executable, "-m", "activemq_agent", "--config", str(self.config), "run"]
         if guard := shutil.which("setpriv"):
@@ -128,10 +141,11 @@ class AgentProcess:
             )
 
     def stop(self, timeout: float = DRAIN + 40.0) -> None:
-        """Send SIGTERM and wait until the agent has emptied its outbox and ended.
+        """Stop the agent's process by SIGTERM, and wait until it has ended.
 
-        Before it ends, the agent sends its barriers: messages after its events, which prove that these arrived. Raises
-        AgentError when the agent does not end within ``timeout`` seconds, or ends with an error.
+        The agent empties its outbox first. Before it ends, the agent sends its barriers: messages after its events,
+        which prove that these arrived. Raises AgentError when the agent does not end within ``timeout`` seconds, or
+        ends with an error.
         """
         process = self._process
         if process is None:
@@ -152,7 +166,7 @@ class AgentProcess:
             )
 
     def kill(self) -> None:
-        """Send SIGKILL to the agent and all processes that it started."""
+        """Kill the agent's process, and all processes that it started, by SIGKILL."""
         process, self._process = self._process, None
         if process is not None:
             with suppress(ProcessLookupError):
@@ -168,7 +182,7 @@ class AgentProcess:
             )
 
     def record_count(self, kind: str) -> int:
-        """Return how many records of a kind the agent's journal holds so far.
+        """Return the number of records of a kind in the agent's journal.
 
         Raises AgentError when the process has ended.
         """
@@ -176,14 +190,15 @@ class AgentProcess:
         return self.tail.count_new_records().counts[kind]
 
     def seconds_connected(self) -> float:
-        """Return the seconds since the agent's current connection was made; 0 while it has none."""
+        """Return for how many seconds the agent's current connection has existed; 0 while it has none."""
         since = self.tail.count_new_records().connected_since
         return 0.0 if since is None else time.time() - since
 
     def delete_durable_session(self) -> None:
-        """Delete the agent's durable session on the broker, so that no store fills with messages for it.
+        """Delete the agent's durable session on the broker.
 
-        The first broker that accepts the login is used; nothing is raised when none does.
+        Without a session no store fills with messages for the agent. The first broker that accepts the login is used;
+        nothing is raised when none does.
         """
         config = read_config(self.config)
         for broker in config.urls:
@@ -200,9 +215,10 @@ class AgentProcess:
 
     @property
     def last_output_line(self) -> str:
-        """The agent's last line of output, at most 400 characters.
+        """The last line that the agent's process has printed.
 
-        If the line is a JSON record, only its event, broker, reason and error are returned.
+        It has at most 400 characters. If the line is a JSON record, only its event, broker, reason and error are
+        returned.
         """
         lines = split_lines(self._output.read_text(errors="replace")) if self._output.exists() else []
         return _plain(lines[-1])[-400:] if lines else "(no output)"

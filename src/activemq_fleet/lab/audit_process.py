@@ -19,8 +19,10 @@ if TYPE_CHECKING:
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Start Spark, wait for the word ``audit`` on standard input, audit LOGS into OUT; return the exit code. It is 0 if
-    the audit was done or not requested, 130 when interrupted, else that of the error.
+    """Run an audit in this separate process, by command-line arguments; return the exit code.
+
+    Starts Spark, waits for the word ``audit`` on standard input, and audits LOGS into OUT. The code is 0 if the audit
+    was done or not requested, 130 when interrupted, else that of the error.
     """
     from activemq_fleet.spark.session import SessionOptions, spark_session
 

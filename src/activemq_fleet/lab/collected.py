@@ -19,9 +19,10 @@ from activemq_fleet.topology import Broker
 
 
 def collect_logs(lab: Lab, agents: Mapping[str, tuple[Path, str]], directory: Path) -> None:
-    """Copy logs, operation records and journals of a lab into a directory, which is emptied first.
+    """Copy the logs and journals of a lab into a directory.
 
-    ``agents`` maps an agent's name to its state directory and the name of the pair that it connects to.
+    Operation records are copied, too. The directory is emptied first. ``agents`` maps an agent's name to its state
+    directory and the name of the pair that it connects to.
     """
     shutil.rmtree(directory, ignore_errors=True)
     for broker in lab.fleet.brokers:

@@ -37,9 +37,10 @@ _INSTALL = "install PostgreSQL's server (Debian: apt-get install postgresql), or
 
 
 class LabDatabase:
-    """The PostgreSQL server of a lab; its files, in ``directory``, are kept by ``lab down``.
+    """The PostgreSQL database server of a lab.
 
-    Every method raises LabError, with a message of one line, if it fails.
+    Its files, in ``directory``, are kept by ``lab down``. Every method raises LabError, with a message of one line, if
+    it fails.
     """
 
     def __init__(self, layout: LabLayout, state: LabState) -> None:
@@ -55,7 +56,10 @@ class LabDatabase:
         return self._address, DATABASE_PORT
 
     def start(self, databases: Iterable[str] = ()) -> None:
-        """Start the database server if it does not run, create missing ``databases``, and return once it answers."""
+        """Start the lab's database server, and return once it accepts connections.
+
+        A server that runs stays as it is. Missing ``databases`` are created.
+        """
         if self.process() is None:
             require_free_port(self.listening_address)
             if not (self._data / "PG_VERSION").exists():
@@ -70,7 +74,10 @@ class LabDatabase:
             self._make_database(name)
 
     def stop(self) -> None:
-        """Shut the database server down, disconnecting brokers; nothing happens if it does not run."""
+        """Stop the lab's database server.
+
+        Brokers are disconnected. Nothing happens if the server does not run.
+        """
         if process := self.process():
             processes.signal_process_group(process, signal.SIGINT)
             with suppress(psutil.TimeoutExpired):
@@ -78,17 +85,23 @@ class LabDatabase:
             processes.terminate_processes([process], grace=0)
 
     def kill(self) -> None:
-        """Kill the database server and its sessions, as a power cut would; it recovers at its next start."""
+        """Kill the lab's database server.
+
+        Its sessions are killed, too, as by a power cut; the server recovers at its next start.
+        """
         if process := self.process():
             children = process.children(recursive=True)
             processes.terminate_processes([process, *children], grace=0)
 
     def delete_files(self) -> None:
-        """Delete the database server's files with all databases; the server must not run."""
+        """Delete the files of the lab's database server, with all databases.
+
+        The server must not run.
+        """
         shutil.rmtree(self.directory, ignore_errors=True)
 
     def process(self) -> psutil.Process | None:
-        """Return the database server's process; None while it does not run."""
+        """Return the process of the lab's database server; None while it does not run."""
         return processes.running_process(self._layout, _NAME)
 
     def accepts_connections(self) -> bool:
@@ -96,7 +109,10 @@ class LabDatabase:
         return self._psql("SELECT 1", check=False).returncode == 0
 
     def query(self, sql: str, database: str = _OWNER) -> str:
-        """Run SQL as the database server's administrator and return its output, columns separated by ``|``."""
+        """Run an SQL query on the lab's database server, and return its output.
+
+        It runs as the server's administrator. Columns of the output are separated by ``|``.
+        """
         return self._psql(sql, database).stdout.strip()
 
     def _make(self) -> None:
@@ -183,9 +199,10 @@ def _own_account() -> Iterator[str]:
 
 
 def postgresql_program_path(name: str) -> str:
-    """Return the path of a PostgreSQL program: of Debian's newest installed version, else from $PATH.
+    """Return the path of an installed PostgreSQL program.
 
-    Raises LabError, with what to install, where there is none.
+    It is that of Debian's newest installed version, else from $PATH. Raises LabError, with what to install, where there
+    is none.
     """
 
     def version(path: Path) -> int:

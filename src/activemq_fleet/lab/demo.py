@@ -59,10 +59,11 @@ _ROLES = ("publisher", "subscriber")
 
 @dataclass(frozen=True, slots=True)
 class MeasuredTakeover:
-    """The kill of an active broker and the takeover by its peer; times are in seconds.
+    """A takeover in the failover demo with its measured times.
 
-    ``seconds`` counts from the kill until the other node answered a round trip, ``started`` until its log reported that
-    it is started. ``silences`` holds, for each account, the longest time between two acknowledgements.
+    An active broker was killed, and its peer took over. Times are in seconds. ``seconds`` counts from the kill until
+    the other node answered a round trip, ``started`` until its log reported that it is started. ``silences`` holds, for
+    each account, the longest time between two acknowledgements.
     """
 
     pair: str
@@ -76,7 +77,10 @@ class MeasuredTakeover:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the failover demo; return 0 when no event was lost, 1 when some were, 2 for unusable input."""
+    """Run the failover demo, and return the exit code.
+
+    It is 0 when no event was lost, 1 when some were, 2 for unusable input.
+    """
     parser = argparse.ArgumentParser(prog="python -m activemq_fleet.lab.demo", description=__doc__)
     parser.add_argument("--output", type=Path, default=Path("build/demo"), help="directory for all output")
     parser.add_argument("--inventory", type=Path, default=Path("examples/shared-store"))
@@ -213,7 +217,7 @@ def _show_audit(audit: Mapping[str, Any], takeover: MeasuredTakeover, output: Pa
 
 
 def audit_lines(audit: Mapping[str, Any], takeover: MeasuredTakeover) -> list[str]:
-    """Return lines of text about an audit of the demo.
+    """Return lines of text about the audit of the failover demo.
 
     The first line states whether the audit reports only what the kill had to cause: one takeover by the successor, and
     all events delivered. Lines about each incident and about the events follow.
@@ -236,7 +240,10 @@ def audit_lines(audit: Mapping[str, Any], takeover: MeasuredTakeover) -> list[st
 
 
 def takeover_lines(takeover: MeasuredTakeover) -> list[str]:
-    """Return lines of text about a takeover: one about the kill, and one for each measured duration."""
+    """Return lines of text about the takeover in the failover demo.
+
+    One line is about the kill; each measured duration has one.
+    """
     return [
         f"kill -9 of {takeover.victim} (active, pid {takeover.pid}) under load: {takeover.successor} took over",
         f"  {takeover.started:.1f} s from the kill to the start record in the log of {takeover.successor}",

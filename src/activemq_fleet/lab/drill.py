@@ -27,14 +27,14 @@ _UNDER_WAY = 0.03  # seconds after which the first of a burst have gone out
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DrillOptions:
-    """The options of a drill in a lab; times are in seconds.
+    """The options of a drill (faults injected under load) in a lab.
 
-    ``faults`` is the number of faults that must count. ``target`` is a pair, group or host; empty means the whole
-    fleet. ``rate`` is events per second for each pair. ``seed`` decides the order of the pairs. ``hung`` is how long a
-    node is frozen, ``patience`` how long each awaited change may take. With ``prometheus`` the lab's Prometheus is
-    started, and its scrapes become part of the result. A Prometheus that already runs is always used. ``resync``
-    repairs the pure pair of the given name after a fault, as the playbook ``resync`` does. Without it a pure pair gets
-    at most one fault.
+    Times are in seconds. ``faults`` is the number of faults that must count. ``target`` is a pair, group or host; empty
+    means the whole fleet. ``rate`` is events per second for each pair. ``seed`` decides the order of the pairs.
+    ``hung`` is how long a node is frozen, ``patience`` how long each awaited change may take. With ``prometheus`` the
+    lab's Prometheus is started, and its scrapes become part of the result. A Prometheus that already runs is always
+    used. ``resync`` repairs the pure pair of the given name after a fault, as the playbook ``resync`` does. Without it
+    a pure pair gets at most one fault.
     """
 
     faults: int = 5
@@ -49,10 +49,11 @@ class DrillOptions:
 
 
 def run_drill(lab: Lab, options: DrillOptions, progress: Progress | None = None) -> DrillResult:
-    """Run a drill on the lab's fleet and return its result; a lab that was not running is started for it, and stopped.
+    """Run a drill (faults injected under load) in a lab, and return its result.
 
-    Afterwards no broker is frozen and no agent of the drill runs, even after an error. Raises FleetError for a fleet
-    that cannot be drilled; errors after the first fault are in the result.
+    A lab that was not running is started for the drill, and stopped. Afterwards no broker is frozen and no agent of the
+    drill runs, even after an error. Raises FleetError for a fleet that cannot be drilled; errors after the first fault
+    are in the result.
     """
     progress = progress or (lambda _line: None)
     ran = _runs(lab)

@@ -39,7 +39,10 @@ _STATES: dict[str, ObservedState] = {
 
 
 def read_journal(directory: Path, owner: str) -> AgentJournal:
-    """Return the journal below an agent's directory; a line that cannot be read becomes a gap."""
+    """Read the journal of an agent from the files below a directory.
+
+    A line that cannot be read becomes a gap.
+    """
     files = sorted((directory / "agent").glob("*.jsonl"))
     return AgentJournal.from_parsed_lines(
         owner, (line for path in files for line in parsed_lines(memoryview(path.read_bytes())))
@@ -49,12 +52,13 @@ def read_journal(directory: Path, owner: str) -> AgentJournal:
 def pair_outcomes(
     directory: Path, pair: str, protocol: str, faults: Sequence[Fault], *, skew: float = 0.0
 ) -> tuple[DeliveryCounts, list[Fault]]:
-    """Return the outcomes of a pair's events, and the pair's faults completed with what the journals show of each.
+    """Return the outcomes of a drilled pair's events, and the pair's faults with their measured effects.
 
-    A completed fault has the begin (epoch seconds) and the length (seconds) of the longest time without a handled
-    event. It also has the longest time in seconds without an acknowledged publish, and the number of publishes that
-    were in flight at the fault and had to be sent again. ``directory`` holds the load generators' files. ``skew`` is
-    the number of seconds by which the clocks of the brokers' hosts and of this machine may differ.
+    The effects are those that the journals show. A completed fault has the begin (epoch seconds) and the length
+    (seconds) of the longest time without a handled event. It also has the longest time in seconds without an
+    acknowledged publish, and the number of publishes that were in flight at the fault and had to be sent again.
+    ``directory`` holds the load generators' files. ``skew`` is the number of seconds by which the clocks of the
+    brokers' hosts and of this machine may differ.
     """
     where = directory / pair
     publisher = read_journal(where / "publisher", f"the publisher of {pair}")
@@ -92,7 +96,10 @@ def _promised(path: Path) -> list[str]:
 
 
 def fault_with_scraped_downtime(fault: Fault, scraped: ScrapedAvailability) -> Fault:
-    """Return a fault with the seconds in which scrapes showed no active node of its pair."""
+    """Return a fault of a drill with the downtime of its pair that metrics scrapes show.
+
+    The downtime is the number of seconds in which scrapes showed no active node.
+    """
     return replace(fault, unserved=scraped.longest_unserved_seconds(fault.pair, fault.at, _until(fault)))
 
 
@@ -102,7 +109,10 @@ def _until(fault: Fault) -> float:
 
 
 def state_changes(log: str, began: float) -> list[tuple[float, ObservedState]]:
-    """Return (epoch seconds, state) for each change of a broker's state in its log from ``began`` on, in order."""
+    """Return the changes of a broker's state that its log shows.
+
+    Each is (epoch seconds, state); they are in order, from ``began`` on.
+    """
     story, changes = BrokerRun(), list[tuple[float, ObservedState]]()
     for record in parse(log):
         story.apply_records([record])
@@ -120,9 +130,10 @@ def state_spans(
     began: float,
     ended: float,
 ) -> list[StateSpan]:
-    """Return the spans of a host's states from ``began`` to ``ended``, without gaps between them.
+    """Return the spans of a host's states in a period.
 
-    ``first`` is the state at ``began``; ``changes`` are (epoch seconds, new state) in any order.
+    The period is from ``began`` to ``ended``; the spans have no gaps between them. ``first`` is the state at ``began``;
+    ``changes`` are (epoch seconds, new state) in any order.
     """
     spans: list[StateSpan] = []
     at, state = began, first
@@ -136,7 +147,10 @@ def state_spans(
 
 
 def describe_machine() -> dict[str, Any]:
-    """Return name -> text for system, processors, memory, load average and Python version of this machine."""
+    """Return a description of this machine: its system, processors, memory, load average and Python version.
+
+    It maps a name to a text.
+    """
     load = os.getloadavg()
     memory = psutil.virtual_memory().total / 2**30
     return {

@@ -25,7 +25,7 @@ _NEEDED = ("activemq_agent", "paho", "psutil", "structlog", "prometheus_client")
 
 
 def require_drill_packages() -> None:
-    """Raise InputError when a Python package that the load of a drill needs is not installed."""
+    """Check that the Python packages for the load of a drill are installed, and raise InputError if one is not."""
     missing = [name for name in _NEEDED if importlib.util.find_spec(name) is None]
     if missing:
         raise InputError(
@@ -41,11 +41,12 @@ def begin_drill(
     options: Mapping[str, Any],
     directory: Path,
 ) -> dict[str, Any]:
-    """Begin a drill: refuse pairs that must not be drilled, choose the order of faults, start the load on the pairs.
+    """Begin a drill (faults injected under load) on pairs of hosts.
 
-    ``allowed`` maps a group to its value of ``activemq_drill_allowed``. ``options`` are kills, what, rate, seed and
-    target, as the variables of the playbook have them. Returns ``order`` (the pair of each fault), ``seed``, and
-    ``where``: lab or hosts. Raises FleetError.
+    Refuses pairs that must not be drilled, chooses the order of faults, and starts the load on the pairs. ``allowed``
+    maps a group to its value of ``activemq_drill_allowed``. ``options`` are kills, what, rate, seed and target, as the
+    variables of the playbook have them. Returns ``order`` (the pair of each fault), ``seed``, and ``where``: lab or
+    hosts. Raises FleetError.
     """
     refuse_groups_that_forbid_drills({fleet.pairs[pair].group: allowed.get(fleet.pairs[pair].group) for pair in pairs})
     require_drill_packages()
@@ -102,6 +103,9 @@ def _number(options: Mapping[str, Any], name: str, default: float, *, whole: boo
 
 
 def write_drill_report(result: DrillResult, report: Path) -> None:
-    """Write a drill's report as HTML to the path ``report``, and its data as JSON next to it (suffix ``.json``)."""
+    """Write the report of a drill as an HTML file.
+
+    Its path is ``report``. The data are written as JSON next to it (suffix ``.json``).
+    """
     write_file(report, drill_report(result).encode())
     write_file(report.with_suffix(".json"), json.dumps(result.to_dict(), indent=2).encode())

@@ -56,11 +56,11 @@ class _Answer:
 
 
 def require_reachable_nodes(specs: Sequence[AgentLoadSpec], timeout: float = _PATIENCE) -> None:
-    """Raise InputError if the load generators cannot connect to the active node of a pair, or could not connect to the
-    other node after a takeover.
+    """Check that the load generators can reach the nodes of each pair, and raise InputError if they cannot.
 
-    One connector of each pair must answer within ``timeout`` seconds. A standby node does not listen, so it may refuse
-    the connection, but its name must resolve and its host must answer. No broker may refuse the login.
+    The active node must accept a connection; the other node must be able to accept one after a takeover. One connector
+    of each pair must answer within ``timeout`` seconds. A standby node does not listen, so it may refuse the
+    connection, but its name must resolve and its host must answer. No broker may refuse the login.
     """
     wanted = {spec.name: _dials(spec) for spec in specs}
     dials = list(dict.fromkeys(dial for pair in wanted.values() for dial in pair))

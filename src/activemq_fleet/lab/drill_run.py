@@ -52,9 +52,10 @@ _CORRECT = "Correct this error, and run the drill again"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DrillPlan:
-    """The plan of a drill: ``order`` names the pair of each fault, ``rate`` is the events a second on each pair.
+    """The plan of a drill: the pair of each fault, in order, and the event rate.
 
-    ``single_fault_pairs`` are the pairs whose node stays stopped after a fault, so that a pair gets only one fault.
+    ``order`` has the pairs; ``rate`` is in events per second on each pair. ``single_fault_pairs`` are the pairs whose
+    node stays stopped after a fault, so that a pair gets only one fault.
     """
 
     order: tuple[str, ...]
@@ -66,15 +67,16 @@ class DrillPlan:
 
     @property
     def drilled_pairs(self) -> tuple[str, ...]:
-        """The names of the pairs that are drilled, each once."""
+        """The names of the pairs that the drill injects faults into, each once."""
         return tuple(dict.fromkeys(self.order))
 
 
 @dataclass(frozen=True, slots=True)
 class NextFault:
-    """The next fault of a drill: its pair (None after the last fault) and its number, from 1.
+    """The next fault that a drill injects: its pair and its number.
 
-    ``faulted_hosts`` are the hosts that have had a fault in this drill.
+    The pair is None after the last fault. Numbers begin at 1. ``faulted_hosts`` are the hosts that have had a fault in
+    this drill.
     """
 
     pair: str | None
@@ -83,12 +85,18 @@ class NextFault:
 
 
 def is_lab_broker(broker: Broker) -> bool:
-    """Return whether a broker belongs to a lab, by a mark in its JVM options."""
+    """Return whether a broker belongs to a lab.
+
+    A mark in its JVM options shows it.
+    """
     return any(option.startswith(MARK) for option in broker.settings.java_options)
 
 
 class DrillRun:
-    """A drill in progress, with its files in ``directory``; a context manager that ends the load on exit."""
+    """A drill (faults injected under load) that is in progress.
+
+    Its files are in ``directory``. It is a context manager that ends the load on exit.
+    """
 
     def __init__(self, directory: Path) -> None:
         self.directory = directory
@@ -96,10 +104,11 @@ class DrillRun:
 
     @classmethod
     def begin(cls, plan: DrillPlan, fleet: Fleet, directory: Path, parent_pid: int) -> DrillRun:
-        """Start the load on the plan's pairs from this machine; return the drill once events flow.
+        """Begin a drill by starting the load on the pairs of its plan, and return the running drill.
 
-        The load ends with the process ``parent_pid``. Raises InputError, before anything is written, where this machine
-        cannot open the brokers' connectors or log in there, and LabError when the load does not start.
+        The load runs on this machine; events flow when this returns. The load ends with the process ``parent_pid``.
+        Raises InputError, before anything is written, where this machine cannot open the brokers' connectors or log in
+        there, and LabError when the load does not start.
         """
         here = _as_dialled(fleet)
         specs = [load_spec(here, here.pairs[pair], plan.rate) for pair in plan.drilled_pairs]
@@ -123,7 +132,10 @@ class DrillRun:
 
     @property
     def plan(self) -> DrillPlan:
-        """The plan of the drill, read from ``drill.json``."""
+        """The plan of the running drill.
+
+        It is read from ``drill.json``.
+        """
         return TypeAdapter(DrillPlan).validate_python(self._read("drill.json"))
 
     @property
@@ -133,10 +145,10 @@ class DrillRun:
         return TypeAdapter(list[Fault]).validate_json(path.read_bytes()) if path.exists() else []
 
     def next_fault(self, states: Mapping[str, str]) -> NextFault:
-        """Return the fault to inject next; the first call stores ``states`` (by host) as the fleet's initial states.
+        """Return the next fault that the drill should inject.
 
-        A void fault (too few events flowed) is repeated, at most twice. After a failed fault no further one is due.
-        Raises LabError when the load has ended.
+        The first call stores ``states`` (by host) as the fleet's initial states. A void fault (too few events flowed)
+        is repeated, at most twice. After a failed fault no further one is due. Raises LabError when the load has ended.
         """
         drill, plan, faults = self._read("drill.json"), self.plan, self.injected_faults
         if "first" not in drill:
@@ -152,10 +164,10 @@ class DrillRun:
         return NextFault(None, len(plan.order), faulted)
 
     def wait_until_steady(self, pair: str, patience: float) -> tuple[float, float]:
-        """Wait until a pair's load is steady at enough events a second, for at most ``patience`` seconds.
+        """Wait until the load on a pair is steady.
 
-        Returns (accepted, handled) events a second, too few of which make a fault void. Raises LabError when the load
-        has ended.
+        It must have enough events per second. The wait ends after ``patience`` seconds. Returns (accepted, handled)
+        events a second, too few of which make a fault void. Raises LabError when the load has ended.
         """
         enough = minimum_event_rate(self.plan.rate)
 
@@ -169,15 +181,19 @@ class DrillRun:
         return status.get("accepted", 0.0), status.get("handled", 0.0)
 
     def publish_burst(self, pair: str) -> None:
-        """Make the pair's load generator publish many events at once; return when it has begun, or after 5 s."""
+        """Make the load generator of a pair publish a burst of events.
+
+        Returns when it has begun, or after 5 s.
+        """
         wanted = self.directory / f"burst-{pair}"
         wanted.touch()
         poll_until_true(lambda: not wanted.exists(), 5, 0.01)
 
     def wait_until_event_handled(self, pair: str, since: float, patience: float) -> None:
-        """Wait until the pair's subscriber has handled an event later than ``since`` (seconds since the epoch).
+        """Wait until the subscriber of a pair has handled an event later than a given time.
 
-        Raises LabError when none is handled within ``patience`` seconds, or when the load has ended.
+        ``since`` is the time in seconds since the epoch. Raises LabError when none is handled within ``patience``
+        seconds, or when the load has ended.
         """
 
         def is_handled() -> bool:
@@ -191,15 +207,19 @@ class DrillRun:
             )
 
     def record_fault(self, fault: Fault) -> Fault:
-        """Append a fault to ``faults.json`` and return it; its field ``void`` is set if too few events flowed for it to
-        count.
+        """Record a fault of the drill in ``faults.json``, and return the fault.
+
+        Its field ``void`` is set if too few events flowed for it to count.
         """
         fault = replace(fault, void=fault_void_reason(fault.rate_accepted, fault.rate_handled, self.plan.rate))
         self._write("faults.json", [asdict(stored_fault) for stored_fault in [*self.injected_faults, fault]])
         return fault
 
     def record_problem_of_last_fault(self, problem: str) -> None:
-        """Store a problem in the record of the drill's last fault, unless that record has a problem already."""
+        """Record a problem of the last fault of the drill.
+
+        A problem that is recorded already stays.
+        """
         *others, last = self.injected_faults
         last = replace(last, problem=last.problem or problem)
         self._write("faults.json", [asdict(fault) for fault in [*others, last]])
@@ -212,11 +232,11 @@ class DrillRun:
         notes: tuple[str, ...] = (),
         scrapes: Callable[[float, float], bytes] | None = None,
     ) -> DrillResult:
-        """End the load, account for every event, and return the result with its verdict.
+        """Finish the drill, and return its result with the verdict.
 
-        ``skew`` is the number of seconds by which the clocks of the brokers' hosts and of this machine may differ.
-        ``scrapes`` returns the scrapes of Prometheus between two times, in the form that ``read_availability`` accepts.
-        They are stored with the drill's files as ``metrics.json``.
+        Ends the load, and accounts for every event. ``skew`` is the number of seconds by which the clocks of the
+        brokers' hosts and of this machine may differ. ``scrapes`` returns the scrapes of Prometheus between two times,
+        in the form that ``read_availability`` accepts. They are stored with the drill's files as ``metrics.json``.
         """
         (self.directory / "stop").touch()
         poll_until_true(lambda: any((self.directory / name).exists() for name in ("done", "failed")), _END, _POLL)
@@ -297,7 +317,10 @@ class DrillRun:
 
 
 def fault_from_mapping(fields_of_playbook: Mapping[str, Any]) -> Fault:
-    """Return the fault that a playbook's variables describe; numbers may be text, and empty values count as unknown."""
+    """Return the fault of a drill that a mapping of a playbook's variables describes.
+
+    Numbers may be text, and empty values count as unknown.
+    """
     return TypeAdapter(Fault).validate_python(
         {name: value for name, value in fields_of_playbook.items() if value not in (None, "")}
     )

@@ -22,14 +22,18 @@ _ONE = 0.1
 
 
 def lab_fleet(layout: LabLayout) -> Fleet:
-    """Return the fleet of a lab with the brokers' own host names. Raises LabError where there is no lab."""
+    """Return the fleet of a lab.
+
+    It has the brokers' own host names. Raises LabError where there is no lab.
+    """
     return require_lab_state(layout).fleet()
 
 
 def lab_status(fleet: Fleet, hosts: Collection[str], chosen: Collection[str], timeout: float) -> FleetStatus:
-    """Query the lab's brokers in ``hosts``, and return the fleet status of the hosts in ``chosen``.
+    """Query the brokers of a lab, and return the status of its fleet.
 
-    A broker that does not answer within ``timeout`` seconds is unreachable. It delays no other broker.
+    Queried are the brokers in ``hosts``; the status is about the hosts in ``chosen``. A broker that does not answer
+    within ``timeout`` seconds is unreachable. It delays no other broker.
     """
     began = time.monotonic()
     bases = {

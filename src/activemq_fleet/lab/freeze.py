@@ -25,12 +25,12 @@ _LOOKS_AT_LOCK = 20.0  # a broker without a guard checks every 2 s, and closes i
 
 @dataclass(frozen=True, slots=True)
 class FreezeResult:
-    """The outcome of freezing an active broker and thawing it after its peer took over; times are in seconds.
+    """The result of freezing an active broker and resuming it after the takeover by its peer.
 
-    ``served_after``: from the release of the lock until ``successor`` served; None if no lock was released, or the
-    other node did not take over. ``ended_after``: from the thaw until the frozen broker was gone; None where it still
-    ran after 20 s, with ``serves`` if it also answered then. ``two_masters``: the sentence that names both nodes if
-    both could write to the store in force after the thaw.
+    Times are in seconds. ``served_after``: from the release of the lock until ``successor`` served; None if no lock was
+    released, or the other node did not take over. ``ended_after``: from the thaw until the frozen broker was gone; None
+    where it still ran after 20 s, with ``serves`` if it also answered then. ``two_masters``: the sentence that names
+    both nodes if both could write to the store in force after the thaw.
     """
 
     host: str
@@ -41,7 +41,7 @@ class FreezeResult:
     two_masters: str = ""
 
     def freeze_effect_sentences(self) -> tuple[str, ...]:
-        """Return sentences for the operator about the effects of the freeze and the thaw of the broker."""
+        """Return sentences about the effects of the freeze on the broker and its pair."""
         taken = (
             f"no node took over while {self.host} was frozen"
             if self.served_after is None
@@ -64,10 +64,11 @@ class FreezeResult:
 def freeze_active_broker(
     lab: Lab, host: str, *, steal_lock: bool, thaw_after: float, progress: Callable[[str], None] = lambda _line: None
 ) -> FreezeResult:
-    """Freeze an active broker and its guard, thaw them ``thaw_after`` s after the takeover, return the outcome.
+    """Freeze an active broker, resume it after the takeover by its peer, and return the result.
 
-    Without ``steal_lock`` the frozen broker keeps its lock, and the other node does not take over. Raises LabError for
-    a broker that shares no store, or does not serve.
+    The guard of the broker is frozen, too. The broker is resumed ``thaw_after`` s after the takeover. Without
+    ``steal_lock`` the frozen broker keeps its lock, and the other node does not take over. Raises LabError for a broker
+    that shares no store, or does not serve.
     """
     broker = lab.fleet.broker(host)
     if broker.shared_directory is None or broker.peer is None:
@@ -111,12 +112,18 @@ def freeze_active_broker(
 
 
 def lock_file_path(broker: Broker) -> str:
-    """Return the path of the lock file that decides which node of a shared-store pair is active."""
+    """Return the path of the lock file of a broker's shared store.
+
+    The lock decides which node of a pair is active.
+    """
     store = str(broker.shared_directory)
     return pair_lock_path(store) if broker.has_guard else os.path.join(store, "lock")
 
 
 def replace_lock_file(path: str) -> None:
-    """Replace a lock file by a new, empty file, which no process has locked."""
+    """Replace a lock file by a new, empty file.
+
+    No process has locked the new file.
+    """
     os.unlink(path)
     os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o640))

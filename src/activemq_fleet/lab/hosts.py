@@ -46,7 +46,10 @@ _PORT_FREED = 5.0  # seconds in which a killed process is gone with all its thre
 
 @dataclass(frozen=True, slots=True)
 class BrokerSnapshot:
-    """The observed state of a broker at one moment, with the reason, its process, and its latest run in its log."""
+    """The observed state of a lab's broker at one moment.
+
+    It includes the reason, the process, and the latest run in the log.
+    """
 
     state: BrokerState
     broker_run: BrokerRun
@@ -58,7 +61,10 @@ class BrokerSnapshot:
 
 
 class LabBrokers:
-    """The brokers of a lab, with their processes, logs and files. May be used from several threads."""
+    """The brokers of a lab, with their processes, logs and files.
+
+    May be used from several threads.
+    """
 
     def __init__(self, layout: LabLayout, state: LabState) -> None:
         self.layout = layout
@@ -69,21 +75,22 @@ class LabBrokers:
         self._locks = {broker.host: threading.Lock() for broker in self.fleet.brokers}
 
     def loopback_address(self, host: str) -> str:
-        """Return the loopback address of a host."""
+        """Return the loopback address of a host of the lab."""
         return self.lab.addresses[host]
 
     def data_directory(self, broker: Broker) -> Path:
-        """Return the data directory of a broker."""
+        """Return the data directory of a broker of the lab."""
         return Path(service.broker_directory_paths(broker).data)
 
     def log_path(self, broker: Broker) -> Path:
-        """Return the path of a broker's log."""
+        """Return the path of a broker's log file."""
         return self.data_directory(broker) / LOG
 
     def observe_broker(self, broker: Broker, *, timeout: float = LAB_PROBE) -> BrokerSnapshot:
-        """Return a broker's current state, from its process, its log and its connectors.
+        """Observe a broker of the lab, and return its current state.
 
-        The function sends a message to the broker, which must return within ``timeout`` seconds.
+        The state comes from the broker's process, its log and its connectors. The function sends a message to the
+        broker, which must return within ``timeout`` seconds.
         """
         with self._locks[broker.host]:
             run = self.last_process_run(broker)
@@ -103,7 +110,10 @@ class LabBrokers:
         return BrokerSnapshot(conclusion.state, broker_run, process, run, conclusion.reason, evidence.process)
 
     def observe_all_brokers(self) -> dict[str, BrokerSnapshot]:
-        """Return the current state of every broker, by inventory name, in the order of the inventory."""
+        """Observe all brokers of the lab, and return their current states.
+
+        They are by inventory name, in the order of the inventory.
+        """
         brokers = self.fleet.brokers
         with ThreadPoolExecutor(max_workers=max(1, len(brokers))) as pool:
             return dict(zip([broker.host for broker in brokers], pool.map(self.observe_broker, brokers), strict=True))
@@ -123,7 +133,10 @@ class LabBrokers:
         return self._configurations[key]
 
     def store_generation_access(self, broker: Broker) -> StoreAccess:
-        """Return which generation (numbered directory) of a shared store a broker can write, and which is in force."""
+        """Return which generation (numbered directory) of a fenced store a broker can write.
+
+        The generation in force is returned, too.
+        """
         shared = str(broker.shared_directory)
         process = self.running_process(broker)
         if process and broker.has_guard:
@@ -135,13 +148,19 @@ class LabBrokers:
         return StoreAccess(writable_generation_number(paths, shared), newest_claimed_generation_number(shared))
 
     def state_from_log(self, broker: Broker) -> BrokerRun:
-        """Return the state that the log of a broker's current or last run shows."""
+        """Return the state of a broker that its log shows.
+
+        It is that of the current or the last run.
+        """
         with self._locks[broker.host]:
             run = self.last_process_run(broker)
             return self._broker_run(broker, run) if run else BrokerRun()
 
     def last_process_run(self, broker: Broker) -> ProcessRun | None:
-        """Return the record of the broker's last process, which may have ended; None if it was never started."""
+        """Return the record of the broker's last process; None if the broker was never started.
+
+        The process may have ended.
+        """
         return processes.last_process_run(self.layout, broker.host)
 
     def running_process(self, broker: Broker) -> psutil.Process | None:
@@ -149,7 +168,7 @@ class LabBrokers:
         return processes.running_process(self.layout, broker.host)
 
     def require_running_process(self, broker: Broker) -> psutil.Process:
-        """Return the broker's process. Raises LabError when the broker does not run."""
+        """Return the running process of a broker, and raise LabError if the broker does not run."""
         process = self.running_process(broker)
         if process is None:
             raise LabError(f"{broker.host} does not run: start it with `lab start {broker.host}`")
@@ -165,16 +184,17 @@ class LabBrokers:
         return process is not None and is_listening(process.pid, [(self.loopback_address(broker.host), port)])
 
     def installed_version(self, broker: Broker) -> str | None:
-        """Return the version of the files that are installed for the broker; None where nothing is installed."""
+        """Return the version of the files that are installed for a broker; None if nothing is installed."""
         try:
             return os.path.basename(os.readlink(service.broker_directory_paths(broker).current))
         except OSError:
             return None
 
     def check_ports_usable(self, broker: Broker) -> None:
-        """Raise LabError if a port of the broker is used by another program or cannot be bound.
+        """Check that a broker can use its ports, and raise LabError if it cannot.
 
-        It waits some seconds for each port, because a broker whose guard was killed ends after the guard.
+        A port must not be used by another program, and it must be possible to bind it. It waits some seconds for each
+        port, because a broker whose guard was killed ends after the guard.
         """
         for name, port in broker.ports.items():
             where = f"port {port} ({name}) on {self.loopback_address(broker.host)}"
@@ -192,9 +212,9 @@ class LabBrokers:
                 )
 
     def launch_process(self, broker: Broker) -> None:
-        """Start the broker's process and return at once.
+        """Launch the process of a broker of the lab.
 
-        Raises LabError if it cannot be started, or if a command fails that its unit runs before java.
+        Returns at once. Raises LabError if it cannot be started, or if a command fails that its unit runs before java.
         """
         version = self.installed_version(broker)
         if version is None:
@@ -233,7 +253,10 @@ class LabBrokers:
             subprocess.run([*_GUARD, *keep_index, str(run.pid)], stdin=quiet, stdout=quiet, stderr=quiet, check=False)
 
     def failure_reason(self, broker: Broker) -> str:
-        """Return why a broker failed, as the end of a sentence: the last error in its log, and the path of the log."""
+        """Return the reason why a broker failed.
+
+        It is the end of a sentence: the last error in the broker's log, and the path of the log.
+        """
         run = self.last_process_run(broker)
         reason = explain_failed_run(self.data_directory(broker), run) if run else ""
         # Its end is the deepest cause.
@@ -242,7 +265,7 @@ class LabBrokers:
         return f"{short or 'its log contains no error'} (log: {self.log_path(broker)})"
 
     def delete_broker_data(self, brokers: Iterable[Broker]) -> None:
-        """Delete the stores, logs and run records of brokers, none of which may run."""
+        """Delete the data of stopped brokers: their stores, logs and run records."""
         for broker in brokers:
             shutil.rmtree(self.data_directory(broker), ignore_errors=True)
             shutil.rmtree(broker.store_directory, ignore_errors=True)

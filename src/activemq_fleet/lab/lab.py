@@ -34,7 +34,7 @@ _HANDOVER = 10.0
 
 
 class Lab(ReadOnlyLab):
-    """A fleet on loopback addresses, with methods to start, stop and observe its brokers.
+    """A fleet of real brokers on loopback addresses, with methods to start, stop and observe them.
 
     Create one by ``Lab.open(inventory)`` or ``Lab.of_fleet(fleet, directory)``, and start its brokers by ``up()``.
     Leaving the lab as a context manager stops every process of it by process id, also after an exception. Hosts are
@@ -81,11 +81,11 @@ class Lab(ReadOnlyLab):
         progress: Progress | None = None,
         heap: str = loopback_overlay.HEAP,
     ) -> Self:
-        """Return the lab of an inventory, without reading or writing files.
+        """Open the lab of an inventory.
 
-        ``directory`` is by default one below the user's state directory, always the same for the same inventory.
-        ``progress`` is called with one line for each step. ``heap`` is that of each broker: the inventory's value is
-        for one broker per machine.
+        Returns the lab; no files are read or written. ``directory`` is by default one below the user's state directory,
+        always the same for the same inventory. ``progress`` is called with one line for each step. ``heap`` is that of
+        each broker: the inventory's value is for one broker per machine.
         """
         named = [sources] if isinstance(sources, str | Path) else list(sources)
         texts = [str(source) for source in named]
@@ -108,10 +108,11 @@ class Lab(ReadOnlyLab):
         progress: Progress | None = None,
         heap: str = loopback_overlay.HEAP,
     ) -> Self:
-        """Return the lab of a fleet that ``build_fleet`` or ``load_fleet`` made, without reading or writing files.
+        """Return a lab of a fleet.
 
-        The lab builds the fleet again from ``Fleet.variables`` and the variables that it substitutes. ``directory``
-        holds all files of the lab. ``progress`` and ``heap`` are those of ``open``.
+        The fleet is one that ``build_fleet`` or ``load_fleet`` made. No files are read or written. The lab builds the
+        fleet again from ``Fleet.variables`` and the variables that it substitutes. ``directory`` holds all files of the
+        lab. ``progress`` and ``heap`` are those of ``open``.
         """
         groups = {
             AGENTS: [agent.host for agent in fleet.agents],
@@ -130,21 +131,25 @@ class Lab(ReadOnlyLab):
 
     @cached_property
     def database(self) -> LabDatabase | None:
-        """The database server of the lab's shared-jdbc pairs; None where the fleet has none."""
+        """The database server of the lab; None where the fleet has no shared-jdbc pairs."""
         return LabDatabase(self._layout, self._hosts.lab) if self._hosts.lab.jdbc_driver else None
 
     @cached_property
     def monitoring(self) -> Monitoring:
-        """The lab's Prometheus with Alertmanager and node exporter, which ``up(prometheus=True)`` starts."""
+        """The monitoring of the lab: Prometheus with Alertmanager and node exporter.
+
+        ``up(prometheus=True)`` starts them.
+        """
         return Monitoring(self._layout, self._hosts.lab)
 
     # -- the whole of it ----------------------------------------------------------------------
 
     def prepare(self, *, prometheus: bool = False) -> tuple[VariableSubstitution, ...]:
-        """Fetch software, claim loopback addresses, and write ``inventory.yml`` for Ansible.
+        """Prepare the lab without starting it: fetch software, assign addresses, and write its inventory.
 
-        With ``prometheus`` all brokers have metrics, as with ``up(prometheus=True)``. Returns the variables that the
-        lab substitutes. Raises InputError, SettingsError, ReleaseError, ArtifactError or LabError.
+        Claims loopback addresses, and writes ``inventory.yml`` for Ansible. With ``prometheus`` all brokers have
+        metrics, as with ``up(prometheus=True)``. Returns the variables that the lab substitutes. Raises InputError,
+        SettingsError, ReleaseError, ArtifactError or LabError.
         """
         with self._layout.hold_lab_lock():
             return self._prepare(metrics=prometheus)
@@ -152,7 +157,7 @@ class Lab(ReadOnlyLab):
     def up(
         self, *, timeout: float = LAB_READY, fresh: bool = False, prometheus: bool = False
     ) -> tuple[HostStatus, ...]:
-        """Start the fleet of the inventory; return every broker's status once all brokers are ready and all links up.
+        """Start all brokers of the lab, and return their status once they are ready and all links are up.
 
         Brokers that run with another configuration are restarted. ``fresh`` begins with empty stores; ``timeout`` is
         for each broker, and for all links together. If anything fails while brokers start, the whole lab is taken down.
@@ -187,9 +192,9 @@ class Lab(ReadOnlyLab):
         return self.status()
 
     def down(self) -> int:
-        """Stop every process of the lab and release its addresses; return the number of processes that ran.
+        """Stop every process of the lab, and return the number of processes that ran.
 
-        Stores and logs stay. Returns 0 where there is no lab.
+        The addresses of the lab are released. Stores and logs stay. Returns 0 where there is no lab.
         """
         if not (self.exists or self._layout.runs.is_dir()):
             return 0
@@ -197,7 +202,10 @@ class Lab(ReadOnlyLab):
             return self._down()
 
     def original_sources_if_different(self) -> tuple[str, ...]:
-        """Return the inventories from which the lab was made if they differ from those it was opened with, else ()."""
+        """Return the inventories from which the lab was made, if they differ from those it was opened with.
+
+        Returns () if they do not differ.
+        """
         state = load_lab_state(self._layout)
         made = tuple(state.sources) if state else ()
         return made if self._sources and made != self._sources else ()
@@ -205,10 +213,10 @@ class Lab(ReadOnlyLab):
     # -- one host -----------------------------------------------------------------------------
 
     def start(self, host: str, *, timeout: float = LAB_READY, wait: bool = True) -> None:
-        """Start a stopped broker, and return when it is ready (with ``wait`` false, at once).
+        """Start a stopped broker of the lab, and return when it is ready.
 
-        A pure master counts as ready when its slave may attach, because it is never ready alone. Raises LabError for a
-        broker that runs already or does not start.
+        With ``wait`` false it returns at once. A pure master counts as ready when its slave may attach, because it is
+        never ready alone. Raises LabError for a broker that runs already or does not start.
         """
         with self._layout.hold_lab_lock():
             hosts, broker = self._hosts, self.fleet.broker(host)
@@ -230,10 +238,10 @@ class Lab(ReadOnlyLab):
                     hosts.launch_process(broker)
 
     def stop(self, host: str) -> None:
-        """Stop a broker; if its peer runs, return once the peer is active, or after 10 s.
+        """Stop a broker of the lab.
 
-        A broker that does not stop within 60 s is killed. A pure broker is killed at once, because its orderly stop
-        loses messages (AMQ-3364).
+        If its peer runs, it returns once the peer is active, or after 10 s. A broker that does not stop within 60 s is
+        killed. A pure broker is killed at once, because its orderly stop loses messages (AMQ-3364).
         """
         broker = self.fleet.broker(host)
         with self.record_operation("lab stop", host):
@@ -245,9 +253,9 @@ class Lab(ReadOnlyLab):
                 poll_until_true(lambda: self._hosts.observe_broker(peer).state == "active", _HANDOVER)
 
     def kill(self, host: str) -> float:
-        """Send SIGKILL to the broker's process group, and wait until the broker has ended.
+        """Kill a broker of the lab by SIGKILL, and wait until it has ended.
 
-        Returns the time at which the signal was sent, in epoch seconds.
+        The signal goes to the broker's process group. Returns the time at which the signal was sent, in epoch seconds.
         """
         process = self._living_process(host)
         at = time.time()
@@ -255,10 +263,10 @@ class Lab(ReadOnlyLab):
         return at
 
     def crash(self, host: str) -> float:
-        """Send SIGKILL to a broker's Java process only, as the out-of-memory killer does; return the time (epoch
-        seconds).
+        """Crash a broker of the lab by SIGKILL to its Java process alone, and return the time.
 
-        The time is in epoch seconds. A guard outlives it, records the death and ends; without a guard this is ``kill``.
+        The out-of-memory killer does the same. The time is in epoch seconds. A guard outlives it, records the death and
+        ends; without a guard this is ``kill``.
         """
         process = self._living_process(host)
         if not self.fleet.broker(host).has_guard:
@@ -280,19 +288,28 @@ class Lab(ReadOnlyLab):
         return at
 
     def pause(self, host: str) -> None:
-        """Freeze a broker by SIGSTOP: it keeps its lock and connections, and does not answer."""
+        """Pause (freeze) a broker of the lab by SIGSTOP.
+
+        It keeps its lock and connections, and does not answer.
+        """
         processes.set_frozen(self._living_process(host), True)
 
     def resume(self, host: str) -> None:
-        """Resume a frozen broker by SIGCONT."""
+        """Resume a paused (frozen) broker of the lab by SIGCONT."""
         processes.set_frozen(self._living_process(host), False)
 
     def operations_file_path(self, host: str) -> Path:
-        """Return the path of the file in which operations on a broker are recorded for ``audit``."""
+        """Return the path of the file that records the operations on a host's broker.
+
+        The command ``audit`` reads it.
+        """
         return self._layout.operations_file_path(self.fleet.broker(host).host)
 
     def record_operation(self, operation: str, host: str) -> AbstractContextManager[None]:
-        """Return a context manager that records the begin and end of an operation on both nodes of a host's pair."""
+        """Record an operation on both nodes of a host's pair while a ``with`` block runs.
+
+        Returns the context manager, which records begin and end.
+        """
         return self._record_operation(
             operation, [broker.host for broker in self._pair(self.fleet.broker(host).pair).in_order]
         )

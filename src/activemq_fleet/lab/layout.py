@@ -21,14 +21,14 @@ PRIVATE_DIRECTORY = 0o700
 
 
 class LabLayout:
-    """The paths of one lab, all below ``directory``.
+    """The layout of a lab: the paths of its files and directories.
 
-    ``state`` is the file with the lab's addresses, variables and software; ``inventory`` the layer for
-    ``ansible-playbook -i INVENTORY -i LAYER``; ``host_vars`` the directory of the variables that the lab sets for each
-    host, which win over the inventory's host_vars; ``names`` the file for the JVM option ``-Djdk.net.hosts.file``.
-    ``hosts/HOST/INSTANCE`` has the shape of a managed host's base directory (versions, current, data). ``stores`` has
-    the stores that the nodes of a pair share, ``clients`` files for clients, with loopback addresses, and ``runs`` a
-    file for each broker that was started, which names its process.
+    All are below ``directory``. ``state`` is the file with the lab's addresses, variables and software; ``inventory``
+    the layer for ``ansible-playbook -i INVENTORY -i LAYER``; ``host_vars`` the directory of the variables that the lab
+    sets for each host, which win over the inventory's host_vars; ``names`` the file for the JVM option
+    ``-Djdk.net.hosts.file``. ``hosts/HOST/INSTANCE`` has the shape of a managed host's base directory (versions,
+    current, data). ``stores`` has the stores that the nodes of a pair share, ``clients`` files for clients, with
+    loopback addresses, and ``runs`` a file for each broker that was started, which names its process.
     """
 
     def __init__(self, directory: Path) -> None:
@@ -43,15 +43,21 @@ class LabLayout:
         self.runs = directory / "run"
 
     def base_directory(self, host: str) -> Path:
-        """Return the base directory (``activemq_base``) of a host."""
+        """Return the base directory (``activemq_base``) of a host in the lab."""
         return self.hosts / host
 
     def operations_file_path(self, host: str) -> Path:
-        """Return the path of the file that records the lab's operations on a host's broker, as JSON lines."""
+        """Return the path of the file that records the operations on a host's broker.
+
+        Its records are JSON lines.
+        """
         return self.base_directory(host) / "operations.jsonl"
 
     def make_directory(self) -> None:
-        """Make the lab's directory, private to its owner. Raises LabError if it cannot be made or made private."""
+        """Make the lab's directory, private to its owner.
+
+        Raises LabError if it cannot be made or made private.
+        """
         try:
             self.directory.mkdir(mode=PRIVATE_DIRECTORY, parents=True, exist_ok=True)
             self.directory.chmod(PRIVATE_DIRECTORY)
@@ -63,9 +69,10 @@ class LabLayout:
 
     @contextmanager
     def hold_lab_lock(self) -> Iterator[None]:
-        """Return a context manager that holds the lab's lock: only one command at a time starts or stops brokers.
+        """Hold the lab's exclusive lock while a ``with`` block runs.
 
-        Raises LabError at once when another command holds the lock.
+        With the lock only one command at a time starts or stops brokers. Returns the context manager. Raises LabError
+        at once when another command holds the lock.
         """
         self.make_directory()
         descriptor = os.open(self.directory / ".lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, PRIVATE_FILE)
@@ -82,9 +89,10 @@ class LabLayout:
 
 
 def lab_layout_for(sources: Sequence[str], directory: Path | str | None = None) -> LabLayout:
-    """Return the paths of the lab in ``directory``, by default a directory derived from the inventory sources.
+    """Return the layout (paths) of the lab for inventory sources.
 
-    The default is in the user's state directory.
+    The lab is in ``directory``, by default a directory derived from the sources. The default is in the user's state
+    directory.
 
     Raises LabError for a directory name that cannot be given to brokers.
     """
@@ -98,7 +106,10 @@ def lab_layout_for(sources: Sequence[str], directory: Path | str | None = None) 
 
 
 def absolute_sources(sources: Sequence[str]) -> list[str]:
-    """Return inventory sources as absolute paths; a list of hosts (``a,b``) stays as it is."""
+    """Return inventory sources as absolute paths.
+
+    A list of hosts (``a,b``) stays as it is.
+    """
     return [source if "," in source else os.path.realpath(source) for source in sources]
 
 
@@ -111,7 +122,10 @@ def _default(sources: Sequence[str]) -> Path:
 
 
 def write_file_atomically(path: Path, content: bytes | str, mode: int = PRIVATE_FILE) -> None:
-    """Write a file atomically, and create its directory. Raises LabError, which names the file, on failure."""
+    """Write a file atomically.
+
+    The directory of the file is created. Raises LabError, which names the file, on failure.
+    """
     try:
         path.parent.mkdir(mode=PRIVATE_DIRECTORY, parents=True, exist_ok=True)
         atomic_files.write_file(path, content.encode() if isinstance(content, str) else content, mode)

@@ -26,9 +26,10 @@ _POLL = 0.5
 
 @dataclass(frozen=True, slots=True)
 class MissingLink:
-    """A link of an active broker that is not up; it should reach one of the active brokers ``peers``.
+    """A network link of an active broker that is missing (not up).
 
-    ``expected`` is true when the inventory alone shows that the link cannot come up.
+    It should reach one of the active brokers ``peers``. ``expected`` is true when the inventory alone shows that the
+    link cannot come up.
     """
 
     broker: Broker
@@ -38,7 +39,10 @@ class MissingLink:
 
 
 class ExpectedLinks:
-    """The expected links of a lab's fleet, compared with the bridges that the brokers' logs show as established."""
+    """The network links that are expected to be up in a lab's fleet.
+
+    They are compared with the bridges that the brokers' logs show as established.
+    """
 
     def __init__(self, hosts: LabBrokers) -> None:
         self._hosts = hosts
@@ -50,10 +54,11 @@ class ExpectedLinks:
     def wait_until_links_up(
         self, observe_brokers: Callable[[], Mapping[str, BrokerSnapshot]], timeout: float
     ) -> list[MissingLink]:
-        """Wait until every link is up; return the links that are not after ``timeout`` seconds.
+        """Wait until all expected links are up, and return the missing ones after a timeout.
 
-        ``observe_brokers`` returns new snapshots by host. The wait ends early when no missing link can come up, as the
-        inventory shows or a refused certificate in a log, and the reason of each is in a log.
+        ``timeout`` is in seconds. ``observe_brokers`` returns new snapshots by host. The wait ends early when no
+        missing link can come up, as the inventory shows or a refused certificate in a log, and the reason of each is in
+        a log.
         """
         deadline = time.monotonic() + timeout
         while True:
@@ -77,10 +82,10 @@ class ExpectedLinks:
                     yield MissingLink(broker, connector.name, peers, (broker.host, connector.name) in self._refused)
 
     def missing_link_reason(self, link: MissingLink) -> str:
-        """Return why a link is not up, from the logs: the refusal of the broker at its far end, else the dialling
-        broker's error.
+        """Return the reason why a link is missing (not up), from the brokers' logs.
 
-        Returns an empty text while no log gives a reason.
+        It is the refusal of the broker at the far end, else the error of the dialling broker. Returns an empty text
+        while no log gives a reason.
         """
         return missing_reason(link.broker, link.peers, self._records_of_both_ends(link))
 
@@ -90,7 +95,10 @@ class ExpectedLinks:
         return is_certificate_refused(link.broker, link.peers, self._records_of_both_ends(link))
 
     def describe_missing_link(self, link: MissingLink) -> str:
-        """Return one line of text about a link that is not up: its name, the reason, and the path of the log."""
+        """Return one line of text that describes a missing link.
+
+        It has the link's name, the reason, and the path of the log.
+        """
         target = " or ".join(peer.host for peer in link.peers)
         why = self.missing_link_reason(link) or "the logs of both ends contain no reason"
         log = self._hosts.log_path(link.broker)

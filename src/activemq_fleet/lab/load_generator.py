@@ -16,9 +16,9 @@ from activemq_fleet.lab.agent_process import JournalTail
 
 
 class LoadGenerator(ABC):
-    """The base class of load generators: a publisher and a subscriber under steady load.
+    """The base class of the load generators of a drill, each with a publisher and a subscriber.
 
-    Methods raise AgentError or LabError with a message of one line.
+    The load is steady. Methods raise AgentError or LabError with a message of one line.
 
     The files of both are below ``directory``: ``publisher/agent/*.jsonl`` and ``subscriber/agent/*.jsonl`` are their
     journals, and ``promised`` lists the ids of the accepted events.
@@ -45,10 +45,10 @@ class LoadGenerator(ABC):
 
     @abstractmethod
     def start_load(self, timeout: float = 60.0) -> None:
-        """Start the subscriber, then the publisher, then the load; return once events are published.
+        """Start the load, and return once events are published.
 
-        The subscriber comes first, because a new subscription gets no earlier events. Raises AgentError or LabError
-        when one of them is not connected within ``timeout`` seconds.
+        The subscriber is started first, then the publisher. The subscriber comes first, because a new subscription gets
+        no earlier events. Raises AgentError or LabError when one of them is not connected within ``timeout`` seconds.
         """
 
     def raise_if_ended(self) -> None:
@@ -58,29 +58,39 @@ class LoadGenerator(ABC):
 
     @abstractmethod
     def has_stable_connections(self) -> bool:
-        """Return whether publisher and subscriber have kept their connections for some seconds."""
+        """Return whether publisher and subscriber have stable connections to their brokers.
+
+        A connection is stable after some seconds.
+        """
 
     def accepted_and_handled_rates(self, moment: float, seconds: float) -> tuple[float, float]:
-        """Return (accepted, handled) events a second in the ``seconds`` before ``moment`` (epoch seconds)."""
+        """Return the rates of accepted and of handled events before a given moment.
+
+        The rates are per second, in the ``seconds`` before ``moment`` (epoch seconds).
+        """
         handled = self.subscriber_journal.count_new_records().count_records_between("handled", moment - seconds, moment)
         return self._promises.count(moment - seconds, moment) / seconds, handled / seconds
 
     def last_handled_time(self) -> float:
-        """Return the time of the last handled event, in seconds since the epoch; 0 without one."""
+        """Return the time of the last event that the subscriber handled.
+
+        It is in seconds since the epoch; 0 without an event.
+        """
         return self.subscriber_journal.count_new_records().last_record_time("handled")
 
     def publish_burst(self, count: int = 200) -> None:  # noqa: B027 -- not every load generator can
-        """Publish ``count`` events at once in the background, so that a fault meets events in flight; some generators
-        ignore it.
+        """Publish a burst of ``count`` events in the background.
+
+        With a burst a fault meets events in flight. Some generators ignore it.
         """
 
     def finish_load(self, timeout: float = 120.0) -> None:
-        """Stop publishing events, wait until all events are handled, and stop publisher and subscriber.
+        """Finish the load: stop publishing events, and wait until all events are handled.
 
-        The publisher sends a barrier after its last event: a message that proves that all events before it arrived.
-        This method also waits until the subscriber has handled the barrier. A wait ends early when nothing has moved
-        for ``timeout`` seconds; the journals then show what is missing. Raises AgentError or LabError when a part of
-        the load failed or does not end.
+        Publisher and subscriber are stopped at the end. The publisher sends a barrier after its last event: a message
+        that proves that all events before it arrived. This method also waits until the subscriber has handled the
+        barrier. A wait ends early when nothing has moved for ``timeout`` seconds; the journals then show what is
+        missing. Raises AgentError or LabError when a part of the load failed or does not end.
         """
         self._end.set()
         self._join_publishers()
@@ -92,7 +102,10 @@ class LoadGenerator(ABC):
             raise self._errors[0]
 
     def delete_durable_session(self) -> None:  # noqa: B027 -- not every load generator has one
-        """Delete the subscriber's durable session on its broker, if it has one, so that no messages are stored."""
+        """Delete the subscriber's durable session on its broker.
+
+        Without a session no messages are stored for the subscriber. Some subscribers have none.
+        """
 
     @abstractmethod
     def _kill(self) -> None:

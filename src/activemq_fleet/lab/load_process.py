@@ -36,25 +36,35 @@ _LAG = 1.0  # seconds until what an agent did is in its journal
 
 
 def make_load_generator(spec: LoadSpec, directory: Path, sockets: Path) -> LoadGenerator:
-    """Return a load generator with the given settings, not started; ``sockets`` is a directory with a short path."""
+    """Make a load generator with the given settings.
+
+    It is not started. ``sockets`` is a directory with a short path.
+    """
     if isinstance(spec, StompLoadSpec):
         return StompLoadGenerator(spec, directory)
     return AgentLoadGenerator(spec, directory, sockets)
 
 
 def specs_to_json(specs: Sequence[LoadSpec]) -> str:
-    """Return the settings of load generators as JSON, the content of ``load.json``; it holds passwords."""
+    """Convert the settings of load generators to JSON.
+
+    It is the content of ``load.json``, and holds passwords.
+    """
     return json.dumps([asdict(spec) for spec in specs])
 
 
 def specs_from_json(text: str) -> list[LoadSpec]:
-    """Return the settings of load generators from the JSON that ``specs_to_json`` returned."""
+    """Return the settings of load generators from JSON.
+
+    ``specs_to_json`` returned the JSON.
+    """
     return TypeAdapter(list[LoadSpec]).validate_json(text)
 
 
 def run_load_generators(directory: Path, longest: float, parent: int | None = None) -> None:
-    """Run the load generators of a drill's directory until a file ``stop`` appears there, or for ``longest`` seconds.
+    """Run the load generators of a drill until the drill ends, or for a longest time.
 
+    The drill's directory has their settings. They run until a file ``stop`` appears there, or for ``longest`` seconds.
     The run ends as well when the process ``parent`` is gone. Files report the progress: ``ready`` once all generators
     run, ``done`` at the end, ``failed`` with the reason. Raises AgentError or LabError when a generator fails.
     """
@@ -100,10 +110,10 @@ def _lives(process: int | None) -> bool:
 
 
 def write_status(directory: Path, generators: Iterable[LoadGenerator]) -> None:
-    """Write the state of the load generators by name to ``status.json``, by replacing the whole file at once.
+    """Write the status of load generators to the file ``status.json``.
 
-    Each has its rates in events a second, whether it is steady, when an event was handled last and when the state was
-    taken, in seconds since the epoch.
+    States are by name. The whole file is replaced at once. Each has its rates in events a second, whether it is steady,
+    when an event was handled last and when the state was taken, in seconds since the epoch.
     """
     now = time.time()
     states = {}
@@ -121,9 +131,9 @@ def write_status(directory: Path, generators: Iterable[LoadGenerator]) -> None:
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Run load generators by the command line ``DIRECTORY [SECONDS [PARENT]]``; return the exit code.
+    """Run load generators by command-line arguments, and return the exit code.
 
-    0 when all ended well, 1 on an error, 130 when interrupted.
+    The arguments are ``DIRECTORY [SECONDS [PARENT]]``. 0 when all ended well, 1 on an error, 130 when interrupted.
     """
     directory = Path(arguments[0])
     longest, parent = [*arguments[1:3], "", ""][:2]

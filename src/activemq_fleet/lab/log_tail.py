@@ -20,7 +20,10 @@ _LINE_END = re.compile(r"\r?\n|\\r\\n|\\[rn]")
 
 
 class LogTail:
-    """A reader of a broker's log that follows one run from its beginning, and reads only newly written text."""
+    """A reader that follows the growing log of a broker's run.
+
+    It begins with the run, and reads only newly written text.
+    """
 
     def __init__(self, data: Path, run: ProcessRun) -> None:
         self._data = data
@@ -30,7 +33,7 @@ class LogTail:
         self._broker_run = BrokerRun()
 
     def read_run_state(self) -> BrokerRun:
-        """Read the broker's log to its end and return the state of the broker run after the last record."""
+        """Read a broker's log to its end, and return the state of the broker's run."""
         for text in self.read_new_text():
             self._broker_run.apply_records(self._parser.feed(text))
         return self._broker_run
@@ -52,15 +55,19 @@ class LogTail:
 
 
 def log_records_of_run(data: Path, run: ProcessRun) -> list[Record]:
-    """Return all log records of one run of a broker, with their stack traces."""
+    """Return the log records of one run of a broker.
+
+    They include their stack traces.
+    """
     return list(parse("".join(LogTail(data, run).read_new_text())))
 
 
 def explain_failed_run(data: Path, run: ProcessRun) -> str:
-    """Return one line with the reason why a broker's run failed: its log's last error, else the error that it printed.
+    """Return one line that explains why a broker's run failed.
 
-    5.5 only prints why its configuration could not be loaded. Without an error it is the log's last warning, else the
-    last line that was printed; empty where neither the log nor the output shows anything.
+    It is the last error in the log, else the error that the broker printed. 5.5 only prints why its configuration could
+    not be loaded. Without an error it is the log's last warning, else the last line that was printed; empty where
+    neither the log nor the output shows anything.
     """
     records = log_records_of_run(data, run)
     error = last_error_line(record for record in records if record.level in ("ERROR", "FATAL"))
@@ -76,9 +83,9 @@ def explain_failed_run(data: Path, run: ProcessRun) -> str:
 
 
 def last_error_line(records: Iterable[Record]) -> str:
-    """Return in one line the last error of a log with its root cause; without errors, the last warning.
+    """Return the last error in a log as one line.
 
-    Returns "" where the log holds neither.
+    It has the root cause. Without errors it is the last warning. Returns "" where the log holds neither.
     """
     worst: Record | None = None
     for record in records:

@@ -63,8 +63,9 @@ Variables = Mapping[str, Mapping[str, Any]]
 
 @dataclass(frozen=True, slots=True)
 class VariableSubstitution:
-    """A variable of a host that the lab replaces: old and new value; ``before`` is None if the inventory does not set
-    it.
+    """A substitution that a lab makes for a variable of a host: the old and the new value.
+
+    ``before`` is None if the inventory does not set the variable.
     """
 
     host: str
@@ -74,17 +75,19 @@ class VariableSubstitution:
 
 
 def process_mark_arguments(directory: Path) -> frozenset[str]:
-    """Return the arguments that mark the processes of the lab in a directory; each has one of them
-    on its command line.
+    """Return the command-line arguments that mark the processes of a lab.
+
+    The lab is that in a directory. Each process has one of them on its command line.
     """
     return frozenset({f"{MARK}{directory}", f"{PROGRAM_MARK}{directory}"})
 
 
 def assign_addresses(fleet: Fleet, block: int, known: Mapping[str, str] | None = None) -> dict[str, str]:
-    """Return a loopback address for each broker by host; brokers with equal ``activemq_address`` get the same one.
+    """Assign a loopback address to each broker of a fleet, and return the addresses by host.
 
-    The pair decides the third number and the node the last: 127.16.2.1 is the first node of the second pair. Addresses
-    in ``known``, by host, stay as they are, so that a lab survives a change of its inventory.
+    Brokers with equal ``activemq_address`` get the same one. The pair decides the third number and the node the last:
+    127.16.2.1 is the first node of the second pair. Addresses in ``known``, by host, stay as they are, so that a lab
+    survives a change of its inventory.
     """
     lab_network = ipaddress.ip_network(f"127.{block}.0.0/16")
     kept = {host: text for host, text in (known or {}).items() if ipaddress.ip_address(text) in lab_network}
@@ -111,9 +114,10 @@ def assign_addresses(fleet: Fleet, block: int, known: Mapping[str, str] | None =
 def loopback_variables(
     fleet: Fleet, hosts: Variables, layout: LabLayout, state: LabState, heap: str = HEAP, *, metrics: bool = False
 ) -> dict[str, dict[str, Any]]:
-    """Return the variables that the lab sets in place of the inventory's, for each broker and agent, by host.
+    """Return the variables, by host, that a lab sets to run a fleet on loopback addresses.
 
-    ``metrics``: whether all of them have metrics, regardless of the inventory.
+    They replace the inventory's, for each broker and agent. ``metrics``: whether all of them have metrics, regardless
+    of the inventory.
     """
     ports = _multicast_ports(fleet, state.block)
     overlays = {
@@ -140,12 +144,18 @@ def loopback_variables(
 
 
 def apply_overlay(hosts: Variables, over: Variables) -> dict[str, dict[str, Any]]:
-    """Return the hosts' variables, by host, with those of the overlay replacing the inventory's."""
+    """Return the hosts' variables with the variables of an overlay applied on top of them.
+
+    Both are by host.
+    """
     return {host: {**variables, **over.get(host, {})} for host, variables in hosts.items()}
 
 
 def list_substitutions(hosts: Variables, over: Variables) -> tuple[VariableSubstitution, ...]:
-    """Return the variables that the overlay changes, in the order of its hosts; secrets are shown as asterisks."""
+    """List the variables that an overlay substitutes, with their old and new values.
+
+    They are in the order of its hosts; secrets are shown as asterisks.
+    """
     return tuple(
         VariableSubstitution(host, name, _shown(hosts[host].get(name), name), _shown(value, name) or "")
         for host, variables in over.items()
@@ -155,10 +165,10 @@ def list_substitutions(hosts: Variables, over: Variables) -> tuple[VariableSubst
 
 
 def jvm_hosts_file_content(fleet: Fleet, addresses: Mapping[str, str]) -> str:
-    """Return a hosts file for ``-Djdk.net.hosts.file``; a JVM with this option resolves only the names in it.
+    """Return the content of a hosts file for the JVMs of a lab's brokers.
 
-    The name that peers connect to is the first one, because the broker announces that name by multicast (measured on
-    5.5.1).
+    It is for ``-Djdk.net.hosts.file``; a JVM with this option resolves only the names in it. The name that peers
+    connect to is the first one, because the broker announces that name by multicast (measured on 5.5.1).
     """
     lines = {"127.0.0.1": dict.fromkeys(["localhost", socket.gethostname()])}
     for broker in fleet.brokers:
@@ -170,7 +180,7 @@ def jvm_hosts_file_content(fleet: Fleet, addresses: Mapping[str, str]) -> str:
 
 
 def fleet_for_clients(fleet: Fleet, addresses: Mapping[str, str]) -> Fleet:
-    """Return the fleet with loopback addresses in place of names, for clients on this machine."""
+    """Return the fleet as clients on this machine see it, with loopback addresses in place of names."""
     dialled = {broker.address: addresses[broker.host] for broker in fleet.brokers}
 
     def local(urls: Sequence[tuple[str, int]]) -> tuple[tuple[str, int], ...]:
@@ -330,17 +340,26 @@ def _lab_user(variables: Mapping[str, Any], seed: str) -> dict[str, Any]:
 
 
 def database_address(block: int) -> str:
-    """Return the loopback address of the lab's database server, in the lab's block of addresses."""
+    """Return the loopback address of the lab's database server.
+
+    It is in the lab's block of addresses.
+    """
     return f"127.{block}.0.1"
 
 
 def database_password(seed: str) -> str:
-    """Return the password of the accounts of the lab's database."""
+    """Return the password for the lab's database, derived from the seed of the lab.
+
+    All accounts of the database have it.
+    """
     return derive_secret(seed, "database")
 
 
 def derive_secret(seed: str, *place: str) -> str:
-    """Return a secret of the lab, 32 hexadecimal digits derived from the seed and the names given."""
+    """Derive a secret of the lab from its seed.
+
+    It has 32 hexadecimal digits and depends on the names given.
+    """
     return hmac.new(seed.encode(), "\0".join(place).encode(), hashlib.sha256).hexdigest()[:32]
 
 

@@ -45,9 +45,9 @@ _STOP = 10.0
 
 
 class Monitoring:
-    """The monitoring of a lab: Prometheus, Alertmanager and node exporter, with their files in ``directory``.
+    """The monitoring programs of a lab: Prometheus, Alertmanager and node exporter.
 
-    Every method raises LabError, with a message of one line, if it fails.
+    Their files are in ``directory``. Every method raises LabError, with a message of one line, if it fails.
     """
 
     def __init__(self, layout: LabLayout, state: LabState) -> None:
@@ -57,16 +57,23 @@ class Monitoring:
         self.directory = layout.directory / "prometheus"
 
     def program_address(self, name: str = "prometheus") -> Address:
-        """Return the (host, port) on which prometheus, alertmanager or node-exporter listens."""
+        """Return the host and port on which a monitoring program listens.
+
+        The program is prometheus, alertmanager or node-exporter.
+        """
         return self._host, PROGRAMS[name][1]
 
     def program_url(self, name: str = "prometheus") -> str:
-        """Return the URL of the web page of prometheus, alertmanager or node-exporter."""
+        """Return the URL of a monitoring program.
+
+        The program is prometheus, alertmanager or node-exporter; the URL is that of its web page.
+        """
         return f"http://{join_host_port(*self.program_address(name))}"
 
     def start_programs(self) -> None:
-        """Write the monitoring files of the fleet, start the programs that do not run, and return once all three
-        answer.
+        """Start the monitoring programs that do not run yet, and return once all of them answer.
+
+        The monitoring files of the fleet are written first.
         """
         check_programs_installed()
         self.write_configuration()
@@ -82,7 +89,10 @@ class Monitoring:
         self.reload_prometheus()
 
     def stop_programs(self) -> None:
-        """Stop Prometheus, Alertmanager and node exporter, where they run; their data are kept."""
+        """Stop the monitoring programs of the lab.
+
+        Prometheus, Alertmanager and node exporter are stopped where they run; their data are kept.
+        """
         running = [process for name in PROGRAMS if (process := self._process(name))]
         processes.terminate_processes(running, grace=_STOP)
 
@@ -91,7 +101,10 @@ class Monitoring:
         return [process.pid for name in PROGRAMS if (process := self._process(name))]
 
     def write_configuration(self, pace: float = PACE) -> None:
-        """Write targets, rules and configurations for the fleet; alerts' durations are multiplied by ``pace``."""
+        """Write the configuration of the monitoring programs for the fleet.
+
+        It has targets and rules; alerts' durations are multiplied by ``pace``.
+        """
         fleet = self._state.fleet()
         fingerprints = {broker.host: configuration_fingerprint(render_broker(broker)) for broker in fleet.brokers}
         interval = f"{math.ceil(len(fleet.brokers) / _SCRAPED)}s"
@@ -115,13 +128,14 @@ class Monitoring:
         write_file_atomically(self.directory / "alertmanager.yml", json.dumps(route, indent=1) + "\n")
 
     def reload_prometheus(self) -> None:
-        """Make Prometheus read its configuration and rules again."""
+        """Make Prometheus reload its configuration and its rules."""
         if self._get("prometheus", "/-/reload", method="POST") is None:
             raise LabError(f"Prometheus does not load its configuration: read {self.directory}/prometheus/console.log")
 
     def query_prometheus(self, promql: str) -> list[dict[str, Any]]:
-        """Return the result series of a PromQL instant query: ``metric`` (labels) and ``value``
-        (time, text) of each.
+        """Run a PromQL instant query on Prometheus, and return the result series.
+
+        Each has ``metric`` (labels) and ``value`` (time, text).
         """
         answer = self._get("prometheus", "/api/v1/query?" + urllib.parse.urlencode({"query": promql}))
         if answer is None:
@@ -132,7 +146,10 @@ class Monitoring:
         return series
 
     def query_prometheus_range(self, promql: str, began: float, ended: float) -> bytes:
-        """Return Prometheus' answer, as JSON, to a query about each second between two times, in epoch seconds."""
+        """Run a PromQL range query on Prometheus, and return the JSON answer.
+
+        It is about each second between two times, in epoch seconds.
+        """
         step = max(1, math.ceil((ended - began) / _MOST_POINTS))
         asked = {"query": promql, "start": f"{began:.3f}", "end": f"{ended:.3f}", "step": step}
         answer = self._get("prometheus", "/api/v1/query_range?" + urllib.parse.urlencode(asked))
@@ -143,7 +160,7 @@ class Monitoring:
         return answer
 
     def active_alert_labels(self) -> list[dict[str, str]]:
-        """Return the labels of each alert that is active in Alertmanager."""
+        """Return the labels of each active alert in Alertmanager."""
         answer = self._get("alertmanager", "/api/v2/alerts?active=true")
         return [alert["labels"] for alert in json.loads(answer or b"[]")]
 
@@ -187,7 +204,10 @@ class Monitoring:
 
 
 def check_programs_installed() -> None:
-    """Raise LabError, which names the package, unless Prometheus, Alertmanager and node exporter are installed."""
+    """Check that the monitoring programs are installed, and raise LabError if one is not.
+
+    They are Prometheus, Alertmanager and node exporter. The error names the package.
+    """
     missing = [program for program, _ in PROGRAMS.values() if shutil.which(program) is None]
     if missing:
         raise LabError(

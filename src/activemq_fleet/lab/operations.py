@@ -21,10 +21,11 @@ def recorded_operation(
     progress: Callable[[str], None],
     labels: Mapping[str, Mapping[str, str]] | None = None,
 ) -> Iterator[None]:
-    """Context manager: record the begin and end of an operation on the given hosts, also if the operation fails.
+    """Record an operation on hosts of the lab while a ``with`` block runs.
 
-    Hosts on which nothing was ever installed are skipped. The operation runs even if the record cannot be written;
-    ``progress`` is called with the reason. ``labels`` are those of the hosts that have metrics, by host.
+    Begin and end are recorded, also if the operation fails. Hosts on which nothing was ever installed are skipped. The
+    operation runs even if the record cannot be written; ``progress`` is called with the reason. ``labels`` are those of
+    the hosts that have metrics, by host.
     """
     run, by = secrets.token_hex(8), f"{getpass.getuser()}@{platform.node()}"
 

@@ -39,16 +39,20 @@ class _Claim:
 
 
 class PortReservations:
-    """The reservations of loopback address blocks (numbers 16 to 250) by the labs of this machine."""
+    """The reservations of loopback address blocks by the labs of this machine.
+
+    Blocks have the numbers 16 to 250.
+    """
 
     def __init__(self, directory: Path | None = None) -> None:
         self._directory = directory or _DIRECTORY
 
     def reserve_address_block(self, lab: Path, wanted: int | None = None) -> int:
-        """Reserve a block of addresses for a lab, ``wanted`` if it is free, and return its number.
+        """Reserve a block of loopback addresses for a lab, and return the number of the block.
 
-        A lab that has a claim keeps it, unless another block is wanted and free. With no free block, that of the lab
-        that has been idle longest is reassigned. Raises LabError when every block has a running lab.
+        It is the block ``wanted`` if that is free. A lab that has a claim keeps it, unless another block is wanted and
+        free. With no free block, that of the lab that has been idle longest is reassigned. Raises LabError when every
+        block has a running lab.
         """
         with self._locked():
             claims, busy = self._claims(), _blocks_with_listeners()
@@ -70,7 +74,10 @@ class PortReservations:
             return choice
 
     def release_address_block(self, lab: Path) -> None:
-        """Delete the lab's reservation of a block of loopback addresses, if it has one."""
+        """Release the block of loopback addresses that a lab has reserved.
+
+        Nothing happens if it has none.
+        """
         with self._locked():
             for number, claim in self._claims().items():
                 if claim.directory == str(lab):

@@ -43,11 +43,12 @@ def prepare_lab(
     *,
     metrics: bool = False,
 ) -> tuple[LabState, tuple[VariableSubstitution, ...]]:
-    """Make a lab from an inventory: fetch software, assign addresses, and write the files that Ansible reads.
+    """Prepare a lab from an inventory: fetch software, assign addresses, and write its files.
 
-    Returns the lab's state and the variables that were substituted. Raises LabError for a fleet whose topology has
-    errors or that a lab cannot run, ArtifactError when software cannot be fetched. Blocking findings of the rules are
-    reported to ``progress``. ``metrics``: whether all brokers and agents have metrics, regardless of the inventory.
+    Ansible reads the files. Returns the lab's state and the variables that were substituted. Raises LabError for a
+    fleet whose topology has errors or that a lab cannot run, ArtifactError when software cannot be fetched. Blocking
+    findings of the rules are reported to ``progress``. ``metrics``: whether all brokers and agents have metrics,
+    regardless of the inventory.
     """
     fleet = fleet_of(data)
     _refuse_findings(fleet)
@@ -163,9 +164,9 @@ _CONNECTION = {
 
 
 def install_broker_files(broker: Broker, software: InstalledSoftware) -> str:
-    """Install a broker's rendered files unless they are current; return the name of the installed version.
+    """Install the rendered files of a broker, unless they are current.
 
-    Raises LabError when the files cannot be written.
+    Returns the name of the installed version. Raises LabError when the files cannot be written.
     """
     tree: dict[str, ConfigurationFile] = vendor_files(software.home) if software.whole else {}
     for path, file in files_to_deploy(broker).items():

@@ -34,11 +34,11 @@ _children: dict[int, subprocess.Popen[bytes]] = {}
 
 @dataclass(frozen=True, slots=True)
 class ProcessRun:
-    """The record of a broker's process run: its process, and the position in its log at which the run begins.
+    """The record of one run of a process that a lab launched, such as a broker's process.
 
-    ``created`` and ``started`` are in seconds since the epoch. ``log_inode`` is 0 where there was no log yet.
-    ``version`` is the version of the files that the broker was started with. ``release`` is its release of ActiveMQ,
-    empty for a program that is no broker.
+    It names the process, and the position in the log at which the run begins. ``created`` and ``started`` are in
+    seconds since the epoch. ``log_inode`` is 0 where there was no log yet. ``version`` is the version of the files that
+    the broker was started with. ``release`` is its release of ActiveMQ, empty for a program that is no broker.
     """
 
     host: str
@@ -60,10 +60,10 @@ def launch_broker(
     version: str,
     release: str = "",
 ) -> ProcessRun:
-    """Start a broker in a separate process session, record the process in a file, and return the record.
+    """Launch the process of a broker in a lab, and return the record of the run.
 
-    ``variables`` are those of the broker's environment file. The output of the process goes to ``data/console.log``.
-    Raises LabError if it cannot be started.
+    The process has a separate process session. The record is written to a file. ``variables`` are those of the broker's
+    environment file. The output of the process goes to ``data/console.log``. Raises LabError if it cannot be started.
     """
     data.mkdir(mode=0o700, parents=True, exist_ok=True)
     (data / "tmp").mkdir(mode=0o700, exist_ok=True)
@@ -93,7 +93,10 @@ def launch_broker(
 
 
 def run_command_before_start(host: str, command: Sequence[str]) -> None:
-    """Run a command that must succeed before a broker starts. Raises LabError with the command's output."""
+    """Run a command that must succeed before a broker starts.
+
+    Raises LabError with the command's output.
+    """
     done = subprocess.run(command, capture_output=True, text=True, stdin=subprocess.DEVNULL, check=False)
     if done.returncode:
         reason = done.stderr.strip() or f"{command[0]} failed with exit code {done.returncode}"
@@ -124,7 +127,10 @@ def _log_mark(log: Path) -> tuple[int, int]:
 
 
 def last_process_run(layout: LabLayout, host: str) -> ProcessRun | None:
-    """Return the record of a host's last broker process, which may have ended; None if the host was never started."""
+    """Return the record of a host's last broker process; None if the host was never started.
+
+    The process may have ended.
+    """
     try:
         return ProcessRun(**json.loads((layout.runs / f"{host}.json").read_bytes()))
     except (OSError, ValueError, TypeError):
@@ -132,7 +138,10 @@ def last_process_run(layout: LabLayout, host: str) -> ProcessRun | None:
 
 
 def running_process(layout: LabLayout, name: str) -> psutil.Process | None:
-    """Return the process that a lab last launched under a name, a host's or a program's; None after its end."""
+    """Return the running process that a lab launched under a name; None if it has ended.
+
+    The name is a host's or a program's.
+    """
     run = last_process_run(layout, name)
     return find_process(layout, run) if run else None
 
@@ -143,12 +152,12 @@ def has_running_process(layout: LabLayout) -> bool:
 
 
 def delete_run_record(layout: LabLayout, host: str) -> None:
-    """Delete the record of a host's last broker process."""
+    """Delete the record of a host's last broker run."""
     (layout.runs / f"{host}.json").unlink(missing_ok=True)
 
 
 def find_process(layout: LabLayout, run: ProcessRun) -> psutil.Process | None:
-    """Return the process of a broker's run while it lives; None after its end."""
+    """Find the process of a recorded run; return None if it has ended."""
     _reap(run.pid)
     try:
         process = psutil.Process(run.pid)
@@ -160,7 +169,7 @@ def find_process(layout: LabLayout, run: ProcessRun) -> psutil.Process | None:
 
 
 def guarded_broker_process(process: psutil.Process) -> psutil.Process | None:
-    """Return the broker process that a guard process started; None before its start or after its end."""
+    """Return the broker's process that a guard process started; None if it does not run."""
     try:
         # A guard may have another child for a moment, which checks old generations.
         return next(
@@ -171,7 +180,7 @@ def guarded_broker_process(process: psutil.Process) -> psutil.Process | None:
 
 
 def is_frozen(process: psutil.Process) -> bool:
-    """Return whether a process is stopped by a signal such as SIGSTOP."""
+    """Return whether a process is frozen (stopped by a signal such as SIGSTOP)."""
     try:
         return bool(process.status() == psutil.STATUS_STOPPED)
     except psutil.Error:
@@ -179,7 +188,10 @@ def is_frozen(process: psutil.Process) -> bool:
 
 
 def lab_processes(layout: LabLayout) -> list[psutil.Process]:
-    """Return every process of a lab that runs now, found by the lab's mark on its command line."""
+    """Return all running processes of a lab.
+
+    The lab's mark on the command line shows them.
+    """
     return [process for process in psutil.process_iter() if _is_ours(layout, process)]
 
 
@@ -199,7 +211,10 @@ def _reap(pid: int) -> None:
 
 
 def signal_process_group(process: psutil.Process, number: signal.Signals) -> None:
-    """Send a signal to a broker's process group; nothing happens if the process is gone."""
+    """Send a signal to the process group of a broker.
+
+    Nothing happens if the process is gone.
+    """
     with suppress(ProcessLookupError, psutil.NoSuchProcess):
         # The start made a process group; a stray process without a group is signalled alone.
         if os.getpgid(process.pid) == process.pid:
@@ -209,16 +224,20 @@ def signal_process_group(process: psutil.Process, number: signal.Signals) -> Non
 
 
 def set_frozen(process: psutil.Process, frozen: bool) -> None:
-    """Freeze a process by SIGSTOP, or resume it by SIGCONT; return when it has changed, or after 5 s."""
+    """Freeze a process by SIGSTOP, or resume it by SIGCONT.
+
+    Returns when it has changed, or after 5 s.
+    """
     signal_process_group(process, signal.SIGSTOP if frozen else signal.SIGCONT)
     poll_until_true(lambda: not _lives(process) or is_frozen(process) == frozen, 5, _POLL)
 
 
 def terminate_processes(processes: Iterable[psutil.Process], *, grace: float) -> None:
-    """End processes and their children: SIGTERM, and SIGKILL for those left after ``grace`` seconds (0 kills at once).
+    """Terminate processes and their children.
 
-    A frozen process does not react to SIGTERM and is killed at once. Returns when all are gone: the broker of a guard
-    holds its ports a moment longer than the guard. Raises LabError if a process survives 60 s of SIGKILL.
+    SIGTERM is sent, and SIGKILL to those left after ``grace`` seconds (0 kills at once). A frozen process does not
+    react to SIGTERM and is killed at once. Returns when all are gone: the broker of a guard holds its ports a moment
+    longer than the guard. Raises LabError if a process survives 60 s of SIGKILL.
     """
     leaders = list(processes)
     living = [process for leader in leaders for process in (leader, *_children_of(leader))]
@@ -244,18 +263,19 @@ def _children_of(process: psutil.Process) -> list[psutil.Process]:
 
 
 def ends_within(process: psutil.Process, seconds: float) -> bool:
-    """Return whether a process ends within ``seconds``; returns as soon as it has ended.
+    """Return whether a process ends within a number of seconds.
 
-    A process that has ended counts as ended even if its parent, which may be this program, has not waited for it yet.
+    Returns as soon as it has ended. A process that has ended counts as ended even if its parent, which may be this
+    program, has not waited for it yet.
     """
     return not _living_after([process], seconds)
 
 
 def kill_simultaneously(processes: Iterable[psutil.Process]) -> None:
-    """Kill processes as nearly at once as possible, so that none reacts to the death of another.
+    """Kill several processes simultaneously.
 
-    A pure slave would promote itself within milliseconds of its master's death, and the stores of the pair would
-    differ.
+    With this none reacts to the death of another. A pure slave would promote itself within milliseconds of its master's
+    death, and the stores of the pair would differ.
     """
     living = list(processes)
     for process in living:

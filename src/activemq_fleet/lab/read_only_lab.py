@@ -27,9 +27,10 @@ from activemq_fleet.topology import Broker, Connector, Fleet, Pair
 
 
 class ReadOnlyLab:
-    """The observation of a lab, which changes nothing in it. Hosts are named by inventory name or its first label.
+    """A lab that can only be observed, and not changed.
 
-    Times are in seconds. Every method raises LabError, with a message of one line, if it fails.
+    Hosts are named by inventory name or its first label. Times are in seconds. Every method raises LabError, with a
+    message of one line, if it fails.
     """
 
     def __init__(self, layout: LabLayout) -> None:
@@ -42,7 +43,7 @@ class ReadOnlyLab:
 
     @property
     def exists(self) -> bool:
-        """Whether the directory holds a lab, which may be down."""
+        """Whether the lab exists; it may be down."""
         return self._layout.state.exists()
 
     @property
@@ -52,12 +53,18 @@ class ReadOnlyLab:
 
     @property
     def fleet(self) -> Fleet:
-        """The fleet with the brokers' own host names. Raises LabError if no lab was prepared."""
+        """The fleet of the lab, with the brokers' own host names.
+
+        Raises LabError if no lab was prepared.
+        """
         return self._hosts.fleet
 
     @cached_property
     def client_fleet(self) -> Fleet:
-        """The fleet with loopback addresses, as clients on this machine dial it."""
+        """The fleet of the lab as its clients see it, with loopback addresses.
+
+        Clients on this machine dial these addresses.
+        """
         return loopback_overlay.fleet_for_clients(self.fleet, self._hosts.lab.addresses)
 
     @cached_property
@@ -65,16 +72,20 @@ class ReadOnlyLab:
         return LabBrokers(self._layout, require_lab_state(self._layout))
 
     def status(self) -> tuple[HostStatus, ...]:
-        """Return the current status of every broker, in the order of the inventory."""
+        """Return the current status of every broker of the lab.
+
+        They are in the order of the inventory.
+        """
         hosts, snapshots = self._hosts, self._hosts.observe_all_brokers()
         return tuple(status_of(hosts, broker, snapshots[broker.host]) for broker in hosts.fleet.brokers)
 
     def state(self, host: str) -> BrokerState:
-        """Return the current state of a broker."""
+        """Return the current state of a broker of the lab."""
         return self._hosts.observe_broker(self.fleet.broker(host)).state
 
     def describe_two_masters(self, pair: str) -> str:
-        """Return a sentence that names both nodes of a pair if both can write to the store's newest copy; else empty.
+        """Return a sentence that describes two masters of a pair (both nodes can write to the store); empty if there
+        are not two.
 
         Always empty for a pair that shares no directory. Both nodes are checked twice, because a node that ends while
         the other one is checked is no second master.
@@ -89,41 +100,55 @@ class ReadOnlyLab:
         return looks[0] and looks[1]
 
     def is_alive(self, host: str) -> bool:
-        """Return whether the process of a broker runs, or that of its guard."""
+        """Return whether a broker's process is alive.
+
+        The process of its guard counts, too.
+        """
         return self._hosts.is_alive(self.fleet.broker(host))
 
     def bridges(self, host: str) -> tuple[RunningBridge, ...]:
-        """Return the bridges that the log of a broker's current run shows as established; () for a stopped broker."""
+        """Return the established network bridges of a broker.
+
+        The log of the current run shows them; () for a stopped broker.
+        """
         broker = self.fleet.broker(host)
         snapshot = self._hosts.observe_broker(broker)
         return bridges_of(self._hosts, broker, snapshot.broker_run) if snapshot.process else ()
 
     def one_way_duplex_links(self, host: str) -> tuple[str, ...]:
-        """Return the names of duplex links to a host that carry messages one way until the dialling broker restarts.
+        """Return the names of the duplex links to a host that carry messages one way only.
 
-        This occurred on 5.5.1 only; ``BrokerRun.one_way_duplex_links`` describes the cause.
+        They do so until the dialling broker restarts. This occurred on 5.5.1 only; ``BrokerRun.one_way_duplex_links``
+        describes the cause.
         """
         return self._hosts.state_from_log(self.fleet.broker(host)).one_way_duplex_links
 
     def started_at(self, host: str) -> float | None:
-        """Return the time at which the broker started according to its log, in epoch seconds; None if it is not
-        started.
+        """Return the time at which a broker started; None if it is not started.
+
+        It comes from the broker's log, in epoch seconds.
         """
         story = self._hosts.state_from_log(self.fleet.broker(host))
         return story.since.timestamp() if story.phase == "started" and story.since else None
 
     def log(self, host: str) -> Path:
-        """Return the path of a broker's log."""
+        """Return the path of a broker's log file."""
         return self._hosts.log_path(self.fleet.broker(host))
 
     def active(self, pair: str) -> str | None:
-        """Return the inventory name of the pair's active node; None while there is none."""
+        """Return the name of the active node of a pair; None while there is none.
+
+        It is the inventory name.
+        """
         return next(
             (b.host for b in self._pair(pair).in_order if self._hosts.observe_broker(b).state == "active"), None
         )
 
     def wait_active(self, pair: str, timeout: float = LAB_READY) -> str:
-        """Wait until a node of the pair is active; return its inventory name. Raises LabError after ``timeout`` s."""
+        """Wait until a node of a pair is active, and return its inventory name.
+
+        Raises LabError after ``timeout`` s.
+        """
         active_host = poll_until_true(lambda: self.active(pair), timeout)
         if active_host is None:
             states = ", ".join(f"{b.host} is {self._hosts.observe_broker(b).state}" for b in self._pair(pair).in_order)
@@ -133,7 +158,10 @@ class ReadOnlyLab:
         return active_host
 
     def wait_state(self, host: str, state: BrokerState, timeout: float = LAB_READY) -> None:
-        """Wait until a broker is in a state. Raises LabError after ``timeout`` seconds."""
+        """Wait until a broker is in a given state.
+
+        Raises LabError after ``timeout`` seconds.
+        """
         if not poll_until_true(lambda: self.state(host) == state, timeout):
             broker = self.fleet.broker(host)
             raise LabError(
@@ -142,9 +170,9 @@ class ReadOnlyLab:
             )
 
     def wait_bridge(self, host: str, to: str, timeout: float = LAB_READY) -> RunningBridge:
-        """Wait until broker ``host`` has a bridge that it dialled to host ``to``; return the bridge.
+        """Wait until a broker has a network bridge to another host, and return the bridge.
 
-        Raises LabError after ``timeout`` seconds.
+        Broker ``host`` dialled the bridge to host ``to``. Raises LabError after ``timeout`` seconds.
         """
         target = self.fleet.broker(to).host
 
@@ -162,17 +190,19 @@ class ReadOnlyLab:
         return bridge
 
     def addresses(self, name: str, protocol: str) -> tuple[Address, ...]:
-        """Return (address, port) of each broker that offers a protocol: stomp, mqtt, openwire, amqp or ws.
+        """Return the address and port of each broker that offers a protocol.
 
-        ``name`` is a host, a pair (whose preferred master comes first) or a group.
+        The protocol is stomp, mqtt, openwire, amqp or ws. ``name`` is a host, a pair (whose preferred master comes
+        first) or a group.
         """
         connectors = self._connectors(name, protocol)
         return tuple((self._hosts.loopback_address(broker.host), connector.port) for broker, connector in connectors)
 
     def uris(self, name: str, protocol: str = "openwire") -> tuple[str, ...]:
-        """Return the URI of each broker that offers a protocol, for clients on this machine: ``tcp://127.16.1.1:61616``.
+        """Return the URI of each broker that offers a protocol.
 
-        The scheme is ``ssl`` for a listener with TLS. ``name`` and ``protocol`` are those of ``addresses``.
+        It is for clients on this machine, such as ``tcp://127.16.1.1:61616``. The scheme is ``ssl`` for a listener with
+        TLS. ``name`` and ``protocol`` are those of ``addresses``.
         """
         return tuple(
             uris.dialled_uri((self._hosts.loopback_address(broker.host), connector.port), connector.scheme)
@@ -180,15 +210,24 @@ class ReadOnlyLab:
         )
 
     def data_directory(self, host: str) -> Path:
-        """Return the directory with a broker's log, and with its store where the pair does not share one."""
+        """Return the data directory of a broker.
+
+        It has the log, and the store where the pair does not share one.
+        """
         return self._hosts.data_directory(self.fleet.broker(host))
 
     def store_directory(self, host: str) -> Path:
-        """Return the directory of a broker's store, which both nodes of a pair with a shared store have."""
+        """Return the store directory of a broker.
+
+        Both nodes of a pair with a shared store have the same one.
+        """
         return Path(self.fleet.broker(host).store_directory)
 
     def configuration_directory(self, host: str) -> Path:
-        """Return the directory with a broker's ``activemq.xml``."""
+        """Return the configuration directory of a broker.
+
+        It has the broker's ``activemq.xml``.
+        """
         return Path(service.broker_directory_paths(self.fleet.broker(host)).conf)
 
     def credentials(self, name: str) -> Credentials | None:

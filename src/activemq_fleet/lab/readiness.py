@@ -19,7 +19,7 @@ from activemq_fleet.topology import Broker
 
 
 def make_broker_probe(broker: Broker, timeout: float) -> Probe:
-    """Return a function without arguments that returns whether a broker answers at one of its connectors.
+    """Return a function that probes whether a broker answers at one of its connectors.
 
     The function takes the deployed configuration and the expected broker, and returns the answer by connector name. It
     sends a message over STOMP and receives it; without a STOMP connector it uses MQTT, then any other connector. It
@@ -43,9 +43,10 @@ def _is_weak(scheme: str) -> bool:
 
 
 def credentials_of(broker: Broker) -> Credentials | None:
-    """Return the credentials of the lab's own user if the broker has it, else those of the first account.
+    """Return the credentials with which the lab connects to a broker.
 
-    Accounts without a readable password are skipped; returns None if none is left.
+    They are those of the lab's own user if the broker has it, else those of the first account. Accounts without a
+    readable password are skipped; returns None if none is left.
     """
     accounts = sorted(broker.accounts, key=lambda account: account.name != LAB_USER)
     for account in accounts:
@@ -55,13 +56,16 @@ def credentials_of(broker: Broker) -> Credentials | None:
 
 
 def require_free_port(address: Address) -> None:
-    """Raise LabError if another program listens on an address."""
+    """Check that no program listens on an address, and raise LabError if one does."""
     if is_port_taken(address):
         raise LabError(f"port {address[1]} on {address[0]} is used by another program: stop that program")
 
 
 def is_port_taken(address: Address) -> bool:
-    """Return whether a program listens on an address. Raises OSError for an address that is not of this machine."""
+    """Return whether a port is taken: a program listens on its address.
+
+    Raises OSError for an address that is not of this machine.
+    """
     with socket.socket() as probe:
         # As the JVM binds: a port whose last connections are only fading is free.
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)

@@ -36,9 +36,10 @@ class _GivenUpError(Exception):
 
 
 class FleetStartup:
-    """One start of a fleet's stopped brokers; ``timeout`` is for each broker, in seconds.
+    """The start of the stopped brokers of a fleet.
 
-    ``loading`` returns whether a broker's process is still loading its configuration.
+    ``timeout`` is for each broker, in seconds. ``loading`` returns whether a broker's process is still loading its
+    configuration.
     """
 
     def __init__(
@@ -57,7 +58,7 @@ class FleetStartup:
         self._turns = threading.BoundedSemaphore(2 * (os.cpu_count() or 1))
 
     def start_all_brokers(self, pairs: Sequence[Pair]) -> None:
-        """Start the brokers of all pairs and return when every broker is ready.
+        """Start all brokers of the pairs, and return when every broker is ready.
 
         Raises LabError for the first that fails, with its last error and the path of its log.
         """
@@ -73,9 +74,10 @@ class FleetStartup:
                 raise error
 
     def start_broker(self, broker: Broker) -> None:
-        """Start one broker; return when it is ready, or for a pure master with a slave, when the slave may attach.
+        """Start one broker, and return when it is ready.
 
-        Raises LabError when it is not ready in time.
+        For a pure master with a slave it returns when the slave may attach. Raises LabError when it is not ready in
+        time.
         """
         if broker.profile.replicates and broker.role == "master" and broker.peer:
             self._start_pure_master(broker)
@@ -84,7 +86,7 @@ class FleetStartup:
             self._settle(broker)
 
     def check_brokers_alive(self, brokers: Iterable[Broker]) -> None:
-        """Raise LabError for the first broker whose process has ended since it was ready."""
+        """Check that brokers are still alive, and raise LabError for the first whose process has ended."""
         for broker in brokers:
             if not self._hosts.is_alive(broker):
                 raise self._ended(broker, f"{broker.host}: the broker stopped after its start was complete")
@@ -181,7 +183,10 @@ class FleetStartup:
 
 
 def check_pure_pair_stores(hosts: LabBrokers, pair: Pair) -> None:
-    """Raise LabError for a pure pair whose stores may differ, because one node ran alone or took over."""
+    """Check the stores of a pure pair (master and slave with a store each), and raise LabError if they may differ.
+
+    They may differ if one node ran alone or took over.
+    """
     if not pair.profile.replicates:
         return
     alive = [broker for broker in pair.in_order if hosts.is_alive(broker)]
@@ -197,7 +202,10 @@ def check_pure_pair_stores(hosts: LabBrokers, pair: Pair) -> None:
 
 
 def check_pure_start_order(hosts: LabBrokers, broker: Broker) -> None:
-    """Raise LabError for starting a pure master while its slave runs, or a slave without its master."""
+    """Check the order in which the nodes of a pure pair are started, and raise LabError if it is wrong.
+
+    A pure master must not start while its slave runs, nor a slave without its master.
+    """
     if not broker.profile.replicates or broker.peer is None:
         return
     peer = hosts.fleet.broker(broker.peer)

@@ -18,8 +18,9 @@ _FORMAT = 1
 
 @dataclass(frozen=True, slots=True)
 class InstalledSoftware:
-    """The installed software of one release in ``home``; ``whole``: a full distribution with web console, AMQP,
-    WebSocket.
+    """The ActiveMQ software of one release that is installed for a lab.
+
+    It is in ``home``. ``whole``: a full distribution with web console, AMQP, WebSocket.
     """
 
     home: str
@@ -28,13 +29,13 @@ class InstalledSoftware:
 
 @dataclass(frozen=True)
 class LabState:
-    """The addresses, software, groups and variables of a lab; it holds secrets.
+    """The stored state of a lab: its addresses, software, groups and variables.
 
-    ``block`` is the number of its block of addresses, ``seed`` the text that its own secrets are derived from, ``java``
-    the path of java. ``addresses`` are by host, ``software`` by release. ``hosts`` are the variables of each host with
-    the overlay on top. ``sources`` are the inventories that the lab was made from, empty where that is unknown;
-    ``jdbc_driver`` is the path of PostgreSQL's driver, empty without a shared-jdbc pair; ``exporter`` that of the
-    metrics exporter, empty without metrics.
+    It holds secrets. ``block`` is the number of its block of addresses, ``seed`` the text that its own secrets are
+    derived from, ``java`` the path of java. ``addresses`` are by host, ``software`` by release. ``hosts`` are the
+    variables of each host with the overlay on top. ``sources`` are the inventories that the lab was made from, empty
+    where that is unknown; ``jdbc_driver`` is the path of PostgreSQL's driver, empty without a shared-jdbc pair;
+    ``exporter`` that of the metrics exporter, empty without metrics.
     """
 
     block: int
@@ -49,17 +50,26 @@ class LabState:
     exporter: str = ""
 
     def fleet(self) -> Fleet:
-        """Return the fleet with the brokers' own host names, which only their JVMs can resolve."""
+        """Return the fleet of the lab.
+
+        It has the brokers' own host names, which only their JVMs can resolve.
+        """
         return build_fleet(self.hosts, self.groups)
 
     def save(self, layout: LabLayout) -> None:
-        """Write the state as JSON to the layout's state file, readable by its owner alone."""
+        """Save the state of the lab in a file.
+
+        The file is the layout's state file (JSON), readable by its owner alone.
+        """
         text = json.dumps({"format": _FORMAT, **asdict(self)}, indent=1, default=str)
         write_file_atomically(layout.state, text + "\n")
 
 
 def require_lab_state(layout: LabLayout) -> LabState:
-    """Return the state stored in a lab's directory. Raises LabError where there is none, or one of another version."""
+    """Return the stored state of a lab, and raise LabError if there is none.
+
+    A state of another version is an error, too.
+    """
     state = load_lab_state(layout)
     if state is None:
         raise LabError(
@@ -69,7 +79,7 @@ def require_lab_state(layout: LabLayout) -> LabState:
 
 
 def load_lab_state(layout: LabLayout) -> LabState | None:
-    """Return the state stored in a lab's directory, or None if there is none.
+    """Load the stored state of a lab; return None if there is none.
 
     Raises LabError for a file that another version wrote.
     """
@@ -93,9 +103,9 @@ def load_lab_state(layout: LabLayout) -> LabState | None:
 
 
 def make_shared_store_directory(broker: Broker) -> None:
-    """Create the store directory that the nodes of a pair share, with the marker file that its brokers require.
+    """Make the store directory that the nodes of a broker's pair share.
 
-    Nothing is done for a broker without a shared store.
+    It has the marker file that the brokers require. Nothing is done for a broker without a shared store.
     """
     if broker.shared_directory is None:
         return

@@ -19,13 +19,13 @@ from activemq_fleet.topology import Broker
 
 @dataclass(frozen=True, slots=True)
 class RunningBridge:
-    """A running bridge of a broker, from the broker's log.
+    """A running network bridge of a broker.
 
-    ``link`` is the name of the networkConnector, of either end, and empty where it is unknown. ``peer`` is the
-    brokerName of the peer, which both nodes of a pair with a shared store have. ``remote_address`` is the dialled
-    address; ``remote_host`` is the inventory name of the broker there. A ``responder`` is the passive end of a duplex
-    link: its ``remote_address`` is the port from which the peer dialled, and ``remote_host`` is None. ``since`` is
-    local time.
+    The broker's log shows it. ``link`` is the name of the networkConnector, of either end, and empty where it is
+    unknown. ``peer`` is the brokerName of the peer, which both nodes of a pair with a shared store have.
+    ``remote_address`` is the dialled address; ``remote_host`` is the inventory name of the broker there. A
+    ``responder`` is the passive end of a duplex link: its ``remote_address`` is the port from which the peer dialled,
+    and ``remote_host`` is None. ``since`` is local time.
     """
 
     link: str
@@ -38,10 +38,11 @@ class RunningBridge:
 
 @dataclass(frozen=True, slots=True)
 class HostStatus:
-    """The status of one broker; ``role`` is preferred master or slave, ``uptime`` is in seconds.
+    """The status of one broker of a lab.
 
-    ``pid`` and ``uptime`` are None for a broker that does not run. ``breaking`` are the names of the brokers to which
-    its bridges break repeatedly, each time soon after they came up.
+    ``role`` is preferred master or slave; ``uptime`` is in seconds. ``pid`` and ``uptime`` are None for a broker that
+    does not run. ``breaking`` are the names of the brokers to which its bridges break repeatedly, each time soon after
+    they came up.
     """
 
     host: str
@@ -58,23 +59,26 @@ class HostStatus:
 
     @property
     def shown_role(self) -> str:
-        """The preferred role as tables show it, ``single`` for a single broker."""
+        """The preferred role of the broker, as tables show it; ``single`` for a single broker."""
         return self.role if self.has_peer else "single"
 
     @property
     def bridge_peers(self) -> tuple[str, ...]:
-        """The names of the peers of the broker's bridges, each once."""
+        """The names of the peers of the broker's network bridges, each once."""
         return tuple(dict.fromkeys(bridge.peer for bridge in self.bridges))
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the status as ``lab status --format json`` prints it."""
+        """Return the status of a broker as a dictionary.
+
+        ``lab status --format json`` prints it.
+        """
         columns = {**asdict(self), "bridges": list(self.bridge_peers), "breaking": list(self.breaking)}
         del columns["has_peer"]
         return columns
 
 
 def status_of(hosts: LabBrokers, broker: Broker, snapshot: BrokerSnapshot) -> HostStatus:
-    """Return the status of a broker, made from a snapshot."""
+    """Return the status of a broker, made from a snapshot of its observed state."""
     alive = snapshot.process is not None
     return HostStatus(
         host=broker.host,
@@ -99,8 +103,9 @@ def _breaking(hosts: LabBrokers, broker: Broker, snapshot: BrokerSnapshot) -> tu
 
 
 def bridges_of(hosts: LabBrokers, broker: Broker, broker_run: BrokerRun) -> tuple[RunningBridge, ...]:
-    """Return the bridges established in a broker's run, with the inventory's names for the brokers
-    at their far ends.
+    """Return the network bridges that are established in a run of a broker.
+
+    The brokers at their far ends have the inventory's names.
     """
     bridges = []
     for bridge in broker_run.bridges:

@@ -30,11 +30,17 @@ _NO_LIMIT = sys.maxsize
 
 
 class StompError(LabError):
-    """A failed STOMP exchange: the broker refused, closed the connection, or sent an unexpected frame."""
+    """An error in a STOMP exchange with a broker.
+
+    The broker refused, closed the connection, or sent an unexpected frame.
+    """
 
 
 class StompTimeout(StompError):
-    """A failed STOMP exchange: the broker accepted the connection and did not answer in time."""
+    """An error: the broker did not answer in time over STOMP.
+
+    The broker accepted the connection.
+    """
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +52,10 @@ class Credentials:
 
 
 class StompConnection:
-    """One STOMP connection, for use by one thread. Timeouts are in seconds."""
+    """A STOMP connection to a broker, for use by one thread.
+
+    Timeouts are in seconds.
+    """
 
     def __init__(
         self,
@@ -86,7 +95,10 @@ class StompConnection:
         self.close()
 
     def close(self) -> None:
-        """Send DISCONNECT if the broker still listens, and close the connection."""
+        """Close the STOMP connection.
+
+        DISCONNECT is sent if the broker still listens.
+        """
         try:
             self._write("DISCONNECT", {})
         except OSError:
@@ -95,10 +107,10 @@ class StompConnection:
             self._socket.close()
 
     def send(self, destination: str, body: str, headers: Mapping[str, str] | None = None) -> None:
-        """Send one persistent message, and return when the broker has stored it (RECEIPT).
+        """Send one persistent message over STOMP, and return when the broker has stored it.
 
-        A kill of the broker after the return loses no message. Raises StompError, or OSError when the connection
-        breaks.
+        The broker confirms it by RECEIPT. A kill of the broker after the return loses no message. Raises StompError, or
+        OSError when the connection breaks.
         """
         self._receipts += 1
         receipt = f"r{self._receipts}"
@@ -107,7 +119,10 @@ class StompConnection:
         self._await_receipt(receipt)
 
     def send_transaction(self, destination: str, bodies: Iterable[str]) -> None:
-        """Send persistent messages in one transaction; return when the broker has committed it. Raises StompError."""
+        """Send persistent messages in one STOMP transaction, and return when the broker has committed it.
+
+        Raises StompError.
+        """
         self._receipts += 1
         transaction = f"t{self._receipts}"
         self._write("BEGIN", {"transaction": transaction})
@@ -117,14 +132,17 @@ class StompConnection:
         self._await_receipt(transaction)
 
     def subscribe(self, destination: str, *, ack: str = "client", headers: Mapping[str, str] | None = None) -> None:
-        """Subscribe to a destination, and return when the broker has confirmed it. Raises StompError."""
+        """Subscribe to a destination over STOMP, and return when the broker has confirmed it.
+
+        Raises StompError.
+        """
         self._receipts += 1
         receipt = f"r{self._receipts}"
         self._write("SUBSCRIBE", {"destination": destination, "ack": ack, **(headers or {}), "receipt": receipt})
         self._await_receipt(receipt)
 
     def receive(self, timeout: float) -> Frame | None:
-        """Return the next message, or None when no message comes within ``timeout`` seconds."""
+        """Return the next STOMP message, or None when no message comes within ``timeout`` seconds."""
         if self._waiting:
             return self._waiting.pop(0)
         deadline = time.monotonic() + timeout
@@ -134,7 +152,10 @@ class StompConnection:
             return None
 
     def acknowledge(self, message: Frame) -> None:
-        """Acknowledge a message, with all messages before it, so that the broker removes them."""
+        """Acknowledge a STOMP message, so that the broker removes it.
+
+        All messages before it are acknowledged, too.
+        """
         self._write("ACK", {"message-id": message.headers["message-id"]})
 
     def _await_receipt(self, receipt: str) -> None:
@@ -171,7 +192,10 @@ class StompConnection:
 
 
 class StompPublisher:
-    """A STOMP publisher of persistent messages: sends each until a broker has confirmed it (RECEIPT)."""
+    """A STOMP publisher of persistent messages.
+
+    It sends each message until a broker has confirmed it (RECEIPT).
+    """
 
     def __init__(
         self,
@@ -193,9 +217,10 @@ class StompPublisher:
         self.close()
 
     def publish_until_confirmed(self, destination: str, body: str, *, timeout: float = 60.0) -> int:
-        """Send a message until a broker confirms it; return how often it was sent, 1 where nothing went wrong.
+        """Publish a message repeatedly until a broker confirms it.
 
-        Raises LabError when no broker accepts it within ``timeout`` seconds.
+        Returns how often it was sent, 1 where nothing went wrong. Raises LabError when no broker accepts it within
+        ``timeout`` seconds.
         """
 
         def send() -> None:
@@ -207,14 +232,17 @@ class StompPublisher:
         return send_until_accepted(send, self.close, to=destination, timeout=timeout)
 
     def close(self) -> None:
-        """Close the connection; the next message opens another."""
+        """Close the connection of the STOMP publisher.
+
+        The next message opens another.
+        """
         connection, self._connection = self._connection, None
         if connection is not None:
             connection.close()
 
 
 def send_until_accepted(send: Callable[[], None], hang_up: Callable[[], None], *, to: str, timeout: float) -> int:
-    """Call ``send`` until it succeeds; return the number of calls.
+    """Call a function that sends a message until a broker accepts it; return the number of calls.
 
     ``hang_up`` is called after each failure, so that the next call connects to another broker. Raises LabError, naming
     ``to``, when no broker accepts the message within ``timeout`` seconds.

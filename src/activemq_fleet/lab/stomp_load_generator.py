@@ -26,7 +26,10 @@ _ANSWER = 5.0
 
 
 class JournalWriter:
-    """Writer of a JSON-lines file of sent and received messages, in the format of the failover agent's journal."""
+    """A writer of a journal file: JSON lines about sent and received messages.
+
+    The format is that of the failover agent's journal.
+    """
 
     def __init__(self, owner: str, directory: Path) -> None:
         (directory / "agent").mkdir(parents=True)
@@ -36,22 +39,28 @@ class JournalWriter:
         self._lock = threading.Lock()
 
     def add_record(self, kind: str, **fields: Any) -> None:
-        """Append a journal record of a kind with further fields and the current time."""
+        """Append a record of a kind to the journal file.
+
+        It has further fields and the current time.
+        """
         with self._lock:
             time_text = datetime.now(UTC).isoformat(timespec="microseconds").replace("+00:00", "Z")
             head = {"v": 1, "agent": self._owner, "epoch": self._epoch, "jseq": next(self._numbers), "ts": time_text}
             self._file.write(json.dumps({**head, "kind": kind, **fields}) + "\n")
 
     def event_id(self, seq: int) -> str:
-        """Return the event id ``OWNER:EPOCH:SEQ`` for a sequence number."""
+        """Return the event id for a sequence number.
+
+        It is ``OWNER:EPOCH:SEQ``.
+        """
         return f"{self._owner}:{self._epoch}:{seq}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StompLoadSpec:
-    """The settings of a StompLoadGenerator; ``rate`` is in messages a second.
+    """The settings of a load generator that uses STOMP.
 
-    Without a username, clients connect without a login.
+    ``rate`` is in messages a second. Without a username, clients connect without a login.
     """
 
     name: str
@@ -63,7 +72,10 @@ class StompLoadSpec:
 
 
 class StompLoadGenerator(LoadGenerator):
-    """A publisher and a consumer of one queue over STOMP, with exactly one message in flight at any time."""
+    """A load generator that publishes to a queue and consumes from it over STOMP.
+
+    Exactly one message is in flight at any time.
+    """
 
     def __init__(self, spec: StompLoadSpec, directory: Path) -> None:
         super().__init__(spec.name, directory)
@@ -79,7 +91,10 @@ class StompLoadGenerator(LoadGenerator):
         self._disturbed = time.time()
 
     def start_load(self, timeout: float = 60.0) -> None:
-        """Start the consumer, then the publisher. Raises LabError if no broker accepts the consumer in time."""
+        """Start the load: the consumer, then the publisher.
+
+        Raises LabError if no broker accepts the consumer in time.
+        """
         self._consumer.start()
         if not self._is_subscribed.wait(timeout):
             raise LabError(
@@ -89,7 +104,10 @@ class StompLoadGenerator(LoadGenerator):
         self._start_thread(self._publish)
 
     def has_stable_connections(self) -> bool:
-        """Return whether publisher and consumer have kept their STOMP connections for 5 seconds or longer."""
+        """Return whether publisher and consumer have stable STOMP connections.
+
+        A connection is stable after 5 seconds.
+        """
         return time.time() - self._disturbed >= _STEADY
 
     def _kill(self) -> None:

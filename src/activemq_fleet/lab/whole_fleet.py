@@ -22,9 +22,10 @@ _DOWN_GRACE = 10.0  # shorter than a service unit's, because a user waits for it
 
 
 def start_fleet(hosts: LabBrokers, database: LabDatabase | None, timeout: float, progress: Progress) -> None:
-    """Start the database and all brokers that do not run; return once all brokers are ready and all links are up.
+    """Start all stopped brokers of a lab, and return once they are ready and all links are up.
 
-    ``timeout`` in seconds is for each broker, and for all links together. Raises LabError, LinksDownError.
+    The database is started first. ``timeout`` in seconds is for each broker, and for all links together. Raises
+    LabError, LinksDownError.
     """
     pairs = list(hosts.fleet.pairs.values())
     for pair in pairs:
@@ -58,10 +59,10 @@ def stop_outdated_brokers(
     kept: Iterable[int],
     progress: Progress,
 ) -> None:
-    """Stop brokers whose configuration is not the installed one, the peers of pure ones, and processes of unknown
-    brokers.
+    """Stop the running brokers of a lab whose configuration is outdated.
 
-    ``versions`` are the installed configurations by host, ``kept`` the pids of other processes that stay.
+    It is outdated if it is not the installed one. The peers of pure brokers, and processes of unknown brokers, are
+    stopped, too. ``versions`` are the installed configurations by host, ``kept`` the pids of other processes that stay.
     """
     outdated = {
         broker.host
@@ -106,7 +107,10 @@ def _describe_change(hosts: LabBrokers, broker: Broker, version: str) -> str:
 
 
 def terminate_brokers(hosts: LabBrokers, brokers: Iterable[Broker]) -> int:
-    """Stop the running brokers, and kill both nodes of a pure pair at the same time; return the number of brokers."""
+    """Terminate the running brokers among some brokers of a lab, and return their number.
+
+    Both nodes of a pure pair are killed at the same time.
+    """
     living = [(b.profile.needs_resync, process) for b in brokers if (process := hosts.running_process(b)) is not None]
     processes.kill_simultaneously(process for at_once, process in living if at_once)
     processes.terminate_processes((process for at_once, process in living if not at_once), grace=_DOWN_GRACE)
@@ -114,7 +118,10 @@ def terminate_brokers(hosts: LabBrokers, brokers: Iterable[Broker]) -> int:
 
 
 def write_client_files(layout: LabLayout, client_fleet: Fleet) -> None:
-    """Write clients' files with loopback addresses: ``clients/GROUP/…``, and ``clients/HOST/…`` of agents."""
+    """Write the files for clients of the lab, with loopback addresses.
+
+    They are ``clients/GROUP/…``, and ``clients/HOST/…`` of agents.
+    """
     for path, content in render_clients(client_fleet).items():
         write_file_atomically(layout.directory / path, content, 0o644)
     for agent in client_fleet.agents:

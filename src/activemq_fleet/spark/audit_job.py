@@ -55,13 +55,13 @@ def audit(
     skew: timedelta = SKEW,
     scraped: ScrapedAvailability | None = None,
 ) -> AuditResult:
-    """Audit the logs and journals below ``logs``, write the datasets and the report to ``out``, and return the result.
+    """Audit collected logs and journals, and write the result to an output path.
 
-    ``logs`` is a directory as the playbook collect writes it; ``out`` is replaced in one step, or stays as it was.
-    ``inventory_hosts`` replace a missing host.json; a broker of it of which nothing was collected makes the audit
-    incomplete. ``skew`` is by how much hosts' clocks may differ. ``scraped``: what Prometheus saw meanwhile; a gap in
-    it that no incident explains makes the audit incomplete. Raises InputError where there are neither logs nor
-    journals, and where ``out`` holds anything but an earlier audit.
+    Writes datasets and the report, and returns the result. ``logs`` is a directory as the playbook collect writes it;
+    ``out`` is replaced in one step, or stays as it was. ``inventory_hosts`` replace a missing host.json; a broker of it
+    of which nothing was collected makes the audit incomplete. ``skew`` is by how much hosts' clocks may differ.
+    ``scraped``: what Prometheus saw meanwhile; a gap in it that no incident explains makes the audit incomplete. Raises
+    InputError where there are neither logs nor journals, and where ``out`` holds anything but an earlier audit.
     """
     with Output(spark, out, "audit") as output:
         with show_phase("listing the files"):
@@ -76,7 +76,10 @@ def audit(
 
 
 def read_audit_json(spark: SparkSession, out: str) -> dict[str, Any]:
-    """Return the content of audit.json below ``out``, the output of an audit. Raises InputError when there is none."""
+    """Return the content of audit.json in the output of an audit.
+
+    Raises InputError when there is none.
+    """
     audit_json: dict[str, Any] = json.loads(read_text(spark, out, "audit.json"))
     return audit_json
 
@@ -88,10 +91,10 @@ def read_logs(
     cache: EventCache | None = None,
     fingerprints: Mapping[str, str] = {},
 ) -> list[LogFileSummary]:
-    """Read all logs of ``inputs``, write the dataset ``events`` to ``output``, and return a summary of each log file.
+    """Read the events of all logs of an audit, and write them as a dataset to its output.
 
-    ``cache`` holds events of an earlier run, which are reused for hosts whose fingerprint in ``fingerprints`` (by host)
-    is unchanged.
+    The dataset is ``events``. Returns a summary of each log file. ``cache`` holds events of an earlier run, which are
+    reused for hosts whose fingerprint in ``fingerprints`` (by host) is unchanged.
     """
     with show_phase("reading logs"), temporary_settings(spark, _READING):
         known = cache.known_hosts(fingerprints) if cache else {}
@@ -128,12 +131,13 @@ def write_audit(
     is_growing: bool,
     scraped: ScrapedAvailability | None = None,
 ) -> AuditResult:
-    """Write audit.json, report.html and all datasets except ``events`` to ``output``; return the audit's result.
+    """Write the results of an audit to its output.
 
-    Does not commit ``output``. ``inputs``: the hosts and their files. ``logs``: the result of ``read_logs``.
-    ``absent``: the gaps that are known already (hosts without files). ``skew``: the largest difference between the
-    clocks of hosts. ``is_growing``: rows are final only where no later evidence is expected. ``scraped``: the
-    availability that Prometheus recorded, if any. The caller sets ``shuffle_settings``.
+    They are audit.json, report.html and all datasets except ``events``. Returns the audit's result. Does not commit
+    ``output``. ``inputs``: the hosts and their files. ``logs``: the result of ``read_logs``. ``absent``: the gaps that
+    are known already (hosts without files). ``skew``: the largest difference between the clocks of hosts.
+    ``is_growing``: rows are final only where no later evidence is expected. ``scraped``: the availability that
+    Prometheus recorded, if any. The caller sets ``shuffle_settings``.
     """
     with show_phase("finding incidents"):
         journals = read_journals(spark, output, inputs)
@@ -219,11 +223,12 @@ def _line_figures(output: Output, times: ReportPeriod) -> LogLineFigures:
 
 
 def shuffle_settings(spark: SparkSession, inputs: Inputs) -> dict[str, str]:
-    """Return Spark settings with a number of shuffle partitions that fits the input: 4, and one more for each 16 MiB.
+    """Return Spark's shuffle settings that fit the size of the input.
 
-    Empty when ``spark.sql.shuffle.partitions`` is set already. Spark does not coalesce partitions of cached data.
-    With at most 16 MiB on local Spark there is one partition (an audit of 12 MB took 9.3 s of the processors' time, in
-    four partitions 11.8 s), and adaptive execution, which makes a job of each stage, is off.
+    The number of shuffle partitions is 4, and one more for each 16 MiB. Empty when ``spark.sql.shuffle.partitions`` is
+    set already. Spark does not coalesce partitions of cached data. With at most 16 MiB on local Spark there is one
+    partition (an audit of 12 MB took 9.3 s of the processors' time, in four partitions 11.8 s), and adaptive execution,
+    which makes a job of each stage, is off.
     """
     if spark.conf.get("spark.sql.shuffle.partitions", _SPARKS_OWN) != _SPARKS_OWN:
         return {}

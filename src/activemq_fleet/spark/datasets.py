@@ -62,7 +62,10 @@ def _file_size_settings(name: str) -> dict[str, str]:
 
 
 class Output:
-    """A job's output directory, written in a ``with`` block; the output path is unchanged until ``commit``."""
+    """The output directory of a Spark job, to which datasets are written before a commit.
+
+    It is written in a ``with`` block; the output path is unchanged until ``commit``.
+    """
 
     def __init__(self, spark: SparkSession, path: str, kind: str = "audit") -> None:
         """Prepare to write to ``path``, any that Hadoop writes.
@@ -93,10 +96,11 @@ class Output:
         self._target.discard()
 
     def write(self, name: str, frame: DataFrame, *, ordered: bool = False) -> int:
-        """Append the rows of ``frame`` to the dataset ``name``, and return the dataset's number of rows.
+        """Write (append) the rows of a data frame to a dataset, and return the dataset's number of rows.
 
-        Columns of the dataset's schema are selected by name and cast; others are dropped. ``ordered`` means that each
-        partition is sorted and as large as a file should be: then nothing is shuffled or sorted.
+        The dataset is called ``name``. Columns of the dataset's schema are selected by name and cast; others are
+        dropped. ``ordered`` means that each partition is sorted and as large as a file should be: then nothing is
+        shuffled or sorted.
         """
         rows = sf.count(sf.lit(1)).alias("rows")
         is_adaptive = self._spark.conf.get(_ADAPTIVE) == "true"  # else Spark ignores the other settings
@@ -118,13 +122,13 @@ class Output:
         ordered: bool = False,
         files: int | None = None,
     ) -> tuple[list[Any], DataFrame]:
-        """Run a task on a frame, write the dataset rows that it yields, and return its other results.
+        """Run a task on a data frame, and write the dataset rows that the task yields.
 
-        ``run`` is the frame's ``mapInArrow``. Returned are the objects for the driver, and with ``keep`` a frame of
-        OBJECTS with those for the next stage, which is kept until the output is closed. Where Spark runs on this
-        machine and writes to a directory of it, the tasks write the files; elsewhere Spark does, ``ordered`` as in
-        ``write``, in at most ``files`` files. Half of all time of an audit was that rows went to Java's Parquet
-        writer (docs/audit-speed.md).
+        Returns the other results of the task. ``run`` is the frame's ``mapInArrow``. Returned are the objects for the
+        driver, and with ``keep`` a frame of OBJECTS with those for the next stage, which is kept until the output is
+        closed. Where Spark runs on this machine and writes to a directory of it, the tasks write the files; elsewhere
+        Spark does, ``ordered`` as in ``write``, in at most ``files`` files. Half of all time of an audit was that rows
+        went to Java's Parquet writer (docs/audit-speed.md).
         """
         schemas = {name: arrow_schema_of(name) for name in datasets}
         directory = self._workers_directory()
@@ -149,7 +153,7 @@ class Output:
         return others, frame.where("key IS NOT NULL").select(*OBJECTS.names)
 
     def cache_until_closed(self, frame: DataFrame) -> DataFrame:
-        """Cache a frame with Spark until the output is closed, and return it."""
+        """Cache a data frame with Spark until the output is closed, and return it."""
         self._kept.append(frame.persist())
         return frame
 
@@ -162,21 +166,28 @@ class Output:
             self.write(name, self._spark.createDataFrame([], SCHEMAS[name]))
 
     def add_parts(self, name: str, directory: Path, parts: Sequence[WrittenPart]) -> None:
-        """Add existing Parquet files in ``directory`` to the dataset ``name``, by hard links."""
+        """Add existing Parquet files to a dataset of the output.
+
+        They are in ``directory``, and are added by hard links. The dataset is called ``name``.
+        """
         for part in parts:
             os.link(directory / part.file, self.staged_directory / name / part.file)
         self._record_parts(self.staged_directory, name, [*self.parts[name], *parts])
 
     @property
     def is_written_by_tasks(self) -> bool:
-        """Whether tasks write dataset files themselves: Spark runs on this machine, and the
-        output is a directory of it.
+        """Whether Spark's tasks write the files of datasets themselves.
+
+        They do if Spark runs on this machine, and the output is a directory of it.
         """
         return self._workers_directory() is not None
 
     @property
     def staged_directory(self) -> Path:
-        """The directory in which an output on this machine is written until ``commit``."""
+        """The staging directory, in which the output is written until it is committed.
+
+        It is on this machine.
+        """
         assert isinstance(self._target, LocalTarget)  # noqa: S101 -- for the type alone
         return self._target.staged
 
@@ -206,24 +217,33 @@ class Output:
 
     @property
     def rows(self) -> Mapping[str, int]:
-        """The number of rows written to each dataset, by its name."""
+        """The number of rows written to each dataset, by name."""
         return self._rows
 
     def read_written(self, name: str) -> DataFrame:
-        """Return a dataset as this job has written it, read from its files."""
+        """Return a dataset that this job has written, read from its files."""
         return self._spark.read.schema(SCHEMAS[name]).parquet(*map(escaped_uri_of, self._target.written_paths(name)))
 
     def write_text(self, name: str, text: str) -> None:
-        """Write a text file next to the datasets, such as ``audit.json``."""
+        """Write a text file to the output, next to the datasets.
+
+        An example is ``audit.json``.
+        """
         self._target.write_text(name, text)
 
     def commit(self) -> None:
-        """Replace the earlier content of the output path by what was written, with manifest.json, in one step."""
+        """Commit the output: replace the earlier content of the output path in one step.
+
+        manifest.json is written, too.
+        """
         self._target.commit(manifest_of(self._kind, __version__, SCHEMA_VERSION, self._rows))
 
 
 def read_dataset(spark: SparkSession, out: str, name: str) -> DataFrame:
-    """Return the dataset ``name`` of a committed output. Raises InputError when it has no such dataset."""
+    """Return a dataset of a committed output, by name.
+
+    Raises InputError when the output has no such dataset.
+    """
     reader = spark.read.schema(SCHEMAS[name])
     directory = local_path(out)
     if directory is not None:
@@ -237,16 +257,20 @@ def read_dataset(spark: SparkSession, out: str, name: str) -> DataFrame:
 
 
 def read_text(spark: SparkSession, out: str, name: str) -> str:
-    """Return the text of a file next to the datasets of a committed output, such as ``audit.json``."""
+    """Return the text of a file in a committed output.
+
+    The file, such as ``audit.json``, is next to the datasets.
+    """
     directory = local_path(out)
     paths = listed_files(spark, uri_of(out), name) if directory is None else [uri_of(directory / name)]
     return "".join(str(row["value"]) for row in spark.read.text(paths, wholetext=True).collect())
 
 
 def select_columns(name: str, frame: DataFrame, *more: str) -> DataFrame:
-    """Return a frame with the columns of a dataset's schema, cast and in its order, then the columns ``more``.
+    """Return a data frame with only the columns of a dataset's schema, cast to their types.
 
-    The columns' metadata has SCHEMA_VERSION, which Spark writes into Parquet footers.
+    They are in the order of the schema, before the columns ``more``. The columns' metadata has SCHEMA_VERSION, which
+    Spark writes into Parquet footers.
     """
     about, fields = dict(COLUMN_METADATA), SCHEMAS[name].fields
     return frame.select(

@@ -62,10 +62,11 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class JournalContents:
-    """The journals of a fleet: ``contents`` is a frame of path and content, ``files`` a summary of each file.
+    """The contents of all collected agents' journals of a fleet.
 
-    ``connections`` are OBJECTS with lists of ConnectionRecord by pair. Both frames are None without journals.
-    ``host_of`` is by agent the host whose directory has its journal, see ``journal_host_by_agent``.
+    ``contents`` is a frame of path and content; ``files`` is a summary of each file. ``connections`` are OBJECTS with
+    lists of ConnectionRecord by pair. Both frames are None without journals. ``host_of`` is by agent the host whose
+    directory has its journal, see ``journal_host_by_agent``.
     """
 
     contents: DataFrame | None = None
@@ -75,17 +76,20 @@ class JournalContents:
 
     @property
     def first(self) -> datetime | None:
-        """The earliest time of any journal record; None without records."""
+        """The time of the first record in the agents' journals; None without records."""
         return min((summary.first for summary in self.files if summary.first is not None), default=None)
 
     @property
     def last(self) -> datetime | None:
-        """The latest time of any journal record; None without records."""
+        """The time of the last record in the agents' journals; None without records."""
         return max((summary.last for summary in self.files if summary.last is not None), default=None)
 
 
 def read_journals(spark: SparkSession, output: Output, inputs: Inputs) -> JournalContents:
-    """Return the contents and summaries of all journal files; a file above LARGEST_JOURNAL_FILE has only a summary."""
+    """Read the collected journals of agents, and return their contents.
+
+    There is a summary of each file. A file above LARGEST_JOURNAL_FILE has only a summary.
+    """
     journals = inputs.files_of_kind("journal")
     large = [summary_of_too_large_file(file.host, file.file) for file in journals if file.size > LARGEST_JOURNAL_FILE]
     paths = [file.path for file in journals if file.size <= LARGEST_JOURNAL_FILE]
@@ -103,9 +107,9 @@ def read_journals(spark: SparkSession, output: Output, inputs: Inputs) -> Journa
 def judge_deliveries(
     output: Output, journals: JournalContents, times: ReportPeriod, horizons: EvidenceEnds | None
 ) -> tuple[EventFigures, list[JournalGap]]:
-    """Write the datasets ``deliveries`` and ``messages``; return the figures of all events, and
-    the gaps of the journals.
+    """Judge the deliveries of all events in journals, and write them as datasets to the output.
 
+    The datasets are ``deliveries`` and ``messages``. Returns the figures of all events, and the gaps of the journals.
     ``times`` is the report's time line; ``horizons``: until when the evidence goes, None where all rows are final.
     """
     events = EventFigures(times)

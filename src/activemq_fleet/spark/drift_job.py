@@ -45,11 +45,10 @@ _SMALL_FILES = {"spark.sql.files.openCostInBytes": str(32 << 10), "spark.sql.fil
 
 
 def report_drift(spark: SparkSession, planned: str, collected: str, out: str) -> DriftResult:
-    """Compare planned with collected files, write the dataset ``drift`` and drift.json to
-    ``out``, and return the result.
+    """Compare planned with collected files, and write the differences (drift) to an output path.
 
-    ``planned`` is the output of ``plan`` or ``render``, ``collected`` that of the playbook collect. Raises InputError
-    for a path that holds neither.
+    Writes the dataset ``drift`` and drift.json to ``out``, and returns the result. ``planned`` is the output of
+    ``plan`` or ``render``, ``collected`` that of the playbook collect. Raises InputError for a path that holds neither.
     """
     with Output(spark, out, kind="drift") as output, temporary_settings(spark, _SMALL_FILES):
         with show_phase("listing what was planned and what was collected"):

@@ -17,10 +17,9 @@ if TYPE_CHECKING:
 
 
 def earlier_output_of(spark: SparkSession, out: str, since: str | None) -> str | None:
-    """Return the path of the earlier output of ``plan`` to reuse: ``since``, else ``out`` if it
-    holds a plan, else None.
+    """Return the path of the earlier plan to reuse; None if there is none.
 
-    Raises InputError for a ``since`` that is no plan.
+    It is ``since``, else ``out`` if that holds a plan. Raises InputError for a ``since`` that is no plan.
     """
     try:
         read_dataset(spark, since or out, "components")
@@ -35,12 +34,18 @@ def earlier_output_of(spark: SparkSession, out: str, since: str | None) -> str |
 
 
 def read_blocking_findings(spark: SparkSession, out: str) -> DataFrame:
-    """Return the findings in an output of ``plan`` that block a deployment: errors without a waiver."""
+    """Return the findings in the output of a plan that block a deployment.
+
+    They are errors without a waiver.
+    """
     return read_dataset(spark, out, "findings").where((sf.col("severity") == "error") & sf.col("waived").isNull())
 
 
 class EarlierPlan:
-    """The output of an earlier run of ``plan``, from which the rows of unchanged components are reused."""
+    """The output of an earlier run of the job ``plan``.
+
+    The rows of unchanged components are reused from it.
+    """
 
     def __init__(self, spark: SparkSession, since: str) -> None:
         self._spark = spark
@@ -48,15 +53,18 @@ class EarlierPlan:
         self._components = read_dataset(spark, since, "components")
 
     def fingerprints(self) -> dict[str, str]:
-        """Return the fingerprint of each component (hosts planned together) of the earlier plan, by component name."""
+        """Return the fingerprint of each component of the earlier plan, by name.
+
+        A component consists of hosts that are planned together.
+        """
         components = self._components.select("component", "fingerprint").distinct().toArrow()
         return dict(zip(components["component"].to_pylist(), components["fingerprint"].to_pylist(), strict=True))
 
     def add_reused_rows(self, output: Output, unchanged: Sequence[str]) -> None:
-        """Add the earlier rows of the components ``unchanged`` to ``output``, and write the dataset ``changes``.
+        """Add the rows that are reused from the earlier plan, those of unchanged components, to the output.
 
-        ``changes`` has host, path and op (``added``, ``removed``, ``changed``) of files that differ from the earlier
-        output.
+        The dataset ``changes`` is written, too. ``changes`` has host, path and op (``added``, ``removed``, ``changed``)
+        of files that differ from the earlier output.
         """
         names = self._spark.createDataFrame([(name,) for name in unchanged], "component string")
         self._kept = self._components.join(names, "component", "left_semi").select("host")
@@ -80,7 +88,7 @@ class EarlierPlan:
         )
 
     def blocking_and_withheld(self, out: str) -> tuple[int, int]:
-        """Return (number of blocking findings, number of brokers without files) in the committed output ``out``."""
+        """Return the numbers of blocking findings and of brokers without files (withheld) in a committed output."""
         blocking = read_blocking_findings(self._spark, out).count()
         if not blocking:
             return 0, 0

@@ -19,7 +19,10 @@ from activemq_fleet.spark.task_results import WrittenPart
 
 
 class FileFingerprint(NamedTuple):
-    """The inode, size (bytes) and ctime (nanoseconds) of a file, by which an unchanged file is recognized."""
+    """A fingerprint of a file, by which an unchanged file is recognized.
+
+    It consists of inode, size (bytes) and ctime (nanoseconds).
+    """
 
     inode: int
     size: int
@@ -27,9 +30,9 @@ class FileFingerprint(NamedTuple):
 
 
 def file_fingerprints(root: Path) -> dict[str, FileFingerprint]:
-    """Return the fingerprint of every file below ``root``, by relative path.
+    """Return the fingerprints of all files below a directory.
 
-    Raises InputError for a link that leads out of ``root``, and for what is no regular file.
+    They are by relative path. Raises InputError for a link that leads out of ``root``, and for what is no regular file.
     """
     refuse_outside_links(str(root))
     fingerprints = {}
@@ -45,7 +48,10 @@ def file_fingerprints(root: Path) -> dict[str, FileFingerprint]:
 
 
 def has_replaced_files(before: Mapping[str, FileFingerprint], after: Mapping[str, FileFingerprint]) -> bool:
-    """Return whether any file of ``before`` is absent from ``after``, is another file there, or has become shorter."""
+    """Return whether any file has been replaced, given the fingerprints before and after.
+
+    A file that is absent, or has become shorter, counts as replaced.
+    """
     return any(
         path not in after or after[path].inode != mark.inode or after[path].size < mark.size
         for path, mark in before.items()
@@ -53,15 +59,19 @@ def has_replaced_files(before: Mapping[str, FileFingerprint], after: Mapping[str
 
 
 def host_fingerprint(host: Host, marks: Mapping[str, FileFingerprint]) -> str:
-    """Return a hash of all that determines a host's events: its log files, release, time zone,
-    and this package's version.
+    """Return a fingerprint (hash) of everything that determines the log events of a host.
+
+    That is its log files, release, time zone, and this package's version.
     """
     logs = sorted((path, *mark) for path, mark in marks.items() if path.startswith(f"{host.host}/activemq.log"))
     return hashlib.sha256(repr((__version__, host.release, host.timezone, logs)).encode()).hexdigest()
 
 
 class CachedHost(NamedTuple):
-    """The cached events of a host: names of Parquet files, and summaries of the log files from which they were read."""
+    """A host whose log events are in the cache.
+
+    It has names of Parquet files, and summaries of the log files from which they were read.
+    """
 
     fingerprint: str
     parts: list[WrittenPart]
@@ -69,9 +79,10 @@ class CachedHost(NamedTuple):
 
 
 class EventCache:
-    """A cache of hosts' log events: a directory of Parquet files with ledger.json, which lists the files by host.
+    """A cache of the log events of hosts, in a directory of Parquet files.
 
-    Files that the ledger does not list are ignored, because they come from a run that was killed.
+    Its ledger.json lists the files by host. Files that the ledger does not list are ignored, because they come from a
+    run that was killed.
     """
 
     def __init__(self, directory: Path) -> None:
@@ -90,7 +101,10 @@ class EventCache:
             self._hosts.clear()  # an unreadable ledger, such as one of an earlier release, is built again
 
     def known_hosts(self, fingerprints: Mapping[str, str]) -> dict[str, CachedHost]:
-        """Return the cached hosts whose fingerprint equals the one given for them, by host name."""
+        """Return the cached hosts whose fingerprints are unchanged, by name.
+
+        ``fingerprints`` are the current ones by host.
+        """
         return {host: cached for host, cached in self._hosts.items() if fingerprints.get(host) == cached.fingerprint}
 
     def replace(
@@ -100,7 +114,10 @@ class EventCache:
         written: Path,
         fingerprints: Mapping[str, str],
     ) -> None:
-        """Replace the cache by the events of the hosts in ``fingerprints``, as hard links to Parquet files."""
+        """Replace the content of the cache by the log events of other files.
+
+        They are the events of the hosts in ``fingerprints``, as hard links to Parquet files.
+        """
         self._hosts = {host: CachedHost(fingerprint, [], []) for host, fingerprint in fingerprints.items()}
         for part in parts:
             self._hosts[part.part].parts.append(part)

@@ -19,8 +19,9 @@ _UNPACKED = 12
 
 @dataclass(frozen=True, slots=True)
 class FilePartitions:
-    """The division of log files into Spark partitions; ``whole_hosts`` are hosts whose files
-    are all in one partition.
+    """The division of log files into Spark partitions.
+
+    ``whole_hosts`` are hosts whose files are all in one partition.
     """
 
     files: list[list[InputFile]]
@@ -30,9 +31,10 @@ class FilePartitions:
 def partition_whole_files(
     files: Sequence[InputFile], is_whole: Callable[[InputFile], bool], concurrent_tasks: int = 1
 ) -> FilePartitions:
-    """Return the files that Spark reads whole, divided into partitions of about equal size; other files are left out.
+    """Divide the files that Spark reads whole into partitions of about equal size.
 
-    ``is_whole`` returns whether Spark reads a file whole, and not line by line. ``files`` are sorted by host and name.
+    Other files are left out. ``is_whole`` returns whether Spark reads a file whole, and not line by line. ``files`` are
+    sorted by host and name.
 
     The files of a host with at most PARTITION_BYTES are in one partition. ``whole_hosts`` has no host with a file that
     is not read whole. ``concurrent_tasks``: see ``partition_indexes``.
@@ -61,11 +63,12 @@ def _unpacked_size(file: InputFile) -> int:
 
 
 def partition_indexes(sizes: Sequence[int], concurrent_tasks: int = 1) -> list[int]:
-    """Return the partition number, from 0, for each size in bytes: neighbours together, partitions of about equal size.
+    """Return the index of the partition for each size (bytes of a file).
 
-    A partition is a task, and in the end a file of the dataset: it has 128 MB of logs while that gives no more than 64
-    partitions, and 2 GB at most, which become some 150 MB of Parquet. ``concurrent_tasks`` is the number of tasks that
-    run at a time: partitions may be half as large so that their number is a multiple of it.
+    Neighbours are together, and partitions are of about equal size. A partition is a task, and in the end a file of the
+    dataset: it has 128 MB of logs while that gives no more than 64 partitions, and 2 GB at most, which become some 150
+    MB of Parquet. ``concurrent_tasks`` is the number of tasks that run at a time: partitions may be half as large so
+    that their number is a multiple of it.
     """
     total = sum(sizes)
     size = min(max(total // _TASKS, PARTITION_BYTES), _MOST)

@@ -51,12 +51,13 @@ def audit_after_changes(
     skew: timedelta = SKEW,
     every: float = 1.0,
 ) -> None:
-    """Audit ``logs`` into ``out`` again after every change of the files, until none changes for ``until_idle`` seconds.
+    """Audit logs again after every change of their files.
 
-    With ``until_idle`` None it never returns. ``every`` is the number of seconds between two checks of the files;
-    ``inventory_hosts`` and ``skew`` are as for ``audit``. ``out`` always holds the whole result of one audit; events of
-    hosts whose logs are unchanged are reused from its cache. Raises InputError for a path that is no local directory,
-    for an ``out`` that holds anything else, and when no log or journal has appeared to the end.
+    The audits end when no file changes for ``until_idle`` seconds. With ``until_idle`` None it never returns. ``every``
+    is the number of seconds between two checks of the files; ``inventory_hosts`` and ``skew`` are as for ``audit``.
+    ``out`` always holds the whole result of one audit; events of hosts whose logs are unchanged are reused from its
+    cache. Raises InputError for a path that is no local directory, for an ``out`` that holds anything else, and when no
+    log or journal has appeared to the end.
     """
     root = _local_directory(logs)
     with Output(spark, out):
@@ -94,7 +95,10 @@ class _Watch:
         self.read_fingerprints()
 
     def read_fingerprints(self) -> None:
-        """Read the fingerprints of all files, and note the time if any has changed."""
+        """Read the fingerprints of all watched files.
+
+        The time is noted if any has changed.
+        """
         fingerprints, now = file_fingerprints(self.root), time.monotonic()
         if fingerprints != self.fingerprints:
             if self.fingerprints == self._published:
@@ -102,12 +106,15 @@ class _Watch:
             self.fingerprints, self._changed = fingerprints, now
 
     def record_audit(self, fingerprints: Mapping[str, FileFingerprint]) -> None:
-        """Record that an audit of files with these fingerprints was written, and restart the idle time."""
+        """Record that an audit was written, given the fingerprints of its files.
+
+        The idle time begins again.
+        """
         self._published = fingerprints
         self._since = self._changed = time.monotonic()
 
     def is_due(self) -> bool:
-        """Return whether a new audit is due.
+        """Return whether a new audit of the watched files is due.
 
         It is due if files changed since the last audit, and either no file has changed for ``quiet`` seconds, or the
         first of these changes is LONGEST_WAIT_SECONDS old.
@@ -117,7 +124,10 @@ class _Watch:
         return self.fingerprints != self._published and is_ripe
 
     def is_idle(self, seconds: float) -> bool:
-        """Return whether the last audit includes all changes, and no file has changed for ``seconds``."""
+        """Return whether the watched files have been idle (without a change) for a number of seconds.
+
+        The last audit must include all changes.
+        """
         return self.fingerprints == self._published and time.monotonic() - self._changed >= seconds
 
 

@@ -65,7 +65,10 @@ class _Fleet:
     operations: dict[str, list[PlannedOperation]] = field(default_factory=dict)
 
     def is_final(self, ended: datetime | None, hosts: Sequence[str]) -> bool:
-        """Return whether a row about ``hosts`` that ended at ``ended`` can no longer change with later logs."""
+        """Return whether a row about hosts is final, so that later logs cannot change it.
+
+        The incident or bridge of the row ended at ``ended``.
+        """
         return self.horizons is None or self.horizons.is_incident_final(ended, hosts)
 
 
@@ -84,7 +87,10 @@ class _PairSummary:
 
 @dataclass(slots=True)
 class FoundIncidents:
-    """The figures of all incidents, bridges and unexplained records found in logs, and the states of all hosts."""
+    """The incidents that were found in logs, as figures for the report.
+
+    There are figures of incidents, bridges and unexplained records, and the states of all hosts.
+    """
 
     incidents: IncidentFigures = field(default_factory=IncidentFigures)
     bridges: BridgeFigures = field(default_factory=BridgeFigures)
@@ -101,10 +107,11 @@ def find_incidents(
     skew: timedelta,
     horizons: EvidenceEnds | None,
 ) -> FoundIncidents:
-    """Write the datasets ``bridges`` and ``incidents`` from the dataset ``events``, and return their figures.
+    """Find the incidents in log events with Spark, and write them to the output.
 
-    Runs in ``spark``. ``logs``: the summaries of all log files; ``connections``: OBJECTS with agents' ConnectionRecords
-    by pair; ``skew``: by how much hosts' clocks may differ; ``horizons``: until when the evidence goes, None where all
+    Writes the datasets ``bridges`` and ``incidents`` from the dataset ``events``, and returns their figures. Runs in
+    ``spark``. ``logs``: the summaries of all log files; ``connections``: OBJECTS with agents' ConnectionRecords by
+    pair; ``skew``: by how much hosts' clocks may differ; ``horizons``: until when the evidence goes, None where all
     rows are final.
     """
     fleet = _describe_fleet(inputs, horizons)

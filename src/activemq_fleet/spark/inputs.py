@@ -49,13 +49,14 @@ _TASKS_FROM, _NEVER = "spark.sql.sources.parallelPartitionDiscovery.threshold", 
 
 @dataclass(frozen=True, slots=True)
 class Host:
-    """A host whose logs are audited, described by its host.json, else by the inventory, else by its name alone.
+    """A host whose logs are audited.
 
-    ``timezone`` is that of its logs' times, UTC where it is not known; ``release`` that of its broker. ``generations``
-    are number and time of those that its guard made of a fenced store. ``risks`` are the records in its store.
-    ``problems`` are lines about the assumptions that were necessary. ``operations``: the planned work that its
-    operations.jsonl records. ``agent``: the name in journals of the agent that the inventory has on it. ``state``: the
-    state of its broker at the time ``collected``. ``unit``: the name of its broker's unit.
+    It is described by its host.json, else by the inventory, else by its name alone. ``timezone`` is that of its logs'
+    times, UTC where it is not known; ``release`` that of its broker. ``generations`` are number and time of those that
+    its guard made of a fenced store. ``risks`` are the records in its store. ``problems`` are lines about the
+    assumptions that were necessary. ``operations``: the planned work that its operations.jsonl records. ``agent``: the
+    name in journals of the agent that the inventory has on it. ``state``: the state of its broker at the time
+    ``collected``. ``unit``: the name of its broker's unit.
     """
 
     host: str
@@ -76,10 +77,10 @@ class Host:
 
 @dataclass(frozen=True, slots=True)
 class InputFile:
-    """One collected file: ``path`` is its URI, ``file`` its path below the host's directory,
-    ``size`` its bytes on disk.
+    """One input file of an audit, which was collected from a host.
 
-    ``compressed``: whether its name ends with .gz.
+    ``path`` is its URI, ``file`` its path below the host's directory, ``size`` its bytes on disk. ``compressed``:
+    whether its name ends with .gz.
     """
 
     path: str
@@ -92,10 +93,10 @@ class InputFile:
 
 @dataclass(frozen=True, slots=True)
 class Inputs:
-    """The input files of an audit below the URI ``root``, sorted by host and name, and their hosts by name.
+    """The input files of an audit, and their hosts.
 
-    ``problems`` are lines for the user about files and hosts. ``agent_hosts``: the inventory's hosts by
-    the names of their agents.
+    The files are below the URI ``root``, sorted by host and name; the hosts are by name. ``problems`` are lines for the
+    user about files and hosts. ``agent_hosts``: the inventory's hosts by the names of their agents.
     """
 
     root: str
@@ -105,15 +106,19 @@ class Inputs:
     agent_hosts: Mapping[str, str] = field(default_factory=dict)
 
     def files_of_kind(self, kind: FileKind) -> tuple[InputFile, ...]:
-        """Return the input files of one kind, sorted by host and name."""
+        """Return the input files of one kind.
+
+        They are sorted by host and name.
+        """
         return tuple(file for file in self.files if file.kind == kind)
 
 
 def list_inputs(spark: SparkSession, logs: str, inventory_hosts: Mapping[str, Host] | None = None) -> Inputs:
-    """Return the collected files below ``logs`` and their hosts; runs one small Spark job.
+    """List the input files of an audit, and return them with their hosts.
 
-    ``inventory_hosts`` replace a missing host.json. Raises InputError when there is neither a log nor a journal, when
-    ``logs`` is the directory of one host, and for a link that leads out of it.
+    They are below ``logs``. Runs one small Spark job. ``inventory_hosts`` replace a missing host.json. Raises
+    InputError when there is neither a log nor a journal, when ``logs`` is the directory of one host, and for a link
+    that leads out of it.
     """
     refuse_outside_links(logs)
     root = uri_of(logs)
@@ -133,7 +138,7 @@ def inputs_of(
     contents: Mapping[tuple[str, str], bytes],
     inventory_hosts: Mapping[str, Host] | None,
 ) -> Inputs:
-    """Return the inputs of an audit, given the list of files and the contents of their hosts' host.json.
+    """Return the inputs of an audit, given the list of its files and the contents of some of them.
 
     ``contents`` are those of host.json and operations.jsonl by host and file name; ``inventory_hosts`` replace a
     missing host.json.
@@ -155,8 +160,9 @@ def inputs_of(
 
 
 def with_inventory_hosts(inputs: Inputs, inventory_hosts: Mapping[str, Host] | None) -> tuple[Inputs, list[InputGap]]:
-    """Return the inputs with brokers added that only the inventory has, and a gap for each host
-    without log and journal.
+    """Return the inputs of an audit with the hosts of the inventory added.
+
+    Brokers are added that only the inventory has, and a gap for each host without log and journal.
     """
     known = dict(inputs.hosts)
     absent = {
@@ -171,7 +177,10 @@ def with_inventory_hosts(inputs: Inputs, inventory_hosts: Mapping[str, Host] | N
 
 
 def input_summary(inputs: Inputs) -> AuditInputSummary:
-    """Return the numbers of hosts, logs and journals that an audit reads, and their size on disk in bytes."""
+    """Return a summary of an audit's inputs in numbers.
+
+    It has the numbers of hosts, logs and journals that an audit reads, and their size on disk in bytes.
+    """
     logs, journals = inputs.files_of_kind("log"), inputs.files_of_kind("journal")
     hosts = {file.host for file in inputs.files}
     size = sum(file.size for file in (*logs, *journals))
@@ -179,7 +188,10 @@ def input_summary(inputs: Inputs) -> AuditInputSummary:
 
 
 def read_binary_files(spark: SparkSession, paths: Sequence[str], **options: str) -> DataFrame:
-    """Return a DataFrame with one row for each file: path, modificationTime, length, content."""
+    """Read binary files with Spark, and return a DataFrame with one row for each file.
+
+    Its columns are path, modificationTime, length and content.
+    """
     # Spark gives each path a separate task where there are more than a few; here that takes longer: an audit of 60
     # logs, 12 MB, took 11.2 s of the processors' time in place of 9.4.
     here = all(local_path(path) is not None for path in paths)
@@ -215,7 +227,10 @@ def _list_files(spark: SparkSession, root: str, logs: str) -> tuple[list[InputFi
 
 
 def file_kind(file: str) -> FileKind:
-    """Return the kind of a collected file by its path below the host's directory, such as ``agent/journal.jsonl``."""
+    """Return the kind of a collected file.
+
+    The argument is its path below the host's directory, such as ``agent/journal.jsonl``.
+    """
     if re.fullmatch(r"activemq\.log[^/]*", file):
         return "log"
     if re.fullmatch(r"agent/[^/]+\.jsonl[^/]*", file):

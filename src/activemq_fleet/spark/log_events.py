@@ -52,11 +52,12 @@ def scan_logs(
     through: Callable[[Batches], Batches],
     schema: StructType | str,
 ) -> DataFrame:
-    """Return a DataFrame with columns ``schema``: the batches that ``through`` yields from the events of log files.
+    """Scan log files with Spark, and return a DataFrame of what a function yields from their events.
 
-    ``through`` is called once for each partition. Events have the columns ``EVENTS_SCHEMA``, in the order of host, file
-    and line. A file is one row for Spark, and a task reads several files. A file above 32 MB is read as lines by a
-    separate task, with the settings ``ONE_PARTITION``.
+    The function ``through`` yields batches, whose columns are ``schema``. ``through`` is called once for each
+    partition. Events have the columns ``EVENTS_SCHEMA``, in the order of host, file and line. A file is one row for
+    Spark, and a task reads several files. A file above 32 MB is read as lines by a separate task, with the settings
+    ``ONE_PARTITION``.
     """
     # One core for a Spark elsewhere: how many tasks run there at a time is not known.
     partitions = partition_whole_files(files, is_read_as_one_row, cores_of(spark.conf.get("spark.master", None) or ""))
@@ -84,7 +85,10 @@ def scan_logs(
 
 
 def is_read_as_one_row(file: InputFile) -> bool:
-    """Return whether Spark reads a log file as one row, because it is small enough, and not line by line."""
+    """Return whether Spark reads a log file as one row, and not line by line.
+
+    It does if the file is small enough.
+    """
     return file.size <= (_WHOLE_PACKED if file.compressed else _WHOLE)
 
 

@@ -22,7 +22,10 @@ _MADE_BY = "activemq-fleet"
 
 
 def manifest_of(kind: str, version: str, schema_version: int, rows: Mapping[str, int]) -> dict[str, Any]:
-    """Return the entries that every manifest.json has: program, ``version``, ``kind`` of output, rows by dataset."""
+    """Return the content of a new manifest for the output of a job.
+
+    It has the entries of every manifest.json: program, ``version``, ``kind`` of output, rows by dataset.
+    """
     return {
         "made_by": _MADE_BY,
         "version": version,
@@ -33,12 +36,18 @@ def manifest_of(kind: str, version: str, schema_version: int, rows: Mapping[str,
 
 
 def json_text(data: Mapping[str, Any]) -> str:
-    """Return an object as JSON text with a newline at its end."""
+    """Convert an object to JSON text.
+
+    The text has a newline at its end.
+    """
     return json.dumps(data, indent=1, ensure_ascii=False) + "\n"
 
 
 def check_manifest(out: str, kind: str, text: str) -> dict[str, Any]:
-    """Return the parsed manifest. Raises InputError where another program or another job (not ``kind``) wrote it."""
+    """Check the manifest of an output, and return it parsed.
+
+    Raises InputError where another program or another job (not ``kind``) wrote it.
+    """
     try:
         manifest = json.loads(text)
     except ValueError:
@@ -57,7 +66,10 @@ def check_manifest(out: str, kind: str, text: str) -> dict[str, Any]:
 
 
 class HadoopTarget:
-    """An output path in an object store or HDFS; earlier files stay there, and only the manifest is replaced."""
+    """An output path in an object store or in HDFS, to which a Spark job writes.
+
+    Earlier files stay there, and only the manifest is replaced.
+    """
 
     def __init__(self, spark: SparkSession, out: str) -> None:
         self.out = out
@@ -68,7 +80,10 @@ class HadoopTarget:
         self._read_texts: dict[str, str] = {}
 
     def check_replaceable(self, kind: str) -> None:
-        """Raise InputError unless the output path is absent, empty, or an earlier result of the job ``kind``."""
+        """Check that the output path is replaceable, and raise InputError if it is not.
+
+        It must be absent, empty, or an earlier result of the job ``kind``.
+        """
         files = _list_files(self._spark, self.out)
         if not files:
             return
@@ -81,10 +96,13 @@ class HadoopTarget:
         self._earlier = check_manifest(self.out, kind, text)
 
     def prepare(self) -> None:
-        """Do nothing: an object store needs no directory."""
+        """Prepare the output path: an object store needs no directory, so this does nothing."""
 
     def dataset_uri(self, name: str) -> str:
-        """Return the URI of a dataset's directory, which may hold files of earlier runs."""
+        """Return the URI of a dataset's directory in the output path.
+
+        It may hold files of earlier runs.
+        """
         path = f"{self.out}/{name}"
         if name not in self._before:
             self._before[name] = set(_list_files(self._spark, path))
@@ -92,19 +110,28 @@ class HadoopTarget:
         return path
 
     def check_rows(self, name: str, rows: int) -> None:
-        """Do nothing: all executors wrote to the same store, so that no rows can be missing."""
+        """Check the number of a dataset's rows: all executors wrote to the same store, so this does nothing."""
 
     def written_paths(self, name: str) -> list[str]:
-        """Return the Parquet files of a dataset that this run wrote, without those of earlier runs."""
+        """Return the paths of the Parquet files that this run wrote for a dataset.
+
+        Those of earlier runs are left out.
+        """
         new = set(_list_files(self._spark, self.dataset_uri(name))) - self._before[name]
         return sorted(path for path in new if path.endswith(".parquet"))
 
     def write_text(self, name: str, text: str) -> None:
-        """Remember a text file's content, which ``commit`` writes as ``NAME/part-….txt``."""
+        """Write a text file to the output path when it is committed.
+
+        Its content is remembered until ``commit`` writes it as ``NAME/part-….txt``.
+        """
         self._read_texts[name] = text
 
     def commit(self, manifest: Mapping[str, Any]) -> None:
-        """Write the remembered texts, and last the manifest, which lists the files of this run by dataset."""
+        """Commit the output by writing its manifest, which lists the files of this run.
+
+        The remembered texts are written first. Files are listed by dataset.
+        """
         files = {
             name: sorted(set(_list_files(self._spark, f"{self.out}/{name}")) - self._before[name])
             for name in self._names
@@ -117,12 +144,13 @@ class HadoopTarget:
         _append_text(self._spark, f"{self.out}/{MANIFEST}", json_text({**manifest, "run": run, "files": files}))
 
     def discard(self) -> None:
-        """Do nothing: readers ignore files that are not in the manifest."""
+        """Discard the output: readers ignore files that are not in the manifest, so this does nothing."""
 
 
 def listed_files(spark: SparkSession, out: str, name: str) -> list[str]:
-    """Return the files of the dataset ``name`` that the newest manifest of ``out`` lists.
-    Raises InputError without any.
+    """Return the files of a dataset that the newest manifest of an output lists.
+
+    Raises InputError without a manifest.
     """
     text = _newest_manifest(spark, out)
     if text is None:

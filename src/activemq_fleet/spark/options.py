@@ -8,12 +8,11 @@ from dataclasses import dataclass, field
 
 @dataclass(frozen=True, slots=True)
 class SessionOptions:
-    """The options of a Spark session: ``master`` is a cluster's URL, ``remote`` a Spark Connect
-    server's; else it is local.
+    """The options of a Spark session.
 
-    ``conf`` are Spark's settings and win over ours. ``archives`` are ``PATH#NAME``, unpacked on
-    executors; one that ``activemq-fleet pack`` made brings the Python that they run.
-    ``progress``: whether it is shown; None: on a terminal only.
+    ``master`` is a cluster's URL, ``remote`` a Spark Connect server's; else the session is local. ``conf`` are Spark's
+    settings and win over ours. ``archives`` are ``PATH#NAME``, unpacked on executors; one that ``activemq-fleet pack``
+    made brings the Python that they run. ``progress``: whether it is shown; None: on a terminal only.
     """
 
     master: str | None = None

@@ -45,9 +45,10 @@ _COMPRESSION = 1  # of gzip: the time of making and of unpacking counts, not a t
 
 @dataclass(frozen=True, slots=True)
 class PackedEnvironment:
-    """A Python environment packed into an archive: its distributions, and its size in ``megabytes`` (10**6 bytes).
+    """A Python environment that was packed into an archive.
 
-    ``python`` is the path of the interpreter that executors must have.
+    It has its distributions, and its size in ``megabytes`` (10**6 bytes). ``python`` is the path of the interpreter
+    that executors must have.
     """
 
     archive: Path
@@ -57,12 +58,12 @@ class PackedEnvironment:
 
 
 def pack_environment(output: Path, python_prefix: str | None = None) -> PackedEnvironment:
-    """Write this package and its dependencies to the .tar.gz ``output``, which Spark unpacks on
-    executors; return its content.
+    """Pack the Python environment of this package into an archive.
 
-    ``python_prefix`` is where executors have their Python, such as ``/usr``; None where it is as on this machine.
-    The file is replaced atomically. Raises InputError for another suffix, for a prefix that is not absolute, and
-    for dependencies that are not installed, and OutputError for a directory that cannot be written to.
+    The archive is the .tar.gz ``output``, which Spark unpacks on executors. Returns its content. ``python_prefix`` is
+    where executors have their Python, such as ``/usr``; None where it is as on this machine. The file is replaced
+    atomically. Raises InputError for another suffix, for a prefix that is not absolute, and for dependencies that are
+    not installed, and OutputError for a directory that cannot be written to.
     """
     import venv_pack
 

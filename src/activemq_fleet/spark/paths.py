@@ -12,9 +12,10 @@ _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:(?://[^/]*)?")
 
 
 def local_path(path: str) -> Path | None:
-    """Return the absolute local path, or None for a path of another file system that Hadoop reads (``s3a://…``).
+    """Return the absolute local path of a path; None if the path is not local.
 
-    A path without a scheme is local, whatever a cluster's default file system is.
+    Hadoop reads paths of other file systems (``s3a://…``). A path without a scheme is local, whatever a cluster's
+    default file system is.
     """
     if path.startswith("file:"):
         # As Hadoop reads it: nothing is decoded, and # and ? are letters.
@@ -25,18 +26,25 @@ def local_path(path: str) -> Path | None:
 
 
 def uri_of(path: str | Path) -> str:
-    """Return the URI of a path for Spark: ``file:///…`` for a local path, else the path without a slash at its end."""
+    """Return the URI of a path.
+
+    It is for Spark: ``file:///…`` for a local path, else the path without a slash at its end.
+    """
     absolute_path = local_path(str(path))
     return str(path).rstrip("/") if absolute_path is None else f"file://{absolute_path}"
 
 
 def escaped_uri_of(path: str | Path) -> str:
-    """Return the URI of a path for Spark's readers, with wildcard characters escaped."""
+    """Return the URI of a path with wildcard characters escaped.
+
+    It is for Spark's readers.
+    """
     return _GLOB.sub(r"\\\1", uri_of(path))
 
 
 def path_below(root: str, path: str) -> str:
-    """Return the part of a path, as Hadoop lists it, below the directory ``root``; both may have a
-    scheme and an authority.
+    """Return the part of a path that is below a root directory.
+
+    Hadoop lists the path; both may have a scheme and an authority.
     """
     return _SCHEME.sub("", path).removeprefix(f"{_SCHEME.sub('', root).rstrip('/')}/")

@@ -40,13 +40,12 @@ _ROWS = pa.schema(
 
 @dataclass(frozen=True)
 class HostRecords:
-    """The hosts of a fleet as ``plan`` reads them: ``frame`` has a row for each host, with its
-    variables as JSON in ``text``.
+    """The records of a fleet's hosts that the job ``plan`` reads: their variables.
 
-    ``form`` is the form of ``text``: ``line`` a line of JSON lines, ``table`` a row of CSV or Parquet, ``listed``
-    variables of ``ansible-inventory --list``, ``given`` templated variables of an inventory. ``warnings`` are
-    Ansible's, ``findings`` those about the files and hosts of the inventory. ``lines`` is the path of JSON lines on
-    this machine, else None.
+    ``frame`` has a row for each host, with its variables as JSON in ``text``. ``form`` is the form of ``text``:
+    ``line`` a line of JSON lines, ``table`` a row of CSV or Parquet, ``listed`` variables of ``ansible-inventory
+    --list``, ``given`` templated variables of an inventory. ``warnings`` are Ansible's, ``findings`` those about the
+    files and hosts of the inventory. ``lines`` is the path of JSON lines on this machine, else None.
     """
 
     frame: DataFrame
@@ -57,9 +56,10 @@ class HostRecords:
 
 
 def read_hosts(spark: SparkSession, path: str, form: str = "auto") -> HostRecords:
-    """Return the hosts in a file or directory; ``form`` is one of FORMS, ``auto`` goes by suffix and content.
+    """Read the hosts in a file or a directory with Spark.
 
-    Raises InputError for a path that is absent or empty, and for a table without a column for the host.
+    ``form`` is one of FORMS; ``auto`` goes by suffix and content. Raises InputError for a path that is absent or empty,
+    and for a table without a column for the host.
     """
     local_input = local_path(path)
     if local_input is not None and not local_input.exists():
@@ -129,9 +129,10 @@ def _frame_of_rows(spark: SparkSession, rows: Sequence[tuple[str, str, Sequence[
 
 
 def hosts_of_inventory(spark: SparkSession, data: InventoryData) -> HostRecords:
-    """Return the hosts of an inventory that Ansible has read on this machine, with templated variables.
+    """Return the hosts of an Ansible inventory.
 
-    Raises InputError for errors in the files of the inventory.
+    Ansible has read the inventory on this machine; the variables are templated. Raises InputError for errors in the
+    files of the inventory.
     """
     findings = findings_of_inventory(data)
     roles: dict[str, list[str]] = {}

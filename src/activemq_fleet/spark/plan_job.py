@@ -78,8 +78,9 @@ class PlanOptions:
 
 @dataclass(frozen=True)
 class PlanResult:
-    """The result of ``plan``: ``rows`` by dataset, ``blocking`` findings without a waiver,
-    ``withheld`` brokers without files.
+    """The result of the job ``plan``.
+
+    It has ``rows`` by dataset, ``blocking`` findings without a waiver, and ``withheld`` brokers without files.
     """
 
     rows: dict[str, int]
@@ -90,10 +91,10 @@ class PlanResult:
 def plan(
     spark: SparkSession, source: HostRecords, out: str, options: PlanOptions, *, tell: Report, warn: Report
 ) -> PlanResult:
-    """Plan the fleet of ``source``, write its datasets to ``out``, and return the numbers of rows and findings.
+    """Plan a fleet with Spark, and write the datasets of the plan to an output path.
 
-    ``tell`` is called with lines of progress, ``warn`` with warnings. Raises FleetError for variables that ``check`` or
-    ``render`` would refuse, and leaves ``out`` as it was.
+    Returns the numbers of rows and findings. ``tell`` is called with lines of progress, ``warn`` with warnings. Raises
+    FleetError for variables that ``check`` or ``render`` would refuse, and leaves ``out`` as it was.
     """
     with Output(spark, out, kind="plan") as output, temporary_settings(spark, _spark_settings(options)):
         hosts, division = _read_hosts(output, source, options.today)

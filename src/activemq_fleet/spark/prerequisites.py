@@ -22,9 +22,10 @@ _PORTS = {"spark": 7077, "sc": 15002}
 
 
 def java_home() -> Path:
-    """Return the home directory of Java 17 or newer: that of ``$JAVA_HOME``, else that of ``java`` on the PATH.
+    """Return the home directory of Java.
 
-    Raises SparkProblem when neither is 17 or newer.
+    It must be Java 17 or newer: that of ``$JAVA_HOME``, else that of ``java`` on the PATH. Raises SparkProblem when
+    neither is 17 or newer.
     """
     home, on_path = os.environ.get("JAVA_HOME"), shutil.which("java")
     candidates = [Path(home) / "bin" / "java"] if home else []
@@ -47,7 +48,7 @@ def java_home() -> Path:
 
 
 def check_archives(archives: Iterable[str]) -> None:
-    """Raise SparkProblem for an archive whose local file does not exist."""
+    """Check that the local files of archives exist, and raise SparkProblem if one does not."""
     for archive in archives:
         file = local_path(archive.rpartition("#")[0])
         if file is not None and not file.is_file():
@@ -57,9 +58,10 @@ def check_archives(archives: Iterable[str]) -> None:
 
 
 def check_reachable(url: str) -> None:
-    """Raise SparkProblem when the master or Connect server at ``url`` refuses a TCP connection or times out (10 s).
+    """Check that the Spark server at a URL is reachable, and raise SparkProblem if it is not.
 
-    Spark itself would try for a minute and longer. Of ``spark://A:7077,B:7077`` one must answer.
+    The master or Connect server must accept a TCP connection within 10 s. Spark itself would try for a minute and
+    longer. Of ``spark://A:7077,B:7077`` one must answer.
     """
     scheme = url.partition(":")[0]
     if scheme not in _PORTS or "://" not in url:

@@ -15,7 +15,7 @@ from activemq_fleet.spark.scratch import ScratchDirectory
 
 
 class SparkProblem(FleetError):
-    """An error: Spark could not be started, or a job of it failed."""
+    """An error of Spark: it could not be started, or a job of it failed."""
 
 
 DEBUG_VARIABLE = "ACTIVEMQ_FLEET_DEBUG"
@@ -102,7 +102,10 @@ _KNOWN: tuple[tuple[str, Line], ...] = (
 
 @contextmanager
 def translate_spark_errors(scratch: ScratchDirectory) -> Iterator[None]:
-    """Raise SparkProblem in place of any error that Spark raises in the block; other exceptions pass through."""
+    """Translate errors that Spark raises in a ``with`` block to SparkProblem.
+
+    Other exceptions pass through.
+    """
     try:
         yield
     except Exception as error:
@@ -127,7 +130,10 @@ def _class_names(error: Exception) -> set[str]:
 
 
 def java_status() -> int | None:
-    """Return the exit status of the JVM that pyspark has launched, negative for a signal; None while it runs."""
+    """Return the exit status of the Java process of Spark; None while it runs.
+
+    pyspark has launched the JVM. The status is negative for a signal.
+    """
     from pyspark import SparkContext
 
     launched = getattr(SparkContext._gateway, "proc", None)
@@ -157,13 +163,17 @@ def _explain_java_end(log: str) -> str:
 
 
 def error_text(error: Exception) -> str:
-    """Return the message of a Spark exception, with the Java stack trace and causes below it."""
+    """Return the text of a Spark exception.
+
+    It is the message, with the Java stack trace and causes below it.
+    """
     return f"{error}\n{getattr(error, 'java_exception', '') or ''}"
 
 
 def error_message(text: str) -> str:
-    """Return one line that explains the error ``text``: what to do where the problem is known,
-    else its innermost cause.
+    """Return one line that explains the text of a Spark error.
+
+    It describes what to do where the problem is known, else it is the innermost cause.
     """
     for pattern, line in _KNOWN:
         match = re.search(pattern, text, re.MULTILINE)

@@ -26,7 +26,10 @@ _CLEAR = "\r\x1b[K"
 
 @dataclass(frozen=True, slots=True)
 class TaskCounts:
-    """The numbers of tasks in Spark's active stages: ``done``, ``running`` and ``all``."""
+    """The numbers of tasks in the active stages of Spark.
+
+    They are ``done``, ``running`` and ``all``.
+    """
 
     done: int = 0
     running: int = 0
@@ -35,9 +38,10 @@ class TaskCounts:
 
 @dataclass
 class Progress:
-    """A writer of a job's progress to ``stream`` if ``enabled``; on a terminal it overwrites one line.
+    """A display of the progress of a Spark job.
 
-    If no task starts for 30 s, it prints a warning even if it is not enabled. ``clock`` returns seconds.
+    It writes to ``stream`` if ``enabled``; on a terminal it overwrites one line. If no task starts for 30 s, it prints
+    a warning even if it is not enabled. ``clock`` returns seconds.
     """
 
     stream: TextIO
@@ -51,7 +55,10 @@ class Progress:
 
     @contextmanager
     def show_phase(self, name: str) -> Iterator[None]:
-        """Show the phase ``name`` while the block runs, and write its seconds at the end unless the block failed."""
+        """Show a phase of the job while a ``with`` block runs.
+
+        Its seconds are written at the end unless the block failed.
+        """
         began = self.clock()
         self._phase = printable(name), began
         self.update(TaskCounts())
@@ -66,7 +73,10 @@ class Progress:
                     self._write(clear + summary)
 
     def update(self, tasks: TaskCounts) -> None:
-        """Write the current phase, its seconds, and the number of tasks done."""
+        """Update the display of the job's progress with the numbers of its tasks.
+
+        It shows the current phase, its seconds, and the number of tasks done.
+        """
         with self._lock:
             self._warn_of_idle_tasks(tasks)
             if self.enabled and self.is_terminal and self._phase:
@@ -98,16 +108,20 @@ _current: Progress | None = None
 
 @contextmanager
 def show_phase(name: str) -> Iterator[None]:
-    """Show the phase ``name`` while the block runs; do nothing outside of ``show_progress``."""
+    """Show a phase of the job while a ``with`` block runs.
+
+    Does nothing outside of ``show_progress``.
+    """
     with _current.show_phase(name) if _current else nullcontext():
         yield
 
 
 @contextmanager
 def show_progress(spark: SparkSession, *, remote: bool, enabled: bool | None) -> Iterator[None]:
-    """Show phases and tasks of a session on stderr while the block runs; ``enabled`` None: only on a terminal.
+    """Show the progress of a Spark session while a ``with`` block runs.
 
-    ``remote``: the session is one of Spark Connect.
+    Phases and tasks are shown on stderr. With ``enabled`` None they are shown only on a terminal. ``remote``: the
+    session is one of Spark Connect.
     """
     global _current
     is_terminal = sys.stderr.isatty()

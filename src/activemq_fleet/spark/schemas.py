@@ -93,7 +93,10 @@ SCHEMAS: Mapping[str, StructType] = MappingProxyType({name: _schema(columns) for
 
 
 def arrow_schema_of(name: str) -> pa.Schema:
-    """Return the Arrow schema of the dataset ``name``; its metadata holds Spark's schema with SCHEMA_VERSION."""
+    """Return the Arrow schema of a dataset, by the dataset's name.
+
+    Its metadata holds Spark's schema with SCHEMA_VERSION.
+    """
     with_metadata = StructType(
         [StructField(field.name, field.dataType, metadata=dict(COLUMN_METADATA)) for field in SCHEMAS[name]]
     )

@@ -19,13 +19,16 @@ _LOG = "spark.log"
 
 @dataclass(frozen=True, slots=True)
 class ScratchDirectory:
-    """A directory of one Spark session's temporary files, among them Spark's log."""
+    """A directory for the temporary files of one Spark session.
+
+    Spark's log is among them.
+    """
 
     path: Path
 
     @property
     def spark_log(self) -> str:
-        """The text that Spark has logged so far; empty without a log."""
+        """The text of Spark's log so far; empty without a log."""
         try:
             return (self.path / _LOG).read_text(errors="replace")
         except OSError:
@@ -33,10 +36,10 @@ class ScratchDirectory:
 
     @contextmanager
     def redirect_output_to_log(self, *, enabled: bool) -> Iterator[None]:
-        """Redirect stdout and stderr (file descriptors 1 and 2) to Spark's log while the block runs,
-        also for child processes.
+        """Redirect stdout and stderr to Spark's log while a ``with`` block runs.
 
-        The JVM and the Python workers inherit them; no setting of Spark silences Java itself.
+        File descriptors 1 and 2 are redirected, also for child processes. The JVM and the Python workers inherit them;
+        no setting of Spark silences Java itself.
         """
         if not enabled:
             yield
@@ -60,7 +63,10 @@ class ScratchDirectory:
 
 @contextmanager
 def scratch_directory() -> Iterator[ScratchDirectory]:
-    """Yield a new temporary directory and remove it at the block's end; also remove those that killed sessions left."""
+    """Yield a new scratch (temporary) directory, and remove it at the end of the ``with`` block.
+
+    Those that killed sessions left are removed, too.
+    """
     parent = Path(tempfile.gettempdir())
     _remove_abandoned_directories(parent)
     path = Path(tempfile.mkdtemp(prefix=_PREFIX, dir=parent))

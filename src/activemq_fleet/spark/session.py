@@ -40,7 +40,7 @@ _SUBMITTED = "PYSPARK_GATEWAY_PORT" in os.environ  # started by spark-submit
 
 @contextmanager
 def spark_session(name: str, options: SessionOptions) -> Iterator[SparkSession]:
-    """Yield a Spark session for the job ``name``, and stop it at the block's end.
+    """Yield a Spark session for a job, and stop the session at the end of the ``with`` block.
 
     Errors that Spark raises at the start or inside the block become SparkProblem, whose message is one line.
     """

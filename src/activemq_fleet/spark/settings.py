@@ -43,14 +43,17 @@ _SQL = {
 
 
 def is_local(master: str | None) -> bool:
-    """Return whether a master URL is local, such as ``local[*]``, so that all tasks run on this machine."""
+    """Return whether a Spark master is local, so that all tasks run on this machine.
+
+    An example of the URL is ``local[*]``.
+    """
     return master is not None and master.startswith("local")
 
 
 def cores_of(master: str) -> int:
-    """Return how many tasks a local master runs at once: 2 for ``local[2]``, all cores for ``local[*]``.
+    """Return the number of tasks that a local Spark master runs at once.
 
-    1 for any other master.
+    It is 2 for ``local[2]``, and the number of cores for ``local[*]``. 1 for any other master.
     """
     cores_match = _LOCAL_CORES.match(master)
     if cores_match is None:
@@ -59,8 +62,9 @@ def cores_of(master: str) -> int:
 
 
 def master_of(options: SessionOptions) -> str | None:
-    """Return the master URL of the options, else ``local[*]``; None under spark-submit,
-    which sets the master itself.
+    """Return the URL of the Spark master, from the options of a session.
+
+    It is ``local[*]`` by default, and None under spark-submit, which sets the master itself.
     """
     master = options.master or options.conf.get("spark.master")
     if master or "PYSPARK_GATEWAY_PORT" in os.environ:
@@ -69,23 +73,35 @@ def master_of(options: SessionOptions) -> str | None:
 
 
 def remote_settings(options: SessionOptions) -> dict[str, str]:
-    """Return the settings with which a session of Spark Connect is created."""
+    """Return the settings of a Spark Connect session, from the options.
+
+    The session is created with them.
+    """
     packed = {"spark.sql.execution.pyspark.python": packed_python(options)} if options.archives else {}
     return {**_SQL, **packed, **options.conf}
 
 
 def archives_of(options: SessionOptions) -> list[str]:
-    """Return the options' archives as ``PATH#NAME``, with NAME ``environment`` by default."""
+    """Return the archives of the session's options, each as ``PATH#NAME``.
+
+    NAME is ``environment`` by default.
+    """
     return [archive if "#" in archive else f"{archive}#environment" for archive in options.archives]
 
 
 def packed_python(options: SessionOptions) -> str:
-    """Return the path of the Python interpreter in the first archive, relative to an executor's working directory."""
+    """Return the path of the Python interpreter in the packed environment.
+
+    That is the first archive; the path is relative to an executor's working directory.
+    """
     return f"{archives_of(options)[0].rpartition('#')[2]}/bin/python"
 
 
 def settings_of(options: SessionOptions, master: str | None, scratch: Path) -> dict[str, str]:
-    """Return the settings with which this process starts Spark; temporary files go below the directory ``scratch``."""
+    """Return the settings for a new Spark session.
+
+    This process starts Spark; temporary files go below the directory ``scratch``.
+    """
     java = [f"-Dlog4j2.configurationFile={_LOG4J.as_uri()}", f"-Djava.io.tmpdir={scratch}"]
     if is_local(master):
         java += [_QUICK, _METASPACE]
@@ -116,7 +132,10 @@ def settings_of(options: SessionOptions, master: str | None, scratch: Path) -> d
 
 @contextmanager
 def temporary_settings(spark: SparkSession, wanted: Mapping[str, str]) -> Iterator[None]:
-    """Apply settings to the session while the block runs, and restore the earlier ones at its end."""
+    """Apply settings to a Spark session temporarily, while a ``with`` block runs.
+
+    The earlier settings are restored at its end.
+    """
     before = {key: spark.conf.get(key, None) for key in wanted}
     try:
         for key, value in wanted.items():

@@ -19,7 +19,10 @@ PERSISTENT_ENTRIES = (".follow",)
 
 
 class LocalTarget:
-    """A local output directory, written as ``OUT.staged`` first and locked against other runs."""
+    """A local output directory, to which a Spark job writes.
+
+    It is written as ``OUT.staged`` first, and locked against other runs.
+    """
 
     def __init__(self, out: Path) -> None:
         if out.is_symlink() and not out.exists():
@@ -31,7 +34,10 @@ class LocalTarget:
         self._lock = -1
 
     def check_replaceable(self, kind: str) -> None:
-        """Raise InputError unless the output path is absent, empty, or an earlier result of the job ``kind``."""
+        """Check that the output path is replaceable, and raise InputError if it is not.
+
+        It must be absent, empty, or an earlier result of the job ``kind``.
+        """
         finish_replacement(self.out)
         if not self.out.exists():
             return
@@ -53,8 +59,10 @@ class LocalTarget:
             )
 
     def prepare(self) -> None:
-        """Make an empty directory ``OUT.staged`` and lock it. Raises InputError when another run has locked it, and
-        OutputError when it cannot be created."""
+        """Prepare the output by creating an empty staging directory (``OUT.staged``) and locking it.
+
+        Raises InputError when another run has locked it, and OutputError when it cannot be created.
+        """
         with os_errors_as_output_errors("create the directory", self.out):
             self.staged.mkdir(parents=True, exist_ok=True)
         lock = os.open(self.staged, os.O_RDONLY | os.O_DIRECTORY)
@@ -71,12 +79,16 @@ class LocalTarget:
             _remove_entry(entry)
 
     def dataset_uri(self, name: str) -> str:
-        """Return the ``file:`` URI of a dataset's directory in ``OUT.staged``."""
+        """Return the URI of a dataset's directory in the staging directory.
+
+        The URI begins with ``file:``, the directory is in ``OUT.staged``.
+        """
         return f"file://{self.staged / name}"
 
     def check_rows(self, name: str, rows: int) -> None:
-        """Raise SparkProblem unless the dataset's local files have all rows; executors elsewhere
-        write to their own disks.
+        """Check that the files of a dataset have all its rows, and raise SparkProblem if they do not.
+
+        Executors elsewhere write to their own disks.
         """
         import pyarrow.parquet as pq
 
@@ -92,16 +104,23 @@ class LocalTarget:
             path.unlink()
 
     def written_paths(self, name: str) -> list[str]:
-        """Return a list with one path: the directory to which this run wrote the dataset ``name``."""
+        """Return the paths that this run wrote for a dataset.
+
+        The list has one path, that of the dataset's directory.
+        """
         return [str(self.staged / name)]
 
     def write_text(self, name: str, text: str) -> None:
-        """Write a text file ``name`` to the directory that holds the datasets."""
+        """Write a text file to the staging directory.
+
+        The file ``name`` is next to the datasets.
+        """
         (self.staged / name).write_text(text, encoding="utf-8")
 
     def commit(self, manifest: Mapping[str, Any]) -> None:
-        """Write the manifest, exchange ``OUT.staged`` with the output path in one step, and
-        remove the earlier result.
+        """Commit the output: write the manifest, and replace the earlier result by the staged one.
+
+        ``OUT.staged`` and the output path are exchanged in one step; then the earlier result is removed.
         """
         contents = sorted(path.name for path in self.staged.iterdir())
         self.write_text(MANIFEST, json_text({**manifest, "contents": contents}))
@@ -110,7 +129,10 @@ class LocalTarget:
         self.discard()
 
     def discard(self) -> None:
-        """Remove ``OUT.staged`` and its lock; the output path stays as it is. Does nothing when called again."""
+        """Discard the staged output; the output path stays as it is.
+
+        ``OUT.staged`` and its lock are removed. Does nothing when called again.
+        """
         if self._lock < 0:
             return
         shutil.rmtree(self.staged, ignore_errors=True)
@@ -119,12 +141,18 @@ class LocalTarget:
 
 
 def staging_directory_of(out: Path) -> Path:
-    """Return the path of the directory ``OUT.staged``, in which the next result of ``out`` is written."""
+    """Return the path of the staging directory of an output path.
+
+    It is ``OUT.staged``, in which the next result of ``out`` is written.
+    """
     return out.with_name(f"{out.name}.staged")
 
 
 def finish_replacement(out: Path) -> None:
-    """Finish a replacement of ``out`` that a kill interrupted: move PERSISTENT_ENTRIES back from ``OUT.staged``."""
+    """Finish the replacement of an output path that a kill interrupted.
+
+    PERSISTENT_ENTRIES are moved back from ``OUT.staged``.
+    """
     for name in PERSISTENT_ENTRIES:
         old = staging_directory_of(out) / name
         if old.exists() and out.is_dir() and not (out / name).exists():

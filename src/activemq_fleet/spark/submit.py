@@ -17,8 +17,9 @@ COMMANDS = ("plan", "drift", "audit")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run ``plan``, ``drift`` or ``audit`` and return the exit code; without a command, print
-    the path of this script.
+    """Run the command-line program for spark-submit, and return the exit code.
+
+    The commands are ``plan``, ``drift`` and ``audit``; without a command, the path of this script is printed.
     """
     from activemq_fleet.cli.main import main as run
 

@@ -39,9 +39,10 @@ _WITHOUT_DICTIONARY = frozenset({"line", "end_line", "time", "raw_time", "parsed
 
 @dataclass(frozen=True, slots=True)
 class DatasetRows:
-    """Rows that a task adds to a dataset: a record batch, or a mapping of column to value for a single row.
+    """Rows that a Spark task adds to a dataset.
 
-    ``part``: the rows of each part of the task's output are written to a separate Parquet file.
+    They are a record batch, or a mapping of column to value for a single row. ``part``: the rows of each part of the
+    task's output are written to a separate Parquet file.
     """
 
     dataset: str
@@ -50,7 +51,10 @@ class DatasetRows:
 
 
 class KeyedObject(NamedTuple):
-    """An object passed to the next stage, where one task gets all objects of its ``key``, sorted by ``place``."""
+    """An object with a key that a Spark task passes to the next stage.
+
+    There one task gets all objects of its ``key``, sorted by ``place``.
+    """
 
     key: str
     value: Any
@@ -58,7 +62,10 @@ class KeyedObject(NamedTuple):
 
 
 class WrittenPart(NamedTuple):
-    """A Parquet file that a task has written: its dataset, file name, number of rows, and ``part`` of its rows."""
+    """A Parquet file (part of a dataset) that a Spark task has written.
+
+    It has the dataset, the file name, the number of rows, and ``part`` of its rows.
+    """
 
     dataset: str
     file: str
@@ -67,14 +74,18 @@ class WrittenPart(NamedTuple):
 
 
 def task_to_objects(task: Task) -> Callable[[Batches], Batches]:
-    """Return a function for ``mapInArrow`` that runs ``task`` and yields its results as
-    batches of the schema OBJECTS.
+    """Return a function that runs a task and yields its results as pickled objects.
+
+    It is for ``mapInArrow``; its batches have the schema OBJECTS.
     """
     return lambda batches: to_objects(task(batches))
 
 
 def to_objects(results: Iterable[Any]) -> Batches:
-    """Yield pickled Python objects as batches of the schema OBJECTS."""
+    """Yield Python objects, pickled, as Arrow record batches.
+
+    The batches have the schema OBJECTS.
+    """
     results = iter(results)
     while chunk := list(islice(results, _ROWS_AT_ONCE)):
         rows = [
@@ -91,15 +102,19 @@ def to_objects(results: Iterable[Any]) -> Batches:
 
 
 def from_objects(batches: Iterable[pa.RecordBatch]) -> Iterator[KeyedObject]:
-    """Yield the Python objects in batches of the schema OBJECTS, in their order."""
+    """Yield the Python objects that Arrow record batches hold in pickled form.
+
+    The batches have the schema OBJECTS; the objects come in their order.
+    """
     for batch in batches:
         for key, data in zip(batch.column("key"), batch.column("data"), strict=True):
             yield KeyedObject(key.as_py(), pickle.loads(data.as_buffer()))  # noqa: S301 -- written by to_objects
 
 
 def partitioned_by_key(objects: DataFrame, partitions: int | None = None) -> DataFrame:
-    """Return a frame of pickled objects repartitioned so that one partition has all of a key,
-    sorted by key and place.
+    """Repartition a data frame of objects by key, so that one partition has all objects of a key.
+
+    The objects are pickled; they are sorted by key and place.
     """
     numbered = objects.repartition("key") if partitions is None else objects.repartition(partitions, "key")
     return numbered.sortWithinPartitions("key", "place")
@@ -108,9 +123,10 @@ def partitioned_by_key(objects: DataFrame, partitions: int | None = None) -> Dat
 def written_by_worker(
     task: Task, directory: Path, schemas: Mapping[str, pa.Schema], order: Mapping[str, Sequence[str]]
 ) -> Task:
-    """Return a task that writes dataset rows to files in ``directory/DATASET``, and yields a WrittenPart for each file.
+    """Return a task that runs another task and writes its dataset rows to files.
 
-    ``order`` has the columns that each row group is sorted by; without them rows stay in the order of the task.
+    The files are in ``directory/DATASET``. The task yields a WrittenPart for each file. ``order`` has the columns that
+    each row group is sorted by; without them rows stay in the order of the task.
     """
 
     def write(batches: Batches) -> Iterator[Any]:
@@ -137,8 +153,9 @@ def written_by_worker(
 
 
 def task_to_columns(task: Task, schemas: Mapping[str, pa.Schema]) -> Callable[[Batches], Batches]:
-    """Return a function for ``mapInArrow`` that runs ``task`` and yields objects, and
-    dataset rows as struct columns.
+    """Return a function that runs a task and yields its results as columns.
+
+    It is for ``mapInArrow``. Objects are pickled; dataset rows are struct columns.
     """
     fields = [*OBJECTS, *(pa.field(name, pa.struct(list(schema))) for name, schema in schemas.items())]
     whole = pa.schema(fields)
@@ -181,7 +198,7 @@ def _batches_by_dataset(
 
 
 def record_batch(rows: Sequence[Mapping[str, Any]], schema: pa.Schema) -> pa.RecordBatch:
-    """Return rows as an Arrow record batch; lone surrogates in texts, which Arrow refuses, become ``\\udXXX``."""
+    """Convert rows to an Arrow record batch."""
     try:
         return pa.RecordBatch.from_pylist(rows, schema)
     except UnicodeEncodeError:
@@ -219,7 +236,10 @@ class _Part:
         self._size = self._rows = 0
 
     def add(self, batch: pa.RecordBatch) -> None:
-        """Append the rows of a batch in the dataset's schema."""
+        """Append the rows of a batch to the Parquet file.
+
+        The batch has the dataset's schema.
+        """
         self._waiting.append(batch)
         self._size += batch.nbytes
         self._rows += batch.num_rows
@@ -227,13 +247,16 @@ class _Part:
             self._flush()
 
     def close(self) -> WrittenPart:
-        """Write the last row group and the footer."""
+        """Close the Parquet file after writing the last row group and the footer."""
         self._flush()
         self.abandon()
         return WrittenPart(self._dataset, self._path.name, self._rows, self.label)
 
     def abandon(self) -> None:
-        """Close a Parquet file early after an error, keeping the row groups already written."""
+        """Abandon the Parquet file after an error, by closing it early.
+
+        The row groups already written are kept.
+        """
         self._writer.add_key_value_metadata(self._schema.metadata or {})
         self._writer.close()
 

@@ -65,8 +65,9 @@ def findings_of(
     balancers: Sequence[BalancerStatus],
     evidence: Mapping[str, Evidence],
 ) -> list[Finding]:
-    """Return the findings of a status about all brokers, agents and load balancers; ``evidence`` is the brokers', by
-    host.
+    """Return the findings about brokers, agents and load balancers for the status of a fleet.
+
+    ``evidence`` is the brokers', by host.
     """
     findings: list[Finding] = []
     units: dict[str, list[BrokerStatus]] = defaultdict(list)

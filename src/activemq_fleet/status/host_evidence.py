@@ -169,10 +169,10 @@ class _Balancer(_EvidencePart):
 
 
 def typed_evidence(fleet: Fleet, evidence: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
-    """Return the evidence of each host of the fleet in typed values, as ``fleet_status`` describes it.
+    """Return the evidence of the fleet's hosts in typed values.
 
-    An invalid part has the state None, and the reason as ``how``. A part that the fleet does not have on a
-    host is left out.
+    ``fleet_status`` describes the evidence. An invalid part has the state None, and the reason as ``how``. A part that
+    the fleet does not have on a host is left out.
     """
     parts: dict[str, dict[str, type[_EvidencePart]]] = {}
     for broker in fleet.brokers:

@@ -36,7 +36,10 @@ _RESPONDER = re.compile(r"Started responder end of duplex bridge (?P<link>\S+?)@
 
 
 class LogRecord(Protocol):
-    """The parts of a broker's log record that name why a link failed; any log record with these attributes fits."""
+    """A record of a broker's log that may explain why a link failed.
+
+    Any log record with these attributes fits.
+    """
 
     @property
     def level(self) -> str: ...
@@ -45,7 +48,10 @@ class LogRecord(Protocol):
 
 
 def planned_network(fleet: Fleet) -> Network:
-    """Return the network of a fleet's planned networkConnectors, including those that XML fragments add."""
+    """Return the network that the planned network connectors of a fleet make.
+
+    Those that XML fragments add are included.
+    """
     written = {
         broker.host: XmlDocument(activemq_xml(broker))
         for broker in fleet.brokers
@@ -57,10 +63,11 @@ def planned_network(fleet: Fleet) -> Network:
 def expected_peers(
     network: Network, broker: Broker, active: Collection[str]
 ) -> Iterator[tuple[NetworkConnector, tuple[Broker, ...]]]:
-    """Yield (networkConnector, brokers) of each active broker: a bridge to one of these active brokers must be up now.
+    """Yield, for each network connector of an active broker, the peers to which it is expected to have a bridge now.
 
-    ``masterslave:`` and ``failover:`` have one bridge, to whichever node answers; the others have one to each.
-    ``active`` are the hosts of active brokers.
+    An item is (networkConnector, brokers): a bridge to one of these active brokers must be up. ``masterslave:`` and
+    ``failover:`` have one bridge, to whichever node answers; the others have one to each. ``active`` are the hosts of
+    active brokers.
     """
     for connector, candidates in network.connectors_to_other_pairs(broker.host):
         serving = tuple(peer for peer in candidates if peer.host in active and peer.unit != broker.unit)
@@ -69,19 +76,20 @@ def expected_peers(
 
 
 def carries_both_ways(connector: NetworkConnector) -> bool:
-    """Return whether a networkConnector needs no bridge once the other broker has a bridge to this one.
+    """Return whether a bridge of a network connector carries messages both ways.
 
-    True for a duplex connector and for one that finds brokers by multicast.
+    Then no bridge is needed once the other broker has one to this broker. True for a duplex connector and for one that
+    finds brokers by multicast.
     """
     return bool(connector.duplex) or connector.way == "multicast"
 
 
 def missing_reason(broker: Broker, peers: Sequence[Broker], records: Mapping[str, Sequence[LogRecord]]) -> str:
-    """Return why a link is not up, from the logs of both ends: the message of the end that refused the connection.
+    """Return the reason why a link is missing (not up), from the logs of both ends.
 
-    That is the connecting broker if its log reports a problem with a certificate; else a broker at the far end whose
-    log names the refused broker; else the connecting broker with any problem in its log. ``records`` are those of each
-    broker's log, by host. Empty where no log gives a reason.
+    It is the message of the end that refused the connection. That is the connecting broker if its log reports a problem
+    with a certificate; else a broker at the far end whose log names the refused broker; else the connecting broker with
+    any problem in its log. ``records`` are those of each broker's log, by host. Empty where no log gives a reason.
     """
     complaint = _logged_complaint_about(broker, peers, records)
     candidates = [(peer.host, _refusal_in(records.get(peer.host, ()))) for peer in peers]
@@ -92,10 +100,10 @@ def missing_reason(broker: Broker, peers: Sequence[Broker], records: Mapping[str
 
 
 def is_certificate_refused(broker: Broker, peers: Sequence[Broker], records: Mapping[str, Sequence[LogRecord]]) -> bool:
-    """Return whether a link is not up because one end refuses the other's certificate, which a retry does not change.
+    """Return whether a link is down because one end refused the other's certificate.
 
-    The log of a far end does not name the broker whose certificate it refused. The refusal counts for each broker whose
-    connections to it are closed.
+    A retry does not change this. The log of a far end does not name the broker whose certificate it refused. The
+    refusal counts for each broker whose connections to it are closed.
     """
     complaint = _logged_complaint_about(broker, peers, records)
     is_closed = bool(_AFTERMATH.search(complaint) or _ALERT.search(complaint))
@@ -144,7 +152,7 @@ def links_of(
     records: Mapping[str, Sequence[LogRecord]],
     breaking: Collection[str] = (),
 ) -> tuple[LinkStatus, ...]:
-    """Return the state of each link of an active broker.
+    """Return the status of each network link of an active broker.
 
     ``usages`` are the values of the active brokers' MBeans by host, empty for one whose management view did not answer.
     ``breaking`` are the brokerNames of peers whose bridges to this broker break repeatedly.

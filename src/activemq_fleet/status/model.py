@@ -29,10 +29,10 @@ LinkState = Literal["up", "half", "down", "unknown"]
 
 @dataclass(frozen=True, slots=True)
 class LinkStatus:
-    """The state of one networkConnector of an active broker; ``to`` names the brokers of which one has to be connected
-    now.
+    """The status of one network link (networkConnector) of an active broker.
 
-    ``half``: a duplex link that carries messages one way. ``unknown``: the broker's management view did not answer.
+    ``to`` names the brokers of which one has to be connected now. ``half``: a duplex link that carries messages one
+    way. ``unknown``: the broker's management view did not answer.
     """
 
     link: str
@@ -45,8 +45,9 @@ class LinkStatus:
 
 @dataclass(frozen=True, slots=True)
 class Certificate:
-    """A TLS certificate in use: where, its end (RFC 3339) and the days until then; ``error`` is the reason why the end
-    is unknown.
+    """A TLS certificate in use, and the time at which it expires.
+
+    It has its place, its end (RFC 3339) and the days until then; ``error`` is the reason why the end is unknown.
     """
 
     name: str
@@ -57,13 +58,14 @@ class Certificate:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BrokerStatus:
-    """The status of one broker: state, release, configuration, usage, links; None or empty where it is unknown.
+    """The status of one broker.
 
-    ``since``: when its state began, ``started``: when its process was started (RFC 3339, UTC). ``release`` is running,
-    ``release_planned`` is in the inventory. ``version`` is the installed configuration in force; ``not_deployed`` are
-    files that differ from the plan, ``by_hand`` those changed on the host, ``restart`` the reasons why a restart is
-    pending. ``usage`` is the result of the module ``host_status``. ``generation`` of a fenced store is written by the
-    broker, ``generation_in_force`` is the pair's.
+    It has state, release, configuration, usage and links; None or empty where it is unknown. ``since``: when its state
+    began, ``started``: when its process was started (RFC 3339, UTC). ``release`` is running, ``release_planned`` is in
+    the inventory. ``version`` is the installed configuration in force; ``not_deployed`` are files that differ from the
+    plan, ``by_hand`` those changed on the host, ``restart`` the reasons why a restart is pending. ``usage`` is the
+    result of the module ``host_status``. ``generation`` of a fenced store is written by the broker,
+    ``generation_in_force`` is the pair's.
     """
 
     host: str
@@ -92,7 +94,10 @@ class BrokerStatus:
 
     @property
     def configuration(self) -> str:
-        """The relation of the deployed to the planned configuration: planned, outdated, by hand, none or unknown."""
+        """The state of a broker's deployed configuration: planned, outdated, by hand, none or unknown.
+
+        It is the relation of the deployed to the planned configuration.
+        """
         if self.state in ("unreachable", "unknown"):
             return "unknown"
         if self.version is None:
@@ -102,10 +107,10 @@ class BrokerStatus:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AgentStatus:
-    """The status of one agent: ``outbox`` and ``inbox`` are numbers of events, ``oldest`` the age of the outbox's
-    oldest in seconds.
+    """The status of one failover agent.
 
-    ``publisher`` and ``subscriber`` are the brokers that it is connected to.
+    ``outbox`` and ``inbox`` are numbers of events, ``oldest`` the age of the outbox's oldest in seconds. ``publisher``
+    and ``subscriber`` are the brokers that it is connected to.
     """
 
     host: str
@@ -126,8 +131,9 @@ class AgentStatus:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BalancerStatus:
-    """The status of one load balancer: its programs (``up`` or ``down``), and by group whether it holds the virtual
-    address.
+    """The status of one load balancer.
+
+    It has its programs (``up`` or ``down``), and by group whether it holds the virtual address.
     """
 
     host: str
@@ -140,8 +146,9 @@ class BalancerStatus:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FleetStatus:
-    """The status of a fleet at ``time``: brokers, agents, balancers and findings; ``seconds`` is the duration of the
-    queries.
+    """The status of a fleet: its brokers, agents, load balancers and findings.
+
+    It is that at ``time``; ``seconds`` is the duration of the queries.
     """
 
     time: float
@@ -153,12 +160,15 @@ class FleetStatus:
 
     @property
     def exit_code(self) -> int:
-        """The exit code of the command ``status``: 1 with a finding that is an error or a warning, else 0."""
+        """The exit code of the command ``status``: 1 if a finding is an error or a warning, else 0."""
         return int(any(finding.severity != "info" for finding in self.findings))
 
     @property
     def summary(self) -> dict[str, int]:
-        """The numbers of brokers by state, and of findings by severity."""
+        """A summary of the fleet's status in numbers.
+
+        They are the numbers of brokers by state, and of findings by severity.
+        """
         states = Counter(broker.state for broker in self.brokers)
         severities = Counter(finding.severity for finding in self.findings)
         shown = [*STATES, "unreachable", "unknown"]
@@ -171,12 +181,15 @@ class FleetStatus:
 
     @property
     def states(self) -> dict[str, str]:
-        """The state of each broker, agent and balancer, by host."""
+        """The states of all brokers, agents and load balancers, by host."""
         rows: tuple[BrokerStatus | AgentStatus | BalancerStatus, ...] = (*self.brokers, *self.agents, *self.balancers)
         return {row.host: row.state for row in rows}
 
     def of_host(self, host: str) -> tuple[Finding, ...]:
-        """Return the findings about one host, and those about its pair as a whole."""
+        """Return the findings about one host.
+
+        Findings about its pair as a whole are included.
+        """
         pair = next((row.pair for row in self.brokers if row.host == host), None)
         nodes = {row.host for row in self.brokers if row.pair == pair and PROFILES[row.ha].has_peer}
         return tuple(
@@ -186,7 +199,10 @@ class FleetStatus:
         )
 
     def restricted_to(self, hosts: Collection[str]) -> FleetStatus:
-        """Return the status of some hosts alone, with the findings about them and about their pairs."""
+        """Return the fleet's status restricted to some hosts.
+
+        The findings about them and about their pairs are included.
+        """
         about = {finding for host in hosts for finding in self.of_host(host)}
         return replace(
             self,
@@ -197,7 +213,10 @@ class FleetStatus:
         )
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the status as ``--format json`` prints it."""
+        """Return the status of a fleet as a dictionary.
+
+        ``--format json`` prints it.
+        """
         brokers = [{**asdict(row), "configuration": row.configuration} for row in self.brokers]
         shown = ("rule", "severity", "host", "message", "fix")
         return {
@@ -213,14 +232,17 @@ class FleetStatus:
 
 
 def rfc3339(seconds: float | None) -> str | None:
-    """Return a time in seconds since the epoch as RFC 3339 in UTC; None for None."""
+    """Return a time in seconds since the epoch as text in the format RFC 3339.
+
+    It is in UTC; None for None.
+    """
     return None if seconds is None else datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 def read_states(text: str, name: str) -> tuple[dict[str, str], tuple[Finding, ...]]:
-    """Return (states by host, findings) of a status that was written as JSON; ``name`` is the file's name, for errors.
+    """Read the states of hosts from a status that was written as JSON.
 
-    Raises InputError for anything else.
+    Returns (states by host, findings). ``name`` is the file's name, for errors. Raises InputError for anything else.
     """
     try:
         status = parse_json(text)

@@ -11,9 +11,10 @@ from activemq_fleet.topology import Agent, Balancer, Broker, Fleet
 
 
 def select_hosts(fleet: Fleet, name: str = "") -> tuple[str, ...]:
-    """Return the inventory names of the hosts in a group, a pair or under a host name; an empty name selects all hosts.
+    """Return the hosts that a name selects: those of a group or of a pair, or one host.
 
-    Hosts may be named by their first label. Raises InputError for a name that the fleet does not have.
+    They are inventory names. An empty name selects all hosts. Hosts may be named by their first label. Raises
+    InputError for a name that the fleet does not have.
     """
     nodes: tuple[Broker | Agent | Balancer, ...] = (*fleet.brokers, *fleet.agents, *fleet.balancers)
     every = {node.host for node in nodes}
@@ -37,9 +38,9 @@ def select_hosts(fleet: Fleet, name: str = "") -> tuple[str, ...]:
 
 
 def hosts_to_query(fleet: Fleet, chosen: tuple[str, ...]) -> tuple[str, ...]:
-    """Return the hosts whose evidence is required to conclude the status of the chosen hosts.
+    """Return the hosts to query for the status of the chosen hosts.
 
-    Those are their pairs, and the brokers that their links lead to.
+    Their evidence is required to conclude the status. Those are their pairs, and the brokers that their links lead to.
     """
     asked = set(chosen)
     network = planned_network(fleet) if any(broker.host in asked for broker in fleet.brokers) else None
@@ -51,7 +52,10 @@ def hosts_to_query(fleet: Fleet, chosen: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def host_status_parameters(fleet: Fleet, hosts: tuple[str, ...]) -> dict[str, dict[str, Any]]:
-    """Return, by host, the parameters for the module ``host_status``: what to gather of broker, agent and balancer."""
+    """Return the parameters of the Ansible module ``host_status`` for each host.
+
+    They are what to gather of broker, agent and balancer.
+    """
     by_host: dict[str, dict[str, Any]] = {host: {} for host in hosts}
     for broker in fleet.brokers:
         if broker.host in by_host:

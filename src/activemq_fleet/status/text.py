@@ -25,7 +25,10 @@ _NONE = "-"
 
 
 def broker_cells(row: BrokerStatus, now: float) -> tuple[str, ...]:
-    """Return the texts of a broker's table row, one for each of ``BROKER_COLUMNS``; a dash for what is unknown."""
+    """Return the cells (texts) of a broker's row in the status table.
+
+    There is one for each of ``BROKER_COLUMNS``; a dash is for what is unknown.
+    """
     usage = row.usage
     release = row.release or _NONE
     if row.release and row.release != row.release_planned:
@@ -47,7 +50,10 @@ def broker_cells(row: BrokerStatus, now: float) -> tuple[str, ...]:
 
 
 def agent_cells(row: AgentStatus) -> tuple[str, ...]:
-    """Return the texts of an agent's table row, one for each of ``AGENT_COLUMNS``."""
+    """Return the cells (texts) of an agent's row in the status table.
+
+    There is one for each of ``AGENT_COLUMNS``.
+    """
     connected = ", ".join(dict.fromkeys(name for name in (row.publisher, row.subscriber) if name))
     counts = (_NONE if value is None else str(value) for value in (row.outbox, row.inbox))
     outbox, inbox = counts
@@ -56,13 +62,19 @@ def agent_cells(row: AgentStatus) -> tuple[str, ...]:
 
 
 def balancer_cells(row: BalancerStatus) -> tuple[str, ...]:
-    """Return the texts of a balancer's table row, one for each of ``BALANCER_COLUMNS``."""
+    """Return the cells (texts) of a load balancer's row in the status table.
+
+    There is one for each of ``BALANCER_COLUMNS``.
+    """
     held = ", ".join(group for group, holds in row.addresses.items() if holds)
     return row.host, row.state, row.haproxy or _NONE, row.keepalived or _NONE, held or _NONE
 
 
 def status_tables(status: FleetStatus) -> list[tuple[Sequence[str], list[tuple[str, ...]]]]:
-    """Return the tables of a fleet's status, each as (column titles, rows); a table without rows is left out."""
+    """Return the tables of a fleet's status.
+
+    Each is (column titles, rows); a table without rows is left out.
+    """
     tables: list[tuple[Sequence[str], list[tuple[str, ...]]]] = [
         (BROKER_COLUMNS, [broker_cells(row, status.time) for row in status.brokers]),
         (AGENT_COLUMNS, [agent_cells(row) for row in status.agents]),
@@ -72,9 +84,10 @@ def status_tables(status: FleetStatus) -> list[tuple[Sequence[str], list[tuple[s
 
 
 def compact_tables(status: FleetStatus) -> list[tuple[Sequence[str], list[tuple[str, ...]]]]:
-    """Return the tables of ``status_tables`` with the most important columns, and hosts without their common domain.
+    """Return the tables of a fleet's status in a compact form, with the most important columns.
 
-    A column is left out where every row has a dash.
+    The tables are those of ``status_tables``; hosts are without their common domain. A column is left out where every
+    row has a dash.
     """
     domain = common_domain(status)
     tables: list[tuple[Sequence[str], list[tuple[str, ...]]]] = []
@@ -92,7 +105,10 @@ def compact_tables(status: FleetStatus) -> list[tuple[Sequence[str], list[tuple[
 
 
 def common_domain(status: FleetStatus) -> str:
-    """Return the domain, with its dot, in which all hosts of a status are; "" for hosts of several domains."""
+    """Return the DNS domain that all hosts of a status have in common; empty for several domains.
+
+    It begins with its dot.
+    """
     hosts = [row.host for row in status.brokers]
     hosts += [row.host for row in status.agents]
     hosts += [row.host for row in status.balancers]
@@ -106,19 +122,25 @@ def common_domain(status: FleetStatus) -> str:
 
 
 def without_domain(text: str, domain: str) -> str:
-    """Return a text with the names of hosts in it without a domain."""
+    """Return a text in which the names of hosts are without their DNS domain."""
     return ", ".join(word.removesuffix(domain) for word in text.split(", ")) if domain else text
 
 
 def table_lines(status: FleetStatus) -> list[str]:
-    """Return the tables of a fleet's status as lines of text with padded columns."""
+    """Return the tables of a fleet's status as lines of text.
+
+    Columns are padded.
+    """
     tables = status_tables(status)
     shown = ([titles, *([printable(cell) for cell in row] for row in rows)] for titles, rows in tables)
     return [line for rows in shown for line in aligned(rows)]
 
 
 def status_headline(status: FleetStatus) -> str:
-    """Return a fleet's status as one sentence: the numbers of queried hosts, of errors and of warnings."""
+    """Return one sentence that summarizes a fleet's status.
+
+    It has the numbers of queried hosts, of errors and of warnings.
+    """
     numbers = status.summary
     who = [counted(len(rows), what) for rows, what in _parts(status) if rows]
     if not status.exit_code:
