@@ -35,16 +35,16 @@ def main(engine: str, logs: Path, out: Path, report: Path) -> None:
 
 def spark(logs: Path, out: Path, watch: ResourceWatch) -> None:
     """Run the log stage of ``audit``: list the files, parse them, and write the dataset."""
-    from activemq_fleet.spark.audit_job import read_logs
-    from activemq_fleet.spark.datasets import Output
+    from activemq_fleet.spark.audit_job import read_log_events
+    from activemq_fleet.spark.datasets import JobOutput
     from activemq_fleet.spark.inputs import list_inputs
     from activemq_fleet.spark.session import SessionOptions, spark_session
 
     with spark_session("bench", SessionOptions(master="local[2]", conf={"spark.driver.memory": "1g"})) as running:
         running.range(1).count()
         watch.ready()
-        with Output(running, str(out / "audit")) as output:
-            read_logs(running, output, list_inputs(running, str(logs)))
+        with JobOutput(running, str(out / "audit")) as output:
+            read_log_events(running, output, list_inputs(running, str(logs)))
             output.commit()
         watch.finished()
 

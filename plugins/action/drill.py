@@ -56,7 +56,7 @@ class ActionModule(FleetAction):
             drill = {"due": due.pair, "number": due.number, "faulted": list(due.faulted_hosts), "what": run.plan.what}
             return {"drill": drill}
         if arguments["step"] == "wait":
-            accepted, handled = run.wait_until_steady(options["pair"], float(options["patience"]))
+            accepted, handled = run.wait_until_load_steady(options["pair"], float(options["patience"]))
             return {"load": {"accepted": accepted, "handled": handled}}
         if arguments["step"] == "record":
             return {"void": run.record_fault(running.fault_from_mapping(arguments["fault"])).void}

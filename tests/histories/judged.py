@@ -98,7 +98,7 @@ def judge(found: Read, modules: SimpleNamespace = MODULES) -> tuple[Units, dict[
     in_order = sorted(
         found.lines, key=lambda line: (line.agent, epochs[line.agent, line.epoch].rank, line.jseq, line.kind is None)
     )
-    said = list(journals.records_in_order(in_order, epochs))
+    said = list(journals.records_and_gaps_in_order(in_order, epochs))
     subscribers = ranges.subscribers_by_name([one for one in said if isinstance(one, journals.SubscriptionChange)])
     missing = {one.agent: one.records for one in said if isinstance(one, journals.MissingRecordCount)}
     records = sorted((one for one in said if isinstance(one, journals.OrderedRecord)), key=lambda one: one.event_id)

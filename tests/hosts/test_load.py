@@ -13,7 +13,7 @@ from typing import Any, cast
 import pytest
 
 from activemq_fleet.lab.load_generator import LoadGenerator
-from activemq_fleet.lab.load_process import write_status
+from activemq_fleet.lab.load_process import write_load_generator_status
 from tests.hosts import load
 from tests.hosts.load import gaps, merged
 
@@ -78,7 +78,7 @@ def test_what_the_load_generators_write_of_themselves_is_what_the_load_asks_for(
     (tmp_path / "pairs").write_text("one")
     write(tmp_path / "one", "publisher", (1, "connected"))
     write(tmp_path / "one", "subscriber", (1, "connected"))
-    write_status(tmp_path, [generator("one", time.time() + 3600)])
+    write_load_generator_status(tmp_path, [generator("one", time.time() + 3600)])
     said: list[dict[str, Any]] = []
     for act in ("begin", "end"):
         assert load.main([act, str(tmp_path), "restart"]) == 0

@@ -17,7 +17,7 @@ from pathlib import Path
 import pytest
 
 from activemq_fleet.artifacts import jar_directory_for
-from activemq_fleet.audit.operation_records import UNENDED, planned_operations
+from activemq_fleet.audit.operation_records import UNENDED, parse_planned_operations
 from activemq_fleet.releases import Release
 from tests.hosts.brokers import BASE, SHARE, UNIT, wait_for_pair, wait_until, were_down_together
 from tests.hosts.machines import Machine, Rack
@@ -190,7 +190,7 @@ def test_an_upgrade_leaves_a_record_on_both_hosts(controller: Controller, tmp_pa
     ended(controller.play("collect", "-e", f"activemq_collect_to={tmp_path}/collected"))
     for machine in controller.rack.machines:
         content = (tmp_path / "collected" / machine.name / "operations.jsonl").read_bytes()
-        found, problems = planned_operations(machine.name, content)
+        found, problems = parse_planned_operations(machine.name, content)
         assert problems == ()
         assert {one.operation for one in found} == {"site", "upgrade"}
         assert all(one.began < one.ended and "@" in one.by for one in found)

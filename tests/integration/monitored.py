@@ -12,7 +12,7 @@ import pytest
 
 from activemq_fleet.errors import LabError
 from activemq_fleet.lab.lab import Lab
-from activemq_fleet.lab.monitoring import check_programs_installed
+from activemq_fleet.lab.monitoring import check_monitoring_programs_installed
 from tests.integration.conftest import LabOf
 from tests.integration.labs import pair, write_inventory
 from tests.integration.waiting import until
@@ -30,7 +30,7 @@ further = pytest.mark.skipif(
 def has_prometheus() -> None:
     """Skip a module's tests where Prometheus is not installed."""
     try:
-        check_programs_installed()
+        check_monitoring_programs_installed()
     except LabError as error:
         pytest.skip(str(error))
 

@@ -26,7 +26,7 @@ from activemq_fleet.drills.model import DrillResult
 from activemq_fleet.errors import InputError, LabError
 from activemq_fleet.lab.agent_load_generator import AgentLoadGenerator, AgentLoadSpec
 from activemq_fleet.lab.drill import DrillOptions, run_drill
-from activemq_fleet.lab.drill_files import pair_outcomes
+from activemq_fleet.lab.drill_files import pair_outcomes_and_faults
 from activemq_fleet.lab.drill_run import METRICS
 from activemq_fleet.lab.lab import Lab
 from activemq_fleet.lab.load_spec import load_spec
@@ -166,7 +166,7 @@ def test_a_store_that_forgets_what_it_acknowledged_is_found_out(lab: Lab, tmp_pa
             lambda: f"handled again: {generator.subscriber.last_output_line}",
         )
         generator.finish_load()
-    account, _ = pair_outcomes(tmp_path / "load", PAIR, "MQTT", [])
+    account, _ = pair_outcomes_and_faults(tmp_path / "load", PAIR, "MQTT", [])
 
     assert account.lost > 0
     assert account.gaps == ()

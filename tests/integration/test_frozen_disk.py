@@ -16,7 +16,7 @@ import pytest
 
 from activemq_fleet.drills.model import DeliveryCounts
 from activemq_fleet.errors import LabError
-from activemq_fleet.lab.drill_files import pair_outcomes
+from activemq_fleet.lab.drill_files import pair_outcomes_and_faults
 from activemq_fleet.lab.lab import Lab
 from activemq_fleet.lab.load_process import make_load_generator
 from activemq_fleet.lab.load_spec import load_spec, supports_mqtt_agents
@@ -120,4 +120,4 @@ def frozen_under_load(lab: Lab, stores: Path, directory: Path) -> tuple[Delivery
         print(f"whole again {time.time() - since:.1f} s after the thaw")
         generator.finish_load()
     protocol = "MQTT" if supports_mqtt_agents(fleet.pairs[PAIR]) else "STOMP"
-    return pair_outcomes(directory / "load", PAIR, protocol, [])[0], seen
+    return pair_outcomes_and_faults(directory / "load", PAIR, protocol, [])[0], seen

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from activemq_fleet.audit.operation_records import planned_operations
+from activemq_fleet.audit.operation_records import parse_planned_operations
 from activemq_fleet.errors import LabError
 from activemq_fleet.lab.collected import collect_logs
 from activemq_fleet.lab.lab import Lab
@@ -115,7 +115,7 @@ def test_what_a_lab_does_itself_is_planned_and_what_is_done_to_it_is_not(tmp_pat
     lab.wait_state(A, "active")
     killed = A, lab.started_at(A) or 0
     collect_logs(lab, {}, tmp_path / "collected")
-    found, problems = planned_operations(A, (tmp_path / "collected" / A / "operations.jsonl").read_bytes())
+    found, problems = parse_planned_operations(A, (tmp_path / "collected" / A / "operations.jsonl").read_bytes())
     assert problems == ()
     assert [one.operation for one in found] == ["lab up", *["lab stop", "lab start"] * 3]
     for host, moment in moments:
@@ -126,7 +126,7 @@ def test_what_a_lab_does_itself_is_planned_and_what_is_done_to_it_is_not(tmp_pat
 
 def is_planned(collected: Path, host: str, moment: float) -> bool:
     """Whether the lab was at work when a host became active, as the host has it."""
-    found, _ = planned_operations(host, (collected / host / "operations.jsonl").read_bytes())
+    found, _ = parse_planned_operations(host, (collected / host / "operations.jsonl").read_bytes())
     return any(one.began.timestamp() <= moment <= one.ended.timestamp() for one in found)
 
 

@@ -15,7 +15,7 @@ from activemq_fleet.audit.scraped_availability import ScrapedAvailability, read_
 from activemq_fleet.errors import InputError
 from activemq_fleet.node.watchdog.hang_detection import hung_message
 from activemq_fleet.spark.audit_job import audit
-from activemq_fleet.spark.inputs import Host
+from activemq_fleet.spark.inputs import AuditedHost
 from activemq_fleet.spark.schemas import SCHEMAS
 from activemq_fleet.spark.settings import temporary_settings
 from tests.log_reading import logger_of
@@ -238,7 +238,7 @@ def test_what_is_missing_makes_it_incomplete(spark: SparkSession, logs: Path, tm
     whole = "".join(lines("0 chosen", "1 opened", "1 starting", "2 started"))
     lay(tmp_path / "in", A, about, {"activemq.log": whole + whole[: len(whole) // 3]})
 
-    hosts = {host: Host(host, group="orders", pair=PAIR) for host in (A, B)}
+    hosts = {host: AuditedHost(host, group="orders", pair=PAIR) for host in (A, B)}
     result = audit(spark, str(tmp_path / "in"), str(tmp_path / "out"), inventory_hosts=hosts)
 
     assert result.verdict == "incomplete"

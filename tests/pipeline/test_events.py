@@ -16,9 +16,9 @@ from pyspark.sql import DataFrame, SparkSession
 from activemq_fleet.errors import InputError
 from activemq_fleet.logs.event_batches import SCHEMA, LogScanner, LogSource
 from activemq_fleet.logs.log_files import CUT_OFF
-from activemq_fleet.spark.audit_job import read_logs
-from activemq_fleet.spark.datasets import Output
-from activemq_fleet.spark.inputs import Host, Inputs, list_inputs
+from activemq_fleet.spark.audit_job import read_log_events
+from activemq_fleet.spark.datasets import JobOutput
+from activemq_fleet.spark.inputs import AuditedHost, AuditInputs, list_inputs
 from activemq_fleet.spark.log_events import EVENTS_SCHEMA, ONE_PARTITION, scan_logs
 from activemq_fleet.spark.settings import temporary_settings
 from tests.log_reading import LINES
@@ -40,7 +40,7 @@ def lay(directory: Path, host: str, files: dict[str, bytes], **about: str | None
         (place / "host.json").write_text(json.dumps({"host": host, **about}))
 
 
-def events(spark: SparkSession, inputs: Inputs) -> DataFrame:
+def events(spark: SparkSession, inputs: AuditInputs) -> DataFrame:
     """Every event, as tasks read them."""
     return scan_logs(spark, inputs, inputs.files_of_kind("log"), lambda batches: batches, EVENTS_SCHEMA)
 
@@ -85,7 +85,7 @@ def test_logs_of_a_fleet_are_read_across_their_files(spark: SparkSession, tmp_pa
     lay(tmp_path, "unknown", {"activemq.log": STACK + LINE, "activemq.log.2": LINE + b"\n"})
     lay(tmp_path, "torn", {"activemq.log.1.gz": gzip.compress(whole * 50)[:-60]}, timezone="Mars/Olympus")
 
-    inputs = list_inputs(spark, str(tmp_path), {"unknown": Host("unknown", "America/New_York", "5.16.7", "g2")})
+    inputs = list_inputs(spark, str(tmp_path), {"unknown": AuditedHost("unknown", "America/New_York", "5.16.7", "g2")})
     frame = events(spark, inputs)
     rows = rows_of(frame)
     of = {host: [row for row in rows if row["host"] == host] for host in inputs.hosts}
@@ -150,9 +150,9 @@ def test_what_workers_write_themselves_is_what_spark_writes(
     found = {}
     for way in ("workers", "spark"):
         if way == "spark":
-            monkeypatch.setattr(Output, "_workers_directory", lambda _: None)
-        with Output(spark, str(tmp_path / way)) as output:
-            read = read_logs(spark, output, inputs)
+            monkeypatch.setattr(JobOutput, "_workers_directory", lambda _: None)
+        with JobOutput(spark, str(tmp_path / way)) as output:
+            read = read_log_events(spark, output, inputs)
             output.commit()
         place = tmp_path / way / "events"
         footers = {pq.read_metadata(path).metadata[_FOOTER] for path in place.iterdir()}
@@ -173,9 +173,9 @@ def test_what_workers_write_themselves_is_what_spark_writes(
 def test_without_logs_workers_write_a_dataset_without_rows(spark: SparkSession, tmp_path: Path) -> None:
     (tmp_path / "logs/h/agent").mkdir(parents=True)
     (tmp_path / "logs/h/agent/journal.jsonl").write_bytes(b"{}\n")
-    with Output(spark, str(tmp_path / "out")) as output:
-        assert read_logs(spark, output, list_inputs(spark, str(tmp_path / "logs"))) == []
-        assert output.rows == {"events": 0}
+    with JobOutput(spark, str(tmp_path / "out")) as output:
+        assert read_log_events(spark, output, list_inputs(spark, str(tmp_path / "logs"))) == []
+        assert output.row_counts == {"events": 0}
 
 
 @pytest.mark.parametrize("names", [[], ["activemq.log"], ["a/readme.txt"]])

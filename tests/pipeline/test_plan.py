@@ -16,7 +16,7 @@ from pyarrow.csv import write_csv
 from pyspark.sql import SparkSession
 
 from activemq_fleet.errors import FleetError
-from activemq_fleet.spark.earlier_plan import earlier_output_of
+from activemq_fleet.spark.earlier_plan import earlier_plan_path
 from activemq_fleet.spark.plan_inputs import read_hosts
 from activemq_fleet.spark.plan_job import PlanOptions, PlanResult, plan
 from tests.conventions import DRILLED, Convention
@@ -51,7 +51,7 @@ def run(spark: SparkSession, work: Path, hosts: Hosts, groups: Groups, out: str 
     (work / "hosts.jsonl").write_text(lines(hosts, groups))
     place = str(work / out)
     source = read_hosts(spark, str(work / "hosts.jsonl"))
-    options.setdefault("since", earlier_output_of(spark, place, None))
+    options.setdefault("since", earlier_plan_path(spark, place, None))
     return plan(spark, source, place, PlanOptions(**options), tell=lambda _: None, warn=lambda _: None)
 
 

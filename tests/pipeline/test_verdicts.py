@@ -13,7 +13,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from activemq_fleet.audit.journals import JournalGap
-from activemq_fleet.spark.datasets import Output
+from activemq_fleet.spark.datasets import JobOutput
 from activemq_fleet.spark.deliveries import judge_deliveries, read_journals
 from activemq_fleet.spark.inputs import list_inputs
 from activemq_fleet.spark.schemas import arrow_schema_of
@@ -81,7 +81,7 @@ def run(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Run:
     place = tmp_path_factory.mktemp("histories")
     inputs = list_inputs(spark, str(laid_down(place / "logs", histories)))
     before = jobs_of(spark)
-    with temporary_settings(spark, ONE_JOB_AN_ACTION), Output(spark, str(place / "out")) as output:
+    with temporary_settings(spark, ONE_JOB_AN_ACTION), JobOutput(spark, str(place / "out")) as output:
         _, gaps = judge_deliveries(output, read_journals(spark, output, inputs), ANY_TIME, None)
         output.commit()
     jobs = jobs_of(spark) - before

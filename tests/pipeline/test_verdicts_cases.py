@@ -16,11 +16,11 @@ import pytest
 from pyspark.sql import SparkSession
 
 from activemq_fleet.audit import verdict_words as words
-from activemq_fleet.audit.gaps import gaps_of_foreign_journals
+from activemq_fleet.audit.gaps import gaps_for_foreign_journals
 from activemq_fleet.audit.journals import JournalGap
-from activemq_fleet.spark.datasets import Output
+from activemq_fleet.spark.datasets import JobOutput
 from activemq_fleet.spark.deliveries import judge_deliveries, read_journals
-from activemq_fleet.spark.inputs import Host, list_inputs
+from activemq_fleet.spark.inputs import AuditedHost, list_inputs
 from tests.support.time_ranges import ANY_TIME
 
 Entry = tuple[str, dict[str, Any]]
@@ -105,7 +105,7 @@ def found(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Foun
             else:
                 (directory / "journal-000000001.jsonl.gz").write_bytes(gzip.compress(text))
     out = tmp_path_factory.mktemp("judged") / "out"
-    with Output(spark, str(out)) as output:
+    with JobOutput(spark, str(out)) as output:
         journals = read_journals(spark, output, list_inputs(spark, str(root)))
         _, gaps = judge_deliveries(output, journals, ANY_TIME, None)
         output.commit()
@@ -251,20 +251,20 @@ def test_an_empty_directory_of_journals_settles_nothing(spark: SparkSession, tmp
     (tmp_path / "logs/mq01").mkdir(parents=True)
     (tmp_path / "logs/mq01/activemq.log").write_text("nothing\n")
 
-    with Output(spark, str(tmp_path / "out")) as output:
+    with JobOutput(spark, str(tmp_path / "out")) as output:
         journals = read_journals(spark, output, list_inputs(spark, str(tmp_path / "logs")))
         assert judge_deliveries(output, journals, ANY_TIME, None)[0].messages == {}
-        assert output.rows == {"deliveries": 0, "messages": 0}
+        assert output.row_counts == {"deliveries": 0, "messages": 0}
 
 
 def judge_hosts(
-    spark: SparkSession, root: Path, hosts: dict[str, list[str]], inventory: dict[str, Host] | None = None
+    spark: SparkSession, root: Path, hosts: dict[str, list[str]], inventory: dict[str, AuditedHost] | None = None
 ) -> tuple[dict[str, str], dict[tuple[str, str], str], list[str]]:
     """Judge journals by host directory; return verdicts by event, by event and subscriber, and foreign claims."""
     for host, lines in hosts.items():
         (root / "logs" / host / "agent").mkdir(parents=True)
         (root / "logs" / host / "agent" / "journal-000000001.jsonl").write_text("\n".join(lines) + "\n")
-    with Output(spark, str(root / "out")) as output:
+    with JobOutput(spark, str(root / "out")) as output:
         journals = read_journals(spark, output, list_inputs(spark, str(root / "logs"), inventory))
         judge_deliveries(output, journals, ANY_TIME, None)
         output.commit()
@@ -272,7 +272,7 @@ def judge_hosts(
     return (
         {row["event_id"]: row["verdict"] for row in messages},
         {(row["event_id"], row["subscriber"]): row["verdict"] for row in deliveries},
-        [f"{gap.host}: {gap.what}" for gap in gaps_of_foreign_journals(journals.files, journals.host_of)],
+        [f"{gap.host}: {gap.what}" for gap in gaps_for_foreign_journals(journals.files, journals.host_of)],
     )
 
 
@@ -310,7 +310,7 @@ def test_the_inventory_names_the_host_of_an_agents_journal(spark: SparkSession, 
         "host-2": hosts["forged-sub"],
         "a-evil": [line.replace("2026-03-01T", "2026-02-01T") for line in hosts["a-evil"]],
     }
-    agents = {host: Host(host, agent=f"forged-{name}") for host, name in (("host-1", "pub"), ("host-2", "sub"))}
+    agents = {host: AuditedHost(host, agent=f"forged-{name}") for host, name in (("host-1", "pub"), ("host-2", "sub"))}
 
     messages, _, claims = judge_hosts(spark, tmp_path, hosts, agents)
 

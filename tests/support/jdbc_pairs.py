@@ -13,7 +13,7 @@ import pytest
 from activemq_fleet import artifacts
 from activemq_fleet.drills.model import DeliveryCounts
 from activemq_fleet.errors import LabError
-from activemq_fleet.lab.drill_files import pair_outcomes
+from activemq_fleet.lab.drill_files import pair_outcomes_and_faults
 from activemq_fleet.lab.lab import Lab
 from activemq_fleet.lab.load_process import make_load_generator
 from activemq_fleet.lab.load_spec import load_spec, supports_mqtt_agents
@@ -78,7 +78,7 @@ def under_load(lab: Lab, directory: Path) -> Iterator[Load]:
             watcher.join()
         generator.finish_load()
     protocol = "MQTT" if supports_mqtt_agents(fleet.pairs[PAIR]) else "STOMP"
-    load.account, _ = pair_outcomes(directory / "load", PAIR, protocol, [])
+    load.account, _ = pair_outcomes_and_faults(directory / "load", PAIR, protocol, [])
 
 
 def assert_nothing_was_lost(load: Load) -> None:

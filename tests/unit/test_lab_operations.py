@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from activemq_fleet.audit.operation_records import PlannedOperation, planned_operations
+from activemq_fleet.audit.operation_records import PlannedOperation, parse_planned_operations
 from activemq_fleet.lab.layout import LabLayout
 from activemq_fleet.lab.operations import recorded_operation
 
@@ -23,7 +23,7 @@ def layout(tmp_path: Path) -> LabLayout:
 
 
 def read(layout: LabLayout, host: str) -> tuple[PlannedOperation, ...]:
-    found, problems = planned_operations(host, layout.operations_file_path(host).read_bytes())
+    found, problems = parse_planned_operations(host, layout.operations_file_path(host).read_bytes())
     assert problems == ()
     return found
 

@@ -7,7 +7,7 @@ import pytest
 
 from activemq_fleet.lab.hosts import BrokerSnapshot, LabBrokers
 from activemq_fleet.lab.loopback_overlay import assign_addresses
-from activemq_fleet.lab.status import HostStatus, RunningBridge, bridges_of, status_of
+from activemq_fleet.lab.status import HostStatus, RunningBridge, bridges_of_broker_run, status_from_snapshot
 from activemq_fleet.node.log.broker_run import BrokerRun
 from activemq_fleet.node.log.log_records import parse
 from activemq_fleet.topology import Fleet
@@ -36,7 +36,7 @@ def bridges(fleet: Fleet, host: str, *messages: str) -> tuple[RunningBridge, ...
     text = "".join(
         f"2026-03-01 10:00:00,000 | INFO  | {message} | {logger_of(message)} | main\n" for message in messages
     )
-    return bridges_of(hosts_of(fleet), fleet.broker(host), BrokerRun().apply_records(parse(text)))
+    return bridges_of_broker_run(hosts_of(fleet), fleet.broker(host), BrokerRun().apply_records(parse(text)))
 
 
 def test_a_bridge_names_link_peer_and_the_host_that_was_dialled() -> None:
@@ -85,7 +85,7 @@ def test_a_bridge_to_somewhere_else_is_kept_with_what_is_known(remote: str) -> N
 
 def test_a_stopped_broker_has_no_process_and_no_bridges() -> None:
     fleet = bridged()
-    status = status_of(hosts_of(fleet), fleet.broker(HUB), BrokerSnapshot("stopped", BrokerRun()))
+    status = status_from_snapshot(hosts_of(fleet), fleet.broker(HUB), BrokerSnapshot("stopped", BrokerRun()))
     assert status.to_dict() == {
         "host": HUB,
         "address": "127.77.1.1",

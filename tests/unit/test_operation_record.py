@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from activemq_fleet.audit.operation_records import OPERATIONS_FILE, planned_operations
+from activemq_fleet.audit.operation_records import OPERATIONS_FILE, parse_planned_operations
 from activemq_fleet.node.collect import bundle, host_collection
 from activemq_fleet.node.errors import NodeError
 from activemq_fleet.node.state import operation_record
@@ -26,7 +26,7 @@ def test_what_a_host_writes_down_is_what_audit_reads(tmp_path: Path) -> None:
     for kind in ("begin", "end", "begin"):
         record(kind, tmp_path)
     file = tmp_path / "activemq-fleet/operations.jsonl"
-    found, problems = planned_operations("host", file.read_bytes())
+    found, problems = parse_planned_operations("host", file.read_bytes())
     assert [one.operation for one in found] == ["restart", "restart"]
     assert problems == ()
     assert file.stat().st_mode & 0o777 == 0o600
@@ -38,9 +38,9 @@ def test_a_line_that_a_full_disk_cut_short_does_not_spoil_the_next(tmp_path: Pat
     file = tmp_path / "activemq-fleet/operations.jsonl"
     file.write_bytes(file.read_bytes() + b'{"v": 1, "ts": "20')
     record("end", tmp_path)
-    found, problems = planned_operations("host", file.read_bytes())
+    found, problems = parse_planned_operations("host", file.read_bytes())
     assert len(found) == 1
-    assert found[0].ended - found[0].began < planned_operations.__globals__["UNENDED"]
+    assert found[0].ended - found[0].began < parse_planned_operations.__globals__["UNENDED"]
     assert "1 of 3 lines" in problems[0]
 
 
@@ -53,7 +53,7 @@ def test_a_file_that_has_grown_too_large_keeps_its_newest_records(tmp_path: Path
     lines = file.read_text().splitlines()
     assert (lines[0], lines[-1]) == (line, newest)
     assert file.stat().st_mode & 0o777 == 0o600
-    assert planned_operations("host", file.read_bytes())[1] == ()
+    assert parse_planned_operations("host", file.read_bytes())[1] == ()
     assert [path.name for path in file.parent.iterdir()] == [file.name]
 
 

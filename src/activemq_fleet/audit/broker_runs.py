@@ -101,7 +101,7 @@ class ObservedBrokerRun:
         return self.started is not None or self.was_active_before
 
     @property
-    def waiting_since(self) -> datetime | None:
+    def waiting_for_lock_since(self) -> datetime | None:
         """The time since which the broker has been waiting for its lock at the end of its log; None if it is not
         waiting.
         """
@@ -146,7 +146,7 @@ class _RunReader:
             self._begin(seen)
         term = self._term or self._begin_unseen(seen)
         before = self._story.phase
-        self._story.apply(log_event_of_evidence(seen))
+        self._story.apply(log_event_from_evidence(seen))
         if seen.kind in ("LIFE-STARTING", "LIFE-STARTED", "LIFE-STARTING-OLD", "LIFE-STARTED-OLD"):
             term.name = seen.fields.get("broker", term.name)
         if term.end == "open":
@@ -235,7 +235,7 @@ class _RunReader:
             term.was_active_before = True
 
 
-def log_event_of_evidence(seen: LogEvidence) -> LogEvent:
+def log_event_from_evidence(seen: LogEvidence) -> LogEvent:
     """Return the log event that a piece of log evidence represents.
 
     Broker runs are computed from log events.

@@ -30,7 +30,7 @@ class Downtime:
     note: str = ""
 
 
-def downtime_of(
+def takeover_downtime(
     term: ObservedBrokerRun, before: ObservedBrokerRun | None, measured: TakeoverStart, end: ProcessEnd | None
 ) -> Downtime:
     """Return the downtime of a broker pair that a takeover caused.

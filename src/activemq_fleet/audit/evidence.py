@@ -55,7 +55,7 @@ class LoggedPeriod:
 
 
 @dataclass(frozen=True, slots=True)
-class UnitRecord:
+class SystemdJournalRecord:
     """A record of a host's systemd journal about the end of its broker.
 
     ``number`` is the line of the record.
@@ -160,7 +160,7 @@ class Incident:
     """The store for whose lock a host without a known pair waits; a different host can hold the lock."""
 
     @property
-    def id(self) -> str:
+    def incident_id(self) -> str:
         """The id of the incident.
 
         It consists of the kind, the host and the time of the log record that shows it, joined by slashes.

@@ -19,7 +19,7 @@ _CUT = re.compile(r"\b(?:cut|truncated|damaged|missing)\b", re.IGNORECASE)
 MOST_GAPS = 500
 
 
-def log_gaps(logs: Sequence[LogFileSummary], names: Mapping[str, Iterable[str]]) -> list[InputGap]:
+def gaps_in_log_files(logs: Sequence[LogFileSummary], names: Mapping[str, Iterable[str]]) -> list[InputGap]:
     """Return the gaps in collected log files.
 
     Gaps are files that are cut off or missing, and records that could not be parsed. ``names`` are those of all log
@@ -55,7 +55,7 @@ def _gap_of_unread_records(summary: LogFileSummary) -> InputGap:
     return InputGap(summary.host, text, summary.file, summary.first_unread, weighs=weighs)
 
 
-def gap_sort_key(gap: JournalGap) -> tuple[str, str, int]:
+def journal_gap_sort_key(gap: JournalGap) -> tuple[str, str, int]:
     """Return the key by which gaps in agents' journals are sorted.
 
     It consists of the agent, the epoch and the number of the first missing record.
@@ -63,7 +63,7 @@ def gap_sort_key(gap: JournalGap) -> tuple[str, str, int]:
     return gap.agent, gap.epoch, gap.jseq
 
 
-def gaps_of_foreign_journals(files: Iterable[JournalFileSummary], host_of: Mapping[str, str]) -> list[InputGap]:
+def gaps_for_foreign_journals(files: Iterable[JournalFileSummary], host_of: Mapping[str, str]) -> list[InputGap]:
     """Return a gap for each journal file that contains lines of an agent of another host.
 
     Only the first ``MOST_GAPS`` gaps are returned. ``host_of`` is what ``journal_host_by_agent`` returns.
@@ -105,7 +105,7 @@ def reported_journal_gaps(gaps: Iterable[JournalGap], files: Iterable[JournalFil
             gap.agent,
             _gap_text(gap),
         )
-        for gap in sorted(gaps, key=gap_sort_key)[:MOST_GAPS]
+        for gap in sorted(gaps, key=journal_gap_sort_key)[:MOST_GAPS]
     ]
     malformed = sorted(
         (summary.host, summary.file, first, count, problem)

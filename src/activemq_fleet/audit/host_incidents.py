@@ -26,11 +26,11 @@ from activemq_fleet.audit.log_record_incidents import (
     FRAME_ERRORS,
     SHOWN_NAMES,
     incident_of_series,
-    log_record_incidents,
+    repeated_record_incidents,
     shorten_text,
     split_into_series,
 )
-from activemq_fleet.audit.logged_bridges import LoggedBridge, bridges_over_time, link_name_of_connector
+from activemq_fleet.audit.logged_bridges import LoggedBridge, bridges_from_log_evidence, link_name_of_connector
 from activemq_fleet.audit.process_ends import describe_process_end
 from activemq_fleet.audit.record_signs import FRAME, REFUSED, STARTS_FAILED, STORE, TWICE
 
@@ -89,7 +89,7 @@ def host_incidents(
         *_slow_starts(node, runs),
         *_store_error_incidents(node, [record for record in ordered if record.kind == STORE]),
         *_lock_errors(node, [record for record in ordered if record.kind in LOCKS], runs),
-        *log_record_incidents(node, ordered),
+        *repeated_record_incidents(node, ordered),
         *_refusals(
             node,
             [record for record in ordered if record.kind == REFUSED],
@@ -367,7 +367,7 @@ def _duplicate_bridges(node: PairNode, evidence: Sequence[LogEvidence]) -> Itera
             yield incident_of_series(node, series, "duplicate_bridge", cause, advice.DUPLICATE_BRIDGE)
     if has_both_ends and not is_reported:
         yield from _bridges_from_both_ends(
-            node, bridges_over_time(sorted(evidence, key=lambda record: record.sequence))
+            node, bridges_from_log_evidence(sorted(evidence, key=lambda record: record.sequence))
         )
 
 

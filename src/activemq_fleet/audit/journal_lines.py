@@ -36,7 +36,7 @@ _KINDS = frozenset(words.KINDS)
 _RECEIVED = frozenset((*words.RECEIVING, "barrier"))
 
 
-class ParsedLine(NamedTuple):
+class ParsedJournalLine(NamedTuple):
     """A parsed line of an agent's journal: its record, and the problem of the line if it cannot be read.
 
     ``record`` is None where agent, epoch or number are not known, and its kind where the rest cannot be read.
@@ -94,13 +94,13 @@ def _unpacked_pieces(content: memoryview) -> Iterator[tuple[bytes, str | None]]:
         yield from ((bytes(content[at : at + _AT_ONCE]), None) for at in range(0, len(content), _AT_ONCE))
 
 
-def parsed_lines(content: memoryview) -> Iterator[ParsedLine]:
+def parsed_journal_lines(content: memoryview) -> Iterator[ParsedJournalLine]:
     """Yield each line of a journal file as a parsed line."""
     for number, text, problem in read_journal_lines(content):
-        yield ParsedLine(number, None, problem) if text is None else parse_journal_line(number, text)
+        yield ParsedJournalLine(number, None, problem) if text is None else parse_journal_line(number, text)
 
 
-def parse_journal_line(number: int, text: str) -> ParsedLine:
+def parse_journal_line(number: int, text: str) -> ParsedJournalLine:
     """Parse one line of an agent's journal, and return the parsed line.
 
     A torn record gives only agent, epoch and number, if it begins with them.
@@ -118,12 +118,14 @@ def parse_journal_line(number: int, text: str) -> ParsedLine:
             problem = None if line.kind in _KINDS else words.UNKNOWN_KIND
             conn = document.get("conn")
             is_number = type(conn) is int and 0 <= conn < _LARGEST
-            return ParsedLine(number, line, problem, _utf8_text(document.get("broker")), conn if is_number else None)
-        return ParsedLine(number, _torn_record(text), words.UNKNOWN_VERSION)
+            return ParsedJournalLine(
+                number, line, problem, _utf8_text(document.get("broker")), conn if is_number else None
+            )
+        return ParsedJournalLine(number, _torn_record(text), words.UNKNOWN_VERSION)
     begins_like_one = text.lstrip(" ").startswith("{") and not is_json
     if begins_like_one or "\0" in text or _GLUED in text:
-        return ParsedLine(number, _torn_record(text), words.TORN)
-    return ParsedLine(number, None, words.FOREIGN)
+        return ParsedJournalLine(number, _torn_record(text), words.TORN)
+    return ParsedJournalLine(number, None, words.FOREIGN)
 
 
 def _journal_line_of(fields: Mapping[str, Any]) -> JournalLine | None:
@@ -190,7 +192,7 @@ class JournalFileSummary:
     first: datetime | None = None
     last: datetime | None = None
 
-    def count_line(self, line: ParsedLine) -> None:
+    def count_line(self, line: ParsedJournalLine) -> None:
         """Count a line of the journal file in the summary of the file."""
         record, number, problem = line.record, line.number, line.problem
         if problem is not None:
@@ -222,11 +224,11 @@ def summary_of_too_large_file(host: str, file: str) -> JournalFileSummary:
     Such a file may hold records of any agent.
     """
     summary = JournalFileSummary(host, file)
-    summary.count_line(ParsedLine(1, None, words.TOO_LARGE))
+    summary.count_line(ParsedJournalLine(1, None, words.TOO_LARGE))
     return summary
 
 
-def summarize_journal_file(
+def summarize_journal_and_connections(
     host: str, file: str, content: memoryview
 ) -> tuple[JournalFileSummary, list[ConnectionRecord]]:
     """Return the summary of a journal file, and the records of connections in it.
@@ -234,7 +236,7 @@ def summarize_journal_file(
     Connections are recorded when they are made or lost.
     """
     summary, connections = JournalFileSummary(host, file), list[ConnectionRecord]()
-    for line in parsed_lines(content):
+    for line in parsed_journal_lines(content):
         summary.count_line(line)
         record = line.record
         if record is not None and record.kind in ("connected", "connection_lost"):
@@ -269,7 +271,7 @@ def journal_host_by_agent(
     }
 
 
-def epochs_of_files(
+def journal_epochs_of_files(
     files: Sequence[JournalFileSummary], host_of: Mapping[str, str] | None = None
 ) -> tuple[dict[EpochKey, JournalEpoch], dict[EpochKey, int]]:
     """Return the epochs (lifetimes of an agent's store) of all journal files, by agent and epoch.

@@ -199,7 +199,9 @@ def gaps_of_absent_journals(named: Iterable[EpochKey], epochs: Mapping[EpochKey,
             yield JournalGap(agent, epoch, 1, None, NO_JOURNAL)
 
 
-def records_in_order(lines: Iterable[JournalLine], epochs: Mapping[EpochKey, JournalEpoch]) -> Iterator[JournalFinding]:
+def records_and_gaps_in_order(
+    lines: Iterable[JournalLine], epochs: Mapping[EpochKey, JournalEpoch]
+) -> Iterator[JournalFinding]:
     """Yield the records of journals in order, with the gaps and the subscription changes among them.
 
     ``lines`` are sorted by agent, epoch and jseq.

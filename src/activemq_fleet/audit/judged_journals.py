@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from activemq_fleet.audit.deliveries import DeliveryJudge, DeliveryOutcome
 from activemq_fleet.audit.event_records import events_from_records
-from activemq_fleet.audit.journal_lines import JournalFileSummary, ParsedLine, epochs_of_files
+from activemq_fleet.audit.journal_lines import JournalFileSummary, ParsedJournalLine, journal_epochs_of_files
 from activemq_fleet.audit.journals import (
     EpochKey,
     JournalGap,
@@ -15,12 +15,12 @@ from activemq_fleet.audit.journals import (
     MissingRecordCount,
     OrderedRecord,
     SubscriptionChange,
-    records_in_order,
+    records_and_gaps_in_order,
 )
 from activemq_fleet.audit.reached_ranges import ranges_by_subscriber, subscribers_by_name
 
 
-class JudgedJournals(NamedTuple):
+class JournalEvaluation(NamedTuple):
     """The result of evaluating agents' journals: the outcomes of events, the ordered records, and the gaps.
 
     Barriers (marker messages) have no outcome.
@@ -31,21 +31,21 @@ class JudgedJournals(NamedTuple):
     gaps: list[JournalGap]
 
 
-def judge_journals(
+def evaluate_journals(
     lines: Collection[JournalLine],
     *,
     truncated_epochs: Collection[EpochKey] = (),
     subscribed_before_events: Collection[str] = (),
-) -> JudgedJournals:
+) -> JournalEvaluation:
     """Evaluate journal lines, and return the delivery outcomes of the events in them.
 
     The lines may come in any order and more than once. ``truncated_epochs``: the epochs whose journals lack their end.
     ``subscribed_before_events``: the agents that are known to have subscribed to all events before the first; one of
     them without a journal is taken to lack records.
     """
-    epochs, _ = epochs_of_files(_summaries(lines, truncated_epochs))
+    epochs, _ = journal_epochs_of_files(_summaries(lines, truncated_epochs))
     ordered = sorted(lines, key=lambda line: (line.agent, epochs[line.agent, line.epoch].rank, line.jseq))
-    journal_findings = list(records_in_order(ordered, epochs))
+    journal_findings = list(records_and_gaps_in_order(ordered, epochs))
     records = [record for record in journal_findings if isinstance(record, OrderedRecord)]
     missing = dict.fromkeys(subscribed_before_events, 1)
     missing |= {count.agent: count.records for count in journal_findings if isinstance(count, MissingRecordCount)}
@@ -54,7 +54,7 @@ def judge_journals(
     reach = dict(ranges_by_subscriber(events, subscribers, missing))
     judge = DeliveryJudge(subscribers, missing, reach, subscribed_before_events)
     outcomes = [outcome for outcome, _ in judge.outcomes_with_deliveries(events) if outcome]
-    return JudgedJournals(outcomes, records, [gap for gap in journal_findings if isinstance(gap, JournalGap)])
+    return JournalEvaluation(outcomes, records, [gap for gap in journal_findings if isinstance(gap, JournalGap)])
 
 
 def _summaries(lines: Iterable[JournalLine], truncated_epochs: Collection[EpochKey]) -> list[JournalFileSummary]:
@@ -62,7 +62,7 @@ def _summaries(lines: Iterable[JournalLine], truncated_epochs: Collection[EpochK
     summaries: dict[EpochKey, JournalFileSummary] = {}
     for line in lines:
         key = line.agent, line.epoch
-        summaries.setdefault(key, JournalFileSummary(*key)).count_line(ParsedLine(1, line, None))
+        summaries.setdefault(key, JournalFileSummary(*key)).count_line(ParsedJournalLine(1, line, None))
     for key in truncated_epochs:
         summaries[key].parts[key] = summaries[key].parts[key]._replace(torn=2)
     return list(summaries.values())

@@ -10,7 +10,7 @@ from activemq_fleet.audit.host_incidents import REFUSALS
 from activemq_fleet.audit.logged_bridges import LoggedBridge
 
 
-def link_incidents(
+def down_link_incidents(
     node: PairNode, bridges: Iterable[LoggedBridge], incidents: Iterable[Incident]
 ) -> Iterator[Incident]:
     """Yield an incident for each network link of a broker that is down when the log of its host ends.

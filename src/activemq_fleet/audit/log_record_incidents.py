@@ -55,7 +55,7 @@ _BLOCKED = timedelta(minutes=1)
 """The shortest time for which producers wait for memory that makes an incident: flow control works by waiting."""
 
 
-def log_record_incidents(node: PairNode, evidence: Sequence[LogEvidence]) -> Iterator[Incident]:
+def repeated_record_incidents(node: PairNode, evidence: Sequence[LogEvidence]) -> Iterator[Incident]:
     """Yield the incidents that repeated records in a host's log show.
 
     ``evidence`` holds the records by time.

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
-from activemq_fleet.audit.broker_runs import log_event_of_evidence
+from activemq_fleet.audit.broker_runs import log_event_from_evidence
 from activemq_fleet.audit.evidence import LogEvidence
 from activemq_fleet.node.log.broker_run import REACTIONS, BridgeUp, BrokerRun
 
@@ -149,7 +149,7 @@ class _Links:
                 link.handshake = None
                 link.failed = seen.at
 
-    def count_reported_attempts(self, seen: LogEvidence) -> None:
+    def count_failover_attempts(self, seen: LogEvidence) -> None:
         """Count the connection attempts that a failover transport reports in a log record.
 
         The record has the addresses of the links.
@@ -167,7 +167,7 @@ class _Links:
             if match and (match["host"], int(match["port"])) in link.addresses:
                 link.handshake = seen.at
 
-    def forget_handshakes(self, since: datetime) -> None:
+    def forget_broken_handshakes(self, since: datetime) -> None:
         """Forget the broken handshakes that were noted since a given time."""
         for link in self.attempts.values():
             if link.handshake is not None and link.handshake >= since:
@@ -213,7 +213,7 @@ def _addresses_in(uri: str) -> set[tuple[str, int]]:
     return {(host, int(port)) for host, port in _ADDRESS.findall(uri)}
 
 
-def bridges_over_time(seen: Iterable[LogEvidence], last: datetime | None = None) -> list[LoggedBridge]:
+def bridges_from_log_evidence(seen: Iterable[LogEvidence], last: datetime | None = None) -> list[LoggedBridge]:
     """Return the network bridges of a host over time, from the evidence in its log.
 
     They are in the order of the log, which ends at ``last``.
@@ -221,7 +221,7 @@ def bridges_over_time(seen: Iterable[LogEvidence], last: datetime | None = None)
     reader = _BridgeReader(last)
     for record in seen:
         reader.take(record)
-    reader.close()
+    reader.finish_at_log_end()
     return reader.bridges
 
 
@@ -247,7 +247,7 @@ class _BridgeReader:
             self._links = _Links()
         self._newest, self._host = seen.at, seen.host
         if seen.kind in REACTIONS:
-            self._story.apply(log_event_of_evidence(seen))
+            self._story.apply(log_event_from_evidence(seen))
         now = {bridge.local: bridge for bridge in self._story.bridges}
         self._read_other(seen, had=before)
         for local, bridge in now.items():
@@ -266,11 +266,11 @@ class _BridgeReader:
         elif seen.kind in _STOPS:
             for bridge in self._last.values():
                 bridge.ended_late = bridge.ended is not None and seen.at - bridge.ended <= LASTS
-            self._links.forget_handshakes(seen.at - LASTS)
+            self._links.forget_broken_handshakes(seen.at - LASTS)
         elif seen.kind == "NET-PENDING-INFO" and seen.fields.get("side") == "remote":
             self._links.note_broken_handshake(seen)
         elif seen.kind == "FO-STILL-TRYING":
-            self._links.count_reported_attempts(seen)
+            self._links.count_failover_attempts(seen)
         elif seen.kind in _FAILED and seen.fields.get("local", "") not in had:
             self._links.count_failed_attempt(seen)
             self._count_failed_attempt(seen)
@@ -335,7 +335,7 @@ class _BridgeReader:
                 known.flaps += 1
                 return
 
-    def close(self) -> None:
+    def finish_at_log_end(self) -> None:
         """Finish reading the bridges of a log at the end of the log.
 
         Bridges that are up now, and lasted, are marked as rebuilt. Links that never came up are added.

@@ -41,7 +41,7 @@ class _OperationRecord:
     at: datetime
 
 
-def planned_operations(host: str, content: bytes) -> tuple[tuple[PlannedOperation, ...], tuple[str, ...]]:
+def parse_planned_operations(host: str, content: bytes) -> tuple[tuple[PlannedOperation, ...], tuple[str, ...]]:
     """Parse the file that records the planned operations on a host.
 
     Returns the operations, sorted by beginning, and a text for each entry that cannot be read.

@@ -20,17 +20,17 @@ from activemq_fleet.audit.evidence import (
     LogEvidence,
     LoggedPeriod,
     PairNode,
-    UnitRecord,
+    SystemdJournalRecord,
     short_name,
 )
 from activemq_fleet.audit.host_incidents import host_incidents
 from activemq_fleet.audit.journal_lines import ConnectionRecord
-from activemq_fleet.audit.link_incidents import link_incidents
+from activemq_fleet.audit.link_incidents import down_link_incidents
 from activemq_fleet.audit.log_evidence import OF_LINKS, TEMP_DELETED, evidence_in_log
-from activemq_fleet.audit.logged_bridges import LASTS, LoggedBridge, bridges_over_time
+from activemq_fleet.audit.logged_bridges import LASTS, LoggedBridge, bridges_from_log_evidence
 from activemq_fleet.audit.operation_records import PlannedOperation
-from activemq_fleet.audit.pair_incidents import pair_incidents, stable_store_name
-from activemq_fleet.audit.process_ends import explain_ends, hang_incidents, hangs_of
+from activemq_fleet.audit.pair_incidents import store_name_without_object_address, takeover_incidents_of_pair
+from activemq_fleet.audit.process_ends import hang_incidents, hangs_from_watchdog_records, set_process_ends_of_runs
 from activemq_fleet.audit.record_signs import FRAME, UNEXPLAINED
 from activemq_fleet.audit.state_spans import HostStateSpan, host_state_spans
 from activemq_fleet.audit.unexplained_records import UnexplainedRecords, unexplained_records
@@ -58,7 +58,7 @@ class FleetEvidence:
     frame_refusals_by_broker: Mapping[str, str] = field(default_factory=dict)
     last_served_by_store_and_host: Mapping[str, Mapping[str, datetime]] = field(default_factory=dict)
 
-    def is_settled_by_another_log(self, incident: Incident) -> bool:
+    def is_explained_by_another_log(self, incident: Incident) -> bool:
         """Return whether the log of another host explains an incident, so that it need not be reported.
 
         The other log reports the incident itself, or shows that it is none.
@@ -117,7 +117,7 @@ class PairFindings:
         served: dict[str, dict[str, datetime]] = {}
         for run in (run for host_runs in self.runs.values() for run in host_runs if run.was_active):
             if run.store and run.end_or_last_record_time:
-                users = served.setdefault(stable_store_name(run.store), {})
+                users = served.setdefault(store_name_without_object_address(run.store), {})
                 users[run.host] = max(users.get(run.host, run.end_or_last_record_time), run.end_or_last_record_time)
         return served
 
@@ -183,7 +183,7 @@ def logged_periods(hosts: pa.Array, times: pa.Array) -> list[LoggedPeriod]:
 
 
 def pair_findings_of_logs(
-    nodes: Sequence[PairNode], evidence: Iterable[LogEvidence | LoggedPeriod | UnitRecord]
+    nodes: Sequence[PairNode], evidence: Iterable[LogEvidence | LoggedPeriod | SystemdJournalRecord]
 ) -> PairFindings:
     """Return the findings about a broker pair from the logs of its nodes.
 
@@ -192,11 +192,11 @@ def pair_findings_of_logs(
     findings = PairFindings(sorted(nodes, key=lambda node: node.host))
     evidence_by_host: dict[str, list[LogEvidence]] = {}
     periods: dict[tuple[str, int], LoggedPeriod] = {}
-    unit_records: dict[str, list[UnitRecord]] = {}
+    unit_records: dict[str, list[SystemdJournalRecord]] = {}
     for record_or_period in evidence:
         if isinstance(record_or_period, LogEvidence):
             evidence_by_host.setdefault(record_or_period.host, []).append(record_or_period)
-        elif isinstance(record_or_period, UnitRecord):
+        elif isinstance(record_or_period, SystemdJournalRecord):
             unit_records.setdefault(record_or_period.host, []).append(record_or_period)
         else:
             key = record_or_period.host, int(record_or_period.first.timestamp()) // 60
@@ -209,17 +209,17 @@ def pair_findings_of_logs(
         of_runs = [record for record in node_evidence if record.kind in OF_RUNS]
         runs = findings.runs[node.host] = observed_broker_runs(of_runs, list(periods.values()))
         of_units = unit_records.get(node.host, [])
-        hangs = hangs_of(of_units)
-        explain_ends(runs, of_units, hangs, list(periods.values()))
+        hangs = hangs_from_watchdog_records(of_units)
+        set_process_ends_of_runs(runs, of_units, hangs, list(periods.values()))
         findings.incidents += host_incidents(node, node_evidence, runs)
         findings.incidents += hang_incidents(node, hangs, runs)
         last = max((period.last for (host, _), period in periods.items() if host == node.host), default=None)
         of_bridges = (record for record in node_evidence if record.kind in OF_RUNS or record.kind in OF_LINKS)
-        bridges = bridges_over_time(of_bridges, last)
+        bridges = bridges_from_log_evidence(of_bridges, last)
         for bridge in bridges:
             bridge.ended_late |= bridge.ended is not None and last is not None and last - bridge.ended <= LASTS
         findings.bridges += bridges
-        findings.incidents += link_incidents(node, bridges, findings.incidents)
+        findings.incidents += down_link_incidents(node, bridges, findings.incidents)
         findings.unexplained += unexplained_records(
             node.host, [record for record in node_evidence if record.kind == UNEXPLAINED]
         )
@@ -279,14 +279,17 @@ def incidents_of_pair(
     if any(node.pair for node in findings.nodes):
         losses = [*_losses_of_agents(records.values()), *losses]
     resolved = _resolve_hosts(losses, [node.host for node in findings.nodes])
-    incidents = [*findings.incidents, *pair_incidents(findings.nodes, findings.runs, resolved, skew, operations)]
+    incidents = [
+        *findings.incidents,
+        *takeover_incidents_of_pair(findings.nodes, findings.runs, resolved, skew, operations),
+    ]
     return sorted(
         (
             fleet.with_peer_frame_limit(incident)
             for incident in incidents
-            if not fleet.is_settled_by_another_log(incident)
+            if not fleet.is_explained_by_another_log(incident)
         ),
-        key=lambda incident: incident.id,
+        key=lambda incident: incident.incident_id,
     )
 
 

@@ -9,7 +9,7 @@ from datetime import UTC, datetime, timedelta
 
 from activemq_fleet.audit import advice
 from activemq_fleet.audit.broker_runs import ObservedBrokerRun, ProcessEnd
-from activemq_fleet.audit.downtimes import downtime_of
+from activemq_fleet.audit.downtimes import takeover_downtime
 from activemq_fleet.audit.evidence import (
     SKEW,
     ConnectionLoss,
@@ -21,7 +21,7 @@ from activemq_fleet.audit.evidence import (
 )
 from activemq_fleet.audit.operation_records import PlannedOperation
 from activemq_fleet.audit.process_ends import describe_process_end
-from activemq_fleet.audit.takeover_durations import TakeoverStart, takeover_start, witnesses_with_right_clocks
+from activemq_fleet.audit.takeover_durations import TakeoverStart, takeover_start, witnesses_with_correct_clocks
 from activemq_fleet.audit.takeover_order import Offset, active_runs_in_order, clock_offsets, to_common_clock
 from activemq_fleet.node.fence.store_access import StoreAccess, two_masters_message
 
@@ -46,7 +46,7 @@ _Takeover = tuple[ObservedBrokerRun, Incident]
 """The run of the node that took over."""
 
 
-def pair_incidents(
+def takeover_incidents_of_pair(
     nodes: Sequence[PairNode],
     runs: Mapping[str, Sequence[ObservedBrokerRun]],
     losses: Sequence[ConnectionLoss] = (),
@@ -69,7 +69,7 @@ def pair_incidents(
         for before, term in zip([None, *order], order, strict=False)
         if (term.host, term.place) not in split_terms and _took_over(term, before, by_host, runs)
     ]
-    right = witnesses_with_right_clocks(losses, [term.started for term, _ in taken if term.started])
+    right = witnesses_with_correct_clocks(losses, [term.started for term, _ in taken if term.started])
     takeovers: list[_Takeover] = []
     for term, before in taken:
         end = _process_end_before(term, before, skew)
@@ -98,7 +98,7 @@ def _outages(nodes: Mapping[str, PairNode], runs: Mapping[str, Sequence[Observed
     not run when its logs were collected, although its log has no end.
     """
     newest = {host: runs[host][-1] for host in nodes if runs.get(host)}
-    waiting = {host: run for host, run in sorted(newest.items()) if run.waiting_since is not None}
+    waiting = {host: run for host, run in sorted(newest.items()) if run.waiting_for_lock_since is not None}
     if not waiting or len(newest) < len(nodes) or not all(node.complete for node in nodes.values()):
         return
     dead = {host for host, run in newest.items() if host not in waiting and _is_dead(nodes[host], run)}
@@ -123,7 +123,7 @@ def _outages(nodes: Mapping[str, PairNode], runs: Mapping[str, Sequence[Observed
         cause=f"No node has been active since {began:%Y-%m-%d %H:%M:%S} UTC: {_describe_outage(waiting, dead)}. The "
         "lock is stale, or another process holds it.",
         recorded=began,
-        store=stable_store_name(run.store) if run.store and not nodes[host].pair else "",
+        store=store_name_without_object_address(run.store) if run.store and not nodes[host].pair else "",
     )
 
 
@@ -146,7 +146,7 @@ def _outage_begin(runs: Mapping[str, Sequence[ObservedBrokerRun]]) -> datetime |
     waits: list[datetime] = []
     for host_runs in runs.values():
         places = [place for place, run in enumerate(host_runs) if run.was_active]
-        since = [run.waited or run.waiting_since for run in host_runs[places[-1] + 1 if places else 0 :]]
+        since = [run.waited or run.waiting_for_lock_since for run in host_runs[places[-1] + 1 if places else 0 :]]
         first = min((at for at in since if at is not None), default=None)
         last_active = host_runs[places[-1]].end_or_last_record_time if places else None
         if first is not None:
@@ -263,7 +263,7 @@ def _incident_of_takeover(
     advised = advice.TAKEOVERS["silent" if how == "open" else how]
     if end is not None and not term.promoted:
         advised = advice.TAKEOVERS_BY_END.get(end.kind, advised)
-    downtime = downtime_of(term, before, measured, end)
+    downtime = takeover_downtime(term, before, measured, end)
     if measured.seconds is not None and measured.seconds > SLOW:
         advised = advice.Remedy(advised.remedy + advice.SLOW.remedy, (*advised.rules, *advice.SLOW.rules))
     certain = before is not None and (term.certainly_waited or term.promoted or term.waited is not None)
@@ -392,11 +392,13 @@ def _share_store(
     if first_store and second_store:
         return first_store == second_store
     return locks and (
-        not first.store or not second.store or stable_store_name(first.store) == stable_store_name(second.store)
+        not first.store
+        or not second.store
+        or store_name_without_object_address(first.store) == store_name_without_object_address(second.store)
     )
 
 
-def stable_store_name(store: str) -> str:
+def store_name_without_object_address(store: str) -> str:
     """Return the logged name of a store without the address of the Java object.
 
     The address differs in each run.

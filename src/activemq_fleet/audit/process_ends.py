@@ -12,7 +12,7 @@ from activemq_fleet.audit.evidence import (
     Incident,
     LoggedPeriod,
     PairNode,
-    UnitRecord,
+    SystemdJournalRecord,
     new_incident,
     seconds_between,
     short_name,
@@ -43,7 +43,7 @@ class Hang:
     healthy: datetime | None = None
 
 
-def hangs_of(records: Sequence[UnitRecord]) -> list[Hang]:
+def hangs_from_watchdog_records(records: Sequence[SystemdJournalRecord]) -> list[Hang]:
     """Return the hangs of a broker that the watchdog on its host recorded, in the order of time."""
     hangs: list[Hang] = []
     for record in sorted(records, key=lambda record: (record.at, record.number)):
@@ -62,9 +62,9 @@ def hangs_of(records: Sequence[UnitRecord]) -> list[Hang]:
     return hangs
 
 
-def explain_ends(
+def set_process_ends_of_runs(
     runs: Sequence[ObservedBrokerRun],
-    records: Sequence[UnitRecord],
+    records: Sequence[SystemdJournalRecord],
     hangs: Sequence[Hang],
     busy: Sequence[LoggedPeriod],
 ) -> None:

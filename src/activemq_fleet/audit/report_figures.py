@@ -81,7 +81,7 @@ def incident_sort_key(incident: Incident) -> tuple[Any, ...]:
 
     The gravest kind comes first, then the earliest end.
     """
-    return _GRAVEST.index(incident.kind), incident.ended or _BEGINNING_OF_TIME, incident.id
+    return _GRAVEST.index(incident.kind), incident.ended or _BEGINNING_OF_TIME, incident.incident_id
 
 
 def outcome_sort_key(outcome: DeliveryOutcome) -> tuple[int, str]:
@@ -171,7 +171,7 @@ class IncidentFigures:
         """
         gravest = self.gravest.first_items()
         return sorted(
-            gravest, key=lambda incident: (incident.ended or incident.began or _BEGINNING_OF_TIME, incident.id)
+            gravest, key=lambda incident: (incident.ended or incident.began or _BEGINNING_OF_TIME, incident.incident_id)
         )
 
 

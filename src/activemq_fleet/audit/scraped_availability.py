@@ -152,11 +152,13 @@ def unexplained_downtime_gaps(
     ]
     known = list(incidents)
     return [
-        InputGap(period.pair, _describe_gap(period)) for period in periods if incident_within(period, known) is None
+        InputGap(period.pair, _describe_gap(period))
+        for period in periods
+        if incident_near_period(period, known) is None
     ]
 
 
-def incident_within(period: UnservedPeriod, incidents: Iterable[Incident]) -> Incident | None:
+def incident_near_period(period: UnservedPeriod, incidents: Iterable[Incident]) -> Incident | None:
     """Return the first incident of a pair near a period without an active node; None if there is none.
 
     Near means within 30 s.

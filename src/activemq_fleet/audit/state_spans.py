@@ -39,7 +39,9 @@ def host_state_spans(runs: Sequence[ObservedBrokerRun]) -> list[HostStateSpan]:
     return spans[-MOST:]
 
 
-def spans_until_takeovers(spans: Iterable[HostStateSpan], takeovers: Sequence[datetime]) -> Iterator[HostStateSpan]:
+def end_active_spans_at_takeovers(
+    spans: Iterable[HostStateSpan], takeovers: Sequence[datetime]
+) -> Iterator[HostStateSpan]:
     """Yield the state spans of a host, with each active span ended at the takeover by its peer.
 
     The log of a killed broker has no end.

@@ -75,7 +75,7 @@ def takeover_start(
     )
 
 
-def witnesses_with_right_clocks(losses: Iterable[ConnectionLoss], starts: Collection[datetime]) -> frozenset[str]:
+def witnesses_with_correct_clocks(losses: Iterable[ConnectionLoss], starts: Collection[datetime]) -> frozenset[str]:
     """Return the witnesses of connection losses (agents and bridges) whose clocks need no correction.
 
     A connection loss that they saw fits a takeover.

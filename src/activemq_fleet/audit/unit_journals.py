@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from datetime import UTC, datetime
 from typing import Any
 
-from activemq_fleet.audit.evidence import UnitRecord
+from activemq_fleet.audit.evidence import SystemdJournalRecord
 from activemq_fleet.audit.journal_lines import read_journal_lines
 from activemq_fleet.node.log.unit_records import KILL_FAILED, event_of_unit_record
 from activemq_fleet.node.printable import printable
@@ -28,7 +28,7 @@ _NEEDLES = (
 """A line without any of these texts is of no known kind."""
 
 
-def unit_records_of(host: str, unit: str | None, content: memoryview) -> Iterator[UnitRecord]:
+def systemd_journal_records(host: str, unit: str | None, content: memoryview) -> Iterator[SystemdJournalRecord]:
     """Yield the records of known kinds in a systemd journal of a host, in their order.
 
     Other lines are ignored. systemd's records count only if they are about ``unit``, the broker's unit. The content may
@@ -44,7 +44,7 @@ def unit_records_of(host: str, unit: str | None, content: memoryview) -> Iterato
         event = event_of_unit_record(identifier, message)
         if event is not None and event.fields.get("unit") in (None, unit):
             fields_shown = {name: printable(value)[:_LONGEST] for name, value in event.fields.items()}
-            yield UnitRecord(host, number, at, event.kind, fields_shown)
+            yield SystemdJournalRecord(host, number, at, event.kind, fields_shown)
 
 
 def _fields_of_line(text: str) -> tuple[datetime, str, str] | None:

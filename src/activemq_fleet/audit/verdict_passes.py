@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 from activemq_fleet.audit.deliveries import Delivery, DeliveryJudge, DeliveryOutcome
 from activemq_fleet.audit.event_records import events_from_records
 from activemq_fleet.audit.finality import EvidenceEnds
-from activemq_fleet.audit.journal_lines import is_agent_of_host, parsed_lines
+from activemq_fleet.audit.journal_lines import is_agent_of_host, parsed_journal_lines
 from activemq_fleet.audit.journals import (
     EpochKey,
     JournalEpoch,
@@ -19,7 +19,7 @@ from activemq_fleet.audit.journals import (
     JournalLine,
     OrderedRecord,
     record_position,
-    records_in_order,
+    records_and_gaps_in_order,
 )
 from activemq_fleet.audit.reached_ranges import EventRange, Reach
 from activemq_fleet.audit.report_figures import EventFigures, SubscriberSilence, longest_silences
@@ -28,7 +28,7 @@ _EPOCH = datetime.fromtimestamp(0, UTC)
 _MICROSECOND = timedelta(microseconds=1)
 
 
-class PlacedLine(NamedTuple):
+class PositionedJournalLine(NamedTuple):
     """A journal line with its position among all lines of its agent."""
 
     agent: str
@@ -37,22 +37,22 @@ class PlacedLine(NamedTuple):
     line: JournalLine
 
 
-def placed_lines(
+def positioned_journal_lines(
     host: str, file: str, content: memoryview, epochs: Mapping[EpochKey, JournalEpoch], host_of: Mapping[str, str]
-) -> Iterator[PlacedLine]:
+) -> Iterator[PositionedJournalLine]:
     """Yield the lines of a journal file with their positions among all lines of their agents.
 
     Only lines up to the last record that ``epochs`` knows are returned. Records of an agent whose journal another host
     has, by ``host_of``, are left out.
     """
-    for number, line, *_ in parsed_lines(content):
+    for number, line, *_ in parsed_journal_lines(content):
         about = line and epochs.get((line.agent, line.epoch))
         if line and about and line.jseq <= about.known and is_agent_of_host(line.agent, host, host_of):
-            yield PlacedLine(line.agent, record_position(about, line.jseq), (host, file, number), line)
+            yield PositionedJournalLine(line.agent, record_position(about, line.jseq), (host, file, number), line)
 
 
 def records_gaps_and_silences(
-    lines: Iterable[PlacedLine], epochs: Mapping[EpochKey, JournalEpoch]
+    lines: Iterable[PositionedJournalLine], epochs: Mapping[EpochKey, JournalEpoch]
 ) -> Iterator[JournalFinding | SubscriberSilence]:
     """Yield the ordered journal records, the gaps, and the longest silences of agents.
 
@@ -60,20 +60,20 @@ def records_gaps_and_silences(
     """
     for agent, agent_lines in groupby(lines, key=lambda placed: placed.agent):
         handled = array("q")
-        for finding in records_in_order(_sort_copies(agent_lines), epochs):
+        for finding in records_and_gaps_in_order(_sort_copies(agent_lines), epochs):
             if isinstance(finding, OrderedRecord) and finding.kind == "handled" and finding.ts is not None:
                 _add_moment(handled, (finding.ts - _EPOCH) // _MICROSECOND)
             yield finding
         yield from longest_silences(agent, (_EPOCH + timedelta(microseconds=at) for at in handled))
 
 
-def _sort_copies(lines: Iterable[PlacedLine]) -> Iterator[JournalLine]:
+def _sort_copies(lines: Iterable[PositionedJournalLine]) -> Iterator[JournalLine]:
     """Yield lines whose copies at each position are sorted: readable copies first, always in the same order."""
     for _, same in groupby(lines, key=lambda placed: placed.place):
         yield from (placed.line for placed in sorted(same, key=_copy_preference))
 
 
-def _copy_preference(placed: PlacedLine) -> tuple[Any, ...]:
+def _copy_preference(placed: PositionedJournalLine) -> tuple[Any, ...]:
     line = placed.line
     return line.kind is None, line.kind or "", line.event_id or "", line.ts or _EPOCH, placed.file
 

@@ -16,7 +16,7 @@ from activemq_fleet.node.printable import counted, printable, printable_json
 
 if TYPE_CHECKING:
     from activemq_fleet.audit.scraped_availability import ScrapedAvailability
-    from activemq_fleet.spark.inputs import Host
+    from activemq_fleet.spark.inputs import AuditedHost
     from activemq_fleet.spark.options import SessionOptions
 
 _SHOWN = 15
@@ -107,18 +107,18 @@ def _scrapes(path: Path) -> ScrapedAvailability:
         ) from None
 
 
-def _hosts(inventory: InventoryOptions) -> Mapping[str, Host] | None:
+def _hosts(inventory: InventoryOptions) -> Mapping[str, AuditedHost] | None:
     """Return the brokers and agents of the inventory by host, or None without an inventory."""
     if not inventory:
         return None
     from dataclasses import replace
 
-    from activemq_fleet.spark.inputs import Host
+    from activemq_fleet.spark.inputs import AuditedHost
 
     assumed = "the times in its logs are read as UTC"
     fleet = inventory.load_fleet()
     hosts = {
-        broker.host: Host(
+        broker.host: AuditedHost(
             broker.host,
             release=broker.release.text,
             group=broker.group,
@@ -131,7 +131,7 @@ def _hosts(inventory: InventoryOptions) -> Mapping[str, Host] | None:
     for agent in fleet.agents:
         settings = agent.settings
         name = settings.agent_options.get("agent.name") or settings.agent_client_id or agent.host
-        host = hosts.get(agent.host) or Host(agent.host, group=agent.group, pair=agent.pair, problems=(assumed,))
+        host = hosts.get(agent.host) or AuditedHost(agent.host, group=agent.group, pair=agent.pair, problems=(assumed,))
         hosts[agent.host] = replace(host, agent=name)
     return hosts
 

@@ -75,7 +75,7 @@ def plan_command(
     large for one machine. Secrets are written as @VARIABLE@. A network with an error finding that
     is not waived gets no files, and the exit code is 1.
     """
-    from activemq_fleet.spark.earlier_plan import earlier_output_of
+    from activemq_fleet.spark.earlier_plan import earlier_plan_path
     from activemq_fleet.spark.plan_job import PlanOptions, plan
     from activemq_fleet.spark.session import spark_session
 
@@ -89,7 +89,7 @@ def plan_command(
         options = PlanOptions(
             content=not without_content,
             largest=largest,
-            since=None if anew else earlier_output_of(running, output, since),
+            since=None if anew else earlier_plan_path(running, output, since),
         )
         result = plan(
             running, _source(running, hosts, form, inventory), output, options, tell=echo_to_stderr, warn=print_warning

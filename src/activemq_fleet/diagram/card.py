@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from activemq_fleet.addresses import join_host_port
 from activemq_fleet.canvas import Canvas, format_decimal, shorten_name, shorten_to_width, text_width, wrap_words
 from activemq_fleet.diagram.descriptions import badge_text, badge_tooltip, port_texts
-from activemq_fleet.diagram.lines import draw_connection, draw_head
+from activemq_fleet.diagram.lines import draw_arrow_head, draw_connection
 from activemq_fleet.diagram.scene import BrokerView, PairView
 from activemq_fleet.node.printable import counted
 
@@ -46,7 +46,7 @@ class CardStyle:
     radius: float
 
     @classmethod
-    def for_detail(cls, usual: str, domain: str | None, *, detailed: bool) -> CardStyle:
+    def for_detail_level(cls, usual: str, domain: str | None, *, detailed: bool) -> CardStyle:
         """Return the style of cards for the level of detail: detailed or compact.
 
         Cards are detailed if ``detailed`` is true.
@@ -209,10 +209,10 @@ class Card:
         if not self._style.detailed:
             return y + 1
         texts = _store_texts(pair)
-        bottom = y + (46.0 if pair.profile.has_peer or pair.links else 14.0)
-        if pair.profile.replicates:
+        bottom = y + (46.0 if pair.high_availability_profile.has_peer or pair.links else 14.0)
+        if pair.high_availability_profile.replicates:
             draw_replication_arrow(canvas, x, y, bottom)
-        elif pair.profile.has_peer:
+        elif pair.high_availability_profile.has_peer:
             canvas.add_path("line tie", f"M{format_decimal(x)} {format_decimal(y)}V{format_decimal(bottom)}")
             draw_cylinder(canvas, x - 10, y + 9, 20, bottom - y - 18)
         room = self.width - x - 36 - (_LINKS_ROOM if pair.links else 0)
@@ -263,14 +263,14 @@ def _corner_text(pair: PairView, style: CardStyle) -> str:
 def _store_texts(pair: PairView) -> list[tuple[str, str]]:
     """Return what the nodes of a pair share (store, database, replication) as up to two (text, CSS classes) lines."""
     broker = pair.nodes[0].broker
-    if pair.profile.shares_store_directory:
+    if pair.high_availability_profile.shares_store_directory:
         return [("one store, one lock", "small ink"), (broker.store_directory, "mono muted")]
-    if pair.profile.has_database_lease:
+    if pair.high_availability_profile.has_database_lease:
         # Never the URL itself: some drivers take the password there.
         product = re.match(r"jdbc:([a-z0-9]+)", broker.settings.jdbc.url if broker.settings.jdbc else "")
         return [("one database, one lease", "small ink"), (product[1] if product else "jdbc", "mono muted")]
     port = broker.ports.get("replication")
-    if pair.profile.replicates and port:
+    if pair.high_availability_profile.replicates and port:
         return [("replicates to its slave", "small ink"), (f"on port {port}", "mono muted")]
     return []
 
@@ -329,4 +329,4 @@ def draw_replication_arrow(canvas: Canvas, x: float, top: float, bottom: float) 
     It points downwards.
     """
     canvas.add_path("line tie", f"M{format_decimal(x)} {format_decimal(top)}V{format_decimal(bottom - 7)}")
-    draw_head(canvas, "head-tie", (x, top), (x, bottom))
+    draw_arrow_head(canvas, "head-tie", (x, top), (x, bottom))

@@ -89,7 +89,7 @@ def heading_texts(view: GroupView, *, with_ports: bool = False) -> list[str]:
     facts = [join_words(count_units(brokers)), releases_phrase(brokers), join_words(kinds)]
     if shape := network_shape_phrase(view):
         facts.append(shape)
-    if any(pair.links and pair.profile.has_peer for pair in view.pairs):
+    if any(pair.links and pair.high_availability_profile.has_peer for pair in view.pairs):
         facts.append("nodes of a pair linked")
     if domain := common_result(view.nodes, domain_of_host):
         facts.append(f"in {domain}")
@@ -148,7 +148,7 @@ def connection_caption_lines(
     return lines
 
 
-def connection_line(connection: DrawnConnection, sizes: Mapping[str, GroupSize]) -> str:
+def connection_description(connection: DrawnConnection, sizes: Mapping[str, GroupSize]) -> str:
     """Return one line that describes the connection of two groups.
 
     It is for a list below the picture.
@@ -257,7 +257,7 @@ def describe_fleet(scene: PictureContent, findings: Sequence[Finding], connectio
         sentences += map(_describe_pair, group.pairs if few else ())
         sentences += [f"{view.tooltip[0].upper()}{view.tooltip[1:]}." for view in group.balancers]
     sentences += [
-        f"Link between groups: {connection_line(connection, scene.group_sizes)}." for connection in connections
+        f"Link between groups: {connection_description(connection, scene.group_sizes)}." for connection in connections
     ]
     sentences += [f"Load balancer {host} has no address." for host in scene.idle_balancers]
     sentences.append(f"Findings: {finding_counts_and_severity(findings)[0]}." if findings else "No findings.")
@@ -265,7 +265,13 @@ def describe_fleet(scene: PictureContent, findings: Sequence[Finding], connectio
 
 
 def _describe_pair(pair: PairView) -> str:
-    noun = "Pair" if pair.profile.has_peer else "Single broker" if len(pair.nodes) == 1 else "Single brokers"
+    noun = (
+        "Pair"
+        if pair.high_availability_profile.has_peer
+        else "Single broker"
+        if len(pair.nodes) == 1
+        else "Single brokers"
+    )
     agents = f", home of {counted(len(pair.agents), 'agent')}" if pair.agents else ""
     return f"{noun} {pair.name}: {join_words(map(_describe_node, pair.nodes))}{agents}."
 

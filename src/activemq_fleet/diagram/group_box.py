@@ -8,7 +8,7 @@ from activemq_fleet.canvas import Canvas, format_decimal, shorten_to_width, text
 from activemq_fleet.diagram.card import Card, CardStyle
 from activemq_fleet.diagram.descriptions import common_result, domain_of_host, heading_texts, usual_release
 from activemq_fleet.diagram.grid import place_in_grid
-from activemq_fleet.diagram.lines import draw_head
+from activemq_fleet.diagram.lines import draw_arrow_head
 from activemq_fleet.diagram.placement import DrawableBox, PaperSheet, Placement, most_readable_placement
 from activemq_fleet.diagram.scene import BalancerView, DrawnConnection, Flow, GroupView
 from activemq_fleet.diagram.star import place_star
@@ -76,7 +76,9 @@ class GroupBox:
 
     def __init__(self, view: GroupView, *, detailed: bool, known: Sequence[str] = ()) -> None:
         self.view, self.name, self._detailed = view, view.name, detailed
-        style = CardStyle.for_detail(usual_release(view), common_result(view.nodes, domain_of_host), detailed=detailed)
+        style = CardStyle.for_detail_level(
+            usual_release(view), common_result(view.nodes, domain_of_host), detailed=detailed
+        )
         width = max(style.card_width_for(pair) for pair in view.pairs)
         cards = {pair.name: Card(pair, width, style) for pair in view.pairs}
         # Equally high, so that lines between cards side by side are straight.
@@ -161,7 +163,7 @@ class GroupBox:
                 path = f"M{format_decimal(left + 22)} {format_decimal(top + box.height / 2)}H{format_decimal(trunk)}"
                 with canvas.svg_group(view.tooltip):
                     canvas.add_path("balances", f"{path}V{format_decimal(self._inside_top - 7)}")
-                    draw_head(canvas, "head-balances", (trunk, top), (trunk, self._inside_top))
+                    draw_arrow_head(canvas, "head-balances", (trunk, top), (trunk, self._inside_top))
                 box.draw(canvas, left + 22, top)
             self._inside.draw(canvas, left, self._inside_top)
             for row, line in enumerate(self._notes):

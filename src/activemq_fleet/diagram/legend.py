@@ -10,7 +10,7 @@ from typing import NamedTuple
 from activemq_fleet.canvas import Canvas, wrap_words
 from activemq_fleet.diagram.card import badge_width, draw_badge, draw_cylinder, draw_replication_arrow, draw_star
 from activemq_fleet.diagram.descriptions import join_words
-from activemq_fleet.diagram.lines import draw_connection, draw_head
+from activemq_fleet.diagram.lines import draw_arrow_head, draw_connection
 from activemq_fleet.diagram.scene import DrawnConnection, Flow, GroupedFinding, PictureContent, severity_of
 from activemq_fleet.findings import Finding
 from activemq_fleet.node.printable import counted
@@ -118,7 +118,7 @@ def legend_entries(
     They are for the symbols that the picture uses, in reading order. ``drawn`` are the connections that are drawn as
     lines, ``meshed`` the kinds of links that a frame around a full mesh represents.
     """
-    names = {pair.profile.name for pair in scene.pairs}
+    names = {pair.high_availability_profile.name for pair in scene.pairs}
     profiles = [profile for profile in PROFILES.values() if profile.name in names]
     findings = [grouped.finding for grouped in scene.findings]
     kinds = [kind for kind in _KINDS if kind in meshed or any(connection.kind == kind for connection in drawn)]
@@ -188,7 +188,7 @@ def _draw_bus(canvas: Canvas) -> None:
 def _draw_balancer(canvas: Canvas) -> None:
     canvas.add_rect("balancer", 10, 0, 24, 9, radius=3)
     canvas.add_path("balances", "M10 4.5H4V9")
-    draw_head(canvas, "head-balances", (4, 4), (4, 15))
+    draw_arrow_head(canvas, "head-balances", (4, 4), (4, 15))
     canvas.add_rect("balanced", 0, 15, 34, 5, radius=2)
 
 

@@ -26,7 +26,7 @@ def draw_connection(canvas: Canvas, connection: DrawnConnection, points: Sequenc
             _draw_line(canvas, points, kind, at_start=flow != "forward", at_end=flow != "backward")
 
 
-def draw_head(canvas: Canvas, css: str, start: Point, tip: Point) -> None:
+def draw_arrow_head(canvas: Canvas, css: str, start: Point, tip: Point) -> None:
     """Draw the head of an arrow at its tip.
 
     It points away from ``start``.
@@ -53,9 +53,9 @@ def _draw_line(canvas: Canvas, points: Sequence[Point], kind: str, *, at_start: 
         parts.append(f"L{start}Q{_coordinates_text(corner)} {end}")
     canvas.add_path(f"line line-{kind}", "".join(parts) + f"L{_coordinates_text(path[-1])}")
     if at_start:
-        draw_head(canvas, f"head-{kind}", points[1], points[0])
+        draw_arrow_head(canvas, f"head-{kind}", points[1], points[0])
     if at_end:
-        draw_head(canvas, f"head-{kind}", points[-2], points[-1])
+        draw_arrow_head(canvas, f"head-{kind}", points[-2], points[-1])
 
 
 def _parallel_line(points: Sequence[Point], distance: float) -> list[Point]:

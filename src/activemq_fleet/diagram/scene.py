@@ -133,7 +133,7 @@ class PairView:
         return " + ".join(dict.fromkeys(node.broker.release.text for node in self.nodes))
 
     @property
-    def profile(self) -> Profile:
+    def high_availability_profile(self) -> Profile:
         """The high-availability profile of the pair.
 
         It is the value of ``activemq_ha``.
@@ -151,7 +151,7 @@ class PairView:
 
         The inventory has only the other one.
         """
-        return len(self.nodes) == 1 and self.profile.has_peer
+        return len(self.nodes) == 1 and self.high_availability_profile.has_peer
 
 
 @dataclass(frozen=True, slots=True)
@@ -204,7 +204,9 @@ class GroupView:
 
         It has the noun for one of them.
         """
-        return GroupSize(len(self.pairs), "pair" if any(pair.profile.has_peer for pair in self.pairs) else "broker")
+        return GroupSize(
+            len(self.pairs), "pair" if any(pair.high_availability_profile.has_peer for pair in self.pairs) else "broker"
+        )
 
 
 @dataclass(frozen=True, slots=True)

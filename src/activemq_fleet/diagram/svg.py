@@ -10,7 +10,7 @@ from activemq_fleet.canvas import Canvas, format_decimal, wrap_words
 from activemq_fleet.diagram.descriptions import (
     MOST_FULL,
     connection_caption_lines,
-    connection_line,
+    connection_description,
     describe_fleet,
     finding_counts_and_severity,
     fleet_summary_texts,
@@ -128,7 +128,7 @@ def _draw_link_list(
 ) -> float:
     """Write the links between groups as text, where lines would cover each other; return the height in pixels."""
     canvas.add_text("heading ink", _MARGIN, y + 13, f"Links between groups ({len(connections)})")
-    lines = wrap_words([connection_line(connection, sizes) for connection in connections], "note", width, ", ")
+    lines = wrap_words([connection_description(connection, sizes) for connection in connections], "note", width, ", ")
     if (hidden := len(lines) - _MOST_LISTED) > 0:
         lines[_MOST_LISTED:] = [f"and {counted(hidden, 'line')} more"]
     for row, line in enumerate(lines):

@@ -13,9 +13,9 @@ from datetime import UTC, datetime
 from itertools import pairwise
 
 from activemq_fleet.audit.deliveries import DeliveryOutcome
-from activemq_fleet.audit.journal_lines import ParsedLine
+from activemq_fleet.audit.journal_lines import ParsedJournalLine
 from activemq_fleet.audit.journals import EpochKey, JournalGap, JournalLine
-from activemq_fleet.audit.judged_journals import judge_journals
+from activemq_fleet.audit.judged_journals import evaluate_journals
 from activemq_fleet.audit.verdict_words import MISSING, PUBLISHER_GAP, WORST
 from activemq_fleet.drills.model import DeliveryCounts, EventVerdict, FaultyEvent
 
@@ -36,7 +36,7 @@ class AgentJournal:
     connections: list[tuple[int, JournalLine]] = field(default_factory=list)
 
     @classmethod
-    def from_parsed_lines(cls, owner: str, parsed: Iterable[ParsedLine]) -> AgentJournal:
+    def from_parsed_lines(cls, owner: str, parsed: Iterable[ParsedJournalLine]) -> AgentJournal:
         """Return the agent's journal made from parsed lines of its files.
 
         Lines without an agent or a time are left out.
@@ -93,7 +93,7 @@ def count_event_outcomes(
     The first events that failed are included. ``promised`` are the ids that the publishing agent returned: an id
     unknown to its journal was lost by the agent, unless the journal has a gap.
     """
-    judged = judge_journals(
+    judged = evaluate_journals(
         [*publisher.lines, *subscriber.lines],
         truncated_epochs=publisher.epochs_without_stop_record | subscriber.epochs_without_stop_record,
         subscribed_before_events=[subscriber.agent_name],

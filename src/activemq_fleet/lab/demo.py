@@ -30,7 +30,7 @@ from activemq_fleet.drills.model import DeliveryCounts, Fault
 from activemq_fleet.errors import FleetError, LabError
 from activemq_fleet.lab import audit_process
 from activemq_fleet.lab.collected import collect_logs
-from activemq_fleet.lab.drill_files import pair_outcomes
+from activemq_fleet.lab.drill_files import pair_outcomes_and_faults
 from activemq_fleet.lab.lab import Lab
 from activemq_fleet.lab.load_generator import LoadGenerator
 from activemq_fleet.lab.load_process import make_load_generator
@@ -176,7 +176,7 @@ def _kill_under_load(lab: Lab) -> MeasuredTakeover:
     fault = Fault(number=1, what="kill", pair=pair, host=victim, at=began, successor=successor, takeover=started)
     accounts, silences = [], []
     for protocol, spec in specs.items():
-        account, (measured,) = pair_outcomes(directory, spec.name, protocol, [fault])
+        account, (measured,) = pair_outcomes_and_faults(directory, spec.name, protocol, [fault])
         accounts.append(account)
         silences.append(measured.publish_gap or 0.0)
     return MeasuredTakeover(pair, victim, pid or 0, successor, seconds, started, tuple(accounts), tuple(silences))

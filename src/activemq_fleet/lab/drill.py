@@ -180,7 +180,7 @@ class _LabDrill:
         """
         fault = Fault(number=number, what=self.options.what, pair=pair, host=host, at=time.time())
         try:
-            accepted, handled = run.wait_until_steady(pair, self.options.patience)
+            accepted, handled = run.wait_until_load_steady(pair, self.options.patience)
             fault = replace(fault, rate_accepted=accepted, rate_handled=handled)
             run.publish_burst(pair)
             time.sleep(_UNDER_WAY)

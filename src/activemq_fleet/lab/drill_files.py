@@ -11,7 +11,7 @@ from typing import Any
 
 import psutil
 
-from activemq_fleet.audit.journal_lines import parsed_lines
+from activemq_fleet.audit.journal_lines import parsed_journal_lines
 from activemq_fleet.audit.scraped_availability import ScrapedAvailability
 from activemq_fleet.drills.accounting import (
     AgentJournal,
@@ -45,11 +45,11 @@ def read_journal(directory: Path, owner: str) -> AgentJournal:
     """
     files = sorted((directory / "agent").glob("*.jsonl"))
     return AgentJournal.from_parsed_lines(
-        owner, (line for path in files for line in parsed_lines(memoryview(path.read_bytes())))
+        owner, (line for path in files for line in parsed_journal_lines(memoryview(path.read_bytes())))
     )
 
 
-def pair_outcomes(
+def pair_outcomes_and_faults(
     directory: Path, pair: str, protocol: str, faults: Sequence[Fault], *, skew: float = 0.0
 ) -> tuple[DeliveryCounts, list[Fault]]:
     """Return the outcomes of a drilled pair's events, and the pair's faults with their measured effects.

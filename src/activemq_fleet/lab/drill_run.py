@@ -28,7 +28,7 @@ from activemq_fleet.lab.agent_load_generator import AgentLoadSpec
 from activemq_fleet.lab.drill_files import (
     describe_machine,
     fault_with_scraped_downtime,
-    pair_outcomes,
+    pair_outcomes_and_faults,
     state_changes,
     state_spans,
 )
@@ -163,7 +163,7 @@ class DrillRun:
                     return NextFault(pair, number, faulted)
         return NextFault(None, len(plan.order), faulted)
 
-    def wait_until_steady(self, pair: str, patience: float) -> tuple[float, float]:
+    def wait_until_load_steady(self, pair: str, patience: float) -> tuple[float, float]:
         """Wait until the load on a pair is steady.
 
         It must have enough events per second. The wait ends after ``patience`` seconds. Returns (accepted, handled)
@@ -245,7 +245,7 @@ class DrillRun:
         for pair in plan.drilled_pairs:
             pair_faults = [fault for fault in self.injected_faults if fault.pair == pair]
             protocol = "MQTT" if supports_mqtt_agents(fleet.pairs[pair]) else "STOMP"
-            account, measured = pair_outcomes(self.directory, pair, protocol, pair_faults, skew=skew)
+            account, measured = pair_outcomes_and_faults(self.directory, pair, protocol, pair_faults, skew=skew)
             accounts.append(account)
             faults += measured
         drill = self._read("drill.json")

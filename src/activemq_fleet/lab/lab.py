@@ -15,7 +15,7 @@ from activemq_fleet.lab import loopback_overlay, processes
 from activemq_fleet.lab.database import LabDatabase
 from activemq_fleet.lab.layout import LabLayout, absolute_sources, lab_layout_for
 from activemq_fleet.lab.loopback_overlay import VariableSubstitution
-from activemq_fleet.lab.monitoring import Monitoring, check_programs_installed
+from activemq_fleet.lab.monitoring import Monitoring, check_monitoring_programs_installed
 from activemq_fleet.lab.operations import recorded_operation
 from activemq_fleet.lab.polling import poll_until_true
 from activemq_fleet.lab.port_reservation import PortReservations
@@ -165,7 +165,7 @@ class Lab(ReadOnlyLab):
         for links that are not up, with the reasons from the brokers' logs.
         """
         if prometheus:
-            check_programs_installed()
+            check_monitoring_programs_installed()
         with self._layout.hold_lab_lock():
             self._prepare(metrics=prometheus)
             hosts = self._hosts

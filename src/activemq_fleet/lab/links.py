@@ -8,15 +8,15 @@ from dataclasses import dataclass
 
 from activemq_fleet.lab.hosts import BrokerSnapshot, LabBrokers
 from activemq_fleet.lab.log_tail import log_records_of_run
-from activemq_fleet.lab.status import bridges_of
+from activemq_fleet.lab.status import bridges_of_broker_run
 from activemq_fleet.network.connectors import NetworkConnector
 from activemq_fleet.node.judge import SERVING
 from activemq_fleet.node.log.log_records import Record
 from activemq_fleet.status.link_states import (
-    carries_both_ways,
+    bridge_carries_both_ways,
     expected_peers,
     is_certificate_refused,
-    missing_reason,
+    missing_link_reason,
     planned_network,
 )
 from activemq_fleet.topology import Broker
@@ -74,7 +74,7 @@ class ExpectedLinks:
         for broker in self._hosts.fleet.brokers:
             if broker.host not in active:
                 continue
-            bridges = bridges_of(self._hosts, broker, snapshots[broker.host].broker_run)
+            bridges = bridges_of_broker_run(self._hosts, broker, snapshots[broker.host].broker_run)
             dialled = {bridge.remote_host for bridge in bridges}
             answered = {bridge.peer for bridge in bridges if bridge.responder}
             for connector, peers in expected_peers(self._network, broker, active):
@@ -87,7 +87,7 @@ class ExpectedLinks:
         It is the refusal of the broker at the far end, else the error of the dialling broker. Returns an empty text
         while no log gives a reason.
         """
-        return missing_reason(link.broker, link.peers, self._records_of_both_ends(link))
+        return missing_link_reason(link.broker, link.peers, self._records_of_both_ends(link))
 
     def _is_refused_for_good(self, link: MissingLink) -> bool:
         if link.expected:
@@ -113,4 +113,4 @@ class ExpectedLinks:
 
 
 def _is_up(connector: NetworkConnector, peer: Broker, dialled: set[str | None], answered: set[str]) -> bool:
-    return peer.host in dialled or (carries_both_ways(connector) and peer.broker_name in answered)
+    return peer.host in dialled or (bridge_carries_both_ways(connector) and peer.broker_name in answered)

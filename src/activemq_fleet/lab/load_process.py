@@ -81,7 +81,7 @@ def run_load_generators(directory: Path, longest: float, parent: int | None = No
             while not stop.exists() and time.monotonic() < deadline and _lives(parent):
                 _burst(directory, generators)
                 if time.monotonic() - last_status_at >= _STATUS_EVERY:
-                    write_status(directory, generators)
+                    write_load_generator_status(directory, generators)
                     last_status_at = time.monotonic()
                 time.sleep(_POLL)
             for generator in generators:
@@ -109,7 +109,7 @@ def _lives(process: int | None) -> bool:
     return process is None or Path(f"/proc/{process}").exists()
 
 
-def write_status(directory: Path, generators: Iterable[LoadGenerator]) -> None:
+def write_load_generator_status(directory: Path, generators: Iterable[LoadGenerator]) -> None:
     """Write the status of load generators to the file ``status.json``.
 
     States are by name. The whole file is replaced at once. Each has its rates in events a second, whether it is steady,

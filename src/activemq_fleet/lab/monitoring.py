@@ -75,7 +75,7 @@ class Monitoring:
 
         The monitoring files of the fleet are written first.
         """
-        check_programs_installed()
+        check_monitoring_programs_installed()
         self.write_configuration()
         for name in PROGRAMS:
             if self._process(name) is None:
@@ -203,7 +203,7 @@ class Monitoring:
             return None
 
 
-def check_programs_installed() -> None:
+def check_monitoring_programs_installed() -> None:
     """Check that the monitoring programs are installed, and raise LabError if one is not.
 
     They are Prometheus, Alertmanager and node exporter. The error names the package.

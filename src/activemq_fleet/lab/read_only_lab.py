@@ -17,7 +17,7 @@ from activemq_fleet.lab.layout import LabLayout
 from activemq_fleet.lab.polling import poll_until_true
 from activemq_fleet.lab.readiness import credentials_of
 from activemq_fleet.lab.state import require_lab_state
-from activemq_fleet.lab.status import HostStatus, RunningBridge, bridges_of, status_of
+from activemq_fleet.lab.status import HostStatus, RunningBridge, bridges_of_broker_run, status_from_snapshot
 from activemq_fleet.lab.stomp import Credentials
 from activemq_fleet.node.fence.store_access import two_masters_message
 from activemq_fleet.node.judge import BrokerState
@@ -77,7 +77,7 @@ class ReadOnlyLab:
         They are in the order of the inventory.
         """
         hosts, snapshots = self._hosts, self._hosts.observe_all_brokers()
-        return tuple(status_of(hosts, broker, snapshots[broker.host]) for broker in hosts.fleet.brokers)
+        return tuple(status_from_snapshot(hosts, broker, snapshots[broker.host]) for broker in hosts.fleet.brokers)
 
     def state(self, host: str) -> BrokerState:
         """Return the current state of a broker of the lab."""
@@ -113,7 +113,7 @@ class ReadOnlyLab:
         """
         broker = self.fleet.broker(host)
         snapshot = self._hosts.observe_broker(broker)
-        return bridges_of(self._hosts, broker, snapshot.broker_run) if snapshot.process else ()
+        return bridges_of_broker_run(self._hosts, broker, snapshot.broker_run) if snapshot.process else ()
 
     def one_way_duplex_links(self, host: str) -> tuple[str, ...]:
         """Return the names of the duplex links to a host that carry messages one way only.

@@ -77,7 +77,7 @@ class HostStatus:
         return columns
 
 
-def status_of(hosts: LabBrokers, broker: Broker, snapshot: BrokerSnapshot) -> HostStatus:
+def status_from_snapshot(hosts: LabBrokers, broker: Broker, snapshot: BrokerSnapshot) -> HostStatus:
     """Return the status of a broker, made from a snapshot of its observed state."""
     alive = snapshot.process is not None
     return HostStatus(
@@ -88,7 +88,7 @@ def status_of(hosts: LabBrokers, broker: Broker, snapshot: BrokerSnapshot) -> Ho
         state=snapshot.state,
         pid=snapshot.process.pid if snapshot.process else None,
         uptime=int(max(0.0, time.time() - snapshot.run.created)) if alive and snapshot.run else None,
-        bridges=bridges_of(hosts, broker, snapshot.broker_run) if alive else (),
+        bridges=bridges_of_broker_run(hosts, broker, snapshot.broker_run) if alive else (),
         breaking=_breaking(hosts, broker, snapshot) if alive else (),
         has_peer=broker.profile.has_peer,
     )
@@ -102,7 +102,7 @@ def _breaking(hosts: LabBrokers, broker: Broker, snapshot: BrokerSnapshot) -> tu
     return tuple(str(bridge["peer"]) for bridge in repeatedly_broken_bridges(records, time.time()))
 
 
-def bridges_of(hosts: LabBrokers, broker: Broker, broker_run: BrokerRun) -> tuple[RunningBridge, ...]:
+def bridges_of_broker_run(hosts: LabBrokers, broker: Broker, broker_run: BrokerRun) -> tuple[RunningBridge, ...]:
     """Return the network bridges that are established in a run of a broker.
 
     The brokers at their far ends have the inventory's names.

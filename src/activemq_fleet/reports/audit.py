@@ -15,8 +15,8 @@ from activemq_fleet.audit.downtimes import downtime_text
 from activemq_fleet.audit.evidence import Incident, short_name
 from activemq_fleet.audit.report_figures import BUCKETS, AuditReportData, EventTimeSlice, SubscriberSilence
 from activemq_fleet.audit.result import AuditResult, audit_headline, incident_nouns
-from activemq_fleet.audit.scraped_availability import UnservedPeriod, incident_within
-from activemq_fleet.audit.state_spans import spans_until_takeovers
+from activemq_fleet.audit.scraped_availability import UnservedPeriod, incident_near_period
+from activemq_fleet.audit.state_spans import end_active_spans_at_takeovers
 from activemq_fleet.node.printable import counted
 from activemq_fleet.reports.charts import Chart, add_scrape_row, tick_interval_seconds
 from activemq_fleet.reports.pages import duration_text, render_page, time_text
@@ -81,10 +81,13 @@ def _longest_unserved(picture: AuditReportData) -> list[tuple[UnservedPeriod, st
     if picture.scraped is None:
         return []
     shown = picture.incidents.shown_incidents
-    numbers = {incident.id: f"{number}: {incident_nouns(incident.kind)[0]}" for number, incident in enumerate(shown, 1)}
+    numbers = {
+        incident.incident_id: f"{number}: {incident_nouns(incident.kind)[0]}"
+        for number, incident in enumerate(shown, 1)
+    }
     longest = sorted(picture.scraped.unserved, key=lambda period: -period.seconds)[:_UNSERVED]
-    incidents = [(period, incident_within(period, shown)) for period in longest]
-    return [(period, numbers[incident.id] if incident else "nothing") for period, incident in incidents]
+    incidents = [(period, incident_near_period(period, shown)) for period in longest]
+    return [(period, numbers[incident.incident_id] if incident else "nothing") for period, incident in incidents]
 
 
 def _shown_takeovers(picture: AuditReportData) -> list[Incident]:
@@ -112,7 +115,7 @@ def timeline_chart(picture: AuditReportData) -> Chart | None:
         for host, spans in hosts.items():
             chart.add_row_name(chart.height + 10, short_name(host))
             lost = [at for at, _, incident in incidents if incident.kind == "takeover" and incident.host != host]
-            for span in spans_until_takeovers(spans, lost):
+            for span in end_active_spans_at_takeovers(spans, lost):
                 ended = f" to {time_text(span.ended)}" if span.ended else ""
                 tooltip = f"{host}: {span.state} from {time_text(span.began)}{ended}"
                 until = span.ended or picture.times.ended

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from activemq_fleet.audit.evidence import SKEW
 from activemq_fleet.audit.finality import EvidenceEnds
-from activemq_fleet.audit.gaps import gaps_of_foreign_journals, log_gaps, reported_journal_gaps
+from activemq_fleet.audit.gaps import gaps_for_foreign_journals, gaps_in_log_files, reported_journal_gaps
 from activemq_fleet.audit.log_summaries import LogFileSummary
 from activemq_fleet.audit.report_figures import (
     AuditReportData,
@@ -23,14 +23,14 @@ from activemq_fleet.audit.report_figures import (
 from activemq_fleet.audit.result import AuditCounts, AuditResult, InputGap, audit_outcome
 from activemq_fleet.audit.scraped_availability import ScrapedAvailability, unexplained_downtime_gaps
 from activemq_fleet.reports.audit import audit_report
-from activemq_fleet.spark.datasets import Output, read_text
+from activemq_fleet.spark.datasets import JobOutput, read_output_text
 from activemq_fleet.spark.deliveries import judge_deliveries, read_journals
 from activemq_fleet.spark.event_cache import EventCache
 from activemq_fleet.spark.incidents import FoundIncidents, find_incidents
-from activemq_fleet.spark.inputs import Host, Inputs, input_summary, list_inputs, with_inventory_hosts
+from activemq_fleet.spark.inputs import AuditedHost, AuditInputs, input_summary, list_inputs, with_inventory_hosts
 from activemq_fleet.spark.log_events import ONE_PARTITION, scan_logs
 from activemq_fleet.spark.progress import show_phase
-from activemq_fleet.spark.settings import is_local, temporary_settings
+from activemq_fleet.spark.settings import is_local_master, temporary_settings
 from activemq_fleet.spark.task_results import Batches, DatasetRows
 
 if TYPE_CHECKING:
@@ -51,7 +51,7 @@ def audit(
     logs: str,
     out: str,
     *,
-    inventory_hosts: Mapping[str, Host] | None = None,
+    inventory_hosts: Mapping[str, AuditedHost] | None = None,
     skew: timedelta = SKEW,
     scraped: ScrapedAvailability | None = None,
 ) -> AuditResult:
@@ -63,11 +63,11 @@ def audit(
     ``scraped``: what Prometheus saw meanwhile; a gap in it that no incident explains makes the audit incomplete. Raises
     InputError where there are neither logs nor journals, and where ``out`` holds anything but an earlier audit.
     """
-    with Output(spark, out, "audit") as output:
+    with JobOutput(spark, out, "audit") as output:
         with show_phase("listing the files"):
             inputs, absent = with_inventory_hosts(list_inputs(spark, logs, inventory_hosts), inventory_hosts)
         with temporary_settings(spark, shuffle_settings(spark, inputs)):
-            summaries = read_logs(spark, output, inputs)
+            summaries = read_log_events(spark, output, inputs)
             result = write_audit(
                 spark, output, inputs, summaries, absent=absent, skew=skew, is_growing=False, scraped=scraped
             )
@@ -80,14 +80,14 @@ def read_audit_json(spark: SparkSession, out: str) -> dict[str, Any]:
 
     Raises InputError when there is none.
     """
-    audit_json: dict[str, Any] = json.loads(read_text(spark, out, "audit.json"))
+    audit_json: dict[str, Any] = json.loads(read_output_text(spark, out, "audit.json"))
     return audit_json
 
 
-def read_logs(
+def read_log_events(
     spark: SparkSession,
-    output: Output,
-    inputs: Inputs,
+    output: JobOutput,
+    inputs: AuditInputs,
     cache: EventCache | None = None,
     fingerprints: Mapping[str, str] = {},
 ) -> list[LogFileSummary]:
@@ -97,15 +97,15 @@ def read_logs(
     reused for hosts whose fingerprint in ``fingerprints`` (by host) is unchanged.
     """
     with show_phase("reading logs"), temporary_settings(spark, _READING):
-        known = cache.known_hosts(fingerprints) if cache else {}
+        known = cache.unchanged_hosts(fingerprints) if cache else {}
         files = [file for file in inputs.files_of_kind("log") if file.host not in known]
         run, task = partial(scan_logs, spark, inputs, files), partial(_events_and_summaries, by_host=cache is not None)
-        summaries, _ = output.write_results(run, task, ["events"], ordered=True)
+        summaries, _ = output.run_task_and_write_rows(run, task, ["events"], ordered=True)
         if cache:
             parts = [part for host in known.values() for part in host.parts]
-            output.add_parts("events", cache.directory, parts)
+            output.add_parquet_files("events", cache.directory, parts)
             summaries += [summary for host in known.values() for summary in host.files]
-            cache.replace(summaries, output.parts["events"], output.staged_directory / "events", fingerprints)
+            cache.replace_content(summaries, output.parts["events"], output.staged_directory / "events", fingerprints)
     return summaries
 
 
@@ -122,8 +122,8 @@ def _events_and_summaries(batches: Batches, *, by_host: bool) -> Iterator[Datase
 
 def write_audit(
     spark: SparkSession,
-    output: Output,
-    inputs: Inputs,
+    output: JobOutput,
+    inputs: AuditInputs,
     logs: Sequence[LogFileSummary],
     *,
     absent: Sequence[InputGap],
@@ -134,25 +134,28 @@ def write_audit(
     """Write the results of an audit to its output.
 
     They are audit.json, report.html and all datasets except ``events``. Returns the audit's result. Does not commit
-    ``output``. ``inputs``: the hosts and their files. ``logs``: the result of ``read_logs``. ``absent``: the gaps that
-    are known already (hosts without files). ``skew``: the largest difference between the clocks of hosts.
+    ``output``. ``inputs``: the hosts and their files. ``logs``: the result of ``read_log_events``. ``absent``: the gaps
+    that are known already (hosts without files). ``skew``: the largest difference between the clocks of hosts.
     ``is_growing``: rows are final only where no later evidence is expected. ``scraped``: the availability that
     Prometheus recorded, if any. The caller sets ``shuffle_settings``.
     """
     with show_phase("finding incidents"):
         journals = read_journals(spark, output, inputs)
-        horizons = _build_horizons(inputs, logs, journals.last) if is_growing else None
+        horizons = _build_horizons(inputs, logs, journals.last_record_time) if is_growing else None
         log_figures = find_incidents(spark, output, inputs, logs, journals.connections, skew, horizons)
     moments = [at for incident in log_figures.incidents.shown_incidents for at in (incident.began, incident.ended)]
-    times = report_period([sample for log in logs for sample in log.times], [*moments, journals.first, journals.last])
+    times = report_period(
+        [sample for log in logs for sample in log.times],
+        [*moments, journals.first_record_time, journals.last_record_time],
+    )
     with show_phase("settling events"):
         events, missing = judge_deliveries(output, journals, times, horizons)
     with show_phase("writing the report"):
         names: dict[str, list[str]] = {}
         for file in inputs.files_of_kind("log"):
             names.setdefault(file.host, []).append(file.file)
-        gaps = [*absent, *log_gaps(logs, names), *reported_journal_gaps(missing, journals.files)]
-        gaps += gaps_of_foreign_journals(journals.files, journals.host_of)
+        gaps = [*absent, *gaps_in_log_files(logs, names), *reported_journal_gaps(missing, journals.files)]
+        gaps += gaps_for_foreign_journals(journals.files, journals.host_of)
         if scraped:
             gaps += unexplained_downtime_gaps(scraped, log_figures.incidents.shown_incidents, times.began, times.ended)
         counts = _build_counts(output, logs, gaps, log_figures, events)
@@ -170,7 +173,7 @@ def write_audit(
     return result
 
 
-def _build_horizons(inputs: Inputs, logs: Sequence[LogFileSummary], of_journals: datetime | None) -> EvidenceEnds:
+def _build_horizons(inputs: AuditInputs, logs: Sequence[LogFileSummary], of_journals: datetime | None) -> EvidenceEnds:
     """Return the times at which each host's log and all journals end."""
     last: dict[str, datetime | None] = dict.fromkeys(inputs.hosts)
     for log in logs:
@@ -181,7 +184,7 @@ def _build_horizons(inputs: Inputs, logs: Sequence[LogFileSummary], of_journals:
 
 
 def _build_counts(
-    output: Output,
+    output: JobOutput,
     logs: Sequence[LogFileSummary],
     gaps: Sequence[InputGap],
     log_figures: FoundIncidents,
@@ -193,7 +196,7 @@ def _build_counts(
         return dict(sorted(counter.items()))
 
     return AuditCounts(
-        events=output.rows["events"],
+        events=output.row_counts["events"],
         unknown=sum(log.unknown for log in logs),
         unread=sum(log.unread for log in logs),
         unexplained=log_figures.unexplained.count,
@@ -206,7 +209,7 @@ def _build_counts(
     )
 
 
-def _line_figures(output: Output, times: ReportPeriod) -> LogLineFigures:
+def _line_figures(output: JobOutput, times: ReportPeriod) -> LogLineFigures:
     """Return the figures of all log lines that have a time."""
 
     def count(batches: Batches) -> Iterator[LogLineFigures]:
@@ -215,14 +218,14 @@ def _line_figures(output: Output, times: ReportPeriod) -> LogLineFigures:
             figures.count_lines(batch)
         yield figures
 
-    lines = output.read_written("events").where("time IS NOT NULL").select(*LogLineFigures.COLUMNS)
+    lines = output.read_written_dataset("events").where("time IS NOT NULL").select(*LogLineFigures.COLUMNS)
     figures = LogLineFigures(times)
-    for task_figures in output.write_results(lines.mapInArrow, count, [])[0]:
+    for task_figures in output.run_task_and_write_rows(lines.mapInArrow, count, [])[0]:
         figures.merge_line_figures(task_figures)
     return figures
 
 
-def shuffle_settings(spark: SparkSession, inputs: Inputs) -> dict[str, str]:
+def shuffle_settings(spark: SparkSession, inputs: AuditInputs) -> dict[str, str]:
     """Return Spark's shuffle settings that fit the size of the input.
 
     The number of shuffle partitions is 4, and one more for each 16 MiB. Empty when ``spark.sql.shuffle.partitions`` is
@@ -233,6 +236,6 @@ def shuffle_settings(spark: SparkSession, inputs: Inputs) -> dict[str, str]:
     if spark.conf.get("spark.sql.shuffle.partitions", _SPARKS_OWN) != _SPARKS_OWN:
         return {}
     size = sum(file.size * (_PACKED if file.compressed else 1) for file in inputs.files)
-    if size <= _EACH and is_local(spark.conf.get("spark.master", None)):
+    if size <= _EACH and is_local_master(spark.conf.get("spark.master", None)):
         return {"spark.sql.shuffle.partitions": "1", "spark.sql.adaptive.enabled": "false"}
     return {"spark.sql.shuffle.partitions": str(min(int(_SPARKS_OWN), _FEWEST + size // _EACH))}

@@ -16,10 +16,10 @@ from pyspark.sql import Observation
 from pyspark.sql import functions as sf
 
 from activemq_fleet import InputError, __version__
-from activemq_fleet.spark.manifests import HadoopTarget, listed_files, manifest_of
+from activemq_fleet.spark.manifests import HadoopTarget, files_listed_in_manifest, new_manifest
 from activemq_fleet.spark.paths import escaped_uri_of, local_path, uri_of
 from activemq_fleet.spark.schemas import COLUMN_METADATA, SCHEMA_VERSION, SCHEMAS, SORTED_BY, arrow_schema_of
-from activemq_fleet.spark.settings import is_local, temporary_settings
+from activemq_fleet.spark.settings import is_local_master, temporary_settings
 from activemq_fleet.spark.staging import LocalTarget
 from activemq_fleet.spark.task_results import (
     OBJECTS,
@@ -27,17 +27,17 @@ from activemq_fleet.spark.task_results import (
     Batches,
     Task,
     WrittenPart,
-    from_objects,
+    make_file_writing_task,
     task_to_columns,
     task_to_objects,
-    write_empty_part,
-    written_by_worker,
+    unpickle_objects,
+    write_empty_parquet_file,
 )
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-__all__ = ["SCHEMAS", "SCHEMA_VERSION", "Output", "read_dataset"]
+__all__ = ["SCHEMAS", "SCHEMA_VERSION", "JobOutput", "read_dataset"]
 
 _FILE = 192 << 20  # bytes: the middle of 128 to 256 MB
 _SHUFFLED = {"messages": 5, "deliveries": 25}
@@ -61,7 +61,7 @@ def _file_size_settings(name: str) -> dict[str, str]:
     }
 
 
-class Output:
+class JobOutput:
     """The output directory of a Spark job, to which datasets are written before a commit.
 
     It is written in a ``with`` block; the output path is unchanged until ``commit``.
@@ -105,14 +105,18 @@ class Output:
         rows = sf.count(sf.lit(1)).alias("rows")
         is_adaptive = self._spark.conf.get(_ADAPTIVE) == "true"  # else Spark ignores the other settings
         with temporary_settings(self._spark, _file_size_settings(name) if is_adaptive else {}):
-            shaped = select_columns(name, frame) if ordered else _sort_into_files(name, select_columns(name, frame))
+            shaped = (
+                select_dataset_columns(name, frame)
+                if ordered
+                else _sort_into_files(name, select_dataset_columns(name, frame))
+            )
             seen = Observation()
             shaped.observe(seen, rows).write.mode("append").option(
                 "mapreduce.fileoutputcommitter.marksuccessfuljobs", "false"
             ).parquet(self._target.dataset_uri(name))
         return self._record_rows(name, self._rows.get(name, 0) + int(seen.get["rows"]))
 
-    def write_results(
+    def run_task_and_write_rows(
         self,
         run: RunTask,
         task: Task,
@@ -133,7 +137,7 @@ class Output:
         schemas = {name: arrow_schema_of(name) for name in datasets}
         directory = self._workers_directory()
         if directory is not None:
-            task = written_by_worker(task, directory, schemas, {} if ordered else SORTED_BY)
+            task = make_file_writing_task(task, directory, schemas, {} if ordered else SORTED_BY)
             frame = run(task_to_objects(task), OBJECTS_DDL)
         else:
             columns = "".join(f", `{name}` {SCHEMAS[name].simpleString()}" for name in datasets)
@@ -141,7 +145,7 @@ class Output:
         if keep or directory is None:
             self.cache_until_closed(frame)
         chosen = frame.where("key IS NULL AND data IS NOT NULL") if keep or directory is None else frame
-        objects = [keyed.value for keyed in from_objects(chosen.select(*OBJECTS.names).toArrow().to_batches())]
+        objects = [keyed.value for keyed in unpickle_objects(chosen.select(*OBJECTS.names).toArrow().to_batches())]
         parts = [part for part in objects if isinstance(part, WrittenPart)]
         for name in datasets:
             if directory is not None:
@@ -157,7 +161,7 @@ class Output:
         self._kept.append(frame.persist())
         return frame
 
-    def write_no_rows(self, name: str) -> None:
+    def write_empty_dataset(self, name: str) -> None:
         """Write a dataset without rows."""
         directory = self._workers_directory()
         if directory is not None:
@@ -165,7 +169,7 @@ class Output:
         else:
             self.write(name, self._spark.createDataFrame([], SCHEMAS[name]))
 
-    def add_parts(self, name: str, directory: Path, parts: Sequence[WrittenPart]) -> None:
+    def add_parquet_files(self, name: str, directory: Path, parts: Sequence[WrittenPart]) -> None:
         """Add existing Parquet files to a dataset of the output.
 
         They are in ``directory``, and are added by hard links. The dataset is called ``name``.
@@ -196,7 +200,7 @@ class Output:
         connected = "connect" in type(self._spark).__module__  # to a Spark whose workers are anywhere
         if connected or not isinstance(self._target, LocalTarget):
             return None
-        return self._target.staged if is_local(self._spark.conf.get("spark.master", None)) else None
+        return self._target.staged if is_local_master(self._spark.conf.get("spark.master", None)) else None
 
     def _record_parts(self, directory: Path, name: str, parts: Sequence[WrittenPart]) -> None:
         """Record the files that tasks have written; remove those of failed attempts of tasks."""
@@ -206,7 +210,7 @@ class Output:
             if path.name not in known:
                 path.unlink()
         if not parts:
-            write_empty_part(directory, name, arrow_schema_of(name))
+            write_empty_parquet_file(directory, name, arrow_schema_of(name))
         self._record_rows(name, sum(part.rows for part in parts))
 
     def _record_rows(self, name: str, rows: int) -> int:
@@ -216,11 +220,11 @@ class Output:
         return rows
 
     @property
-    def rows(self) -> Mapping[str, int]:
+    def row_counts(self) -> Mapping[str, int]:
         """The number of rows written to each dataset, by name."""
         return self._rows
 
-    def read_written(self, name: str) -> DataFrame:
+    def read_written_dataset(self, name: str) -> DataFrame:
         """Return a dataset that this job has written, read from its files."""
         return self._spark.read.schema(SCHEMAS[name]).parquet(*map(escaped_uri_of, self._target.written_paths(name)))
 
@@ -236,7 +240,7 @@ class Output:
 
         manifest.json is written, too.
         """
-        self._target.commit(manifest_of(self._kind, __version__, SCHEMA_VERSION, self._rows))
+        self._target.commit(new_manifest(self._kind, __version__, SCHEMA_VERSION, self._rows))
 
 
 def read_dataset(spark: SparkSession, out: str, name: str) -> DataFrame:
@@ -253,20 +257,20 @@ def read_dataset(spark: SparkSession, out: str, name: str) -> DataFrame:
                 f"the output directory of a plan, audit or drift command that writes {name}"
             )
         return reader.parquet(escaped_uri_of(directory / name))
-    return reader.parquet(*map(escaped_uri_of, listed_files(spark, uri_of(out), name)))
+    return reader.parquet(*map(escaped_uri_of, files_listed_in_manifest(spark, uri_of(out), name)))
 
 
-def read_text(spark: SparkSession, out: str, name: str) -> str:
+def read_output_text(spark: SparkSession, out: str, name: str) -> str:
     """Return the text of a file in a committed output.
 
     The file, such as ``audit.json``, is next to the datasets.
     """
     directory = local_path(out)
-    paths = listed_files(spark, uri_of(out), name) if directory is None else [uri_of(directory / name)]
+    paths = files_listed_in_manifest(spark, uri_of(out), name) if directory is None else [uri_of(directory / name)]
     return "".join(str(row["value"]) for row in spark.read.text(paths, wholetext=True).collect())
 
 
-def select_columns(name: str, frame: DataFrame, *more: str) -> DataFrame:
+def select_dataset_columns(name: str, frame: DataFrame, *more: str) -> DataFrame:
     """Return a data frame with only the columns of a dataset's schema, cast to their types.
 
     They are in the order of the schema, before the columns ``more``. The columns' metadata has SCHEMA_VERSION, which

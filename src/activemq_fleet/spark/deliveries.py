@@ -12,13 +12,13 @@ from activemq_fleet.audit.aggregates import TopItems
 from activemq_fleet.audit.deliveries import DeliveryJudge
 from activemq_fleet.audit.event_records import events_from_records
 from activemq_fleet.audit.finality import EvidenceEnds
-from activemq_fleet.audit.gaps import MOST_GAPS, gap_sort_key
+from activemq_fleet.audit.gaps import MOST_GAPS, journal_gap_sort_key
 from activemq_fleet.audit.journal_lines import (
     LARGEST_JOURNAL_FILE,
     JournalFileSummary,
-    epochs_of_files,
+    journal_epochs_of_files,
     journal_host_by_agent,
-    summarize_journal_file,
+    summarize_journal_and_connections,
     summary_of_too_large_file,
 )
 from activemq_fleet.audit.journals import (
@@ -41,19 +41,19 @@ from activemq_fleet.audit.report_figures import EventFigures, ReportPeriod, Subs
 from activemq_fleet.audit.verdict_passes import (
     judged_events,
     merge_event_ranges,
-    placed_lines,
+    positioned_journal_lines,
     records_gaps_and_silences,
 )
-from activemq_fleet.spark.datasets import Output
-from activemq_fleet.spark.inputs import Inputs, read_binary_files
+from activemq_fleet.spark.datasets import JobOutput
+from activemq_fleet.spark.inputs import AuditInputs, read_binary_files
 from activemq_fleet.spark.task_results import (
     OBJECTS_DDL,
     Batches,
     DatasetRows,
     KeyedObject,
-    from_objects,
-    partitioned_by_key,
+    repartition_by_key,
     task_to_objects,
+    unpickle_objects,
 )
 
 if TYPE_CHECKING:
@@ -75,17 +75,17 @@ class JournalContents:
     host_of: Mapping[str, str] = field(default_factory=dict)
 
     @property
-    def first(self) -> datetime | None:
+    def first_record_time(self) -> datetime | None:
         """The time of the first record in the agents' journals; None without records."""
         return min((summary.first for summary in self.files if summary.first is not None), default=None)
 
     @property
-    def last(self) -> datetime | None:
+    def last_record_time(self) -> datetime | None:
         """The time of the last record in the agents' journals; None without records."""
         return max((summary.last for summary in self.files if summary.last is not None), default=None)
 
 
-def read_journals(spark: SparkSession, output: Output, inputs: Inputs) -> JournalContents:
+def read_journals(spark: SparkSession, output: JobOutput, inputs: AuditInputs) -> JournalContents:
     """Read the collected journals of agents, and return their contents.
 
     There is a summary of each file. A file above LARGEST_JOURNAL_FILE has only a summary.
@@ -97,7 +97,7 @@ def read_journals(spark: SparkSession, output: Output, inputs: Inputs) -> Journa
         return JournalContents(files=large, host_of=journal_host_by_agent(large, inputs.hosts, inputs.agent_hosts))
     pair_of = {name: host.pair or name for name, host in inputs.hosts.items()}
     contents = read_binary_files(spark, paths).select("path", "content")
-    files, connections = output.write_results(
+    files, connections = output.run_task_and_write_rows(
         contents.mapInArrow, partial(_summarize_journals, pair_of=pair_of), [], keep=True
     )
     files = [*large, *files]
@@ -105,7 +105,7 @@ def read_journals(spark: SparkSession, output: Output, inputs: Inputs) -> Journa
 
 
 def judge_deliveries(
-    output: Output, journals: JournalContents, times: ReportPeriod, horizons: EvidenceEnds | None
+    output: JobOutput, journals: JournalContents, times: ReportPeriod, horizons: EvidenceEnds | None
 ) -> tuple[EventFigures, list[JournalGap]]:
     """Judge the deliveries of all events in journals, and write them as datasets to the output.
 
@@ -113,26 +113,28 @@ def judge_deliveries(
     ``times`` is the report's time line; ``horizons``: until when the evidence goes, None where all rows are final.
     """
     events = EventFigures(times)
-    epochs, received = epochs_of_files(journals.files, journals.host_of)
+    epochs, received = journal_epochs_of_files(journals.files, journals.host_of)
     gaps = list(gaps_of_absent_journals(received, epochs))
     if journals.contents is None:
         for name in ("deliveries", "messages"):
-            output.write_no_rows(name)
+            output.write_empty_dataset(name)
         return events, gaps
     of_hosts = partial(_key_lines_by_agent, epochs=epochs, host_of=journals.host_of)
-    lines = partitioned_by_key(journals.contents.mapInArrow(task_to_objects(of_hosts), OBJECTS_DDL))
-    findings, records = output.write_results(lines.mapInArrow, partial(_put_in_order, epochs=epochs), [], keep=True)
+    lines = repartition_by_key(journals.contents.mapInArrow(task_to_objects(of_hosts), OBJECTS_DDL))
+    findings, records = output.run_task_and_write_rows(
+        lines.mapInArrow, partial(_put_in_order, epochs=epochs), [], keep=True
+    )
     gaps += [gap for gap in findings if isinstance(gap, JournalGap)]
     events.silences.add_items(*(silence for silence in findings if isinstance(silence, SubscriberSilence)))
     missing = {count.agent: count.records for count in findings if isinstance(count, MissingRecordCount)}
     subscribers = subscribers_by_name(change for change in findings if isinstance(change, SubscriptionChange))
-    by_event = output.cache_until_closed(partitioned_by_key(records))
-    parts, _ = output.write_results(
+    by_event = output.cache_until_closed(repartition_by_key(records))
+    parts, _ = output.run_task_and_write_rows(
         by_event.mapInArrow, partial(_compute_reach, subscribers=subscribers, missing=missing), []
     )
     judge = DeliveryJudge(subscribers, missing, merge_event_ranges(parts))
     task = partial(_judge_events, judge=judge, times=times, horizons=horizons)
-    figures, _ = output.write_results(by_event.mapInArrow, task, ["deliveries", "messages"])
+    figures, _ = output.run_task_and_write_rows(by_event.mapInArrow, task, ["deliveries", "messages"])
     for task_figures in figures:
         events.merge_event_figures(task_figures)
     return events, gaps
@@ -149,7 +151,7 @@ def _journal_files(batches: Batches) -> Iterator[tuple[str, str, memoryview]]:
 def _summarize_journals(batches: Batches, *, pair_of: Mapping[str, str]) -> Iterator[JournalFileSummary | KeyedObject]:
     """Yield a summary of each journal file, and its connection records with their pair as key."""
     for host, file, content in _journal_files(batches):
-        summary, connections = summarize_journal_file(host, file, content)
+        summary, connections = summarize_journal_and_connections(host, file, content)
         yield summary
         if connections:
             yield KeyedObject(pair_of[host], connections)
@@ -160,15 +162,17 @@ def _key_lines_by_agent(
 ) -> Iterator[KeyedObject]:
     """Yield the lines of journal files with their agent as key, in the order of the agent's records."""
     for file in _journal_files(batches):
-        yield from (KeyedObject(line.agent, line, line.place) for line in placed_lines(*file, epochs, host_of))
+        yield from (
+            KeyedObject(line.agent, line, line.place) for line in positioned_journal_lines(*file, epochs, host_of)
+        )
 
 
 def _put_in_order(
     batches: Batches, *, epochs: Mapping[EpochKey, JournalEpoch]
 ) -> Iterator[JournalFinding | SubscriberSilence | KeyedObject]:
     """Yield the records with their event id as key, and for the driver all other findings and the first gaps."""
-    gaps = TopItems(MOST_GAPS, gap_sort_key)
-    for finding in records_gaps_and_silences((keyed.value for keyed in from_objects(batches)), epochs):
+    gaps = TopItems(MOST_GAPS, journal_gap_sort_key)
+    for finding in records_gaps_and_silences((keyed.value for keyed in unpickle_objects(batches)), epochs):
         if isinstance(finding, OrderedRecord):
             yield KeyedObject(finding.event_id, finding)
         elif isinstance(finding, JournalGap):
@@ -180,7 +184,7 @@ def _put_in_order(
 
 def _unpack_records(batches: Batches) -> Iterator[OrderedRecord]:
     """Yield the journal records in batches of OBJECTS."""
-    return (keyed.value for keyed in from_objects(batches))
+    return (keyed.value for keyed in unpickle_objects(batches))
 
 
 def _compute_reach(

@@ -20,8 +20,8 @@ from activemq_fleet.drift.host_drift import (
     planned_or_found,
 )
 from activemq_fleet.drift.records import FileRecord, collected_file_records, planned_file_record, rendered_file_record
-from activemq_fleet.spark.datasets import Output, read_dataset
-from activemq_fleet.spark.input_directory import refuse_outside_links
+from activemq_fleet.spark.datasets import JobOutput, read_dataset
+from activemq_fleet.spark.input_directory import check_no_outside_links
 from activemq_fleet.spark.manifests import json_text
 from activemq_fleet.spark.paths import escaped_uri_of, local_path, path_below, uri_of
 from activemq_fleet.spark.progress import show_phase
@@ -31,9 +31,9 @@ from activemq_fleet.spark.task_results import (
     Batches,
     DatasetRows,
     KeyedObject,
-    from_objects,
-    partitioned_by_key,
-    to_objects,
+    pickle_objects,
+    repartition_by_key,
+    unpickle_objects,
 )
 
 if TYPE_CHECKING:
@@ -50,11 +50,11 @@ def report_drift(spark: SparkSession, planned: str, collected: str, out: str) ->
     Writes the dataset ``drift`` and drift.json to ``out``, and returns the result. ``planned`` is the output of
     ``plan`` or ``render``, ``collected`` that of the playbook collect. Raises InputError for a path that holds neither.
     """
-    with Output(spark, out, kind="drift") as output, temporary_settings(spark, _SMALL_FILES):
+    with JobOutput(spark, out, kind="drift") as output, temporary_settings(spark, _SMALL_FILES):
         with show_phase("listing what was planned and what was collected"):
             records = _read_planned_files(spark, planned).unionByName(_read_collected_files(spark, collected))
         with show_phase("comparing planned with collected files"):
-            hosts, _ = output.write_results(partitioned_by_key(records).mapInArrow, _compare_hosts, ["drift"])
+            hosts, _ = output.run_task_and_write_rows(repartition_by_key(records).mapInArrow, _compare_hosts, ["drift"])
         result = drift_result(hosts)
         output.write_text("drift.json", json_text(result.to_dict()))
         output.commit()
@@ -133,12 +133,12 @@ def _records_of_planned_rows(batches: Batches) -> Batches:
 
 def _key_records_by_host(records: Iterable[FileRecord]) -> Batches:
     """Yield file records as OBJECTS with their host as key."""
-    return to_objects(KeyedObject(record.host, record) for record in records)
+    return pickle_objects(KeyedObject(record.host, record) for record in records)
 
 
 def _compare_hosts(batches: Batches) -> Iterator[DatasetRows | ComparedHost]:
     """Yield the rows of each host, and the compared host; records are grouped by host."""
-    for host, objects in groupby(from_objects(batches), key=lambda keyed: keyed.key):
+    for host, objects in groupby(unpickle_objects(batches), key=lambda keyed: keyed.key):
         records = [keyed.value for keyed in objects]
         side = planned_or_found(records)
         rows = list(drift_rows_of_host(records)) if side == "both" else []
@@ -152,7 +152,7 @@ def _refuse_unreadable(path: str) -> None:
     directory = local_path(path)
     if directory is not None:
         os.scandir(directory).close()
-        refuse_outside_links(path)
+        check_no_outside_links(path)
 
 
 def _is_path_not_found(error: AnalysisException) -> bool:

@@ -10,13 +10,13 @@ from pyspark.sql import functions as sf
 from activemq_fleet import InputError
 from activemq_fleet.planning.compute import DATASETS
 from activemq_fleet.render import ACTIVEMQ_XML
-from activemq_fleet.spark.datasets import Output, read_dataset
+from activemq_fleet.spark.datasets import JobOutput, read_dataset
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 
-def earlier_output_of(spark: SparkSession, out: str, since: str | None) -> str | None:
+def earlier_plan_path(spark: SparkSession, out: str, since: str | None) -> str | None:
     """Return the path of the earlier plan to reuse; None if there is none.
 
     It is ``since``, else ``out`` if that holds a plan. Raises InputError for a ``since`` that is no plan.
@@ -52,7 +52,7 @@ class EarlierPlan:
         self._since = since
         self._components = read_dataset(spark, since, "components")
 
-    def fingerprints(self) -> dict[str, str]:
+    def component_fingerprints(self) -> dict[str, str]:
         """Return the fingerprint of each component of the earlier plan, by name.
 
         A component consists of hosts that are planned together.
@@ -60,7 +60,7 @@ class EarlierPlan:
         components = self._components.select("component", "fingerprint").distinct().toArrow()
         return dict(zip(components["component"].to_pylist(), components["fingerprint"].to_pylist(), strict=True))
 
-    def add_reused_rows(self, output: Output, unchanged: Sequence[str]) -> None:
+    def add_reused_rows(self, output: JobOutput, unchanged: Sequence[str]) -> None:
         """Add the rows that are reused from the earlier plan, those of unchanged components, to the output.
 
         The dataset ``changes`` is written, too. ``changes`` has host, path and op (``added``, ``removed``, ``changed``)
@@ -71,7 +71,7 @@ class EarlierPlan:
         self._groups = (
             read_dataset(self._spark, self._since, "brokers").join(self._kept, "host", "left_semi").select("group")
         )
-        output.write("changes", self._changed_files(output.read_written("files")))
+        output.write("changes", self._changed_files(output.read_written_dataset("files")))
         for name in DATASETS if unchanged else ():
             output.write(name, self._earlier_rows(name, "left_semi"), ordered=True)
 
@@ -87,7 +87,7 @@ class EarlierPlan:
             .select(sf.coalesce("host", "new_host").alias("host"), "path", op.alias("op"))
         )
 
-    def blocking_and_withheld(self, out: str) -> tuple[int, int]:
+    def blocking_and_withheld_counts(self, out: str) -> tuple[int, int]:
         """Return the numbers of blocking findings and of brokers without files (withheld) in a committed output."""
         blocking = read_blocking_findings(self._spark, out).count()
         if not blocking:

@@ -13,8 +13,8 @@ from typing import NamedTuple
 from activemq_fleet import __version__
 from activemq_fleet.atomic_files import write_file
 from activemq_fleet.audit.log_summaries import LogFileSummary
-from activemq_fleet.spark.input_directory import refuse_outside_links
-from activemq_fleet.spark.inputs import Host
+from activemq_fleet.spark.input_directory import check_no_outside_links
+from activemq_fleet.spark.inputs import AuditedHost
 from activemq_fleet.spark.task_results import WrittenPart
 
 
@@ -34,7 +34,7 @@ def file_fingerprints(root: Path) -> dict[str, FileFingerprint]:
 
     They are by relative path. Raises InputError for a link that leads out of ``root``, and for what is no regular file.
     """
-    refuse_outside_links(str(root))
+    check_no_outside_links(str(root))
     fingerprints = {}
     for directory, below, names in os.walk(root, followlinks=True):
         below[:] = [name for name in below if not name.startswith((".", "_"))]
@@ -58,7 +58,7 @@ def has_replaced_files(before: Mapping[str, FileFingerprint], after: Mapping[str
     )
 
 
-def host_fingerprint(host: Host, marks: Mapping[str, FileFingerprint]) -> str:
+def host_fingerprint(host: AuditedHost, marks: Mapping[str, FileFingerprint]) -> str:
     """Return a fingerprint (hash) of everything that determines the log events of a host.
 
     That is its log files, release, time zone, and this package's version.
@@ -100,14 +100,14 @@ class EventCache:
         except (OSError, ValueError, KeyError, TypeError, AttributeError):
             self._hosts.clear()  # an unreadable ledger, such as one of an earlier release, is built again
 
-    def known_hosts(self, fingerprints: Mapping[str, str]) -> dict[str, CachedHost]:
+    def unchanged_hosts(self, fingerprints: Mapping[str, str]) -> dict[str, CachedHost]:
         """Return the cached hosts whose fingerprints are unchanged, by name.
 
         ``fingerprints`` are the current ones by host.
         """
         return {host: cached for host, cached in self._hosts.items() if fingerprints.get(host) == cached.fingerprint}
 
-    def replace(
+    def replace_content(
         self,
         files: Iterable[LogFileSummary],
         parts: Iterable[WrittenPart],

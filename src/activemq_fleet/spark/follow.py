@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING
 from activemq_fleet import InputError
 from activemq_fleet.atomic_files import os_errors_as_output_errors
 from activemq_fleet.audit.evidence import SKEW
-from activemq_fleet.spark.audit_job import read_logs, shuffle_settings, write_audit
-from activemq_fleet.spark.datasets import Output
+from activemq_fleet.spark.audit_job import read_log_events, shuffle_settings, write_audit
+from activemq_fleet.spark.datasets import JobOutput
 from activemq_fleet.spark.event_cache import (
     EventCache,
     FileFingerprint,
@@ -24,7 +24,7 @@ from activemq_fleet.spark.event_cache import (
     has_replaced_files,
     host_fingerprint,
 )
-from activemq_fleet.spark.inputs import Host, file_kind, list_inputs, with_inventory_hosts
+from activemq_fleet.spark.inputs import AuditedHost, file_kind, list_inputs, with_inventory_hosts
 from activemq_fleet.spark.paths import local_path
 from activemq_fleet.spark.settings import temporary_settings
 
@@ -47,7 +47,7 @@ def audit_after_changes(
     out: str,
     *,
     until_idle: float | None,
-    inventory_hosts: Mapping[str, Host] | None = None,
+    inventory_hosts: Mapping[str, AuditedHost] | None = None,
     skew: timedelta = SKEW,
     every: float = 1.0,
 ) -> None:
@@ -60,12 +60,12 @@ def audit_after_changes(
     log or journal has appeared to the end.
     """
     root = _local_directory(logs)
-    with Output(spark, out):
+    with JobOutput(spark, out):
         pass  # an OUT of another program is refused before any work
     with _lock_output(out):
         watch = _Watch(root, quiet=QUIET_SECONDS if until_idle is None else min(QUIET_SECONDS, until_idle))
         while until_idle is None or not watch.is_idle(until_idle):
-            if watch.is_due():
+            if watch.is_audit_due():
                 fingerprints = watch.fingerprints
                 if any(file_kind(path.partition("/")[2]) in ("log", "journal") for path in fingerprints):
                     if not _audit_once(spark, logs, out, root, fingerprints, inventory_hosts, skew):
@@ -113,7 +113,7 @@ class _Watch:
         self._published = fingerprints
         self._since = self._changed = time.monotonic()
 
-    def is_due(self) -> bool:
+    def is_audit_due(self) -> bool:
         """Return whether a new audit of the watched files is due.
 
         It is due if files changed since the last audit, and either no file has changed for ``quiet`` seconds, or the
@@ -137,18 +137,18 @@ def _audit_once(
     out: str,
     root: Path,
     fingerprints: Mapping[str, FileFingerprint],
-    inventory_hosts: Mapping[str, Host] | None,
+    inventory_hosts: Mapping[str, AuditedHost] | None,
     skew: timedelta,
 ) -> bool:
     """Run an audit and return whether OUT was replaced; it is not if a log file was rolled and may be read twice."""
     try:
         inputs, absent = with_inventory_hosts(list_inputs(spark, logs, inventory_hosts), inventory_hosts)
-        with Output(spark, out) as output, temporary_settings(spark, shuffle_settings(spark, inputs)):
+        with JobOutput(spark, out) as output, temporary_settings(spark, shuffle_settings(spark, inputs)):
             local = local_path(out) if output.is_written_by_tasks else None
             cache = None if local is None else EventCache(local / STATE_DIRECTORY / EVENTS_DIRECTORY)
             names = {file.host for file in inputs.files_of_kind("log")}
             host_fingerprints = {name: host_fingerprint(inputs.hosts[name], fingerprints) for name in names}
-            read = read_logs(spark, output, inputs, cache, host_fingerprints)
+            read = read_log_events(spark, output, inputs, cache, host_fingerprints)
             write_audit(spark, output, inputs, read, absent=absent, skew=skew, is_growing=True)
             if has_replaced_files(fingerprints, file_fingerprints(root)):
                 return False

@@ -28,19 +28,19 @@ from activemq_fleet.audit.pair_findings import (
 from activemq_fleet.audit.record_signs import EXHAUSTED_TEXTS, LEVELS
 from activemq_fleet.audit.report_figures import BridgeFigures, IncidentFigures, UnexplainedRecordFigures
 from activemq_fleet.audit.state_spans import HostStateSpan
-from activemq_fleet.audit.unit_journals import LARGEST_UNIT_JOURNAL, unit_records_of
+from activemq_fleet.audit.unit_journals import LARGEST_UNIT_JOURNAL, systemd_journal_records
 from activemq_fleet.logs.harmless import harmless_kind_ids
-from activemq_fleet.spark.datasets import Output
-from activemq_fleet.spark.inputs import Inputs, read_binary_files
+from activemq_fleet.spark.datasets import JobOutput
+from activemq_fleet.spark.inputs import AuditInputs, read_binary_files
 from activemq_fleet.spark.schemas import SCHEMAS
 from activemq_fleet.spark.task_results import (
     OBJECTS_DDL,
     Batches,
     DatasetRows,
     KeyedObject,
-    from_objects,
-    partitioned_by_key,
+    repartition_by_key,
     task_to_objects,
+    unpickle_objects,
 )
 
 if TYPE_CHECKING:
@@ -64,7 +64,7 @@ class _Fleet:
     nodes: dict[str, list[PairNode]] = field(default_factory=dict)
     operations: dict[str, list[PlannedOperation]] = field(default_factory=dict)
 
-    def is_final(self, ended: datetime | None, hosts: Sequence[str]) -> bool:
+    def is_row_final(self, ended: datetime | None, hosts: Sequence[str]) -> bool:
         """Return whether a row about hosts is final, so that later logs cannot change it.
 
         The incident or bridge of the row ended at ``ended``.
@@ -100,8 +100,8 @@ class FoundIncidents:
 
 def find_incidents(
     spark: SparkSession,
-    output: Output,
-    inputs: Inputs,
+    output: JobOutput,
+    inputs: AuditInputs,
     logs: Sequence[LogFileSummary],
     connections: DataFrame | None,
     skew: timedelta,
@@ -115,12 +115,12 @@ def find_incidents(
     rows are final.
     """
     fleet = _describe_fleet(inputs, horizons)
-    evidence = _evidence_frame(output.read_written("events"), logs, fleet)
+    evidence = _evidence_frame(output.read_written_dataset("events"), logs, fleet)
     unit_records = _unit_records_frame(spark, inputs, fleet)
     if unit_records is not None:
         evidence = evidence.unionByName(unit_records)
-    evidence = partitioned_by_key(evidence)
-    pairs, findings = output.write_results(
+    evidence = repartition_by_key(evidence)
+    pairs, findings = output.run_task_and_write_rows(
         evidence.mapInArrow, partial(_find_in_logs, fleet=fleet), ["bridges"], keep=True
     )
     hosts_by_name: dict[str, set[str]] = {}
@@ -142,7 +142,7 @@ def find_incidents(
         served,
     )
     task = partial(_find_incidents_of_pairs, fleet=fleet, skew=skew, fleet_evidence=fleet_evidence)
-    figures, _ = output.write_results(partitioned_by_key(witnessed).mapInArrow, task, ["incidents"])
+    figures, _ = output.run_task_and_write_rows(repartition_by_key(witnessed).mapInArrow, task, ["incidents"])
     log_figures = FoundIncidents(spans=[span for pair in pairs for span in pair.spans])
     for task_figures in figures:
         log_figures.incidents.merge_incident_figures(task_figures)
@@ -152,7 +152,7 @@ def find_incidents(
     return log_figures
 
 
-def _describe_fleet(inputs: Inputs, horizons: EvidenceEnds | None) -> _Fleet:
+def _describe_fleet(inputs: AuditInputs, horizons: EvidenceEnds | None) -> _Fleet:
     """Return the hosts, nodes and planned work of an audit by pair."""
     logs = {file.host for file in inputs.files_of_kind("log")}
     journals = {file.host for file in inputs.files_of_kind("journal")}
@@ -213,7 +213,7 @@ def _key_evidence_by_pair(
             yield KeyedObject(pair, list(pair_evidence))
 
 
-def _unit_records_frame(spark: SparkSession, inputs: Inputs, fleet: _Fleet) -> DataFrame | None:
+def _unit_records_frame(spark: SparkSession, inputs: AuditInputs, fleet: _Fleet) -> DataFrame | None:
     """Return the records of systemd journals as OBJECTS by pair; None without such journals of brokers' hosts."""
     brokers = {node.host for nodes in fleet.nodes.values() for node in nodes}
     paths = [
@@ -236,16 +236,16 @@ def _key_unit_records_by_pair(
     for batch in batches:
         for path, content in zip(batch.column("path"), batch.column("content"), strict=True):
             host = path.as_py().rsplit("/", 3)[1]
-            if records := list(unit_records_of(host, units[host], memoryview(content.as_buffer()))):
+            if records := list(systemd_journal_records(host, units[host], memoryview(content.as_buffer()))):
                 yield KeyedObject(pair_of[host], records)
 
 
 def _find_in_logs(batches: Batches, *, fleet: _Fleet) -> Iterator[DatasetRows | _PairSummary | KeyedObject]:
     """Yield the bridges and the summary of each pair, and the findings of its logs for ``_find_incidents_of_pairs``."""
-    for pair, objects in groupby(from_objects(batches), key=lambda keyed: keyed.key):
+    for pair, objects in groupby(unpickle_objects(batches), key=lambda keyed: keyed.key):
         findings = pair_findings_of_logs(fleet.nodes[pair], chain.from_iterable(keyed.value for keyed in objects))
         for bridge in findings.bridges:
-            row = _dataset_row("bridges", bridge) | {"final": fleet.is_final(bridge.ended, [bridge.host])}
+            row = _dataset_row("bridges", bridge) | {"final": fleet.is_row_final(bridge.ended, [bridge.host])}
             yield DatasetRows("bridges", row)
         bridges = BridgeFigures()
         bridges.count_bridges(findings.bridges)
@@ -266,7 +266,7 @@ def _find_in_logs(batches: Batches, *, fleet: _Fleet) -> Iterator[DatasetRows | 
 
 def _address_losses(batches: Batches, *, hosts_by_name: Mapping[str, set[str]], fleet: _Fleet) -> Iterator[KeyedObject]:
     """Yield the objects, lost connections with the lost pair as key; those of an unknown pair are left out."""
-    for keyed in from_objects(batches):
+    for keyed in unpickle_objects(batches):
         if keyed.key != _ANY_PAIR:
             yield keyed
         else:
@@ -280,7 +280,7 @@ def _find_incidents_of_pairs(
 ) -> Iterator[DatasetRows | IncidentFigures]:
     """Yield the rows of the incidents of each pair in one partition, and their figures."""
     figures = IncidentFigures()
-    for pair, objects in groupby(from_objects(batches), key=lambda keyed: keyed.key):
+    for pair, objects in groupby(unpickle_objects(batches), key=lambda keyed: keyed.key):
         findings, witnesses = pair_findings_of_logs(fleet.nodes.get(pair, ()), ()), list[Any]()
         for keyed in objects:
             if isinstance(keyed.value, PairFindings):
@@ -289,8 +289,8 @@ def _find_incidents_of_pairs(
                 witnesses += [keyed.value] if isinstance(keyed.value, ConnectionLoss) else keyed.value
         operations = fleet.operations.get(pair, [])
         for incident in incidents_of_pair(findings, witnesses, skew, operations, fleet_evidence):
-            is_final = fleet.is_final(incident.ended, fleet.hosts.get(incident.pair or incident.host, ()))
-            row = _dataset_row("incidents", incident) | {"incident": incident.id, "final": is_final}
+            is_final = fleet.is_row_final(incident.ended, fleet.hosts.get(incident.pair or incident.host, ()))
+            row = _dataset_row("incidents", incident) | {"incident": incident.incident_id, "final": is_final}
             yield DatasetRows("incidents", row)
             figures.count_incident(incident)
     yield figures

@@ -22,7 +22,7 @@ _SPECIAL = (
 )
 
 
-def refuse_outside_links(path: str) -> None:
+def check_no_outside_links(path: str) -> None:
     """Check that no link in an input directory leads outside of it, and raise InputError if one does.
 
     A FIFO, a socket or a device is an error, too. Links to what lies in the directory itself are followed, but not two

@@ -17,14 +17,14 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from activemq_fleet import InputError
 from activemq_fleet.audit.evidence import SubscriptionRisk
-from activemq_fleet.audit.operation_records import OPERATIONS_FILE, PlannedOperation, planned_operations
+from activemq_fleet.audit.operation_records import OPERATIONS_FILE, PlannedOperation, parse_planned_operations
 from activemq_fleet.audit.result import AuditInputSummary, InputGap
 from activemq_fleet.audit.unit_journals import LARGEST_UNIT_JOURNAL
 from activemq_fleet.logs.zones import time_zone_of
 from activemq_fleet.naming import Naming
 from activemq_fleet.node.foreign_data import parse_json
 from activemq_fleet.node.printable import printable
-from activemq_fleet.spark.input_directory import refuse_outside_links
+from activemq_fleet.spark.input_directory import check_no_outside_links
 from activemq_fleet.spark.paths import escaped_uri_of, local_path, path_below, uri_of
 from activemq_fleet.spark.settings import temporary_settings
 
@@ -48,7 +48,7 @@ _TASKS_FROM, _NEVER = "spark.sql.sources.parallelPartitionDiscovery.threshold", 
 
 
 @dataclass(frozen=True, slots=True)
-class Host:
+class AuditedHost:
     """A host whose logs are audited.
 
     It is described by its host.json, else by the inventory, else by its name alone. ``timezone`` is that of its logs'
@@ -92,7 +92,7 @@ class InputFile:
 
 
 @dataclass(frozen=True, slots=True)
-class Inputs:
+class AuditInputs:
     """The input files of an audit, and their hosts.
 
     The files are below the URI ``root``, sorted by host and name; the hosts are by name. ``problems`` are lines for the
@@ -101,7 +101,7 @@ class Inputs:
 
     root: str
     files: tuple[InputFile, ...]
-    hosts: Mapping[str, Host]
+    hosts: Mapping[str, AuditedHost]
     problems: tuple[str, ...]
     agent_hosts: Mapping[str, str] = field(default_factory=dict)
 
@@ -113,14 +113,16 @@ class Inputs:
         return tuple(file for file in self.files if file.kind == kind)
 
 
-def list_inputs(spark: SparkSession, logs: str, inventory_hosts: Mapping[str, Host] | None = None) -> Inputs:
+def list_inputs(
+    spark: SparkSession, logs: str, inventory_hosts: Mapping[str, AuditedHost] | None = None
+) -> AuditInputs:
     """List the input files of an audit, and return them with their hosts.
 
     They are below ``logs``. Runs one small Spark job. ``inventory_hosts`` replace a missing host.json. Raises
     InputError when there is neither a log nor a journal, when ``logs`` is the directory of one host, and for a link
     that leads out of it.
     """
-    refuse_outside_links(logs)
+    check_no_outside_links(logs)
     root = uri_of(logs)
     listed, contents = _list_files(spark, root, logs)
     files = tuple(sorted(listed, key=lambda file: (file.host, file.file)))
@@ -129,15 +131,15 @@ def list_inputs(spark: SparkSession, logs: str, inventory_hosts: Mapping[str, Ho
             f"{logs}: this path contains no logs (HOST/activemq.log* or HOST/agent/*.jsonl*): name the directory that "
             "the playbook collect wrote"
         )
-    return inputs_of(root, files, contents, inventory_hosts)
+    return inputs_from_files(root, files, contents, inventory_hosts)
 
 
-def inputs_of(
+def inputs_from_files(
     root: str,
     files: tuple[InputFile, ...],
     contents: Mapping[tuple[str, str], bytes],
-    inventory_hosts: Mapping[str, Host] | None,
-) -> Inputs:
+    inventory_hosts: Mapping[str, AuditedHost] | None,
+) -> AuditInputs:
     """Return the inputs of an audit, given the list of its files and the contents of some of them.
 
     ``contents`` are those of host.json and operations.jsonl by host and file name; ``inventory_hosts`` replace a
@@ -156,10 +158,12 @@ def inputs_of(
     problems = [f"{name}: {problem}" for name in names for problem in hosts[name].problems]
     problems += [*_problems_of_missing_files(files, hosts), *_problems_of_large_files(files)]
     agent_hosts = {host.agent: name for name, host in (inventory_hosts or {}).items() if host.agent}
-    return Inputs(root, files, hosts, tuple(problems), agent_hosts)
+    return AuditInputs(root, files, hosts, tuple(problems), agent_hosts)
 
 
-def with_inventory_hosts(inputs: Inputs, inventory_hosts: Mapping[str, Host] | None) -> tuple[Inputs, list[InputGap]]:
+def with_inventory_hosts(
+    inputs: AuditInputs, inventory_hosts: Mapping[str, AuditedHost] | None
+) -> tuple[AuditInputs, list[InputGap]]:
     """Return the inputs of an audit with the hosts of the inventory added.
 
     Brokers are added that only the inventory has, and a gap for each host without log and journal.
@@ -176,7 +180,7 @@ def with_inventory_hosts(inputs: Inputs, inventory_hosts: Mapping[str, Host] | N
     return replace(inputs, hosts=known | absent), gaps
 
 
-def input_summary(inputs: Inputs) -> AuditInputSummary:
+def input_summary(inputs: AuditInputs) -> AuditInputSummary:
     """Return a summary of an audit's inputs in numbers.
 
     It has the numbers of hosts, logs and journals that an audit reads, and their size on disk in bytes.
@@ -240,7 +244,7 @@ def file_kind(file: str) -> FileKind:
     return "host" if file == HOST_FILE else "operations" if file == OPERATIONS_FILE else "other"
 
 
-def _read_host(name: str, content: bytes | None, inventory_hosts: Mapping[str, Host]) -> Host:
+def _read_host(name: str, content: bytes | None, inventory_hosts: Mapping[str, AuditedHost]) -> AuditedHost:
     """Return a host by its host.json, else by the inventory, with the problems of its files."""
     problem = f"the file {HOST_FILE} is missing"
     if content is not None:
@@ -256,7 +260,7 @@ def _read_host(name: str, content: bytes | None, inventory_hosts: Mapping[str, H
             inventory_hosts[name], [f"{problem}. The inventory determines group, release and time zone of the host"]
         )
     return _with_valid_time_zone(
-        Host(name), [f"{problem}. The times in its logs are read as UTC, and its release is unknown"]
+        AuditedHost(name), [f"{problem}. The times in its logs are read as UTC, and its release is unknown"]
     )
 
 
@@ -276,19 +280,19 @@ def _pairs_by_name(names: Iterable[str]) -> dict[str, str]:
     }
 
 
-def _with_pair(host: Host, pair: str) -> Host:
+def _with_pair(host: AuditedHost, pair: str) -> AuditedHost:
     assumption = f"by its name, the host is assumed to be a node of the pair {pair}"
     return replace(host, pair=pair, problems=(*host.problems, assumption))
 
 
-def _with_operations(host: Host, content: bytes | None) -> Host:
+def _with_operations(host: AuditedHost, content: bytes | None) -> AuditedHost:
     if content is None:
         return host
-    operations, problems = planned_operations(host.host, content)
+    operations, problems = parse_planned_operations(host.host, content)
     return replace(host, operations=operations, problems=(*host.problems, *problems))
 
 
-def _host_of_file(name: str, known: Mapping[str, Any]) -> Host:
+def _host_of_file(name: str, known: Mapping[str, Any]) -> AuditedHost:
     """Return the host that the content of host.json describes."""
 
     def text(key: str) -> str | None:
@@ -298,7 +302,7 @@ def _host_of_file(name: str, known: Mapping[str, Any]) -> Host:
     zone = text("timezone")
     without_zone = f"the file {HOST_FILE} contains no time zone. The times in the logs of the host are read as UTC"
     problems = () if zone else (without_zone,)
-    return Host(
+    return AuditedHost(
         name,
         zone or "UTC",
         text("release"),
@@ -351,7 +355,7 @@ def _parse_risks(rows: Any) -> tuple[SubscriptionRisk, ...]:
     return tuple(sorted(risks, key=lambda risk: risk.time)[-_MOST_RISKS:])
 
 
-def _with_valid_time_zone(host: Host, problems: list[str]) -> Host:
+def _with_valid_time_zone(host: AuditedHost, problems: list[str]) -> AuditedHost:
     """Return the host with a time zone that exists, and with ``problems`` before its own."""
     problems = [*problems, *host.problems]
     try:
@@ -361,7 +365,7 @@ def _with_valid_time_zone(host: Host, problems: list[str]) -> Host:
     return replace(host, problems=tuple(problems))
 
 
-def _problems_of_missing_files(files: Iterable[InputFile], hosts: Mapping[str, Host]) -> list[str]:
+def _problems_of_missing_files(files: Iterable[InputFile], hosts: Mapping[str, AuditedHost]) -> list[str]:
     """Return a line for each host without a log and a journal."""
     there = {file.host for file in files if file.kind in ("log", "journal")}
     return [f"{name}: {_NO_LOG}" for name in hosts if name not in there]

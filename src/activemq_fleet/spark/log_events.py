@@ -23,10 +23,10 @@ from activemq_fleet.logs.rolled_files import (
     places_among_log_files,
 )
 from activemq_fleet.spark.file_partitions import partition_whole_files
-from activemq_fleet.spark.inputs import InputFile, Inputs, read_binary_files
+from activemq_fleet.spark.inputs import AuditInputs, InputFile, read_binary_files
 from activemq_fleet.spark.paths import escaped_uri_of
 from activemq_fleet.spark.schemas import SCHEMAS
-from activemq_fleet.spark.settings import cores_of
+from activemq_fleet.spark.settings import task_slots_of_master
 from activemq_fleet.spark.task_results import Batches
 
 if TYPE_CHECKING:
@@ -47,7 +47,7 @@ _BEGINNINGS = "path string, head binary, first string"
 
 def scan_logs(
     spark: SparkSession,
-    inputs: Inputs,
+    inputs: AuditInputs,
     files: Sequence[InputFile],
     through: Callable[[Batches], Batches],
     schema: StructType | str,
@@ -60,7 +60,9 @@ def scan_logs(
     ``ONE_PARTITION``.
     """
     # One core for a Spark elsewhere: how many tasks run there at a time is not known.
-    partitions = partition_whole_files(files, is_read_as_one_row, cores_of(spark.conf.get("spark.master", None) or ""))
+    partitions = partition_whole_files(
+        files, is_read_as_one_row, task_slots_of_master(spark.conf.get("spark.master", None) or "")
+    )
     places = _find_places(spark, inputs, [file for file in files if file.host not in partitions.whole_hosts])
 
     def log_of(file: InputFile) -> LogFile:
@@ -143,7 +145,9 @@ def _select_event_columns(batches: Iterable[pa.RecordBatch]) -> Batches:
     return (batch.select(EVENTS_SCHEMA.names) for batch in batches)
 
 
-def _find_places(spark: SparkSession, inputs: Inputs, files: Collection[InputFile]) -> dict[str, PlaceAmongLogFiles]:
+def _find_places(
+    spark: SparkSession, inputs: AuditInputs, files: Collection[InputFile]
+) -> dict[str, PlaceAmongLogFiles]:
     """Return the places of files of hosts whose files several tasks read, by path. Reads the files' beginnings."""
     counts = Counter(file.host for file in files)
     several = [file for file in files if counts[file.host] > 1]

@@ -21,7 +21,7 @@ MANIFEST = "manifest.json"
 _MADE_BY = "activemq-fleet"
 
 
-def manifest_of(kind: str, version: str, schema_version: int, rows: Mapping[str, int]) -> dict[str, Any]:
+def new_manifest(kind: str, version: str, schema_version: int, rows: Mapping[str, int]) -> dict[str, Any]:
     """Return the content of a new manifest for the output of a job.
 
     It has the entries of every manifest.json: program, ``version``, ``kind`` of output, rows by dataset.
@@ -147,7 +147,7 @@ class HadoopTarget:
         """Discard the output: readers ignore files that are not in the manifest, so this does nothing."""
 
 
-def listed_files(spark: SparkSession, out: str, name: str) -> list[str]:
+def files_listed_in_manifest(spark: SparkSession, out: str, name: str) -> list[str]:
     """Return the files of a dataset that the newest manifest of an output lists.
 
     Raises InputError without a manifest.

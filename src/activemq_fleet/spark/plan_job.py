@@ -38,17 +38,17 @@ from activemq_fleet.planning.records import (
     read_listed_host,
     variables_from_json,
 )
-from activemq_fleet.spark.datasets import Output
+from activemq_fleet.spark.datasets import JobOutput
 from activemq_fleet.spark.earlier_plan import EarlierPlan
-from activemq_fleet.spark.settings import cores_of, is_local, temporary_settings
+from activemq_fleet.spark.settings import is_local_master, task_slots_of_master, temporary_settings
 from activemq_fleet.spark.task_results import (
     OBJECTS,
     OBJECTS_DDL,
     Batches,
     DatasetRows,
     KeyedObject,
-    from_objects,
-    partitioned_by_key,
+    repartition_by_key,
+    unpickle_objects,
 )
 
 if TYPE_CHECKING:
@@ -96,7 +96,7 @@ def plan(
     Returns the numbers of rows and findings. ``tell`` is called with lines of progress, ``warn`` with warnings. Raises
     FleetError for variables that ``check`` or ``render`` would refuse, and leaves ``out`` as it was.
     """
-    with Output(spark, out, kind="plan") as output, temporary_settings(spark, _spark_settings(options)):
+    with JobOutput(spark, out, kind="plan") as output, temporary_settings(spark, _spark_settings(options)):
         hosts, division = _read_hosts(output, source, options.today)
         for warning in (*source.warnings, *division.warnings):
             warn(warning)
@@ -110,12 +110,12 @@ def plan(
             schemas={text: zlib.compress(schema_bytes(Release.of(text), progress=tell)) for text in division.releases},
             content=options.content,
             largest=options.largest,
-            earlier=earlier.fingerprints() if earlier else {},
+            earlier=earlier.component_fingerprints() if earlier else {},
         )
         components = hosts.mapInArrow(partial(_replace_keys_by_components, division=division), OBJECTS_DDL)
-        by_component = partitioned_by_key(components, _number_of_tasks(spark, division.brokers))
+        by_component = repartition_by_key(components, _number_of_tasks(spark, division.brokers))
         task, files = partial(_compute_components, context=context), -(-division.brokers // _BROKERS_A_FILE)
-        totals, _ = output.write_results(by_component.mapInArrow, task, DATASETS, ordered=True, files=files)
+        totals, _ = output.run_task_and_write_rows(by_component.mapInArrow, task, DATASETS, ordered=True, files=files)
         return _commit_plan(output, totals, earlier, tell)
 
 
@@ -125,7 +125,7 @@ def _spark_settings(options: PlanOptions) -> dict[str, str]:
     return {} if options.since else {"spark.sql.adaptive.enabled": "false"}
 
 
-def _read_hosts(output: Output, source: HostRecords, today: date) -> tuple[DataFrame, FleetDivision]:
+def _read_hosts(output: JobOutput, source: HostRecords, today: date) -> tuple[DataFrame, FleetDivision]:
     """Return OBJECTS with hosts by ``fleet_component_key``, and their division. Raises what is wrong with variables."""
     try:
         facts, hosts = _collect_facts(output, source, None)
@@ -137,9 +137,9 @@ def _read_hosts(output: Output, source: HostRecords, today: date) -> tuple[DataF
         raise error_with_line_number(source.lines, error) from None
 
 
-def _collect_facts(output: Output, source: HostRecords, pattern: str | None) -> tuple[list[HostFacts], DataFrame]:
+def _collect_facts(output: JobOutput, source: HostRecords, pattern: str | None) -> tuple[list[HostFacts], DataFrame]:
     task = partial(_facts_and_hosts, form=source.form, pattern=pattern)
-    return output.write_results(source.frame.mapInArrow, task, [], keep=True)
+    return output.run_task_and_write_rows(source.frame.mapInArrow, task, [], keep=True)
 
 
 def _facts_and_hosts(batches: Batches, *, form: str, pattern: str | None) -> Iterator[HostFacts | KeyedObject]:
@@ -185,14 +185,14 @@ def _number_of_tasks(spark: SparkSession, brokers: int) -> int:
     1.04 times its half, with a task a core as with sixteen.
     """
     master = spark.conf.get("spark.master", None) or ""
-    cores = cores_of(master)
+    cores = task_slots_of_master(master)
     files = cores * max(1, -(-brokers // (_BROKERS_A_FILE * cores)))
-    return files if is_local(master) else max(files, -(-brokers // _BROKERS_A_TASK))
+    return files if is_local_master(master) else max(files, -(-brokers // _BROKERS_A_TASK))
 
 
 def _compute_components(batches: Batches, *, context: PlanContext) -> Iterator[DatasetRows | FleetComponentRows]:
     """Yield the rows of components, and each component without its rows; hosts are grouped by component."""
-    for component, hosts in groupby(from_objects(batches), key=lambda keyed: keyed.key):
+    for component, hosts in groupby(unpickle_objects(batches), key=lambda keyed: keyed.key):
         in_order = sorted((keyed.value for keyed in hosts), key=lambda host: (host.host, host.position))
         computed = plan_fleet_component(component, in_order, context)
         yield replace(computed, rows={})
@@ -201,20 +201,20 @@ def _compute_components(batches: Batches, *, context: PlanContext) -> Iterator[D
 
 
 def _commit_plan(
-    output: Output, totals: list[FleetComponentRows], earlier: EarlierPlan | None, report: Report
+    output: JobOutput, totals: list[FleetComponentRows], earlier: EarlierPlan | None, report: Report
 ) -> PlanResult:
     """Add the rows of an earlier output, and commit. Raises InputError for the first error of any component."""
     if errors := [computed.error for computed in totals if computed.error is not None]:
         raise InputError(min(errors))
     if earlier:
         earlier.add_reused_rows(output, [computed.component for computed in totals if computed.unchanged])
-    for name, rows in output.rows.items():
+    for name, rows in output.row_counts.items():
         report(f"{name}: {rows} rows")
     output.commit()
     if earlier:
-        return PlanResult(dict(output.rows), *earlier.blocking_and_withheld(output.path))
+        return PlanResult(dict(output.row_counts), *earlier.blocking_and_withheld_counts(output.path))
     return PlanResult(
-        dict(output.rows),
+        dict(output.row_counts),
         sum(computed.blocking for computed in totals),
         sum(computed.withheld for computed in totals),
     )

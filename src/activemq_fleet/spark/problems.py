@@ -113,10 +113,12 @@ def translate_spark_errors(scratch: ScratchDirectory) -> Iterator[None]:
             raise SparkProblem(_explain_java_end(scratch.spark_log)) from error
         if not _is_spark_error(error):
             raise
-        text = error_text(error)
+        text = spark_error_text(error)
         if "JAVA_GATEWAY_EXITED" in text:  # pyspark has no details; the log has Java's message
             text = scratch.spark_log
-        raise SparkProblem(_explain_full_disk(scratch.path) if _FULL.search(text) else error_message(text)) from error
+        raise SparkProblem(
+            _explain_full_disk(scratch.path) if _FULL.search(text) else explain_spark_error(text)
+        ) from error
 
 
 def _is_spark_error(error: Exception) -> bool:
@@ -129,7 +131,7 @@ def _class_names(error: Exception) -> set[str]:
     return {kind.__name__ for kind in type(error).__mro__}
 
 
-def java_status() -> int | None:
+def java_exit_status() -> int | None:
     """Return the exit status of the Java process of Spark; None while it runs.
 
     pyspark has launched the JVM. The status is negative for a signal.
@@ -146,7 +148,7 @@ def _has_java_ended(error: Exception) -> bool:
     if not _class_names(error) & {"ConnectionError", "Py4JNetworkError"}:
         return False
     deadline = time.monotonic() + _ENDING
-    while (status := java_status()) is None and time.monotonic() < deadline:
+    while (status := java_exit_status()) is None and time.monotonic() < deadline:
         time.sleep(0.1)
     return status is not None
 
@@ -154,15 +156,15 @@ def _has_java_ended(error: Exception) -> bool:
 def _explain_java_end(log: str) -> str:
     """Return one line that explains why Java ended during the job."""
     if "OutOfMemoryError" in log:
-        return error_message(log)
-    status = java_status() or 0
+        return explain_spark_error(log)
+    status = java_exit_status() or 0
     how = f"was killed by signal {-status}" if status < 0 else f"ended with status {status}"
     return (
         f"Java {how} in the middle of the job: check whether the machine ran out of memory, and run the command again"
     )
 
 
-def error_text(error: Exception) -> str:
+def spark_error_text(error: Exception) -> str:
     """Return the text of a Spark exception.
 
     It is the message, with the Java stack trace and causes below it.
@@ -170,7 +172,7 @@ def error_text(error: Exception) -> str:
     return f"{error}\n{getattr(error, 'java_exception', '') or ''}"
 
 
-def error_message(text: str) -> str:
+def explain_spark_error(text: str) -> str:
     """Return one line that explains the text of a Spark error.
 
     It describes what to do where the problem is known, else it is the innermost cause.

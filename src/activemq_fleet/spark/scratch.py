@@ -62,7 +62,7 @@ class ScratchDirectory:
 
 
 @contextmanager
-def scratch_directory() -> Iterator[ScratchDirectory]:
+def temporary_scratch_directory() -> Iterator[ScratchDirectory]:
     """Yield a new scratch (temporary) directory, and remove it at the end of the ``with`` block.
 
     Those that killed sessions left are removed, too.

@@ -16,16 +16,16 @@ from typing import TYPE_CHECKING
 
 from activemq_fleet.spark.options import SessionOptions
 from activemq_fleet.spark.prerequisites import check_archives, check_reachable, java_home
-from activemq_fleet.spark.problems import DEBUG_VARIABLE, SparkProblem, java_status, translate_spark_errors
+from activemq_fleet.spark.problems import DEBUG_VARIABLE, SparkProblem, java_exit_status, translate_spark_errors
 from activemq_fleet.spark.progress import show_phase, show_progress
-from activemq_fleet.spark.scratch import ScratchDirectory, scratch_directory
+from activemq_fleet.spark.scratch import ScratchDirectory, temporary_scratch_directory
 from activemq_fleet.spark.settings import (
     archives_of,
-    is_local,
-    master_of,
-    packed_python,
-    remote_settings,
-    settings_of,
+    is_local_master,
+    packed_python_path,
+    spark_connect_settings,
+    spark_master_of,
+    spark_settings,
 )
 from activemq_fleet.spark.workers import check_workers
 
@@ -45,7 +45,7 @@ def spark_session(name: str, options: SessionOptions) -> Iterator[SparkSession]:
     Errors that Spark raises at the start or inside the block become SparkProblem, whose message is one line.
     """
     remote = options.remote or (os.environ.get("SPARK_REMOTE") if options.master is None else None)
-    with scratch_directory() as scratch, warnings.catch_warnings():
+    with temporary_scratch_directory() as scratch, warnings.catch_warnings():
         # pyspark's notes on its own internals: nothing that a user could act upon.
         warnings.filterwarnings("ignore", module=r"(pyspark|py4j|google|grpc)\b")
         running: list[SparkSession] = []
@@ -74,7 +74,7 @@ def _connect_remotely(name: str, remote: str, options: SessionOptions) -> SparkS
 
     builder = SparkSession.builder.remote(remote).appName(f"activemq-fleet {name}")
     spark = builder.getOrCreate()
-    for key, value in remote_settings(options).items():
+    for key, value in spark_connect_settings(options).items():
         spark.conf.set(key, value)
     for archive in archives_of(options):
         spark.addArtifacts(archive, archive=True)
@@ -85,21 +85,21 @@ def _launch_spark(name: str, options: SessionOptions, scratch: ScratchDirectory)
     """Start Spark from this process and return its session."""
     if not _SUBMITTED:  # else there is a JVM already
         os.environ["JAVA_HOME"] = str(java_home())
-    master = master_of(options)
+    master = spark_master_of(options)
     if master:
         check_reachable(master)
     from pyspark.sql import SparkSession
 
     # Read by pyspark when it starts; Python's own is the one whose packages are known to be there.
     os.environ.pop("SPARK_REMOTE", None)
-    if is_local(master):
+    if is_local_master(master):
         os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
         os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     elif options.archives:
-        os.environ["PYSPARK_PYTHON"] = f"./{packed_python(options)}"
+        os.environ["PYSPARK_PYTHON"] = f"./{packed_python_path(options)}"
     os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
     builder = SparkSession.builder.appName(f"activemq-fleet {name}")
-    for key, value in settings_of(options, master, scratch.path).items():
+    for key, value in spark_settings(options, master, scratch.path).items():
         builder = builder.config(key, value)
     with scratch.redirect_output_to_log(enabled=not os.environ.get(DEBUG_VARIABLE)):
         spark = builder.getOrCreate()
@@ -115,7 +115,7 @@ def _launch_spark(name: str, options: SessionOptions, scratch: ScratchDirectory)
 
 def _check_workers_if_remote(spark: SparkSession, *, remote: bool) -> None:
     """Check the workers' Python, unless it is this process's own."""
-    here = not remote and is_local(spark.conf.get("spark.master", None))
+    here = not remote and is_local_master(spark.conf.get("spark.master", None))
     if here and os.environ.get("PYSPARK_PYTHON") == sys.executable:
         return
     with show_phase("checking the workers"):
@@ -124,7 +124,7 @@ def _check_workers_if_remote(spark: SparkSession, *, remote: bool) -> None:
 
 def _end_sessions(running: list[SparkSession], *, classic: bool) -> None:
     """Stop the sessions, and the JVM that this process launched."""
-    if not classic or java_status() is None:
+    if not classic or java_exit_status() is None:
         for spark in running:
             spark.stop()
     if classic and not _SUBMITTED:

@@ -42,7 +42,7 @@ _SQL = {
 }
 
 
-def is_local(master: str | None) -> bool:
+def is_local_master(master: str | None) -> bool:
     """Return whether a Spark master is local, so that all tasks run on this machine.
 
     An example of the URL is ``local[*]``.
@@ -50,7 +50,7 @@ def is_local(master: str | None) -> bool:
     return master is not None and master.startswith("local")
 
 
-def cores_of(master: str) -> int:
+def task_slots_of_master(master: str) -> int:
     """Return the number of tasks that a local Spark master runs at once.
 
     It is 2 for ``local[2]``, and the number of cores for ``local[*]``. 1 for any other master.
@@ -61,7 +61,7 @@ def cores_of(master: str) -> int:
     return (os.cpu_count() or 1) if cores_match[1] == "*" else int(cores_match[1])
 
 
-def master_of(options: SessionOptions) -> str | None:
+def spark_master_of(options: SessionOptions) -> str | None:
     """Return the URL of the Spark master, from the options of a session.
 
     It is ``local[*]`` by default, and None under spark-submit, which sets the master itself.
@@ -72,12 +72,12 @@ def master_of(options: SessionOptions) -> str | None:
     return "local[*]"
 
 
-def remote_settings(options: SessionOptions) -> dict[str, str]:
+def spark_connect_settings(options: SessionOptions) -> dict[str, str]:
     """Return the settings of a Spark Connect session, from the options.
 
     The session is created with them.
     """
-    packed = {"spark.sql.execution.pyspark.python": packed_python(options)} if options.archives else {}
+    packed = {"spark.sql.execution.pyspark.python": packed_python_path(options)} if options.archives else {}
     return {**_SQL, **packed, **options.conf}
 
 
@@ -89,7 +89,7 @@ def archives_of(options: SessionOptions) -> list[str]:
     return [archive if "#" in archive else f"{archive}#environment" for archive in options.archives]
 
 
-def packed_python(options: SessionOptions) -> str:
+def packed_python_path(options: SessionOptions) -> str:
     """Return the path of the Python interpreter in the packed environment.
 
     That is the first archive; the path is relative to an executor's working directory.
@@ -97,13 +97,13 @@ def packed_python(options: SessionOptions) -> str:
     return f"{archives_of(options)[0].rpartition('#')[2]}/bin/python"
 
 
-def settings_of(options: SessionOptions, master: str | None, scratch: Path) -> dict[str, str]:
+def spark_settings(options: SessionOptions, master: str | None, scratch: Path) -> dict[str, str]:
     """Return the settings for a new Spark session.
 
     This process starts Spark; temporary files go below the directory ``scratch``.
     """
     java = [f"-Dlog4j2.configurationFile={_LOG4J.as_uri()}", f"-Djava.io.tmpdir={scratch}"]
-    if is_local(master):
+    if is_local_master(master):
         java += [_QUICK, _METASPACE]
     settings = {
         **_SQL,
@@ -117,15 +117,15 @@ def settings_of(options: SessionOptions, master: str | None, scratch: Path) -> d
     }
     if master:
         settings["spark.master"] = master
-    if is_local(master):
+    if is_local_master(master):
         settings |= {
             "spark.local.dir": str(scratch),
             # With Spark's own 1 GB the audit of one agent's million events runs out of memory.
             "spark.driver.memory": f"{_driver_megabytes()}m",
         }
-    if is_local(master) or (master or "").startswith((f"spark://{_LOOPBACK}:", "spark://localhost:")):
+    if is_local_master(master) or (master or "").startswith((f"spark://{_LOOPBACK}:", "spark://localhost:")):
         settings |= {"spark.driver.host": _LOOPBACK, "spark.driver.bindAddress": _LOOPBACK}
-    if options.archives and not is_local(master):
+    if options.archives and not is_local_master(master):
         settings["spark.archives"] = ",".join(archives_of(options))
     return _merge_settings(settings, options.conf)
 

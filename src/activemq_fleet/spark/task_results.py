@@ -78,10 +78,10 @@ def task_to_objects(task: Task) -> Callable[[Batches], Batches]:
 
     It is for ``mapInArrow``; its batches have the schema OBJECTS.
     """
-    return lambda batches: to_objects(task(batches))
+    return lambda batches: pickle_objects(task(batches))
 
 
-def to_objects(results: Iterable[Any]) -> Batches:
+def pickle_objects(results: Iterable[Any]) -> Batches:
     """Yield Python objects, pickled, as Arrow record batches.
 
     The batches have the schema OBJECTS.
@@ -101,17 +101,17 @@ def to_objects(results: Iterable[Any]) -> Batches:
         )
 
 
-def from_objects(batches: Iterable[pa.RecordBatch]) -> Iterator[KeyedObject]:
+def unpickle_objects(batches: Iterable[pa.RecordBatch]) -> Iterator[KeyedObject]:
     """Yield the Python objects that Arrow record batches hold in pickled form.
 
     The batches have the schema OBJECTS; the objects come in their order.
     """
     for batch in batches:
         for key, data in zip(batch.column("key"), batch.column("data"), strict=True):
-            yield KeyedObject(key.as_py(), pickle.loads(data.as_buffer()))  # noqa: S301 -- written by to_objects
+            yield KeyedObject(key.as_py(), pickle.loads(data.as_buffer()))  # noqa: S301 -- written by pickle_objects
 
 
-def partitioned_by_key(objects: DataFrame, partitions: int | None = None) -> DataFrame:
+def repartition_by_key(objects: DataFrame, partitions: int | None = None) -> DataFrame:
     """Repartition a data frame of objects by key, so that one partition has all objects of a key.
 
     The objects are pickled; they are sorted by key and place.
@@ -120,7 +120,7 @@ def partitioned_by_key(objects: DataFrame, partitions: int | None = None) -> Dat
     return numbered.sortWithinPartitions("key", "place")
 
 
-def written_by_worker(
+def make_file_writing_task(
     task: Task, directory: Path, schemas: Mapping[str, pa.Schema], order: Mapping[str, Sequence[str]]
 ) -> Task:
     """Return a task that runs another task and writes its dataset rows to files.
@@ -162,7 +162,7 @@ def task_to_columns(task: Task, schemas: Mapping[str, pa.Schema]) -> Callable[[B
 
     def rows(batches: Batches) -> Batches:
         for dataset, batch, _ in _batches_by_dataset(task(batches), schemas):
-            given = next(to_objects([batch])) if dataset is None else batch
+            given = next(pickle_objects([batch])) if dataset is None else batch
             columns = {field.name: pa.nulls(given.num_rows, field.type) for field in whole}
             if dataset is None:
                 columns |= dict(zip(OBJECTS.names, given.columns, strict=True))
@@ -190,14 +190,14 @@ def _batches_by_dataset(
             if len(rows) == _ROWS_AT_ONCE:
                 yield (
                     task_output.dataset,
-                    record_batch(waiting.pop(task_output.dataset), schemas[task_output.dataset]),
+                    rows_to_record_batch(waiting.pop(task_output.dataset), schemas[task_output.dataset]),
                     "",
                 )
     for dataset, rows in waiting.items():
-        yield dataset, record_batch(rows, schemas[dataset]), ""
+        yield dataset, rows_to_record_batch(rows, schemas[dataset]), ""
 
 
-def record_batch(rows: Sequence[Mapping[str, Any]], schema: pa.Schema) -> pa.RecordBatch:
+def rows_to_record_batch(rows: Sequence[Mapping[str, Any]], schema: pa.Schema) -> pa.RecordBatch:
     """Convert rows to an Arrow record batch."""
     try:
         return pa.RecordBatch.from_pylist(rows, schema)
@@ -269,6 +269,6 @@ class _Part:
             self._waiting, self._size = [], 0
 
 
-def write_empty_part(directory: Path, dataset: str, schema: pa.Schema) -> None:
+def write_empty_parquet_file(directory: Path, dataset: str, schema: pa.Schema) -> None:
     """Write a Parquet file without rows to the directory of a dataset."""
     _Part(directory, dataset, schema, (), "").close()

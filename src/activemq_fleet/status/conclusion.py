@@ -11,9 +11,9 @@ from typing import Any, Literal, cast
 from activemq_fleet.findings import SEVERITIES, Finding
 from activemq_fleet.node.judge import SERVING
 from activemq_fleet.render import render_agent, render_broker
-from activemq_fleet.status.findings import BY_IMPORTANCE, findings_of
+from activemq_fleet.status.findings import BY_IMPORTANCE, status_findings
 from activemq_fleet.status.host_evidence import typed_evidence
-from activemq_fleet.status.link_states import links_of, planned_network
+from activemq_fleet.status.link_states import link_statuses_of_broker, planned_network
 from activemq_fleet.status.model import (
     AgentStatus,
     BalancerStatus,
@@ -78,7 +78,7 @@ def fleet_status(
     balancers = tuple(
         _balancer(balancer, evidence[balancer.host]) for balancer in fleet.balancers if balancer.host in evidence
     )
-    findings = findings_of(fleet, brokers, agents, balancers, known)
+    findings = status_findings(fleet, brokers, agents, balancers, known)
     status = FleetStatus(
         time=at,
         seconds=seconds,
@@ -111,7 +111,9 @@ def _links(fleet: Fleet, known: Mapping[str, Evidence]) -> dict[str, tuple[LinkS
         host: [str(bridge["peer"]) for bridge in broker_evidence.get("breaking_bridges") or ()]
         for host, broker_evidence in known.items()
     }
-    return {host: links_of(fleet.broker(host), network, usages, records, breaking[host]) for host in usages}
+    return {
+        host: link_statuses_of_broker(fleet.broker(host), network, usages, records, breaking[host]) for host in usages
+    }
 
 
 def _broker(broker: Broker, evidence: Evidence, links: tuple[LinkStatus, ...], now: float) -> BrokerStatus:

@@ -58,7 +58,7 @@ _HINTS = {
 Evidence = Mapping[str, Any]
 
 
-def findings_of(
+def status_findings(
     fleet: Fleet,
     brokers: Sequence[BrokerStatus],
     agents: Sequence[AgentStatus],

@@ -75,7 +75,7 @@ def expected_peers(
             yield connector, peers
 
 
-def carries_both_ways(connector: NetworkConnector) -> bool:
+def bridge_carries_both_ways(connector: NetworkConnector) -> bool:
     """Return whether a bridge of a network connector carries messages both ways.
 
     Then no bridge is needed once the other broker has one to this broker. True for a duplex connector and for one that
@@ -84,7 +84,7 @@ def carries_both_ways(connector: NetworkConnector) -> bool:
     return bool(connector.duplex) or connector.way == "multicast"
 
 
-def missing_reason(broker: Broker, peers: Sequence[Broker], records: Mapping[str, Sequence[LogRecord]]) -> str:
+def missing_link_reason(broker: Broker, peers: Sequence[Broker], records: Mapping[str, Sequence[LogRecord]]) -> str:
     """Return the reason why a link is missing (not up), from the logs of both ends.
 
     It is the message of the end that refused the connection. That is the connecting broker if its log reports a problem
@@ -107,7 +107,7 @@ def is_certificate_refused(broker: Broker, peers: Sequence[Broker], records: Map
     """
     complaint = _logged_complaint_about(broker, peers, records)
     is_closed = bool(_AFTERMATH.search(complaint) or _ALERT.search(complaint))
-    return bool(_CERTIFICATE.search(missing_reason(broker, peers, records) if is_closed else complaint))
+    return bool(_CERTIFICATE.search(missing_link_reason(broker, peers, records) if is_closed else complaint))
 
 
 def _logged_complaint_about(broker: Broker, peers: Sequence[Broker], records: Mapping[str, Sequence[LogRecord]]) -> str:
@@ -145,7 +145,7 @@ def _complaint_in(records: Sequence[LogRecord], names: Sequence[str]) -> str:
     return " ".join(reasons[-1].split()) if reasons else ""
 
 
-def links_of(
+def link_statuses_of_broker(
     broker: Broker,
     network: Network,
     usages: Mapping[str, Mapping[str, Any]],
@@ -188,10 +188,12 @@ def _link_state(
         return "unknown", "the management view (JMX) of the broker does not answer"
     name = encoded_name(connector.name)
     dialled = {bridge["peer"] for bridge in bridges if not bridge["responder"] and bridge["link"] == name}
-    answered = {bridge["peer"] for bridge in bridges if bridge["responder"]} if carries_both_ways(connector) else set()
+    answered = (
+        {bridge["peer"] for bridge in bridges if bridge["responder"]} if bridge_carries_both_ways(connector) else set()
+    )
     up = [peer for peer in peers if peer.broker_name in dialled | answered]
     if not up:
-        return "down", missing_reason(broker, peers, records) or "no log contains a reason"
+        return "down", missing_link_reason(broker, peers, records) or "no log contains a reason"
     if not connector.duplex or up[0].broker_name not in dialled:
         return "up", ""
     peer, theirs = up[0], usages[up[0].host].get("bridges")

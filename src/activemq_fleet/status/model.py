@@ -185,7 +185,7 @@ class FleetStatus:
         rows: tuple[BrokerStatus | AgentStatus | BalancerStatus, ...] = (*self.brokers, *self.agents, *self.balancers)
         return {row.host: row.state for row in rows}
 
-    def of_host(self, host: str) -> tuple[Finding, ...]:
+    def findings_of_host(self, host: str) -> tuple[Finding, ...]:
         """Return the findings about one host.
 
         Findings about its pair as a whole are included.
@@ -203,7 +203,7 @@ class FleetStatus:
 
         The findings about them and about their pairs are included.
         """
-        about = {finding for host in hosts for finding in self.of_host(host)}
+        about = {finding for host in hosts for finding in self.findings_of_host(host)}
         return replace(
             self,
             brokers=tuple(row for row in self.brokers if row.host in hosts),

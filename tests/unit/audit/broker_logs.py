@@ -11,7 +11,7 @@ from activemq_fleet.audit.evidence import (
     LogEvidence,
     LoggedPeriod,
     PairNode,
-    UnitRecord,
+    SystemdJournalRecord,
 )
 from activemq_fleet.audit.journal_lines import ConnectionRecord
 from activemq_fleet.audit.log_evidence import KINDS, evidence_in_log
@@ -175,7 +175,7 @@ def audit_pair(
         for host in (A, B)
     ]
     evidence = [sign for mine in logs for sign in evidence_in_log(mine)]
-    periods = [one for one in more if isinstance(one, LoggedPeriod | UnitRecord)]
+    periods = [one for one in more if isinstance(one, LoggedPeriod | SystemdJournalRecord)]
     operations = [one for one in more if isinstance(one, PlannedOperation)]
     witnesses = [one for one in more if isinstance(one, ConnectionRecord | ConnectionLoss)]
     findings = pair_findings_of_logs(nodes, reversed([*evidence, *periods]))

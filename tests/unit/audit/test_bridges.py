@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from datetime import timedelta
 
-from activemq_fleet.audit.logged_bridges import LoggedBridge, bridges_over_time
+from activemq_fleet.audit.logged_bridges import LoggedBridge, bridges_from_log_evidence
 from tests.unit.audit.broker_logs import NOON, C, log
 
 STARTS = ("0 chosen", "1 dial", "1 connector", "2 started")
 
 
 def bridges(*lines: str) -> list[LoggedBridge]:
-    return bridges_over_time(log(C, *STARTS, *lines))
+    return bridges_from_log_evidence(log(C, *STARTS, *lines))
 
 
 def test_a_bridge_that_is_up_has_no_end() -> None:

@@ -6,14 +6,14 @@ import json
 
 import pytest
 
-from activemq_fleet.audit.gaps import gaps_of_foreign_journals
+from activemq_fleet.audit.gaps import gaps_for_foreign_journals
 from activemq_fleet.audit.journal_lines import (
-    epochs_of_files,
+    journal_epochs_of_files,
     journal_host_by_agent,
     parse_journal_line,
-    summarize_journal_file,
+    summarize_journal_and_connections,
 )
-from activemq_fleet.audit.verdict_passes import placed_lines
+from activemq_fleet.audit.verdict_passes import positioned_journal_lines
 
 EPOCH = "00000000-0000-4000-8000-000000000001"
 
@@ -46,12 +46,16 @@ FORGED = line("sub", 3, "2026-02-01T12:00:00Z")
 )
 def test_journal_belongs_to_one_host(owner: str, hosts: list[str], agent_hosts: dict[str, str], expected: str) -> None:
     contents = {owner: OWN, "evil": FORGED}
-    files = [summarize_journal_file(host, "agent/j.jsonl", memoryview(text))[0] for host, text in contents.items()]
+    files = [
+        summarize_journal_and_connections(host, "agent/j.jsonl", memoryview(text))[0] for host, text in contents.items()
+    ]
 
     host_of = journal_host_by_agent(files, hosts, agent_hosts)
-    epochs, _ = epochs_of_files(files, host_of)
+    epochs, _ = journal_epochs_of_files(files, host_of)
     counted = {
-        host: [one.line.jseq for one in placed_lines(host, "agent/j.jsonl", memoryview(text), epochs, host_of)]
+        host: [
+            one.line.jseq for one in positioned_journal_lines(host, "agent/j.jsonl", memoryview(text), epochs, host_of)
+        ]
         for host, text in contents.items()
     }
 
@@ -59,7 +63,7 @@ def test_journal_belongs_to_one_host(owner: str, hosts: list[str], agent_hosts: 
     assert counted == {
         host: [1, 2] if host == owner == expected else [3] if host == expected else [] for host in contents
     }
-    assert {gap.host for gap in gaps_of_foreign_journals(files, host_of)} == contents.keys() - {expected}
+    assert {gap.host for gap in gaps_for_foreign_journals(files, host_of)} == contents.keys() - {expected}
 
 
 @pytest.mark.parametrize(

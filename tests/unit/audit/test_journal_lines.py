@@ -11,7 +11,7 @@ import pytest
 
 from activemq_fleet.audit import journal_lines as reading
 from activemq_fleet.audit import verdict_words as words
-from activemq_fleet.audit.journal_lines import parse_journal_line, read_journal_lines, summarize_journal_file
+from activemq_fleet.audit.journal_lines import parse_journal_line, read_journal_lines, summarize_journal_and_connections
 
 
 def values(content: bytes) -> list[str | None]:
@@ -116,7 +116,7 @@ def test_a_record_has_the_values_that_its_line_names() -> None:
 def test_a_file_tells_what_it_has_of_each_epoch_and_what_is_wrong_with_it() -> None:
     lines = [line(), line(jseq=9, ts="2026-03-01T11:00:00Z"), "?", line(jseq=11)[:60], "{"]
 
-    found, _ = summarize_journal_file("h", "agent/a.jsonl", memoryview("\n".join(lines).encode()))
+    found, _ = summarize_journal_and_connections("h", "agent/a.jsonl", memoryview("\n".join(lines).encode()))
 
     (known, torn) = found.parts.values()
     assert (known.agent, known.epoch, known.known, known.line) == ("shop", "e", 11, 2)

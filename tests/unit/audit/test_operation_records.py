@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from datetime import UTC, datetime, timedelta
 
-from activemq_fleet.audit.operation_records import UNENDED, PlannedOperation, planned_operations
+from activemq_fleet.audit.operation_records import UNENDED, PlannedOperation, parse_planned_operations
 
 NOON = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)
 HOST = "orders-mq01-a.example.com"
@@ -17,7 +17,7 @@ def record(kind: str, minutes: float, run: str = "1", operation: str = "restart"
 
 
 def read(*records: object) -> tuple[tuple[PlannedOperation, ...], tuple[str, ...]]:
-    return planned_operations(HOST, "".join(json.dumps(one) + "\n" for one in records).encode())
+    return parse_planned_operations(HOST, "".join(json.dumps(one) + "\n" for one in records).encode())
 
 
 def spans(found: tuple[PlannedOperation, ...]) -> list[tuple[float, float]]:
@@ -46,4 +46,4 @@ def test_lines_that_are_no_records_are_counted_and_passed_over() -> None:
     found, problems = read(*wrong, {**record("begin", 0), "ts": "2026-03-01T12:00:00"}, record("begin", 5))
     assert spans(found) == [(5, 5 + UNENDED.total_seconds() / 60)]
     assert problems == ("the audit ignores 7 of 8 lines of operations.jsonl, because their format is unknown",)
-    assert planned_operations(HOST, b"\xff\n{")[0] == ()
+    assert parse_planned_operations(HOST, b"\xff\n{")[0] == ()

@@ -7,7 +7,7 @@ from datetime import datetime, timedelta
 
 import pytest
 
-from activemq_fleet.audit.evidence import Incident, PairNode, SubscriptionRisk, UnitRecord
+from activemq_fleet.audit.evidence import Incident, PairNode, SubscriptionRisk, SystemdJournalRecord
 from activemq_fleet.audit.pair_findings import incidents_of_pair, pair_findings_of_logs
 from tests.unit.audit.broker_logs import NOON, PAIR, A, B, agent, audit_pair, bridge_loss, busy, kinds, log, operation
 
@@ -22,11 +22,11 @@ def at(text: str) -> datetime:
     return NOON + timedelta(minutes=int(minutes), seconds=float(seconds))
 
 
-def killed(host: str, since: str, moment: str, kind: str = "WATCHDOG-KILLS") -> UnitRecord:
+def killed(host: str, since: str, moment: str, kind: str = "WATCHDOG-KILLS") -> SystemdJournalRecord:
     """The watchdog's report of a broker that has not answered since then, with its kill."""
     seconds = round((at(moment) - at(since)).total_seconds())
     fields = {"seconds": str(seconds), "reason": "process 812 was stopped by a signal"}
-    return UnitRecord(host, 1, at(moment), kind, fields)
+    return SystemdJournalRecord(host, 1, at(moment), kind, fields)
 
 
 def takeover_of(incidents: list[Incident]) -> Incident:
@@ -407,7 +407,7 @@ def test_hang_is_an_incident_with_and_without_a_kill() -> None:
 
 
 def test_hang_that_ended_hours_before_does_not_explain_a_crash() -> None:
-    healthy = UnitRecord(A, 2, at("0:40"), "WATCHDOG-HEALTHY")
+    healthy = SystemdJournalRecord(A, 2, at("0:40"), "WATCHDOG-HEALTHY")
     hung = killed(A, "0:10", "0:30", "WATCHDOG-HUNG")
     logs = log(A, *MASTER), log(B, *STANDS_BY, *TAKES_OVER)
     incidents = audit_pair(*logs, more=[hung, healthy])
@@ -423,14 +423,14 @@ def test_hang_that_ended_hours_before_does_not_explain_a_crash() -> None:
     ],
 )
 def test_record_of_systemd_explains_the_end_of_a_broker(kind: str, fields: dict[str, str], cause: str) -> None:
-    record = UnitRecord(A, 1, at("1:09"), kind, fields)
+    record = SystemdJournalRecord(A, 1, at("1:09"), kind, fields)
     incident = only(audit_pair(log(A, *MASTER), log(B, *STANDS_BY, *TAKES_OVER), more=[record]))
     assert (incident.began_from, incident.seconds, incident.downtime_max) == ("systemd", 3.0, 70.0)
     assert cause in incident.cause
 
 
 def test_kill_by_guard_after_the_takeover_explains_the_end_without_a_duration() -> None:
-    record = UnitRecord(A, 1, at("1:30"), "GUARD-KILLED", {"reason": "the other node took over the store"})
+    record = SystemdJournalRecord(A, 1, at("1:30"), "GUARD-KILLED", {"reason": "the other node took over the store"})
     incident = only(audit_pair(log(A, *MASTER), log(B, *STANDS_BY, *TAKES_OVER), more=[record]))
     assert (incident.began_from, incident.seconds, incident.downtime_max) == ("unknown", None, 70.0)
     reason = (
@@ -442,7 +442,7 @@ def test_kill_by_guard_after_the_takeover_explains_the_end_without_a_duration() 
 
 
 def test_failed_start_after_the_takeover_does_not_explain_the_end_before() -> None:
-    record = UnitRecord(A, 1, at("1:30"), "UNIT-EXITED", {"status": "code=exited, status=1/FAILURE"})
+    record = SystemdJournalRecord(A, 1, at("1:30"), "UNIT-EXITED", {"status": "code=exited, status=1/FAILURE"})
     incident = only(audit_pair(log(A, *MASTER), log(B, *STANDS_BY, *TAKES_OVER), more=[record]))
     assert (incident.began_from, incident.seconds) == ("unknown", None)
     assert "orders-mq01-a stopped logging" in incident.cause

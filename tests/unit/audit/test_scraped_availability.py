@@ -12,7 +12,7 @@ import pytest
 from activemq_fleet.audit.scraped_availability import (
     ActivePeriod,
     UnservedPeriod,
-    incident_within,
+    incident_near_period,
     read_availability,
     unexplained_downtime_gaps,
 )
@@ -86,7 +86,7 @@ def test_another_text_is_refused_in_one_line(text: str) -> None:
 def test_only_a_gap_that_no_incident_tells_of_makes_an_audit_incomplete() -> None:
     found = read_availability(taken_over(NOON.timestamp() + 30), "f")
     known = make_incident()
-    assert incident_within(found.unserved[0], [known]) is known
+    assert incident_near_period(found.unserved[0], [known]) is known
     assert unexplained_downtime_gaps(found, [known], NOON, time_after(90)) == []
     elsewhere = [replace(known, pair="another"), make_incident(began=time_after(200), ended=time_after(201))]
     gaps = unexplained_downtime_gaps(found, elsewhere, NOON, time_after(90))

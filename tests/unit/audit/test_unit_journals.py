@@ -8,8 +8,8 @@ from datetime import UTC, datetime
 
 import pytest
 
-from activemq_fleet.audit.evidence import UnitRecord
-from activemq_fleet.audit.unit_journals import unit_records_of
+from activemq_fleet.audit.evidence import SystemdJournalRecord
+from activemq_fleet.audit.unit_journals import systemd_journal_records
 from activemq_fleet.node.log.unit_records import KILL_FAILED
 from activemq_fleet.node.watchdog.hang_detection import hung_message
 from activemq_fleet.spark.inputs import file_kind
@@ -32,13 +32,13 @@ def journal(*messages: str, zone: str = "+00:00", identifier: str = "activemq-wa
     return "\n".join(["-- Journal begins at Sun 2026-03-01 --", *lines, ""]).encode()
 
 
-def records(content: bytes) -> list[UnitRecord]:
-    return list(unit_records_of(HOST, UNIT, memoryview(content)))
+def records(content: bytes) -> list[SystemdJournalRecord]:
+    return list(systemd_journal_records(HOST, UNIT, memoryview(content)))
 
 
 def test_report_of_hung_broker_has_its_time_the_seconds_and_the_reason() -> None:
     fields = {"seconds": "12", "reason": "process 812 was stopped by a signal"}
-    assert records(journal(hung())) == [UnitRecord(HOST, 2, AT, "WATCHDOG-KILLS", fields)]
+    assert records(journal(hung())) == [SystemdJournalRecord(HOST, 2, AT, "WATCHDOG-KILLS", fields)]
 
 
 @pytest.mark.parametrize(
@@ -81,7 +81,7 @@ def test_record_counts_only_if_its_program_wrote_it_about_the_unit(
 
 def test_records_of_systemd_do_not_count_without_the_name_of_the_unit() -> None:
     content = journal(f"{UNIT}: Main process exited, code=killed, status=9/KILL", identifier="systemd[1]")
-    assert list(unit_records_of(HOST, None, memoryview(content))) == []
+    assert list(systemd_journal_records(HOST, None, memoryview(content))) == []
 
 
 @pytest.mark.parametrize("zone", ["+0000", "Z", "+00:00"])

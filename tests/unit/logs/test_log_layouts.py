@@ -12,7 +12,7 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from activemq_fleet.audit.gaps import log_gaps
+from activemq_fleet.audit.gaps import gaps_in_log_files
 from activemq_fleet.audit.log_summaries import LogFileSummary
 from activemq_fleet.audit.result import InputGap
 from activemq_fleet.logs.event_batches import SCHEMA, LogScanner, LogSource
@@ -183,7 +183,7 @@ def gaps_of(log: bytes) -> list[InputGap]:
     summaries: dict[str, LogFileSummary] = {}
     for batch in events_of_host([(file, memoryview(log))]):
         summaries.setdefault("mq01", LogFileSummary.empty_for_batch(batch)).count_events(batch)
-    return log_gaps(list(summaries.values()), {"mq01": ["activemq.log"]})
+    return gaps_in_log_files(list(summaries.values()), {"mq01": ["activemq.log"]})
 
 
 @pytest.mark.parametrize("layout", [*WITH_THREADS, *WITHOUT_THREADS])

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, cast
 
 from activemq_fleet.spark.audit_job import shuffle_settings
-from activemq_fleet.spark.inputs import InputFile, Inputs
+from activemq_fleet.spark.inputs import AuditInputs, InputFile
 
 MEGABYTE = 1 << 20
 NUMBER, ADAPTIVE = "spark.sql.shuffle.partitions", "spark.sql.adaptive.enabled"
@@ -20,7 +20,7 @@ class Session:
 
 def divided(session: Session, megabytes: int) -> dict[str, str]:
     file = InputFile("file:/logs/a/activemq.log", "a", "activemq.log", "log", megabytes * MEGABYTE, compressed=False)
-    return shuffle_settings(cast("Any", session), Inputs("file:/logs", (file,), {}, ()))
+    return shuffle_settings(cast("Any", session), AuditInputs("file:/logs", (file,), {}, ()))
 
 
 def test_a_small_input_of_this_machine_is_one_partition_without_plans_in_steps() -> None:

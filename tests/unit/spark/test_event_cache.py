@@ -10,10 +10,10 @@ import pytest
 from activemq_fleet.audit.aggregates import SortedSample
 from activemq_fleet.audit.log_summaries import LogFileSummary
 from activemq_fleet.spark.event_cache import EventCache, file_fingerprints, has_replaced_files, host_fingerprint
-from activemq_fleet.spark.inputs import Host
+from activemq_fleet.spark.inputs import AuditedHost
 from activemq_fleet.spark.task_results import WrittenPart
 
-HOST = Host("a", "UTC", "5.18.3")
+HOST = AuditedHost("a", "UTC", "5.18.3")
 SUMMARY = LogFileSummary(
     "a", "activemq.log", 0, rows=1, last=7, problems={"N invalid bytes"}, times=[SortedSample(1, (7,))]
 )
@@ -34,7 +34,7 @@ def cached(directory: Path, *files: str, hosts: dict[str, str]) -> EventCache:
     written.mkdir(exist_ok=True)
     for file in files:
         (written / file).write_bytes(b"rows")
-    cache.replace([SUMMARY], [WrittenPart("events", file, 1, "a") for file in files], written, hosts)
+    cache.replace_content([SUMMARY], [WrittenPart("events", file, 1, "a") for file in files], written, hosts)
     return cache
 
 
@@ -44,7 +44,7 @@ def test_only_what_events_follow_from_changes_the_digest_of_a_host(logs: Path) -
     (logs / "a/agent/shop.jsonl").write_text("{}\n{}\n")
     after = file_fingerprints(logs)
     assert host_fingerprint(HOST, before) == host_fingerprint(HOST, after)
-    for other in (Host("a", "Europe/Berlin", "5.18.3"), Host("a", "UTC", "5.5.1")):
+    for other in (AuditedHost("a", "Europe/Berlin", "5.18.3"), AuditedHost("a", "UTC", "5.5.1")):
         assert host_fingerprint(other, after) != host_fingerprint(HOST, after)
     (logs / "a/activemq.log.1").write_text("rolled\n")
     assert host_fingerprint(HOST, file_fingerprints(logs)) != host_fingerprint(HOST, after)
@@ -76,19 +76,19 @@ def test_events_are_kept_for_as_long_as_the_digest_is_the_same(tmp_path: Path) -
     directory = cached(tmp_path, "one.parquet", hosts=hosts).directory
     assert sorted(path.name for path in directory.iterdir()) == ["ledger.json", "one.parquet"]
     again = EventCache(directory)
-    assert again.known_hosts(hosts)["a"][1:] == ([WrittenPart("events", "one.parquet", 1, "a")], [SUMMARY])
-    assert again.known_hosts(hosts)["b"][1:] == ([], [])
-    assert again.known_hosts({"a": "another", "c": "digest"}) == {}
+    assert again.unchanged_hosts(hosts)["a"][1:] == ([WrittenPart("events", "one.parquet", 1, "a")], [SUMMARY])
+    assert again.unchanged_hosts(hosts)["b"][1:] == ([], [])
+    assert again.unchanged_hosts({"a": "another", "c": "digest"}) == {}
 
 
 @pytest.mark.parametrize("harm", ["", "{", "[]", '{"a": {}}', '{"a": {"digest": "digest", "files": [{}]}}'])
 def test_a_ledger_that_cannot_be_read_is_none(tmp_path: Path, harm: str) -> None:
     cache = EventCache(tmp_path / "events")
     (cache.directory / "ledger.json").write_text(harm)
-    assert EventCache(cache.directory).known_hosts({"a": "digest"}) == {}
+    assert EventCache(cache.directory).unchanged_hosts({"a": "digest"}) == {}
 
 
 def test_a_host_whose_file_is_gone_is_read_anew(tmp_path: Path) -> None:
     cache = cached(tmp_path, "one.parquet", hosts={"a": "digest"})
     (cache.directory / "one.parquet").unlink()
-    assert EventCache(cache.directory).known_hosts({"a": "digest"}) == {}
+    assert EventCache(cache.directory).unchanged_hosts({"a": "digest"}) == {}

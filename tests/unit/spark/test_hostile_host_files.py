@@ -6,20 +6,20 @@ import json
 
 import pytest
 
-from activemq_fleet.spark.inputs import Host, InputFile, Inputs, inputs_of
+from activemq_fleet.spark.inputs import AuditedHost, AuditInputs, InputFile, inputs_from_files
 
 HOST = "orders-mq01-a.example.com"
 PEER = "orders-mq01-b.example.com"
 
 
-def inputs_with(content: bytes) -> Inputs:
+def inputs_with(content: bytes) -> AuditInputs:
     files = tuple(
         InputFile(f"file:/x/{host}/{name}", host, name, kind, 10, False)  # type: ignore[arg-type]
         for host in (HOST, PEER)
         for name, kind in (("activemq.log", "log"), ("host.json", "host"))
     )
     sound = json.dumps({"pair": "orders-mq01", "timezone": "UTC"}).encode()
-    return inputs_of("file:/x", files, {(HOST, "host.json"): content, (PEER, "host.json"): sound}, None)
+    return inputs_from_files("file:/x", files, {(HOST, "host.json"): content, (PEER, "host.json"): sound}, None)
 
 
 @pytest.mark.parametrize(
@@ -36,7 +36,7 @@ def inputs_with(content: bytes) -> Inputs:
 def test_host_file_that_cannot_be_used_is_named_and_the_peer_is_read(content: bytes) -> None:
     inputs = inputs_with(content)
 
-    assert inputs.hosts[HOST] == Host(HOST, problems=inputs.hosts[HOST].problems)
+    assert inputs.hosts[HOST] == AuditedHost(HOST, problems=inputs.hosts[HOST].problems)
     assert f"{HOST}: the file host.json cannot be used (" in inputs.problems[0]
     assert inputs.hosts[PEER].pair == "orders-mq01"
 

@@ -10,7 +10,7 @@ import pytest
 
 from activemq_fleet.errors import InputError
 from activemq_fleet.spark.event_cache import file_fingerprints
-from activemq_fleet.spark.input_directory import refuse_outside_links
+from activemq_fleet.spark.input_directory import check_no_outside_links
 
 
 @pytest.fixture
@@ -32,7 +32,7 @@ def test_a_planted_link_out_of_the_input_is_refused_and_named(logs: Path, name: 
     depth = "../" * name.count("/")
     link.symlink_to(target.format(root=logs.parent) if target[0] in "{/" else f"{depth}{target}")
     with pytest.raises(InputError, match="leads out of the input directory") as raised:
-        refuse_outside_links(str(logs))
+        check_no_outside_links(str(logs))
     assert "\x1b" not in str(raised.value)
     assert name.rpartition("/")[2].replace("\x1b", "\\u001b") in str(raised.value)
 
@@ -41,12 +41,12 @@ def test_a_planted_directory_link_and_a_chain_of_links_out_are_refused(logs: Pat
     (logs.parent / "elsewhere").mkdir()
     (logs / "mq02a").symlink_to("../elsewhere")
     with pytest.raises(InputError, match="mq02a leads out of the input directory"):
-        refuse_outside_links(str(logs))
+        check_no_outside_links(str(logs))
     (logs / "mq02a").unlink()
     (logs / "mq01a/one").symlink_to("two")
     (logs / "mq01a/two").symlink_to("../../secret")
     with pytest.raises(InputError, match="leads out of the input directory"):
-        refuse_outside_links(str(logs))
+        check_no_outside_links(str(logs))
 
 
 def test_a_directory_beside_whose_name_begins_alike_is_outside(logs: Path) -> None:
@@ -54,18 +54,18 @@ def test_a_directory_beside_whose_name_begins_alike_is_outside(logs: Path) -> No
     (logs.parent / "logs-other/activemq.log").write_text("x")
     (logs / "mq01a/activemq.log.1").symlink_to("../../logs-other/activemq.log")
     with pytest.raises(InputError, match="out of the input directory"):
-        refuse_outside_links(str(logs))
+        check_no_outside_links(str(logs))
 
 
 def test_planted_fifos_sockets_and_devices_are_refused(logs: Path) -> None:
     os.mkfifo(logs / "mq01a/activemq.log.1")
     with pytest.raises(InputError, match=r"activemq.log.1 is a FIFO, not a regular file: remove it"):
-        refuse_outside_links(str(logs))
+        check_no_outside_links(str(logs))
     (logs / "mq01a/activemq.log.1").unlink()
     with socket.socket(socket.AF_UNIX) as server:
         server.bind(str(logs / "mq01a/s.jsonl"))
         with pytest.raises(InputError, match="is a socket"):
-            refuse_outside_links(str(logs))
+            check_no_outside_links(str(logs))
 
 
 def test_links_that_stay_inside_are_followed_and_those_that_go_round_are_refused(logs: Path) -> None:
@@ -73,16 +73,16 @@ def test_links_that_stay_inside_are_followed_and_those_that_go_round_are_refused
     (logs / "mq01a/activemq.log.2").symlink_to("gone meanwhile")
     (logs / "mq01a/activemq.log.3").symlink_to("activemq.log.3")
     (logs / "mq01b").symlink_to("mq01a")
-    refuse_outside_links(str(logs))
-    refuse_outside_links(f"file://{logs}")
+    check_no_outside_links(str(logs))
+    check_no_outside_links(f"file://{logs}")
     (logs / "mq01a/again").symlink_to("../mq01a")
     with pytest.raises(InputError, match="again is below another symbolic link to a directory"):
-        refuse_outside_links(str(logs))
+        check_no_outside_links(str(logs))
 
 
 def test_the_directory_itself_may_be_named_by_a_link(logs: Path) -> None:
     (logs.parent / "named").symlink_to("logs")
-    refuse_outside_links(str(logs.parent / "named"))
+    check_no_outside_links(str(logs.parent / "named"))
 
 
 def test_follow_refuses_a_link_out_that_is_planted_between_two_looks(logs: Path) -> None:

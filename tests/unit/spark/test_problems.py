@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from activemq_fleet.spark.problems import SparkProblem, error_message, translate_spark_errors
+from activemq_fleet.spark.problems import SparkProblem, explain_spark_error, translate_spark_errors
 from activemq_fleet.spark.scratch import ScratchDirectory
 
 _WORKER = """An exception was thrown from the Python worker. Please see the stack trace below.
@@ -55,7 +55,7 @@ class PySparkTypeError(PySparkException):
     ],
 )
 def test_a_known_problem_says_what_to_do(text: str, line: str) -> None:
-    assert line in error_message(text)
+    assert line in explain_spark_error(text)
 
 
 def test_a_stack_trace_becomes_one_line(tmp_path: Path) -> None:

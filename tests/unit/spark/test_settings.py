@@ -8,66 +8,66 @@ from pathlib import Path
 import pytest
 
 from activemq_fleet.spark.options import SessionOptions
-from activemq_fleet.spark.settings import cores_of, master_of, remote_settings, settings_of
+from activemq_fleet.spark.settings import spark_connect_settings, spark_master_of, spark_settings, task_slots_of_master
 
 _SCRATCH = Path("/scratch")
 _JAVA = "spark.driver.extraJavaOptions"
 
 
 def test_this_machine_is_the_default() -> None:
-    assert master_of(SessionOptions()) == "local[*]"
+    assert spark_master_of(SessionOptions()) == "local[*]"
 
 
 def test_spark_submit_has_its_own_master(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PYSPARK_GATEWAY_PORT", "1")
-    assert master_of(SessionOptions()) is None
-    assert "spark.master" not in settings_of(SessionOptions(), None, _SCRATCH)
+    assert spark_master_of(SessionOptions()) is None
+    assert "spark.master" not in spark_settings(SessionOptions(), None, _SCRATCH)
 
 
 def test_what_the_user_says_wins() -> None:
     options = SessionOptions(conf={"spark.driver.memory": "9g", "spark.sql.session.timeZone": "Asia/Tokyo"})
-    found = settings_of(options, "local[*]", _SCRATCH)
+    found = spark_settings(options, "local[*]", _SCRATCH)
     assert (found["spark.driver.memory"], found["spark.sql.session.timeZone"]) == ("9g", "Asia/Tokyo")
 
 
 def test_javas_options_of_both_count() -> None:
     options = SessionOptions(conf={"spark.driver.extraJavaOptions": "-Dmine=1"})
-    found = settings_of(options, "local[*]", _SCRATCH)["spark.driver.extraJavaOptions"]
+    found = spark_settings(options, "local[*]", _SCRATCH)["spark.driver.extraJavaOptions"]
     assert found.endswith("-Dmine=1")
     assert "log4j2" in found
 
 
 def test_java_compiles_quickly_where_spark_is_here() -> None:
     def java(master: str) -> str:
-        return settings_of(SessionOptions(), master, _SCRATCH)["spark.driver.extraJavaOptions"]
+        return spark_settings(SessionOptions(), master, _SCRATCH)["spark.driver.extraJavaOptions"]
 
     assert "TieredStopAtLevel" in java("local[2]")
     assert "TieredStopAtLevel" not in java("spark://far:7077")
 
 
 def test_a_local_spark_is_on_loopback_and_its_files_are_in_the_scratch_directory(tmp_path: Path) -> None:
-    found = settings_of(SessionOptions(), "local[*]", tmp_path)
+    found = spark_settings(SessionOptions(), "local[*]", tmp_path)
     assert (found["spark.driver.host"], found["spark.driver.bindAddress"]) == ("127.0.0.1", "127.0.0.1")
     assert found["spark.local.dir"] == str(tmp_path)
     assert found["spark.ui.enabled"] == "false"
 
 
 def test_a_cluster_elsewhere_can_reach_the_driver(tmp_path: Path) -> None:
-    found = settings_of(SessionOptions(), "spark://master.example.com:7077", tmp_path)
+    found = spark_settings(SessionOptions(), "spark://master.example.com:7077", tmp_path)
     assert "spark.driver.host" not in found
 
 
 def test_archives_go_to_clusters_alone(tmp_path: Path) -> None:
     options = SessionOptions(archives=("env.tar.gz#environment",))
-    assert settings_of(options, "yarn", tmp_path)["spark.archives"] == "env.tar.gz#environment"
-    assert "spark.archives" not in settings_of(options, "local[2]", tmp_path)
+    assert spark_settings(options, "yarn", tmp_path)["spark.archives"] == "env.tar.gz#environment"
+    assert "spark.archives" not in spark_settings(options, "local[2]", tmp_path)
 
 
 def test_the_packed_python_runs_over_connect_whatever_the_archive_is_called() -> None:
     key = "spark.sql.execution.pyspark.python"
-    assert remote_settings(SessionOptions(archives=("env.tar.gz#mine",)))[key] == "mine/bin/python"
-    assert remote_settings(SessionOptions(archives=("env.tar.gz",)))[key] == "environment/bin/python"
-    assert key not in remote_settings(SessionOptions())
+    assert spark_connect_settings(SessionOptions(archives=("env.tar.gz#mine",)))[key] == "mine/bin/python"
+    assert spark_connect_settings(SessionOptions(archives=("env.tar.gz",)))[key] == "environment/bin/python"
+    assert key not in spark_connect_settings(SessionOptions())
 
 
 @pytest.mark.parametrize(
@@ -75,4 +75,4 @@ def test_the_packed_python_runs_over_connect_whatever_the_archive_is_called() ->
     [("local", 1), ("local[2]", 2), ("local[16,3]", 16), ("local[*]", os.cpu_count()), ("spark://127.0.0.1:7077", 1)],
 )
 def test_a_local_master_says_how_many_cores_it_takes(master: str, cores: int) -> None:
-    assert cores_of(master) == cores
+    assert task_slots_of_master(master) == cores

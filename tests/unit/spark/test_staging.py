@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from activemq_fleet.errors import InputError
-from activemq_fleet.spark.manifests import manifest_of
+from activemq_fleet.spark.manifests import new_manifest
 from activemq_fleet.spark.staging import LocalTarget, finish_replacement
 
 
@@ -22,7 +22,7 @@ def _written(out: Path, text: str, *, kind: str = "audit") -> LocalTarget:
 
 
 def _commit(target: LocalTarget, kind: str = "audit") -> None:
-    target.commit(manifest_of(kind, "1", 1, {}))
+    target.commit(new_manifest(kind, "1", 1, {}))
 
 
 def test_a_result_takes_the_place_of_the_earlier_one(tmp_path: Path) -> None:
