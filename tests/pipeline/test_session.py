@@ -41,9 +41,9 @@ sys_argv = sys.argv
 def job():
     with spark_session("test", SessionOptions(master="local[2]", conf={_SMALL})) as spark:
         from pyspark.sql import functions as sf
-        from activemq_fleet.spark.datasets import SCHEMAS, Output
+        from activemq_fleet.spark.datasets import SCHEMAS, JobOutput
         columns = SCHEMAS["drift"].names
-        with Output(spark, sys.argv[1], "drift") as output:
+        with JobOutput(spark, sys.argv[1], "drift") as output:
             rows = spark.range(int(sys.argv[3])).repartition(2)
             text = sf.sha2(sf.col("id").cast("string"), 512)
             long = [sf.concat(text, sf.lit(one)).alias(one) for one in columns]
