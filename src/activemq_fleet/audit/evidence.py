@@ -116,7 +116,7 @@ class PairNode:
     collected: datetime | None = None
 
     def fencing_generation_at(self, moment: datetime | None) -> int | None:
-        """Return the number of the store generation (numbered directory) that a fenced broker wrote at a given time.
+        """Return the number of the fencing generation (store directory) that a broker wrote to at a given time.
 
         Returns None if the host's broker wrote none.
         """

@@ -67,7 +67,7 @@ class DriftResult:
         return bool(self.hosts or self.not_collected_hosts or self.not_planned_hosts)
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the drift result as a dictionary.
+        """Return the drift (differences between planned and collected files) of all hosts as a dictionary.
 
         It is the JSON object of drift.json and of ``--format json``: all fields, and ``verdict``.
         """
@@ -97,7 +97,7 @@ def planned_or_found(records: Sequence[FileRecord]) -> Side | None:
 
 
 def drift_rows_of_host(records: Sequence[FileRecord]) -> Iterator[Row]:
-    """Yield the drift rows of one host, given the records of its files.
+    """Yield the drift (differences from the plan) of one host as rows, given the records of its files.
 
     They are rows of the dataset ``drift``, sorted by path.
     """
@@ -110,7 +110,7 @@ def drift_rows_of_host(records: Sequence[FileRecord]) -> Iterator[Row]:
 
 
 def count_host_drift(host: str, rows: Sequence[Row]) -> HostDriftCounts:
-    """Count the drift of a host: its files by status and by cause of their difference.
+    """Count the drift of a host: its files by status (such as changed) and by cause of the difference.
 
     ``rows`` are the host's rows of the dataset ``drift``.
     """
@@ -119,7 +119,7 @@ def count_host_drift(host: str, rows: Sequence[Row]) -> HostDriftCounts:
 
 
 def drift_result(hosts: Iterable[ComparedHost]) -> DriftResult:
-    """Return the drift result of all compared hosts.
+    """Return the drift of all compared hosts: the differences between planned and collected files.
 
     The hosts may come in any order.
     """

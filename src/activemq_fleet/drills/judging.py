@@ -34,7 +34,7 @@ def fault_void_reason(accepted: float, handled: float, rate: float) -> str | Non
 def drill_verdict_and_reasons(
     faults: Sequence[Fault], accounts: Sequence[DeliveryCounts], wanted: int
 ) -> tuple[DrillVerdict, tuple[str, ...]]:
-    """Return the verdict of a drill and the reasons for it.
+    """Return the verdict of a drill, such as ``clean``, and the reasons for the verdict.
 
     The gravest reason comes first: lost events precede all else. ``findings``: events were lost, duplicated or stuck,
     or a fault failed. ``incomplete``: a journal has a gap, so that nothing is certain. ``void``: too few faults, or too
@@ -57,7 +57,7 @@ def drill_verdict_and_reasons(
 
 
 def drill_headline(result: DrillResult) -> str:
-    """Return one sentence with the verdict of a drill."""
+    """Return one sentence that summarizes the result of a drill."""
     faults = len(result.counted_faults)
     done = f"{faults} fault{_s(faults)}, {result.total_count('accepted'):,} events accepted"
     if result.verdict == "clean":

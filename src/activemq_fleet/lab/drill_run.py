@@ -232,7 +232,7 @@ class DrillRun:
         notes: tuple[str, ...] = (),
         scrapes: Callable[[float, float], bytes] | None = None,
     ) -> DrillResult:
-        """Finish the drill, and return its result with the verdict.
+        """Finish the drill, judge it, and return its result with the verdict, such as ``clean``.
 
         Ends the load, and accounts for every event. ``skew`` is the number of seconds by which the clocks of the
         brokers' hosts and of this machine may differ. ``scrapes`` returns the scrapes of Prometheus between two times,

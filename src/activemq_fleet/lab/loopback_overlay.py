@@ -144,7 +144,7 @@ def loopback_variables(
 
 
 def apply_overlay(hosts: Variables, over: Variables) -> dict[str, dict[str, Any]]:
-    """Return the hosts' variables with the variables of an overlay applied on top of them.
+    """Return the hosts' variables with an overlay (variables that the lab sets) applied on top of them.
 
     Both are by host.
     """
@@ -152,7 +152,7 @@ def apply_overlay(hosts: Variables, over: Variables) -> dict[str, dict[str, Any]
 
 
 def list_substitutions(hosts: Variables, over: Variables) -> tuple[VariableSubstitution, ...]:
-    """List the variables that an overlay substitutes, with their old and new values.
+    """List the inventory variables that the overlay of a lab substitutes, with their old and new values.
 
     They are in the order of its hosts; secrets are shown as asterisks.
     """

@@ -107,7 +107,7 @@ def read_journals(spark: SparkSession, output: JobOutput, inputs: AuditInputs) -
 def judge_deliveries(
     output: JobOutput, journals: JournalContents, times: ReportPeriod, horizons: EvidenceEnds | None
 ) -> tuple[EventFigures, list[JournalGap]]:
-    """Judge the deliveries of all events in journals, and write them as datasets to the output.
+    """Judge whether each event in journals was delivered, and write the results as datasets to the output.
 
     The datasets are ``deliveries`` and ``messages``. Returns the figures of all events, and the gaps of the journals.
     ``times`` is the report's time line; ``horizons``: until when the evidence goes, None where all rows are final.

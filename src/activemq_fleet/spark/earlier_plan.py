@@ -42,7 +42,7 @@ def read_blocking_findings(spark: SparkSession, out: str) -> DataFrame:
 
 
 class EarlierPlan:
-    """The output of an earlier run of the job ``plan``.
+    """The output of an earlier run of the Spark job ``plan``, which renders and checks a fleet.
 
     The rows of unchanged components are reused from it.
     """

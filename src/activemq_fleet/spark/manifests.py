@@ -96,7 +96,10 @@ class HadoopTarget:
         self._earlier = check_manifest(self.out, kind, text)
 
     def prepare(self) -> None:
-        """Prepare the output path: an object store needs no directory, so this does nothing."""
+        """Prepare the output path for writing.
+
+        This does nothing, because an object store needs no directory.
+        """
 
     def dataset_uri(self, name: str) -> str:
         """Return the URI of a dataset's directory in the output path.
@@ -110,7 +113,10 @@ class HadoopTarget:
         return path
 
     def check_rows(self, name: str, rows: int) -> None:
-        """Check the number of a dataset's rows: all executors wrote to the same store, so this does nothing."""
+        """Check that the files of a dataset have all its rows.
+
+        This does nothing, because all executors wrote to the same store.
+        """
 
     def written_paths(self, name: str) -> list[str]:
         """Return the paths of the Parquet files that this run wrote for a dataset.
@@ -144,7 +150,10 @@ class HadoopTarget:
         _append_text(self._spark, f"{self.out}/{MANIFEST}", json_text({**manifest, "run": run, "files": files}))
 
     def discard(self) -> None:
-        """Discard the output: readers ignore files that are not in the manifest, so this does nothing."""
+        """Discard the output that was not committed.
+
+        This does nothing, because readers ignore files that are not in the manifest.
+        """
 
 
 def files_listed_in_manifest(spark: SparkSession, out: str, name: str) -> list[str]:
