@@ -270,7 +270,7 @@ class _FileScan:
     def _unexpected_key(self, group: str, key: yaml.ScalarNode, value: yaml.Node) -> Finding:
         text = f"Ansible ignores the key {key.value} of group {group}, because it is not hosts, children or vars"
         if similar := most_similar_name(key.value, SECTIONS):
-            return self._finding(key, text, f"did you mean {similar}?")
+            return self._finding(key, text, f"rename the key {key.value} to {similar}")
         if _fleet_keys(value) or key.value in self.layout.hosts or _resembles(key.value, self.layout.hosts):
             return self._finding(key, text, f"if {key.value} is a host, move it below `hosts:` of group {group}")
         if any(inner.value in SECTIONS for inner, _ in _pairs(value)):
@@ -420,7 +420,7 @@ def _ignored_entries(directory: str, kind: str, layout: InventoryLayout) -> Iter
             fix = f"move the file to {other}, because {name} is a {'host' if what == 'group' else 'group'}"
             yield _variables_file_finding(path, text, fix)
         elif similar:
-            yield _variables_file_finding(path, text, f"did you mean {similar}{extension}?")
+            yield _variables_file_finding(path, text, f"rename {name}{extension} to {similar}{extension}")
         elif has_variables:
             yield _variables_file_finding(
                 path, text, f"give the file the name of an existing {what}, or remove the file"

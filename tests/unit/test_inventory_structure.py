@@ -75,7 +75,7 @@ FINDINGS: dict[str, tuple[dict[str, str], str, str, str, str]] = {
         "T038 error",
         "hosts.yml:2",
         "Ansible ignores the key var of group all, because it is not hosts, children or vars",
-        "did you mean vars?",
+        "rename the key var to vars",
     ),
     "repeated host": (
         {"hosts.yml": f"{HOSTS}        kiel1:\n          activemq_pair: bonn\n          activemq_node: b\n"},
@@ -162,14 +162,14 @@ FINDINGS: dict[str, tuple[dict[str, str], str, str, str, str]] = {
         "T039 warning",
         "group_vars/oders.yml:1",
         "the inventory has no group oders, so that Ansible ignores the variables in this file",
-        "did you mean orders.yml?",
+        "rename oders.yml to orders.yml",
     ),
     "directory of a misspelt group": (
         {"group_vars/oders/main.yml": "activemq_heap: 1g\n"},
         "T039 warning",
         "group_vars/oders/main.yml:1",
         "the inventory has no group oders, so that Ansible ignores the variables in this file",
-        "did you mean orders?",
+        "rename oders to orders",
     ),
     "file of a group that is not similar": (
         {"group_vars/warehouse.yml": "activemq_heap: 1g\n"},
@@ -183,7 +183,7 @@ FINDINGS: dict[str, tuple[dict[str, str], str, str, str, str]] = {
         "T039 warning",
         "host_vars/keil1.yml:1",
         "the inventory has no host keil1",
-        "did you mean kiel1.yml?",
+        "rename keil1.yml to kiel1.yml",
     ),
     "file of a host among those of groups": (
         {"group_vars/kiel1.yml": "activemq_heap: 1g\n"},
@@ -244,7 +244,7 @@ FINDINGS: dict[str, tuple[dict[str, str], str, str, str, str]] = {
         "T039 warning",
         "host_vars/kiel1.example.com.yml:1",
         "the inventory has no host kiel1.example.com",
-        "did you mean kiel1.yml?",
+        "rename kiel1.example.com.yml to kiel1.yml",
     ),
     "group with the name of a host": (
         edited_inventory("    orders:\n", "    kiel1:\n"),
@@ -418,12 +418,13 @@ UNUSABLE: dict[str, tuple[dict[str, str], str, str]] = {
         edited_inventory("  children:", "  chidren:"),
         "hosts.yml:2",
         "Ansible ignores the key chidren of group all, because it is not hosts, children or vars. "
-        "Did you mean children?",
+        "Rename the key chidren to children",
     ),
     "misspelt hosts": (
         edited_inventory("      hosts:", "      host:"),
         "hosts.yml:4",
-        "Ansible ignores the key host of group orders, because it is not hosts, children or vars. Did you mean hosts?",
+        "Ansible ignores the key host of group orders, because it is not hosts, children or vars. "
+        "Rename the key host to hosts",
     ),
     "hosts below children": (
         edited_inventory("      hosts:", "      children:"),

@@ -304,7 +304,7 @@ def test_playbook_refuses_mistake_in_structure_at_its_line(place: Place) -> None
 
     assert code != 0
     assert f"T038 {hosts}:{line}: Ansible ignores the key host of group orders, because it is not" in output
-    assert "Did you mean hosts?" in output
+    assert "Rename the key host to hosts" in output
     assert not place.hosts.exists()
 
 

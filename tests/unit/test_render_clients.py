@@ -135,7 +135,7 @@ def test_each_variable_is_a_key_of_the_agent() -> None:
             "in activemq_agent_options.log.format, the value contains a line break",
         ),
         ({"handlers_source": "files/"}, "activemq_agent_handlers_source is set, but activemq_agent_handlers is not"),
-        ({"metrics_address": "kiosk"}, "in activemq_agent_metrics_address, 'kiosk' is not an address with a port"),
+        ({"metrics_address": "kiosk"}, "in activemq_agent_metrics_address, the address 'kiosk' has no valid"),
         (
             {"publish_prefixes": ["a/#"]},
             "activemq_agent_publish_prefixes contains 'a/#', but a prefix cannot end with #",

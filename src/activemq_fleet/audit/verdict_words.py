@@ -26,17 +26,23 @@ UNKNOWN_VERSION = "the record has an unknown format version"
 UNKNOWN_KIND = "the record has an unknown kind"
 
 HANDLED = "handled"
-QUARANTINED = "quarantined: skipped and kept separately"
-NOT_HANDLED = "received, but neither handled nor quarantined"
-NEVER_ACKNOWLEDGED = "accepted, but not acknowledged by any broker"
-EXPIRED = "expired before a broker acknowledged it, and kept"
-DROPPED = "expired, and dropped by --drop-expired"
-BARRIER_CAME = "acknowledged, but the subscriber received a later barrier message of the publisher without it"
-NO_BARRIER = "acknowledged, but the subscriber received no later barrier message of the publisher"
-SUBSCRIBER_GAP = "the subscriber's journal has a gap where its records may be"
-PUBLISHER_GAP = "the publisher's journal has a gap where its records may be"
+QUARANTINED = "quarantined: the subscriber could not handle the event, skipped it, and keeps a copy"
+NOT_HANDLED = "the subscriber received the event, but neither handled nor quarantined it"
+NEVER_ACKNOWLEDGED = "the publisher accepted the event, but no broker acknowledged it"
+EXPIRED = "the event expired before a broker acknowledged it, and the publisher keeps it"
+DROPPED = "the event expired, and the publisher dropped it because of --drop-expired"
+BARRIER_CAME = (
+    "a broker acknowledged the event, but the subscriber received a later barrier (a marker of the publisher) without "
+    "the event"
+)
+NO_BARRIER = (
+    "a broker acknowledged the event, but the subscriber received neither the event nor a later barrier (a marker of "
+    "the publisher)"
+)
+SUBSCRIBER_GAP = "records are missing from the subscriber's journal where those of the event may be"
+PUBLISHER_GAP = "records are missing from the publisher's journal where those of the event may be"
 NO_ACCEPTANCE = "no journal records that an agent accepted the event"
-NO_SUBSCRIBER = "no subscriber is known that should receive the event"
+NO_SUBSCRIBER = "the audit knows no subscriber that should receive the event"
 
 NO_JOURNAL = "no journal"
 OPEN_END = "the end is missing"

@@ -86,7 +86,7 @@ def redelivery_plugin_with_timestamp_plugin(plugins: Element) -> Iterator[Proble
 
     Why: before 5.9, timeStampingBrokerPlugin fails for each message that redeliveryPlugin sends again. The broker logs
         "Failed to schedule redelivery", and the message is not acknowledged.
-    Fix: remove timeStampingBrokerPlugin, or use 5.9 or later.
+    Fix: remove timeStampingBrokerPlugin, or upgrade ActiveMQ to 5.9 or later.
     Source: measured on 5.8.0; TimeStampingBrokerPlugin.isDestinationDLQ of the release tags
 
     Fires on 5.8.0::

@@ -246,7 +246,7 @@ def schema_finding(problem: SchemaProblem, release: Release, file: str, host: st
     An empty ``fix`` means the fix of rule V002.
     """
     at = Problem(
-        problem.message,
+        problem.message.replace("in this release", f"in ActiveMQ {release.text}"),
         line=problem.line,
         column=problem.column,
         host=host,

@@ -147,7 +147,7 @@ def broker_port_in_use(host: HostView) -> Iterator[Problem]:
         if listener is not None and host.broker.service == "systemd":
             yield Problem(
                 f"port {taken.port} of the broker's listener {listener.name} is in use by {taken.holder_text}",
-                fix=f"stop the process that uses port {taken.port}, or change {listener.variable}",
+                fix=f"stop the process that uses port {taken.port}, or set another port in {listener.variable}",
             )
 
 

@@ -180,7 +180,7 @@ def broker_runs_as_root(host: HostView) -> Iterator[Problem]:
     """The broker runs as root.
 
     Why: an attacker who exploits a vulnerability of the broker controls the whole host.
-    Fix: stop the broker, and let the service unit of this collection run it as activemq_user.
+    Fix: stop the broker, and run the playbook site: its service unit runs the broker as the account in activemq_user.
     Source: SECURITY.md of the project, and common sense
 
     Fires on 5.18.3::

@@ -77,7 +77,7 @@ def lease_expires_before_renewal(document: Document) -> Iterator[Problem]:
         length = "" if locker.has("lockAcquireSleepInterval") else " (the default)"
         if not document.release.has_adjustable_lease:
             length = f" (which ActiveMQ {document.release.line} cannot change)"
-        renewal = f"only every {renewed} ms" if renewed > 0 else "never"
+        renewal = f"the master renews it only every {renewed} ms" if renewed > 0 else "the master never renews it"
         where = (store, "lockKeepAlivePeriod")
         if not store.has("lockKeepAlivePeriod"):
             where = (locker, "lockAcquireSleepInterval")
@@ -85,7 +85,7 @@ def lease_expires_before_renewal(document: Document) -> Iterator[Problem]:
         if not document.release.has_adjustable_lease:
             fix = f'set lockKeepAlivePeriod="2000" on <{store.name}>'
         yield where[0].problem(
-            f"the database lease expires after {lease} ms{length}, but the master renews it {renewal}{default_note} "
+            f"the database lease expires after {lease} ms{length}, but {renewal}{default_note} "
             "(lockKeepAlivePeriod): the slave opens the store while the master runs",
             where[1],
             fix=f"{fix}. The renewal interval must be at most half of the lease",

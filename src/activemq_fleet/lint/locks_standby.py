@@ -242,7 +242,8 @@ def console_closed_on_waiting_slave(document: Document) -> Iterator[Problem]:
 def console_of_a_slave_shows_an_error(document: Document) -> Iterator[Problem]:
     """With startAsync="true" or start="false", the web console of a slave answers with an error page.
 
-    Why: both attributes open the console on a slave, but its pages require a started broker and answer with status 500.
+    Why: startAsync="true" and start="false" open the console on a slave, but its pages require a started broker and
+        answer with status 500.
         A check of the port only, such as that of a load balancer, finds an open port on both nodes.
     Fix: remove startAsync="true" or start="false", and check the log or the lock of a slave instead of its console. Or
         upgrade to 5.19.6, 6.2.5 or 6.3.0, whose console works on a slave.

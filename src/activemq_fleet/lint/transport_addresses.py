@@ -14,10 +14,10 @@ from activemq_fleet.node.protocols import protocol_of
 _OVER_TCP = frozenset({"openwire", "stomp", "amqp", "mqtt"})
 _LAST_PORT = 65_535
 _UNDERSCORE = "the host name has an underscore"
-_BLANK = "the address contains a blank"
+_BLANK = "the address contains a space"
 _FIXES = {
     _UNDERSCORE: "write a host name without underscores, or the IP address",
-    _BLANK: "write scheme://host:port without blanks",
+    _BLANK: "write scheme://host:port without spaces",
 }
 """What to write, by the reason why Java cannot use an address."""
 _ALIAS = "write an IP address, or an alias of letters, digits and hyphens, instead of this host name"
@@ -26,7 +26,7 @@ _DIGITS = len(str(_LAST_PORT)) + 1
 
 @rule("V053", "error", each="transportConnector", refuses=True)
 def unusable_listener_address(connector: Element) -> Iterator[Problem]:
-    """A transportConnector's URI has no valid port, or a blank in its address.
+    """A transportConnector's URI has no valid port, or a space in its address.
 
     Why: the broker opens its listeners while it starts, fails ("Port value out of range: -1", "Could not bind") and
         does not start. Java also reads no port from a URI without // after the scheme, or with an underscore in the

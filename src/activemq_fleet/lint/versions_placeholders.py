@@ -185,7 +185,10 @@ def placeholder_without_value(document: Document) -> Iterator[Problem]:
             "add a PropertyPlaceholderConfigurer, and define the name in its properties file, or write the value itself"
         )
         if configured:
-            fix = "define the name in the properties file of the configurer, or write a default as ${name:default}"
+            fix = (
+                "define the name in a properties file that the PropertyPlaceholderConfigurer reads, or write a default "
+                "as ${name:default}"
+            )
         why = _USED_AS_TEXT
         if configured:
             why = (

@@ -143,7 +143,7 @@ def unconvertible_attribute_value(document: Document) -> Iterator[Problem]:
     Why: the schema accepts any text as the value. The broker converts the text when it creates the element, fails, and
         does not start.
     Fix: write a size as a whole number with the optional unit kb, mb or gb: limit="1536 mb". Write a boolean as true
-        or false without blanks.
+        or false without spaces.
     Cannot see: values that contain a placeholder.
     Source: XBeanByteConverterUtil, BooleanEditor and MessageDatabase of the release tags; measured on 5.5.1, 5.8.0,
         5.18.3 and 6.3.1
@@ -180,8 +180,8 @@ def unconvertible_attribute_value(document: Document) -> Iterator[Problem]:
             for attribute in _BOOLEANS[node.name] & node.attributes.keys():
                 booleans = ("true", "false")
                 if _is_literal(node, attribute) and node.get(attribute).lower() not in booleans:
-                    blanks = " without blanks" if node.get(attribute).strip().lower() in booleans else ""
-                    message = f'{attribute}="{_shown(node, attribute)}" of <{node.name}> must be true or false{blanks}'
+                    spaces = " without spaces at its ends" if node.get(attribute).strip().lower() in booleans else ""
+                    message = f'{attribute}="{_shown(node, attribute)}" of <{node.name}> must be true or false{spaces}'
                     yield node.problem(message, attribute, fix=f'write {attribute}="true" or "false"')
     for store in document.elements_named("kahaDB"):
         for attribute, names in _KAHADB_NAMES.items():

@@ -57,7 +57,9 @@ def place_agent(
                 "T010",
                 host,
                 f"activemq_agent_pair is {settings.agent_pair!r}, but the group {group.name} has no pair of this name",
-                f"did you mean {near}?" if near else f"set activemq_agent_pair to one of: {', '.join(sorted(names))}",
+                f"set activemq_agent_pair to {near}, or to another pair of this group"
+                if near
+                else f"set activemq_agent_pair to one of: {', '.join(sorted(names))}",
                 why=_NO_DELIVERY,
             )
         ]
@@ -82,7 +84,9 @@ def _group_problem(settings: Settings, groups: Mapping[str, Group], every: Group
         near = most_similar_name(settings.agent_group, every.first)
         return (
             f"activemq_agent_group is {settings.agent_group!r}, but no broker is in this group",
-            f"did you mean {near}?" if near else f"set activemq_agent_group to one of: {every.text}",
+            f"set activemq_agent_group to {near}, or to another group of brokers"
+            if near
+            else f"set activemq_agent_group to one of: {every.text}",
         )
     return None
 

@@ -244,7 +244,7 @@ def _unknown_scheme_finding(member: BrokerHost, position: int, connector: Connec
         if where != "activemq_tls"
         else f"activemq_tls is set, but release {release.text} cannot listen with the scheme {connector.scheme!r}"
         f"{with_tls}",
-        f"did you mean {near}?" if near else f"use a supported scheme: {listed}",
+        f"write the scheme {near}, or another supported scheme" if near else f"use a supported scheme: {listed}",
     )
 
 
@@ -378,7 +378,7 @@ def _check_elements(member: BrokerHost) -> Iterator[Finding]:
 
 
 def _unsupported_finding(
-    member: BrokerHost, message: str, fix: str, why: str = "the broker would not start with this setting"
+    member: BrokerHost, message: str, fix: str, why: str = "the broker would not start, or would ignore the setting"
 ) -> Finding:
     """Return the finding that the broker's release or profile cannot do what a variable requires."""
     return error_finding("T011", member.host, message, fix, why)

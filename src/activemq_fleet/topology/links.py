@@ -174,7 +174,8 @@ def unknown_end(host: str, variable: str, name: str, known: Sequence[str]) -> Fi
         return _several_ends_finding(host, variable, name)
     near = most_similar_name(name, known)
     listed = ", ".join(known[:MOST_LISTED])
-    fix = f"did you mean {near}?" if near else f"set {variable} to one of the groups and pairs {listed}"
+    fix = f"set {variable} to {near}, or to another group or pair"
+    fix = fix if near else f"set {variable} to one of the groups and pairs {listed}"
     return error_finding(
         "T007",
         host,

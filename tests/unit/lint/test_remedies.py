@@ -34,7 +34,7 @@ def findings_of(rule: str, snippet: str, release: str = "5.18.3") -> list[Findin
         ("static:(tcp://a_b:1)", "write an IP address, or an alias"),
         ("static:(tcp://a)", "write tcp://host:port with a port from 1 to 65535"),
         ("static:(nio://a:99999)", "write nio://host:port with a port from 1 to 65535"),
-        ("static:(tcp://b c:2)", "write scheme://host:port without blanks"),
+        ("static:(tcp://b c:2)", "write scheme://host:port without spaces"),
     ],
 )
 def test_remedy_of_a_link_address_is_about_its_host_or_its_port(uri: str, remedy: str) -> None:

@@ -193,11 +193,11 @@ def test_repair_that_causes_an_error_is_withheld_and_others_are_made() -> None:
     result = repaired(content)
     assert result.content == content.replace(b"persistant", b"persistent")
     assert [finding.message for finding in result.repaired] == [
-        "<broker> has no attribute persistant in this release; did you mean persistent?"
+        "<broker> has no attribute persistant in ActiveMQ 5.18.3; did you mean persistent?"
     ]
     assert [(refused.finding.message, refused.error.message) for refused in result.withheld] == [
         (
-            "<broker> has no attribute usejmx in this release; did you mean useJmx?",
+            "<broker> has no attribute usejmx in ActiveMQ 5.18.3; did you mean useJmx?",
             'useJmx="yes" of <broker> must be true or false',
         )
     ]

@@ -77,7 +77,7 @@ def test_a_scheme_that_is_decided_elsewhere_is_not_judged() -> None:
 
 def test_the_discovery_uri_of_a_connector_is_looked_at_too() -> None:
     snippet = '<transportConnector name="s" uri="tcp://0.0.0.0:1" discoveryUri="rendezvous:default"/>'
-    assert [problem.message.partition(":")[0] for problem in rule_findings("V008", snippet)] == [
+    assert [problem.message.partition(" (")[0] for problem in rule_findings("V008", snippet)] == [
         "ActiveMQ 5.18.3 has no discovery agent for the URI scheme rendezvous"
     ]
 

@@ -195,7 +195,8 @@ def test_gap_of_an_unknown_layout_names_line_and_layouts_to_set() -> None:
     (gap,) = gaps_of(b"10:00:00,123 INFO [BrokerService] text\n" * 3)
     assert (gap.file, gap.line, gap.weighs) == ("activemq.log", 1, True)
     assert gap.what.startswith(
-        "1 of 1 log records could not be parsed, the first in line 1: use the pattern %d | %-5p | "
+        "1 of 1 log records could not be parsed, the first in line 1: configure the log of the broker with the pattern "
+        "%d | %-5p | "
     )
 
 
@@ -204,7 +205,9 @@ def test_gap_of_a_layout_without_packages_names_the_full_class_name() -> None:
         log = BROKEN.partition("2026-07-01 10:00:02")[0].replace("org.apache.activemq.broker.BrokerService", logger)
         (gap,) = gaps_of(log.encode())
         assert (gap.file, gap.line, gap.weighs) == ("activemq.log", 1, True)
-        assert gap.what.startswith("the log records have no full class names: use the pattern ")
+        assert gap.what.startswith(
+            "the log records have no full class names: configure the log of the broker with the pattern "
+        )
 
 
 def write_log(directory: Path, text: str, written: float) -> str:

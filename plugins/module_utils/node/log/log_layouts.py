@@ -28,8 +28,8 @@ _CLOCK = r"(?:[01]\d|2[0-3]):[0-5]\d:[0-5]\d"
 START = rf"{_DATE} {_CLOCK},\d{{3}} \| "
 """The regular expression of a record's beginning in the default layout, at the beginning of a line."""
 READABLE_LAYOUTS = (
-    "use the pattern %d | %-5p | %m | %c | %t%n, a pattern that begins with %d and has %p, %c and %m, or JSON with one "
-    "object per line"
+    "configure the log of the broker with the pattern %d | %-5p | %m | %c | %t%n, with a pattern that begins with %d "
+    "and has %p, %c and %m, or as JSON with one object per line"
 )
 """The advice for a log of a layout that no reader knows."""
 
