@@ -75,7 +75,7 @@ _NO_HOSTS = "Plugin configuration YAML file"
 def variable_origins(
     variables: Mapping[Any, Any], extra: Mapping[Any, Any], others: Iterable[str] = ()
 ) -> dict[str, tuple[str, int]]:
-    """Return, by variable, the file and line that define each of a host's variables ``activemq_…`` and ``others``.
+    """Return the origin (file and line) of each of a host's variables ``activemq_…`` and ``others``, by variable name.
 
     ``extra`` are the extra variables, which outrank all.
     """
@@ -91,7 +91,10 @@ def variable_origins(
 
 @dataclass(frozen=True, slots=True)
 class LoadedInventory:
-    """An Ansible inventory that was loaded by ``open_inventory``, and is valid inside its ``with`` block."""
+    """An Ansible inventory that was loaded by ``open_ansible_inventory``.
+
+    It is valid inside the ``with`` block of that function.
+    """
 
     loader: Any
     inventory: Any
@@ -100,7 +103,7 @@ class LoadedInventory:
     _warnings: DeferredWarningContext
 
     def ansible_warnings(self) -> tuple[str, ...]:
-        """Return what Ansible and its plugins have warned about so far, one line each.
+        """Return the warnings that Ansible and its plugins have reported so far, one line each.
 
         Warnings of the project's own plugin are left out: the fleet that is built from the same hosts has them too.
         """
@@ -120,7 +123,9 @@ def open_inventory(
     vault_ids: Sequence[str] = (),
     vault_password_files: Sequence[str] = (),
 ) -> Iterator[LoadedInventory]:
-    """Read ``sources`` as ``ansible-inventory`` would and yield the inventory; nothing is printed.
+    """Load the Ansible inventory in ``sources``, and yield it to a ``with`` block.
+
+    The sources are read as ``ansible-inventory`` would; nothing is printed.
 
     Raises InputError for a source of which any part cannot be read: half an inventory would be
     rendered as a smaller fleet. Raises Ansible's own errors for what it refuses.

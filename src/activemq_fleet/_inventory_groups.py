@@ -33,9 +33,10 @@ OPTIONS = {
 
 @dataclass(frozen=True, slots=True)
 class BrokerIdentities:
-    """The identities (group, pair, node) of an inventory's brokers, and the hosts that nearly match the name pattern.
+    """The identities (group, pair and node) of an inventory's brokers.
 
-    ``misspelt`` are problems with variables whose names are almost those of group, pair or node.
+    The hosts that nearly match the name pattern are listed, too. ``misspelt`` are problems with variables whose names
+    are almost those of group, pair or node.
     """
 
     identities: tuple[Identity, ...]
@@ -47,10 +48,11 @@ class BrokerIdentities:
 def identify_and_group_brokers(
     inventory: Any, loader: Any, sources: Sequence[str], options: Mapping[str, object]
 ) -> BrokerIdentities:
-    """Put an inventory's brokers into Ansible groups, set their ``activemq_identity``, and return the identities found.
+    """Identify the brokers of an Ansible inventory, and put them into Ansible groups.
 
-    ``options`` are those of the plugin's file. Raises InputError for an option and a variable that differ, and for what
-    ``Naming`` refuses; AnsibleError for a file of variables that cannot be read.
+    The variable ``activemq_identity`` of each broker is set. Return the identities found. ``options`` are those of the
+    plugin's file. Raises InputError for an option and a variable that differ, and for what ``Naming`` refuses;
+    AnsibleError for a file of variables that cannot be read.
     """
     variables = _GroupedVariables(inventory, loader, sources)
     everyone = variables.variables_of_groups([inventory.groups["all"]])
@@ -92,9 +94,10 @@ def identify_and_group_brokers(
 
 
 def misspelled_identity_variable_problems(host: str, variables: Mapping[Any, Any]) -> list[str]:
-    """Return a text for each variable of a host whose name misspells ``activemq_group``, ``_pair`` or ``_node``.
+    """Return a problem text for each variable of a host whose name misspells an identity variable.
 
-    A problem ends with the file and line of the variable.
+    These are ``activemq_group``, ``activemq_pair`` and ``activemq_node``. A problem ends with the file and line of the
+    variable.
     """
     meant_parts = {name: meant for name in variables if isinstance(name, str) and (meant := _meant_part(name))}
     return [
@@ -132,7 +135,10 @@ def _with_origin(error: SettingsError, variables: Mapping[str, object]) -> Setti
 
 @dataclass(frozen=True, slots=True)
 class ConflictingGroupVariable:
-    """A variable that two groups of a host set to different values; the group that is last in the alphabet wins."""
+    """A variable that two inventory groups of one host set to different values.
+
+    The group that is last in the alphabet wins.
+    """
 
     host: str
     variable: str
@@ -141,10 +147,11 @@ class ConflictingGroupVariable:
 
 
 def conflicting_group_variables(inventory: Any, loader: Any, sources: Sequence[str]) -> list[ConflictingGroupVariable]:
-    """Return the variables ``activemq_…`` that two groups of a host set to different values at the same level.
+    """Return the variables ``activemq_…`` that two groups of a host set to different values.
 
-    Ansible then takes the value of the group that is last in alphabetical order. Groups that the inventory plugin
-    makes, and those whose names begin in the same way, are ordered by their names with intention.
+    Only groups at the same level of the inventory are compared. Ansible then takes the value of the group that is last
+    in alphabetical order. Groups that the inventory plugin makes, and those whose names begin in the same way, are
+    ordered by their names with intention.
     """
     variables = _GroupedVariables(inventory, loader, sources)
     variables_by_group = {
@@ -184,15 +191,24 @@ class _GroupedVariables:
         self._of_group: dict[str, tuple[dict[str, object], dict[str, object]]] = {}
 
     def variables_of_groups(self, groups: Sequence[Any]) -> ChainMap[str, object]:
-        """Return the variables of inventory groups; extra variables (``-e``) take precedence."""
+        """Return the variables of inventory groups.
+
+        Extra variables (``-e``) take precedence.
+        """
         return ChainMap(self._extra, *self._variable_layers(groups))
 
     def host_variables(self, host: Any) -> ChainMap[str, object]:
-        """Return the variables of a host; extra variables (``-e``) take precedence."""
+        """Return the variables of a host.
+
+        Extra variables (``-e``) take precedence.
+        """
         return ChainMap(self._extra, self._file_variables(host), host.vars, *self._variable_layers(host.get_groups()))
 
     def set_on_host(self, host: Any) -> ChainMap[str, object]:
-        """Return the variables of a host that no group defines; extra variables (``-e``) take precedence."""
+        """Return the variables that are set on a host itself, and that no group defines.
+
+        Extra variables (``-e``) take precedence.
+        """
         return ChainMap(self._extra, self._file_variables(host), host.vars)
 
     def set_on_group(self, group: Any) -> Mapping[str, object]:

@@ -22,7 +22,7 @@ _ONLY = "but only the inventory, group_vars, host_vars and extra variables (-e) 
 
 
 class InventoryVariableManager:
-    """A variable manager of Ansible in which the inventory outranks facts, set_fact, register and include_vars.
+    """An Ansible variable manager in which inventory variables take precedence over facts, set_fact and include_vars.
 
     Its ``hostvars`` use it as well, so that templates get the same values. A variable that the inventory
     does not have keeps the value of the play: a template may refer to ``ansible_facts`` and to registered results.
@@ -36,7 +36,10 @@ class InventoryVariableManager:
         self.hostvars = HostVars(self._inventory, self, hostvars._loader)
 
     def get_vars(self, host: Any, include_hostvars: bool = False, stage: str = "task") -> dict[str, Any]:
-        """Return the variables of a host, whose templates are not evaluated. The signature is Ansible's."""
+        """Return the variables of a host, with their templates not evaluated.
+
+        The signature is Ansible's.
+        """
         stated: dict[str, Any] = self._stated.get_vars(host=host, include_hostvars=False, stage=stage)
         if self._facts(host.name) or any(cache.get(host.name) for cache in self._task_caches()):
             added = self._play.get_vars(host=host, include_hostvars=False, stage=stage)

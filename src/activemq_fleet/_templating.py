@@ -44,7 +44,7 @@ class _EncryptedValues(MarkerBehavior):  # type: ignore[misc]  # Ansible carries
         return f"<{self._token}:{len(self._ciphertexts) - 1}>"
 
     def restore_encrypted_placeholders(self, text: str) -> str | EncryptedValue:
-        """Return a text with its placeholders replaced by ciphertexts, or a text without placeholders unchanged.
+        """Return a text with its placeholders replaced by the encrypted values (ciphertexts) that they represent.
 
         Two are equal for equal text around equal ciphertexts.
         """
@@ -79,12 +79,18 @@ class TemplateEvaluator:
         self._constants: dict[int, tuple[Any, Any]] = {}
 
     def switch_to_host(self, variables: dict[str, Any]) -> TemplateEvaluator:
-        """Use another host's variables from now on; return the evaluator itself."""
+        """Use the variables of another host from now on.
+
+        Return the evaluator itself.
+        """
         self._engine.available_variables = variables
         return self
 
     def evaluate_template(self, raw: Any) -> Any:
-        """Return a templated variable's value in plain Python types. Raises AnsibleError for a template that fails."""
+        """Return the value of a Jinja template in plain Python types.
+
+        Raises AnsibleError for a template that fails.
+        """
         kind = type(raw)
         if kind in _PLAIN and (kind is not str or not is_possibly_template(raw)):
             return raw

@@ -22,14 +22,20 @@ _KEY = re.compile(r"[ -]*([A-Za-z][\w.-]*)")
 
 @dataclass(frozen=True, slots=True)
 class YamlMistake:
-    """A mistake in a YAML file: the line of its beginning, which counts from 1, and what is wrong there."""
+    """A mistake in a YAML file: its line and its description.
+
+    The line is that of its beginning, and counts from 1.
+    """
 
     line: int
     reason: str
 
 
 def find_yaml_mistake(path: str) -> YamlMistake | None:
-    """Return the first mistake in a YAML file; None where it has none or cannot be read, as an encrypted file."""
+    """Return the first mistake in a YAML file, or None.
+
+    None is also returned for a file that cannot be read, such as an encrypted one.
+    """
     try:
         text = Path(path).read_text(encoding="utf-8")
     except (OSError, ValueError):

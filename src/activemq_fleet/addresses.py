@@ -13,7 +13,10 @@ Address = tuple[str, int]
 
 
 class HostNameError(ValueError):
-    """An error for a host name that a client cannot dial; ``problem`` is the text without the instruction."""
+    """An error for a host name that a client cannot connect to.
+
+    ``problem`` is the text without the instruction.
+    """
 
     def __init__(self, problem: str, fix: str) -> None:
         """Make an error whose text is the problem and the instruction."""
@@ -22,12 +25,11 @@ class HostNameError(ValueError):
 
 
 def validated_host(text: str) -> str:
-    """Return a valid host name or IP address, an IPv6 address without brackets; raise HostNameError for another text.
+    """Return a text if it is a valid host name or IP address, else raise HostNameError.
 
-    The check is stricter than DNS where java.net.URI is: it finds no
-    host in a name with an underscore, or in one whose last label begins with a digit
-    (source: the grammar in the class documentation of java.net.URI), and the broker then dials
-    nothing.
+    An IPv6 address has no brackets. The check is stricter than DNS where java.net.URI is: it finds no host in a name
+    with an underscore, or in one whose last label begins with a digit (source: the grammar in the class documentation
+    of java.net.URI), and the broker then dials nothing.
     """
     bare = text[1:-1] if text.startswith("[") and text.endswith("]") else text
     # No name ends like an address, and most are names; a zone is any text, and means nothing on the peer's side.
@@ -64,7 +66,7 @@ def validated_host(text: str) -> str:
 
 
 def is_loopback(host: str) -> bool:
-    """Return whether a host is ``localhost`` or a loopback address, which other hosts cannot reach."""
+    """Return whether a host is ``localhost`` or a loopback address."""
     if host.lower() in ("localhost", "localhost.localdomain"):
         return True
     try:
@@ -74,7 +76,10 @@ def is_loopback(host: str) -> bool:
 
 
 def may_be_same_host(name: str, other: str) -> bool:
-    """Return whether two names may be of one host: equal in any case, or one is the other without its domain."""
+    """Return whether two names may be names of the same host.
+
+    They are equal in any case, or one is the other without its domain.
+    """
     first, second = name.lower().rstrip("."), other.lower().rstrip(".")
     if first == second:
         return bool(first)
@@ -88,7 +93,9 @@ def join_host_port(host: str, port: int) -> str:
 
 
 def parse_host_port(text: str) -> Address:
-    """Return (host, port) of ``host:port`` or ``[IPv6]:port``; spaces around the text are allowed.
+    """Parse ``host:port`` or ``[IPv6]:port``, and return (host, port).
+
+    Spaces around the text are allowed.
 
     Raises ValueError with the reason.
     """
@@ -107,13 +114,16 @@ def parse_host_port(text: str) -> Address:
 
 
 def parse_listening_address(text: str) -> Address:
-    """Return the (host, port) that a listener's text names; a port alone means 127.0.0.1. Raises ValueError."""
+    """Parse the address on which a server listens, and return (host, port).
+
+    A port alone means 127.0.0.1. Raises ValueError.
+    """
     port = text.strip().removeprefix(":")
     return parse_host_port(f"127.0.0.1:{port}" if port.isdecimal() else text)
 
 
 def parse_url_and_tls(text: str) -> tuple[Address, bool]:
-    """Return the address that ``host:port`` or ``ssl://host:port`` names, and whether TLS is used.
+    """Parse the URL ``host:port`` or ``ssl://host:port``, and return its address and whether TLS is used.
 
     Raises ValueError with the reason.
     """
@@ -129,5 +139,8 @@ def parse_url_and_tls(text: str) -> tuple[Address, bool]:
 
 
 def format_mb_urls(addresses: Iterable[Address], *, tls: bool = False) -> str:
-    """Return addresses as agent.conf lists them in ``mb.urls``: ``h:1883,h:1883``, or ``ssl://h:8883``."""
+    """Format broker addresses as the value of ``mb.urls`` in agent.conf.
+
+    The form is ``h:1883,h:1883``, or ``ssl://h:8883`` with TLS.
+    """
     return ",".join(f"{'ssl://' if tls else ''}{join_host_port(host, port)}" for host, port in addresses)

@@ -19,15 +19,15 @@ LARGEST_BARRIER = 512
 
 
 def agent_topic_level(agent: str) -> str:
-    """Return an agent's name as an MQTT topic level: all but letters, digits, ``_`` and ``-`` become ``_``.
+    """Return an agent's name as one level of an MQTT topic.
 
-    Some releases swap dots and slashes.
+    All but letters, digits, ``_`` and ``-`` become ``_``. Some releases swap dots and slashes.
     """
     return re.sub(r"[^A-Za-z0-9_-]", "_", agent)
 
 
 def canary_topic(prefix: str, agent: str) -> str:
-    """Return ``PREFIX/__canary__/AGENT``, the MQTT topic on which an agent sends test messages to itself.
+    """Return the MQTT topic ``PREFIX/__canary__/AGENT``, on which an agent sends test messages to itself.
 
     An empty prefix gives ``__canary__/AGENT``.
     """
@@ -35,11 +35,12 @@ def canary_topic(prefix: str, agent: str) -> str:
 
 
 def canary_topic_matching(topic_filter: str, agent: str) -> str | None:
-    """Return a canary topic that an MQTT filter with wildcards matches (``a/#``: ``a/__canary__/AGENT``), or None.
+    """Return a canary topic of an agent that an MQTT topic filter with wildcards matches, or None.
 
-    ActiveMQ writes a durable subscription to the store of each topic that the filter matches. Without such a topic, the
-    broker that takes over does not have the subscription, and all events that are published before the subscriber
-    connects are lost (20 of 20 on 5.18.3 and 6.3.1, ``tests/integration/test_agent_first_event.py``).
+    A canary topic carries an agent's test messages to itself: ``a/#`` matches ``a/__canary__/AGENT``. ActiveMQ writes a
+    durable subscription to the store of each topic that the filter matches. Without such a topic, the broker that takes
+    over does not have the subscription, and all events that are published before the subscriber connects are lost (20
+    of 20 on 5.18.3 and 6.3.1, ``tests/integration/test_agent_first_event.py``).
     """
     topic = topic_filter.replace("+", CANARY)  # which must be a whole level, as # is (``config.check_filter``)
     if topic.endswith("#"):
@@ -48,35 +49,44 @@ def canary_topic_matching(topic_filter: str, agent: str) -> str | None:
 
 
 def is_canary_topic(topic: str) -> bool:
-    """Return whether an MQTT topic is an agent's canary topic; no topic of events has the level ``__canary__``."""
+    """Return whether an MQTT topic is a canary topic, which carries an agent's test messages to itself.
+
+    No topic of events has the level ``__canary__``.
+    """
     return CANARY in topic and f"/{CANARY}/" in f"/{topic}/"
 
 
 def barrier_topic(prefix: str, agent: str) -> str:
-    """Return ``PREFIX/__barrier__/AGENT``, the MQTT topic of barriers: messages that mark that all earlier events were
-    sent.
+    """Return the MQTT topic ``PREFIX/__barrier__/AGENT`` of an agent's barriers.
+
+    Barriers are messages that mark that all earlier events were sent.
     """
     return f"{prefix}/{BARRIER}/{agent_topic_level(agent)}"
 
 
 def is_barrier_topic(topic: str) -> bool:
-    """Return whether an MQTT topic is ``PREFIX/__barrier__/AGENT``, or the older form ``PREFIX/__barrier__``."""
+    """Return whether an MQTT topic is a barrier topic, ``PREFIX/__barrier__/AGENT``.
+
+    The older form ``PREFIX/__barrier__`` is accepted, too.
+    """
     rooted = f"/{topic}"
     return rooted.endswith(f"/{BARRIER}") or rooted.rpartition("/")[0].endswith(f"/{BARRIER}")
 
 
 def is_barrier_topic_of(topic: str, agent: str) -> bool:
-    """Return whether a topic is the barrier topic of an agent; its barriers prove that earlier events arrived.
+    """Return whether an MQTT topic is the barrier topic of a certain agent.
 
-    True also for the older form of the topic, which names no agent.
+    The agent's barriers prove that earlier events arrived. True also for the older form of the topic, which names no
+    agent.
     """
     return topic.endswith((f"/{BARRIER}", f"/{BARRIER}/{agent_topic_level(agent)}"))
 
 
 def event_topic_prefix(topic: str) -> str:
-    """Return the prefix of an event's MQTT topic: all but its last level, or a topic of one level as a whole.
+    """Return the prefix of an event's MQTT topic: all levels but the last one.
 
-    Canaries and barriers prove events by prefix; a barrier has the prefix of the events that it follows.
+    A topic of one level is returned as a whole. Canaries and barriers prove events by prefix; a barrier has the prefix
+    of the events that it follows.
     """
     prefix = topic.rpartition("/")[0]
     if is_barrier_topic(topic):

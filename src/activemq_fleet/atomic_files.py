@@ -23,7 +23,7 @@ _AT_FDCWD = -100  # linux/fcntl.h
 def replace_directory_files(
     directory: Path, files: Mapping[str, bytes], *, check_target: Callable[[Path], None]
 ) -> None:
-    """Make a directory hold exactly the given files (relative path -> content), in one atomic step.
+    """Replace the files of a directory by exactly the given files (relative path -> content), atomically.
 
     A new tree is written next to the directory and then swapped with it, so that no reader sees a part of it and an
     interruption leaves the earlier tree. ``check_target`` raises an error for a directory that may not be
@@ -42,7 +42,9 @@ def replace_directory_files(
 
 
 def paths_in(directory: Path, *, below: bool = False) -> list[Path]:
-    """Return the paths in a directory, with ``below`` at any depth; empty for a directory that does not exist.
+    """Return the paths in a directory, or also all paths ``below`` its subdirectories.
+
+    The list is empty for a directory that does not exist.
 
     Raises InputError for a file, and for a link to nothing.
     """
@@ -56,9 +58,10 @@ def paths_in(directory: Path, *, below: bool = False) -> list[Path]:
 
 
 def write_file(path: Path, content: bytes, mode: int | None = None) -> None:
-    """Make a file hold ``content``, in one atomic step; its mode follows the umask unless ``mode`` is given.
+    """Write ``content`` to a file atomically.
 
-    Missing parent directories are created. Raises OutputError when the file cannot be written.
+    The file's mode follows the umask unless ``mode`` is given. Missing parent directories are created. Raises
+    OutputError when the file cannot be written.
     """
     target = path.resolve()
     with os_errors_as_output_errors("write the file", target):
@@ -73,7 +76,9 @@ def write_file(path: Path, content: bytes, mode: int | None = None) -> None:
 
 
 def replace_content(path: Path, content: bytes) -> None:
-    """Make a present file hold ``content``, in one atomic step; mode, owner and extended attributes stay.
+    """Replace the content of an existing file atomically.
+
+    Mode, owner and extended attributes stay.
 
     Raises OutputError when it cannot be written; the file is unchanged then.
     """
@@ -89,7 +94,9 @@ def replace_content(path: Path, content: bytes) -> None:
 
 
 def create_file_like(path: Path, copy: Path, content: bytes) -> None:
-    """Create a file with ``content`` and with mode, owner and extended attributes of a present file, on the disk.
+    """Create a file with ``content``, and with the mode, owner and extended attributes of an existing file.
+
+    The file is on the disk when the function returns.
 
     Raises FileExistsError where anything has the name of the copy; OSError.
     """
@@ -107,7 +114,7 @@ def create_file_like(path: Path, copy: Path, content: bytes) -> None:
 
 
 def check_writable(path: Path) -> None:
-    """Raise OutputError for a file that cannot be created in its directory, before the work that fills it."""
+    """Check that a file can be written to its directory, and raise OutputError if it cannot."""
     target = path.resolve()
     with os_errors_as_output_errors("write the file", target), tempfile.TemporaryFile(dir=target.parent):
         pass
@@ -115,9 +122,10 @@ def check_writable(path: Path) -> None:
 
 @contextmanager
 def os_errors_as_output_errors(action: str, target: Path) -> Iterator[None]:
-    """Turn an OSError into an OutputError that names the action and the target.
+    """Convert an OSError inside a ``with`` block to an OutputError.
 
-    Errors of writes name no file, and a temporary name means nothing to users. A parent that is no directory is named.
+    The error names the action and the target. Errors of writes name no file, and a temporary name means nothing to
+    users. A parent that is no directory is named.
     """
     try:
         yield
@@ -139,7 +147,10 @@ def _fill(root: Path, files: Mapping[str, bytes]) -> None:
 
 
 def exchange_paths(staged: Path, target: Path) -> None:
-    """Move a file or directory from ``staged`` to ``target``; an earlier file at ``target`` moves to ``staged``."""
+    """Exchange a staged file or directory with the one at ``target``.
+
+    Where ``target`` does not exist, the staged path is only moved.
+    """
     try:
         os.rename(staged, target)  # on an absent or an empty directory
     except OSError as error:

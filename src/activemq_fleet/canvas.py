@@ -20,7 +20,10 @@ Point = tuple[float, float]
 
 @dataclass(frozen=True, slots=True)
 class Font:
-    """A font of a picture; ``size`` is in pixels."""
+    """A font of an SVG picture.
+
+    ``size`` is in pixels.
+    """
 
     size: float
     weight: int = 400
@@ -60,13 +63,19 @@ _NAME_END = 4
 
 
 class Canvas:
-    """A collector of SVG elements, one on each line; ``css`` is one or more classes, lengths are in pixels."""
+    """A canvas that collects the elements of an SVG picture.
+
+    Each element is on one line; ``css`` is one or more classes, lengths are in pixels.
+    """
 
     def __init__(self) -> None:
         self._elements: list[str] = []
 
     def add_element(self, tag: str, css: str, tooltip: str = "", text: str = "", **attributes: str | float) -> None:
-        """Add an element; ``tooltip`` and ``text`` are plain text; underscores in attribute names become hyphens."""
+        """Add an element to an SVG picture.
+
+        ``tooltip`` and ``text`` are plain text; underscores in attribute names become hyphens.
+        """
         written = "".join(
             f' {name.replace("_", "-")}="{escape_html(number) if isinstance(number, str) else format_decimal(number)}"'
             for name, number in attributes.items()
@@ -78,30 +87,42 @@ class Canvas:
     def add_rect(
         self, css: str, x: float, y: float, width: float, height: float, tooltip: str = "", *, radius: float = 0
     ) -> None:
-        """Add a rectangle with its upper left corner at (x, y) and corners rounded by ``radius``."""
+        """Add a rectangle to an SVG picture.
+
+        Its upper left corner is at (x, y), and its corners are rounded by ``radius``.
+        """
         rounded: dict[str, Any] = {"rx": radius} if radius else {}
         self.add_element("rect", css, tooltip, x=x, y=y, width=width, height=height, **rounded)
 
     def add_line(self, css: str, x: float, y: float, to_x: float, to_y: float, tooltip: str = "") -> None:
-        """Add a straight line."""
+        """Add a straight line to an SVG picture."""
         self.add_element("line", css, tooltip, x1=x, y1=y, x2=to_x, y2=to_y)
 
     def add_text(self, css: str, x: float, y: float, text: str, anchor: str = "start", tooltip: str = "") -> None:
-        """Add a text whose baseline is at ``y``; ``anchor`` is start, middle or end."""
+        """Add a text to an SVG picture.
+
+        Its baseline is at ``y``; ``anchor`` is start, middle or end.
+        """
         anchored: dict[str, Any] = {} if anchor == "start" else {"text_anchor": anchor}
         self.add_element("text", css, tooltip, text, x=x, y=y, **anchored)
 
     def add_path(self, css: str, d: str) -> None:
-        """Add a path; ``d`` is SVG path data."""
+        """Add a path to an SVG picture.
+
+        ``d`` is SVG path data.
+        """
         self.add_element("path", css, d=d)
 
     def add_circle(self, css: str, x: float, y: float, radius: float) -> None:
-        """Add a circle around (x, y)."""
+        """Add a circle around (x, y) to an SVG picture."""
         self.add_element("circle", css, cx=x, cy=y, r=radius)
 
     @contextmanager
     def svg_group(self, title: str = "", at: Point | None = None) -> Iterator[None]:
-        """Group the elements added within the context; ``title`` is read by screen readers and shown as a tooltip."""
+        """Group the SVG elements that are added inside a ``with`` block.
+
+        ``title`` is read by screen readers and shown as a tooltip.
+        """
         moved = f' transform="translate({format_decimal(at[0])} {format_decimal(at[1])})"' if at else ""
         self._elements.append(f"<g{moved}>")
         if title:
@@ -114,13 +135,19 @@ class Canvas:
 
 
 def format_decimal(number: float) -> str:
-    """Return a number as text with at most one decimal, so that the same picture has the same bytes everywhere."""
+    """Return a number as decimal text with at most one decimal place.
+
+    So the same picture has the same bytes everywhere.
+    """
     text = f"{number:.1f}".removesuffix(".0")
     return "0" if text == "-0" else text
 
 
 def text_width(text: str, font: str) -> float:
-    """Return the width of a text in pixels, in a font named in ``FONTS``."""
+    """Return the width of a text in pixels, in a given font.
+
+    The font is named in ``FONTS``.
+    """
     chosen = FONTS[font]
     extra = _BOLD_EXTRA if chosen.weight >= 600 else 0
     hundredths = 0.0
@@ -133,7 +160,10 @@ def text_width(text: str, font: str) -> float:
 
 
 def shorten_to_width(text: str, font: str, width: float) -> str:
-    """Return the text cut to ``width`` pixels: the whole text where it fits, else its beginning and an ellipsis."""
+    """Return a text shortened with an ellipsis to a width in pixels.
+
+    The text is unchanged where it fits.
+    """
     if text_width(text, font) <= width:
         return text
     fits = bisect_right(range(len(text)), width, key=lambda length: text_width(text[:length] + "…", font))
@@ -141,7 +171,10 @@ def shorten_to_width(text: str, font: str, width: float) -> str:
 
 
 def shorten_name(name: str, font: str, width: float, number: str = "") -> str:
-    """Return the name cut in its middle to ``width`` pixels; its end from the pair's ``number`` on is kept."""
+    """Return a host name cut in its middle so that it fits a width in pixels.
+
+    Its end from the pair's ``number`` on is kept.
+    """
     if text_width(name, font) <= width:
         return name
     from_number = len(name) - name.rfind(number) if number and number in name else 0
@@ -153,7 +186,10 @@ def shorten_name(name: str, font: str, width: float, number: str = "") -> str:
 
 
 def wrap_words(words: Iterable[str], font: str, width: float, separator: str = " ") -> list[str]:
-    """Return words joined to lines that fit into ``width`` pixels; a word too long for a line is shortened."""
+    """Wrap words to lines that fit a width in pixels.
+
+    A word too long for a line is shortened.
+    """
     lines: list[str] = []
     for word in words:
         longer = f"{lines[-1]}{separator}{word}" if lines else word

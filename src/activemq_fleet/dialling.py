@@ -26,14 +26,14 @@ _TRUST_OPTION, _KEY_OPTION = "-Djavax.net.ssl.trustStore=", "-Djavax.net.ssl.key
 
 
 class ClientTlsSettings(NamedTuple):
-    """The TLS settings of the side that opens a connection: its trust store, a client certificate, or neither."""
+    """The TLS settings of the client of a connection: its trust store, and its certificate if it has one."""
 
     has_authority: bool
     has_certificate: bool
 
 
 class BrokerListener(NamedTuple):
-    """A transport connector and the broker it belongs to."""
+    """A listener of a broker: a transport connector, and the broker that it belongs to."""
 
     broker: Broker
     connector: Connector
@@ -41,7 +41,10 @@ class BrokerListener(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class ConnectionRefusal:
-    """The reason why a listener refuses a connection; ``name`` is the connector's name, "" for a closed port."""
+    """The reason why a broker's listener refuses a connection.
+
+    ``name`` is the connector's name, "" for a closed port.
+    """
 
     kind: Kind
     port: int
@@ -50,11 +53,17 @@ class ConnectionRefusal:
 
     @property
     def is_certain_to_fail(self) -> bool:
-        """Whether the connection surely fails; False where a public authority may have signed the certificate."""
+        """Whether a refused connection is certain to fail.
+
+        False where a public authority may have signed the certificate.
+        """
         return self.kind != "authority"
 
     def reason_sentence(self, dialler: str, acceptor: str) -> str:
-        """Return the reason of a refused connection as a sentence that names the two hosts."""
+        """Return the reason of a refused connection as a sentence.
+
+        The sentence names the two hosts.
+        """
         where = f"connector {self.name} of {acceptor} (port {self.port})"
         account = f"the user {self.user}, which has no account there" if self.user else "no userName"
         return {
@@ -76,10 +85,10 @@ def connection_refusal(
     protocol: str = "openwire",
     user: str | None = None,
 ) -> ConnectionRefusal | None:
-    """Return the first reason for which a listener refuses a connection, or None where it accepts.
+    """Return the reason why a broker's listener refuses a connection, or None if it accepts.
 
-    ``tls``: the client uses TLS. ``user`` is the name of its account, empty for none, and None where names and
-    passwords of both ends are compared elsewhere (T008, T009, T015).
+    The first of several reasons is returned. ``tls``: the client uses TLS. ``user`` is the name of its account, empty
+    for none, and None where names and passwords of both ends are compared elsewhere (T008, T009, T015).
     """
     broker, connector = listener
 
@@ -118,7 +127,10 @@ def _may_accept_user(broker: Broker, user: str) -> bool:
 
 
 def tls_settings_of_broker(broker: Broker) -> ClientTlsSettings:
-    """Return the TLS settings with which a broker dials its links: whether it has a trust store and a certificate."""
+    """Return the TLS settings with which a broker connects to other brokers.
+
+    They are whether it has a trust store and a certificate.
+    """
     settings = broker.settings
     if settings.tls or any("sslContext" in fragment.xml for fragment in settings.xml_fragments):
         return ClientTlsSettings(has_authority=True, has_certificate=True)
@@ -130,12 +142,15 @@ def tls_settings_of_broker(broker: Broker) -> ClientTlsSettings:
 
 
 def tls_settings_of_agent(agent: Agent) -> ClientTlsSettings:
-    """Return the TLS settings with which an agent connects: whether it has a separate authority, and a certificate."""
+    """Return the TLS settings with which an agent connects to brokers.
+
+    They are whether it has a separate authority, and a certificate.
+    """
     return ClientTlsSettings(agent.settings.agent_tls_ca is not None, agent.settings.agent_tls_certificate is not None)
 
 
 class ListenersByAddress:
-    """A lookup of the connectors of brokers by host and port.
+    """A lookup of brokers' listeners by address (host and port).
 
     A host is known by address and inventory name, and by its first label unless hosts of the fleet share that: then
     the label names none of them. Brokers of one address share its ports.
@@ -159,11 +174,14 @@ class ListenersByAddress:
                         self._at.setdefault((name, connector.port), BrokerListener(broker, connector))
 
     def listener_at(self, host: str, port: int) -> BrokerListener | None:
-        """Return the connector that listens at a host and port, or None where no broker of the fleet does."""
+        """Return the broker's listener at a host and port, or None if no broker of the fleet listens there."""
         return self._at.get((host.lower(), port))
 
     def broker_without_listener_at(self, host: str, port: int) -> Broker | None:
-        """Return the broker of a host that certainly has no connector at a port; None where something may listen."""
+        """Return the broker of a host that has no listener at a port.
+
+        None is returned where something may listen.
+        """
         brokers = self._named.get(host.lower(), [])
         if not brokers or self.listener_at(host, port) or any(_may_listen(broker, port) for broker in brokers):
             return None

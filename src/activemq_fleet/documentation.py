@@ -21,7 +21,10 @@ def page_address_or_command(page: str, section: str = "") -> str:
 
 
 def rule_address(rule: str) -> str | None:
-    """Return the web address of a lint rule's description, or None while no documentation is published."""
+    """Return the web address of a lint rule's description.
+
+    None is returned while no documentation is published.
+    """
     return f"{SITE}/rules/{rule}.html" if SITE else None
 
 

@@ -10,11 +10,11 @@ from activemq_fleet.node.protocols import PROTOCOLS
 
 
 def broker_endpoints(items: Any, connector: str) -> tuple[Address, ...]:
-    """Return the (host, port) of one connector of each given broker, in the order given.
+    """Return the (host, port) of one connector of each given broker.
 
-    ``items`` is a list, or one text with commas. An item is ``host`` (with the usual port of the
-    connector), ``host:port``, or a mapping with ``address`` and ``ports`` by connector's name, as
-    in fleet.json and ``lab status``. Raises ValueError, naming the item by its position.
+    The order is that of the brokers. ``items`` is a list, or one text with commas. An item is ``host`` (with the usual
+    port of the connector), ``host:port``, or a mapping with ``address`` and ``ports`` by connector's name, as in
+    fleet.json and ``lab status``. Raises ValueError, naming the item by its position.
     """
     if isinstance(items, str):
         items = [item for item in items.split(",") if item.strip()]

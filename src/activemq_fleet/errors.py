@@ -13,7 +13,7 @@ _REMEDIES = {
 
 
 class FleetError(Exception):
-    """The base of every error whose message is meant for users.
+    """The base class of the project's errors, whose messages are meant for users.
 
     ``lines`` holds one line a problem, ``str(error)`` all of them as one line. ``exit_code`` is what the
     command line returns: 2 for input that cannot be used, 1 for a run that failed.
@@ -36,7 +36,10 @@ class InputError(FleetError):
 
 
 class OutputError(OSError):
-    """An error for a file or directory that cannot be written; its text names the action, the path and the reason."""
+    """An error for a file or directory that cannot be written.
+
+    Its text names the action, the path and the reason.
+    """
 
     def __init__(self, number: int, reason: str, path: str, action: str) -> None:
         """Make an error of what OSError holds, and of the ``action`` that failed, such as "write the file"."""
@@ -56,7 +59,7 @@ class SettingsError(InputError):
 
     @property
     def problems(self) -> tuple[str, ...]:
-        """The mistakes in the ``activemq_*`` variables, one line each."""
+        """The problems of the ``activemq_*`` variables, one line each."""
         return self.lines
 
 
@@ -69,21 +72,27 @@ class SchemaUnavailable(FleetError):
 
 
 class ArtifactError(FleetError):
-    """An error for jars, an archive or a Java that cannot be found or downloaded."""
+    """An error for jars, a release archive or a Java that cannot be found or downloaded."""
 
 
 class LabError(FleetError):
-    """An error for a command that the lab (a fleet on loopback addresses) could not carry out."""
+    """An error for a command that the lab (a fleet on loopback addresses) cannot carry out."""
 
     exit_code = 1
 
 
 class LinksDownError(LabError):
-    """An error for network links of a lab that are down; each of ``lines`` names one link."""
+    """An error for network links between a lab's brokers that are down.
+
+    Each of ``lines`` names one link.
+    """
 
 
 def text_required_message(subject: str, value: object) -> str:
-    """Return the error message for a value that must be text; ``subject`` names it, such as ``activemq_pair``."""
+    """Return the error message for a value that must be text.
+
+    ``subject`` names the value, such as ``activemq_pair``.
+    """
     if isinstance(value, Mapping | list | tuple):
         kind = "mapping" if isinstance(value, Mapping) else "list"
         return f"{subject} must be text, not a {kind}: write a single value"
@@ -94,20 +103,27 @@ def text_required_message(subject: str, value: object) -> str:
 
 
 def names_to_text(names: Sequence[str], number: int | None = None, *, most: int = 3) -> str:
-    """Return names as text: all of them, or the first ``most`` and the number of others, as in ``a, b, c and 4 more``.
+    """Return names as text, shortened to the first ``most`` names and the number of the others.
 
-    ``number`` is the number of all names, where ``names`` holds only the first of them.
+    An example is ``a, b, c and 4 more``. ``number`` is the number of all names, where ``names`` holds only the first of
+    them.
     """
     shown, more = ", ".join(names[:most]), (number or len(names)) - most
     return f"{shown} and {more} more" if more > 0 else shown
 
 
 def positions_to_text(positions: Sequence[str]) -> str:
-    """Return positions ``FILE:LINE`` as text: a few of them, or the name of the file if more than three are in one."""
+    """Return file positions ``FILE:LINE`` as text.
+
+    If more than three are in one file, the text is the file's name.
+    """
     files = {position.rpartition(":")[0] for position in positions}
     return files.pop() if len(positions) > 3 and len(files) == 1 else names_to_text(positions)
 
 
 def hosts_by_problem_line(hosts_by_problem: Mapping[str, Sequence[str]]) -> dict[str, Sequence[str]]:
-    """Return all hosts of each problem, by a line ``HOSTS: PROBLEM`` that names the first few of them."""
+    """Return the hosts that have each problem, by the problem's line of text ``HOSTS: PROBLEM``.
+
+    The line names the first few of the hosts.
+    """
     return {f"{names_to_text(hosts)}: {problem}": hosts for problem, hosts in hosts_by_problem.items()}

@@ -12,7 +12,7 @@ from activemq_fleet.node.printable import printable
 
 @dataclass(frozen=True, slots=True, order=True)
 class TextEdit:
-    """A replacement of a part of a file: the characters from ``begin`` to before ``end`` become ``text``.
+    """A text edit of a file, which replaces the characters from ``begin`` to before ``end`` by ``text``.
 
     Offsets count characters from 0, without a byte order mark.
     """
@@ -24,12 +24,13 @@ class TextEdit:
 
 @dataclass(frozen=True, slots=True)
 class ValueOrigin:
-    """The variables from which a value of a rendered file can come, and what identifies the value inside of them.
+    """The origin of a value in a rendered file: the inventory variables that can set it.
 
-    A value of ``parts`` occurs in the rendered element; ``settings`` decide where no value of ``parts`` does. Both are
-    names of variables, the most specific first. ``element`` is the XML element, "" for one that each broker has, and
-    ``attributes`` are its attributes with values, or only the reported one if ``is_attribute``. ``reported`` are the
-    reported value and its words, ``identifying`` those of the element and of the elements around it.
+    What identifies the value inside of these variables is included. A value of ``parts`` occurs in the rendered
+    element; ``settings`` decide where no value of ``parts`` does. Both are names of variables, the most specific first.
+    ``element`` is the XML element, "" for one that each broker has, and ``attributes`` are its attributes with values,
+    or only the reported one if ``is_attribute``. ``reported`` are the reported value and its words, ``identifying``
+    those of the element and of the elements around it.
     """
 
     parts: tuple[str, ...] = ()
@@ -48,10 +49,10 @@ SEVERITIES: tuple[Severity, ...] = ("error", "warning", "info")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Finding:
-    """A mistake or remark that a rule reports about a host or file; ``waived`` is a waiver's reason, or None.
+    """A finding: a problem or remark that a rule reports about a host or file.
 
-    ``line`` and ``column`` are 1-based positions in ``file`` and None for findings about the
-    inventory, whose message names the variable instead.
+    ``waived`` is a waiver's reason, or None. ``line`` and ``column`` are 1-based positions in ``file`` and None for
+    findings about the inventory, whose message names the variable instead.
     """
 
     rule: str
@@ -73,23 +74,30 @@ class Finding:
 
     @property
     def blocks(self) -> bool:
-        """Whether the finding is an error that no waiver covers, so that it stops ``render`` and fails ``check``."""
+        """Whether the finding blocks the command ``render`` and fails ``check``.
+
+        It does if it is an error that no waiver covers.
+        """
         return self.severity == "error" and self.waived is None
 
     @property
     def sentences(self) -> str:
-        """The message and the fix, as sentences."""
+        """The finding's message and its fix, as sentences."""
         return join_sentences(self.message, self.fix)
 
     def to_line(self) -> str:
-        """Return the finding as one line of text: rule, host or place, message, fix, and the reason of a waiver.
+        """Return the finding as one line of text.
 
-        Control and invisible characters are escaped: a message may quote what a host or a client wrote.
+        The line consists of rule, host or place, message, fix, and the reason of a waiver. Control and invisible
+        characters are escaped: a message may quote what a host or a client wrote.
         """
         return _line_of(self, self.host)
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the finding as a dictionary, as in JSON output and in the dataset ``findings``."""
+        """Return the finding as a dictionary.
+
+        JSON output and the dataset ``findings`` have the same keys.
+        """
         return {name: getattr(self, name) for name in _COLUMNS}
 
 
@@ -98,9 +106,10 @@ _COLUMNS = tuple(column.name for column in fields(Finding) if column.name not in
 
 
 def lines_of_findings(findings: Iterable[Finding], source_of: Callable[[Finding], str] = lambda _: "") -> list[str]:
-    """Return findings as lines of text, as ``Finding.to_line`` does; equal findings about several hosts become one.
+    """Return findings as lines of text.
 
-    ``source_of`` returns the ``FILE:LINE`` of the inventory that a finding is about, which ends the line, or "".
+    The lines are those of ``Finding.to_line``; equal findings about several hosts become one. ``source_of`` returns the
+    ``FILE:LINE`` of the inventory that a finding is about, which ends the line, or "".
     """
     same_findings: dict[Finding, list[Finding]] = {}
     for finding in findings:
@@ -127,9 +136,10 @@ def _line_of(finding: Finding, host: str) -> str:
 
 
 def join_sentences(problem: str, remedy: str) -> str:
-    """Return a problem and its remedy as sentences: the remedy begins with a capital letter, except before a name.
+    """Join a problem and its remedy to sentences.
 
-    The text has no period at its end, so that a caller can add a reason or a place.
+    The remedy begins with a capital letter, except before a name. The text has no period at its end, so that a caller
+    can add a reason or a place.
     """
     stop = "" if problem.endswith(("?", ".", "…")) else "."
     verb, blank, rest = remedy.partition(" ")
@@ -137,5 +147,5 @@ def join_sentences(problem: str, remedy: str) -> str:
 
 
 def error_finding(rule: str, host: str, message: str, fix: str, why: str = "", file: str | None = None) -> Finding:
-    """Return a finding of severity error about the inventory, or about a file as a whole."""
+    """Return a finding of severity error about the inventory, or about a whole file."""
     return Finding(rule=rule, severity="error", host=host, message=message, fix=fix, why=why, file=file)

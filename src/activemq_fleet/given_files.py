@@ -8,7 +8,9 @@ from pathlib import Path
 
 
 def read_given_file(path: Path, limit: int) -> bytes:
-    """Return the first ``limit`` bytes of a file that the operator names, which may be a pipe: ``<(command)``.
+    """Return the first ``limit`` bytes of a file or pipe.
+
+    The operator names it; a shell makes a pipe of ``<(command)``.
 
     Raises OSError, also for a FIFO that no process has opened for writing: reading it would never end.
     """

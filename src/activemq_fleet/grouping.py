@@ -15,12 +15,17 @@ _OTHER = re.compile(r"[^a-z0-9_]")
 
 
 def group_name(kind: str, name: str) -> str:
-    """Return the name of an inventory group: ``activemq_pair_orders_mq01`` for the pair ``Orders-mq01``."""
+    """Return the name of the inventory group of a fleet's group or pair.
+
+    An example is ``activemq_pair_orders_mq01`` for the pair ``Orders-mq01``.
+    """
     return f"activemq_{kind}_{_OTHER.sub('_', name.lower())}"
 
 
 def inventory_groups(identities: Iterable[Identity]) -> dict[str, tuple[str, ...]]:
-    """Return the inventory groups of brokers: name of group -> names of hosts, in the order given.
+    """Return the inventory groups of brokers: names of hosts, by name of the group.
+
+    The hosts are in the order given.
 
     Raises InputError when two groups, or two pairs, would share a name: playbooks would then
     act on both.

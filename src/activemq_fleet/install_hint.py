@@ -13,7 +13,10 @@ _AGENT = f"dist/activemq_agent-{__version__}-py3-none-any.whl"
 
 
 def install_hint(extra: str = "") -> str:
-    """Return the instruction that installs the built wheels; ``extra`` is ``lab``, ``agent``, ``pipeline`` or none."""
+    """Return the instruction how to install the project's wheels.
+
+    ``extra`` is ``lab``, ``agent``, ``pipeline`` or none.
+    """
     library = f"'{_LIBRARY}[{extra}]'" if extra else _LIBRARY
     agent = f" {_AGENT}" if extra in ("lab", "agent") else ""
     return f"install the files of a release (`make package` builds them in a checkout): pip install {library}{agent}"

@@ -52,7 +52,7 @@ _SKIPPED = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class InventoryData:
-    """The hosts, groups and warnings read from an Ansible inventory.
+    """The data read from an Ansible inventory: its hosts, groups and warnings.
 
     ``hosts`` holds for every host, in the order of the inventory, the templated values of its
     variables that start with ``activemq_``, in plain Python types; an encrypted value that cannot
@@ -74,11 +74,14 @@ class InventoryData:
 
     @property
     def file_error_lines(self) -> list[str]:
-        """The errors in the files of the inventory, one line each."""
+        """The errors in the inventory's files, one line each."""
         return [structure_error_line(finding) for finding in self.findings if finding.blocks and finding.file]
 
     def all_findings(self, unread: Iterable[str], brokers: Iterable[Broker]) -> tuple[Finding, ...]:
-        """Return the findings, and those about ``unread`` hosts (T037) and about brokers on one machine (T009)."""
+        """Return all findings about an inventory.
+
+        They include those about ``unread`` hosts (T037) and about brokers on one machine (T009).
+        """
         from activemq_fleet.topology.name_problems import shared_machine_findings, unread_host_findings
 
         return (*self.findings, *unread_host_findings(unread), *shared_machine_findings(brokers, self.machines))
@@ -92,13 +95,13 @@ def read_inventory(
     vault_ids: Sequence[str] = (),
     vault_password_files: Sequence[str] = (),
 ) -> InventoryData:
-    """Return the data of Ansible inventory files, directories or comma-separated host lists,
-    read as Ansible reads them.
+    """Read an Ansible inventory, and return its data.
 
-    Values are those that ``hostvars`` has, extra variables (``k=v``, JSON, YAML, ``@file``)
-    included; facts of a fact cache outrank no variable of the inventory. ``with_positions`` also returns where each
-    variable is defined. On a host that is no broker, a variable whose
-    template refers to something that only brokers have is left out, as Ansible would not evaluate it there.
+    Sources are files, directories or comma-separated host lists, read as Ansible reads them. Values are those that
+    ``hostvars`` has, extra variables (``k=v``, JSON, YAML, ``@file``) included; facts of a fact cache outrank no
+    variable of the inventory. ``with_positions`` also returns where each variable is defined. On a host that is no
+    broker, a variable whose template refers to something that only brokers have is left out, as Ansible would not
+    evaluate it there.
 
     Raises InputError for a source that cannot be read as a whole or that has no host, and SettingsError
     for all values whose template fails and for cached facts that have names of variables, naming host and variable.
@@ -119,7 +122,9 @@ def read_inventory(
 
 
 def configured_sources() -> tuple[str, ...]:
-    """Return the inventory sources that ``ANSIBLE_INVENTORY`` or ``inventory`` in ansible.cfg names; () without both.
+    """Return the inventory sources that Ansible is configured to read.
+
+    ``ANSIBLE_INVENTORY`` or ``inventory`` in ansible.cfg names them; () without both.
 
     Raises InputError for an ansible.cfg that cannot be read.
     """
@@ -166,7 +171,9 @@ def load_fleet(
 
 
 def fleet_of(data: InventoryData) -> Fleet:
-    """Return the fleet that the data of an inventory describes, with the findings about its files.
+    """Return the fleet that an inventory's data describes.
+
+    The findings about the inventory's files are included.
 
     Raises SettingsError, ReleaseError and InputError. The lines of an error end with the file and line of the variable,
     if ``data`` has positions. An error also has the mistakes in the files, which may be its cause.
@@ -187,12 +194,13 @@ def fleet_of(data: InventoryData) -> Fleet:
 
 
 def inventory_of_play(hostvars: Any, groups: Mapping[str, Sequence[str]], loader: Any) -> InventoryData:
-    """Return the inventory's data inside a playbook, from a task's ``hostvars``, ``groups`` and loader.
+    """Return the inventory's data inside a playbook.
 
-    All hosts of the inventory are read, whatever the limit: the files of one host depend on its peers. Variables
-    of plays and roles are ignored, as in ``read_inventory``. Facts and results of tasks do not override variables of
-    the inventory; ``reject_runtime_variables`` refuses them.
-    Raises SettingsError for all values whose template fails, naming host and variable.
+    It is made from a task's ``hostvars``, ``groups`` and loader. All hosts of the inventory are read, whatever the
+    limit: the files of one host depend on its peers. Variables of plays and roles are ignored, as in
+    ``read_inventory``. Facts and results of tasks do not override variables of the inventory;
+    ``reject_runtime_variables`` refuses them. Raises SettingsError for all values whose template fails, naming host and
+    variable.
     """
     from activemq_fleet._ansible import variable_origins
     from activemq_fleet._inventory_variables import InventoryVariableManager
@@ -205,7 +213,7 @@ def inventory_of_play(hostvars: Any, groups: Mapping[str, Sequence[str]], loader
 
 
 def runtime_variable_errors(hostvars: Any) -> dict[str, list[str]]:
-    """Return the errors about ``activemq_…`` variables that facts or tasks of a play have set.
+    """Return errors about variables ``activemq_…`` that facts or tasks of a play set at run time.
 
     The mapping goes from host to lines of text, one line for each such variable; hosts without one are omitted.
     ``hostvars`` is the variable of that name in a task of Ansible.
@@ -216,7 +224,10 @@ def runtime_variable_errors(hostvars: Any) -> dict[str, list[str]]:
 
 
 def reject_runtime_variables(hostvars: Any) -> None:
-    """Raise SettingsError, naming host and variable, for variables ``activemq_…`` that facts or tasks have set."""
+    """Raise SettingsError for variables ``activemq_…`` that facts or tasks set at run time.
+
+    The error names host and variable.
+    """
     _refuse(runtime_variable_errors(hostvars))
 
 
@@ -364,9 +375,10 @@ def _misspelling_hint(
 
 
 def finding_lines_with_positions(findings: Iterable[Finding], data: InventoryData) -> list[str]:
-    """Return findings as lines of text; each names the file and line that define its variable or list its host.
+    """Return findings as lines of text, each with a position in the inventory.
 
-    Equal findings about several hosts become one line.
+    It is the file and line that define the finding's variable or list its host. Equal findings about several hosts
+    become one line.
     """
 
     def source_of(finding: Finding) -> str:
@@ -392,9 +404,10 @@ class _PositionReader:
     def variable_positions(
         self, host: str, variables: Mapping[Any, Any], misspelt: Iterable[str]
     ) -> dict[str, Position]:
-        """Return the positions of a host's variables by variable name, including those of the ``misspelt`` ones.
+        """Return the positions (file and line) of a host's variables, by variable name.
 
-        The position of the host itself in its inventory file has the key ""; it is missing if that file is unknown.
+        Those of the ``misspelt`` ones are included. The position of the host itself in its inventory file has the key
+        ""; it is missing if that file is unknown.
         """
         origins = self._variable_origins(variables, self._extra, misspelt)
         values = {**variables, **self._extra}

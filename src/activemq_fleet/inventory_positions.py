@@ -20,9 +20,9 @@ _LITERAL_BLOCK = re.compile(r"\|[-+0-9]*\s*(?:#.*)?$")
 
 @dataclass(frozen=True, slots=True)
 class Position:
-    """A place in a file of an inventory; ``line`` is 1-based.
+    """A position (file and line) in an inventory.
 
-    ``value`` is the value of the variable that is defined there, as Ansible read it.
+    ``line`` is 1-based. ``value`` is the value of the variable that is defined there, as Ansible read it.
     """
 
     file: str
@@ -35,15 +35,19 @@ Positions = Mapping[str, Position]
 
 
 def position_of_finding(positions: Positions, finding: Finding) -> Position | None:
-    """Return the position of what a finding is about (see ``position_of_reported_value``), else that of its host."""
+    """Return the position in the inventory (file and line) of what a finding is about.
+
+    See ``position_of_reported_value``; else it is the position of the finding's host.
+    """
     return position_of_reported_value(positions, finding) or positions.get("")
 
 
 def position_of_reported_value(positions: Positions, finding: Finding) -> Position | None:
-    """Return the position of the variable that a finding is about; None if no variable of its host is known.
+    """Return the position in the inventory of the variable value that a finding reports.
 
-    That is the variable from which a rendered value came, else the first one that the finding names. A name that does
-    not match the naming pattern is a mistake in the line of the host, and not in that of the pattern.
+    None is returned if no variable of its host is known. That is the variable from which a rendered value came, else
+    the first one that the finding names. A name that does not match the naming pattern is a mistake in the line of the
+    host, and not in that of the pattern.
     """
     variables = {name: position for name, position in positions.items() if name not in ("", PATTERN_VARIABLE)}
     by_value = finding.origin and _position_of_origin(variables, finding.origin, finding.message)
@@ -51,7 +55,7 @@ def position_of_reported_value(positions: Positions, finding: Finding) -> Positi
 
 
 def position_of_variable(positions: Positions, text: str) -> Position | None:
-    """Return the position of the first variable in the text that has a position, or None if no such variable is there.
+    """Return the position in the inventory of the first variable that a text names, or None.
 
     ``positions`` maps the names of one host's variables to their positions.
     """
@@ -91,7 +95,10 @@ class _Entry:
     score: int
 
     def position_of(self, origin: ValueOrigin, message: str) -> Position:
-        """Return the position of the reported value in the entry, else that of its key, else that of the entry."""
+        """Return the position of a reported value in an inventory entry, else that of its key.
+
+        Without both it is the position of the entry.
+        """
         words = {word.strip(".") for word in _WORD.findall(message)}
         attribute, _ = _reported_attribute(origin)
         tests = (

@@ -39,7 +39,7 @@ _PASSWORD = "not-the-password"  # noqa: S105 -- replaces the passwords that Ansi
 
 @dataclass(frozen=True, slots=True)
 class InventoryRequest:
-    """The input of a first inventory: hosts, release and properties of the installation.
+    """The request for a first inventory: hosts, release and properties of the installation.
 
     A host is a name or an address; two with a comma between them are a pair, whatever their names are. ``archive`` is
     the path of the release's archive and ``sha512`` its checksum; both are None if the release is already installed.
@@ -63,7 +63,10 @@ class _NamedHosts:
 
     @property
     def identities_by_pair(self) -> dict[str, list[Identity]]:
-        """The identities of each pair's hosts, by name of the pair; a broker without a peer is alone under its name."""
+        """The identities of each pair's hosts, by name of the pair.
+
+        A broker without a peer is alone under its name.
+        """
         members: dict[str, list[Identity]] = defaultdict(list)
         for identity in self.identities:
             members[identity.pair].append(identity)
@@ -71,7 +74,7 @@ class _NamedHosts:
 
     @property
     def standalone_hosts(self) -> frozenset[str]:
-        """The names of the hosts without a peer."""
+        """The names of the standalone hosts, which have no peer."""
         return frozenset(
             identity.name
             for members in self.identities_by_pair.values()
@@ -82,16 +85,20 @@ class _NamedHosts:
 
 @dataclass(frozen=True, slots=True)
 class ScaffoldedInventory:
-    """A first inventory: its files, content by path, and one sentence for each pair and each broker without a peer."""
+    """A generated first inventory: its files, content by path.
+
+    There is one sentence for each pair and each broker without a peer.
+    """
 
     files: Mapping[str, bytes]
     readings: tuple[str, ...]
 
 
 def scaffold_inventory(request: InventoryRequest) -> ScaffoldedInventory:
-    """Return the files of a first inventory, and a sentence for each pair and each broker without a peer.
+    """Return a first inventory (its files) for the requested hosts.
 
-    The sentences state how the host names were understood. Raises InputError for hosts that cannot be brokers.
+    A sentence for each pair and each broker without a peer is included. The sentences state how the host names were
+    understood. Raises InputError for hosts that cannot be brokers.
     """
     Release.of(request.release)
     named = _read_names(request.hosts)

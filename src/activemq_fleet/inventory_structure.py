@@ -41,7 +41,7 @@ _LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 @dataclass(frozen=True, slots=True)
 class InventoryLayout:
-    """The files of an inventory, with the hosts of each group, and the names of all hosts."""
+    """The layout of an inventory: its files, the hosts of each group, and the names of all hosts."""
 
     files: tuple[str, ...]
     groups: Mapping[str, Sequence[str]]
@@ -49,7 +49,10 @@ class InventoryLayout:
 
 
 def structure_findings(layout: InventoryLayout) -> list[Finding]:
-    """Return the findings T038, T039 and T041 about the files of an inventory, those of a file in order of lines."""
+    """Return the findings about the structure of an inventory's files (T038, T039 and T041).
+
+    Those of a file are in order of lines.
+    """
     files = [file for file in layout.files if not _misnamed_directory(os.path.basename(os.path.dirname(file)))]
     findings = [finding for file in files for finding in inventory_file_findings(file, layout)]
     findings += _groups_named_as_hosts(layout)
@@ -58,9 +61,10 @@ def structure_findings(layout: InventoryLayout) -> list[Finding]:
 
 
 def inventory_file_findings(path: str, layout: InventoryLayout | None = None) -> list[Finding]:
-    """Return the findings T038 about an inventory file in YAML; [] for another file, or one that is not YAML.
+    """Return the findings about one inventory file in YAML (T038).
 
-    ``layout`` is that of the inventory; without it the file alone is known.
+    The list is empty for another file, or one that is not YAML. ``layout`` is that of the inventory; without it the
+    file alone is known.
     """
     root = _compose(path)
     if root is None or any(key.value == "plugin" for key, _ in _pairs(root)):
@@ -70,15 +74,18 @@ def inventory_file_findings(path: str, layout: InventoryLayout | None = None) ->
 
 
 def structure_error_line(finding: Finding) -> str:
-    """Return a finding about an inventory file as one line of an error message: file and line, mistake, and fix."""
+    """Return a finding about an inventory file's structure as one line of an error message.
+
+    The line has file and line, mistake, and fix.
+    """
     return f"{os.path.abspath(finding.file or '')}:{finding.line}: {finding.sentences}"
 
 
 def section_error_and_line(path: str, reason: str) -> tuple[str, int] | None:
-    """Return the error about a wrong section of an INI file, and the section's line; None for another error.
+    """Return the error about a wrong section of an INI inventory file, and the section's line.
 
-    The error is Ansible's message ``reason``, completed with the section that is probably meant. Ansible itself names
-    the line after the section.
+    None is returned for another error. The error is Ansible's message ``reason``, completed with the section that is
+    probably meant. Ansible itself names the line after the section.
     """
     match = _SECTION_REFUSED.search(reason)
     if match is None:
@@ -165,7 +172,10 @@ class _FileScan:
     definitions: dict[tuple[str, str], list[yaml.ScalarNode]] = field(default_factory=lambda: defaultdict(list))
 
     def findings_in_file(self, root: yaml.MappingNode) -> Iterator[Finding]:
-        """Yield the findings about the structure of one inventory file, in no order."""
+        """Yield the findings about the structure of one inventory file.
+
+        They are in no order.
+        """
         yield from self.repeated_key_findings(root, ())
         for key, value in _pairs(root):
             if key.value in SECTIONS:
@@ -192,7 +202,10 @@ class _FileScan:
         return _file_finding("T038", severity, message, fix, _WHY_STRUCTURE, (self.file, _line(node)))
 
     def repeated_key_findings(self, node: yaml.Node, path: tuple[str, ...]) -> Iterator[Finding]:
-        """Yield a finding for each key that a YAML mapping has twice; ``path`` are the keys of its parents."""
+        """Yield a finding for each key that is repeated in a YAML mapping.
+
+        ``path`` are the keys of its parents.
+        """
         lines: dict[str, int] = {}
         for key, value in _pairs(node):
             if key.value in lines:

@@ -25,7 +25,7 @@ _OPENS = re.compile(r"\{(?=[{%#]|\Z)|\A#(?=jinja2:)")
 
 @dataclass(frozen=True, slots=True)
 class TextWithJinjaExpression:
-    """A text in which a Jinja expression replaces a name, such as that of the host.
+    """A text that contains a Jinja expression in place of a name, such as that of the host.
 
     ``parts`` is the text around the occurrences of the name.
     """
@@ -40,12 +40,18 @@ class TextWithJinjaExpression:
 
 
 def quote_for_jinja(text: str) -> str:
-    """Return a Jinja template that evaluates to the given text, and that an expression may directly follow."""
+    """Return a text quoted as a Jinja template that evaluates to this text.
+
+    An expression may directly follow.
+    """
     return _OPENS.sub(lambda mark: f"{{{{ '{mark[0]}' }}}}", text)
 
 
 def yaml_node_of(value: Any) -> yaml.Node:
-    """Return the YAML node of a string, number, boolean or None; a string that could be a template is ``!unsafe``."""
+    """Return the YAML node of a string, number, boolean or None.
+
+    A string that could be a template is ``!unsafe``.
+    """
     if isinstance(value, TextWithJinjaExpression):
         return yaml.ScalarNode(STRING, value.jinja_template)
     node = SafeRepresenter().represent_data(value)
@@ -56,7 +62,7 @@ def yaml_node_of(value: Any) -> yaml.Node:
 
 
 def plain_variables_to_yaml(variables: Mapping[str, object]) -> str:
-    """Return variables, whose values are strings, numbers or booleans, as YAML text: one line for each."""
+    """Return variables with plain values (strings, numbers, booleans) as YAML text, one line for each."""
     items = [(yaml_node_of(name), yaml_node_of(value)) for name, value in variables.items()]
     node = yaml.MappingNode("tag:yaml.org,2002:map", items, flow_style=False)
     # The width keeps a pattern on a single line.

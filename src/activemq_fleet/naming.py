@@ -46,8 +46,9 @@ _FOREIGN_MARK = re.compile(
 
 
 class UnclearNameError(InputError):
-    """An error for a broker whose group, number or node neither its host name nor its variables state. ``reason`` names
-    the part, ``fix`` is the instruction, and ``problem`` has both.
+    """An error for a broker whose group, number or node is clear neither from its name nor from its variables.
+
+    ``reason`` names the part, ``fix`` is the instruction, and ``problem`` has both.
     """
 
     def __init__(self, host: str, reason: str, fix: str) -> None:
@@ -59,10 +60,11 @@ class UnclearNameError(InputError):
 
 @dataclass(frozen=True, slots=True)
 class Identity:
-    """The parts of a broker's host name: ``orders-mq01-a.example.com`` is node a of pair orders-mq01.
+    """The identity of a broker, parsed from its host name: group, number, node, pair and domain.
 
-    ``role`` is the *preferred* role; which node is active is found out at run time. ``domain``
-    is what follows the first label, without the dot, and may be empty. ``number`` may be empty, too.
+    ``orders-mq01-a.example.com`` is node a of pair orders-mq01. ``role`` is the *preferred* role; which node is active
+    is found out at run time. ``domain`` is what follows the first label, without the dot, and may be empty. ``number``
+    may be empty, too.
     """
 
     name: str
@@ -82,11 +84,14 @@ class Identity:
 
     @property
     def host(self) -> str:
-        """The first label of the host name, such as ``orders-mq01-a``."""
+        """The first label of the broker's host name, such as ``orders-mq01-a``."""
         return self.name.partition(".")[0]
 
     def to_dict(self) -> dict[str, str]:
-        """Return group, number, node, pair, role and domain as a dictionary of texts, as ``activemq_identity`` is."""
+        """Return the identity as a dictionary of texts.
+
+        It has group, number, node, pair, role and domain, as ``activemq_identity``.
+        """
         return {name: getattr(self, name) for name in ("group", "number", "node", "pair", "role", "domain")}
 
 
@@ -104,7 +109,7 @@ class _ParsedName:
 
 @dataclass(frozen=True)
 class Naming:
-    """The convention by which one host's name is split into group, number, node and domain.
+    """The naming convention by which a host name is split into group, number, node and domain.
 
     ``pattern`` is a regular expression with named groups: group, number, node, and pair if the name contains the name
     of the pair. ``master_node`` is the mark of preferred masters (None: ``a``, or the first of ``parity``). ``parity``:
@@ -119,7 +124,9 @@ class Naming:
 
     @classmethod
     def of_host(cls, host: str, variables: Mapping[str, object], pattern: str | None = None) -> Naming:
-        """Return the naming convention that a host's variables set; ``pattern`` replaces ``activemq_naming_pattern``.
+        """Return the naming convention of a host, as its variables set it.
+
+        ``pattern`` replaces ``activemq_naming_pattern``.
 
         Raises SettingsError for a group, pair or node that is no plain text.
         """
@@ -142,11 +149,11 @@ class Naming:
 
     @property
     def preferred_node(self) -> str:
-        """The node mark (such as ``a``) of preferred masters."""
+        """The mark of the preferred node (the preferred master) in host names, such as ``a``."""
         return self.master_node or (self.parity.partition("-")[0] if self.parity else DEFAULT_MASTER_NODE)
 
     def identify(self, name: str) -> Identity | None:
-        """Return the parts of a broker's host name (group, pair, node …), or None for the name of another host.
+        """Identify a broker by its host name: return its identity (group, pair, node), or None for another host.
 
         Raises InputError for a pattern that cannot be used, and UnclearNameError for a broker of which a part is
         nowhere stated.
@@ -181,12 +188,16 @@ class Naming:
         )
 
     def matches(self, name: str) -> bool:
-        """Return whether a host name matches the naming pattern; the variables of the host are not considered."""
+        """Return whether a host name matches the naming pattern.
+
+        The variables of the host are not considered.
+        """
         return self._parse(name) is not None
 
     def looks_like_broker(self, name: str) -> bool:
-        """Return whether a host name has ``-mq`` and digits and does not match the naming pattern: probably a typing
-        error.
+        """Return whether a host name is probably a misspelled broker name.
+
+        It has ``-mq`` and digits and does not match the naming pattern.
         """
         return _NEARLY.search(name) is not None and self.identify(name) is None
 
@@ -261,14 +272,20 @@ class Naming:
 
 
 def without_node_mark(host: str) -> str | None:
-    """Return a host name with its node mark replaced by ``*``, for names outside a known fleet; None without a mark."""
+    """Return a host name with its node mark (such as ``a``) replaced by ``*``.
+
+    It serves for names outside a known fleet; None without a mark.
+    """
     label, dot, domain = host.lower().partition(".")
     text, count = _FOREIGN_MARK.subn("*", label)
     return f"{text}{dot}{domain}" if count else None
 
 
 def is_certainly_pair_node(host: str) -> bool:
-    """Return whether a host name with a node mark also has a number or role, so that it is surely a node of a pair."""
+    """Return whether a host name is certainly that of a node of a pair.
+
+    The name has a node mark, and also a number or role.
+    """
     label = host.partition(".")[0]
     return any(character.isdigit() for character in label) or len(_FOREIGN_MARK.findall(label)[0]) > 1
 

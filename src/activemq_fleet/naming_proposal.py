@@ -42,9 +42,10 @@ _MOST_FILES = 4
 
 @dataclass(frozen=True)
 class NamingProposal:
-    """A proposed naming convention, with the identities of the hosts that form complete pairs by this convention.
+    """A proposed naming convention.
 
-    ``rival`` is a different convention that matches equally many names but forms other pairs; None without one.
+    It has the identities of the hosts that form complete pairs by this convention. ``rival`` is a different convention
+    that matches equally many names but forms other pairs; None without one.
     """
 
     naming: Naming
@@ -53,15 +54,16 @@ class NamingProposal:
 
     @property
     def pairs(self) -> frozenset[frozenset[str]]:
-        """The host names of each pair."""
+        """The pairs that the proposed naming convention forms, each a set of host names."""
         members: dict[str, set[str]] = defaultdict(set)
         for identity in self.identities:
             members[identity.pair].add(identity.name)
         return frozenset(map(frozenset, members.values()))
 
     def variables(self) -> dict[str, str]:
-        """Return the variables for all hosts that set the proposed convention, without those that
-        keep their default.
+        """Return the inventory variables that set the proposed naming convention.
+
+        Those that keep their default are left out.
         """
         naming = self.naming
         variables = {PATTERN_VARIABLE: naming.pattern} if naming.pattern != DEFAULT_PATTERN else {}
@@ -74,7 +76,10 @@ class NamingProposal:
         return variables
 
     def adopt_command(self) -> str:
-        """Return the command line that adopts the activemq.xml files of these hosts, with FILE for each path."""
+        """Return the command line that adopts brokers with the proposed naming convention.
+
+        It has FILE for each path.
+        """
         hosts = [identity.name for identity in self.identities]
         files = (
             {host: f"FILE{number}" for number, host in enumerate(hosts, 1)} if len(hosts) > 1 else {hosts[0]: "FILE"}
@@ -83,7 +88,7 @@ class NamingProposal:
 
 
 def adopt_command(files: Mapping[str, str], naming: Naming, options: Sequence[str] = ()) -> str:
-    """Return the command line of ``activemq-fleet adopt`` that adopts files with a naming convention.
+    """Return the command line of ``activemq-fleet adopt`` for files and a naming convention.
 
     ``files`` maps hosts to the paths of their activemq.xml; if it is empty, the command adopts a directory and contains
     the placeholder DIRECTORY. ``options`` are its options other than those of the naming convention; without them the
@@ -113,7 +118,7 @@ class _Label:
 
     @property
     def number_index(self) -> int | None:
-        """The index, among the parts of a host name's first label, of the pair's number.
+        """The index of the pair's number among the parts of a host name's first label.
 
         That is the last group of digits that does not distinguish the two nodes of a pair.
         """
@@ -121,7 +126,10 @@ class _Label:
 
 
 def propose_naming(names: Iterable[str]) -> NamingProposal | None:
-    """Return the naming convention by which the most hosts form complete pairs; None if no convention forms a pair."""
+    """Return the naming convention by which the most host names form complete pairs.
+
+    None is returned if no convention forms a pair.
+    """
     known = list(dict.fromkeys(names))
     best: NamingProposal | None = None
     for naming in _candidates(known):
@@ -142,10 +150,11 @@ def _names_read_by(proposal: NamingProposal) -> tuple[int, int]:
 def propose_single_naming(
     names: Sequence[str], pairs: NamingProposal | None, *, are_brokers: bool = False
 ) -> NamingProposal | None:
-    """Return the convention that matches the most names, for brokers without a peer (each is node a of its pair).
+    """Return the naming convention that matches the most host names, for brokers without a peer.
 
-    Returns None if ``pairs``, the proposal of pairs, matches as many names and does not depend on odd and even numbers.
-    ``are_brokers``: all names are names of brokers, so a convention that matches any name is allowed.
+    Each of them is node a of its pair. Returns None if ``pairs``, the proposal of pairs, matches as many names and does
+    not depend on odd and even numbers. ``are_brokers``: all names are names of brokers, so a convention that matches
+    any name is allowed.
     """
     numbered = [label for name in names if (label := _label(name)).number_index is not None]
     insides = [pattern.removeprefix("^").removesuffix(_END) for pattern in _patterns(numbered, ())]

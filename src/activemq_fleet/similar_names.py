@@ -14,10 +14,10 @@ _MOST_MISSING = 2
 
 
 def similar_names(name: str, known: Iterable[str], *, certain: bool = False) -> list[str]:
-    """Return the known names that a misspelt name may mean, the most similar first, without regard to case.
+    """Return the known names that are similar to a misspelled name, most similar first.
 
-    ``certain`` returns only those that differ in a letter or two. Equally similar names are in reverse alphabetical
-    order, so that 5.18.3 precedes 5.11.3.
+    Case is ignored. ``certain`` returns only those that differ in a letter or two. Equally similar names are in reverse
+    alphabetical order, so that 5.18.3 precedes 5.11.3.
     """
     matcher = SequenceMatcher()
     matcher.set_seq2(name.lower())  # the matcher keeps its index of the second text
@@ -45,5 +45,5 @@ def _has_swapped_letters(name: str, candidate: str) -> bool:
 
 
 def most_similar_name(name: str, known: Iterable[str], *, certain: bool = False) -> str | None:
-    """Return the known name that a misspelt name most probably means; None without a similar one."""
+    """Return the known name that is most similar to a misspelled name, or None."""
     return next(iter(similar_names(name, known, certain=certain)), None)

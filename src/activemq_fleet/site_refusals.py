@@ -24,7 +24,7 @@ _ARCHIVE = re.compile(r"apache-activemq-(\d+\.\d+\.\d+)-bin\.(?:tar\.gz|zip)")
 
 
 def site_refusal_findings(fleet: Fleet) -> Iterator[Finding]:
-    """Yield a warning (T030) for each host and each reason why playbook ``site`` refuses it."""
+    """Yield a warning for each reason why the playbook ``site`` refuses a host (T030)."""
     for broker in fleet.brokers:
         for message, fix in _broker_refusals(broker):
             yield _refusal(broker.host, message, fix)
@@ -34,8 +34,9 @@ def site_refusal_findings(fleet: Fleet) -> Iterator[Finding]:
 
 
 def missing_archive_findings(fleet: Fleet) -> Iterator[Finding]:
-    """Yield a warning (T031) for each configured archive that does not exist on this machine (perhaps not the
-    controller).
+    """Yield a warning for each configured release archive that does not exist on this machine (T031).
+
+    This machine is perhaps not the controller.
     """
     for broker in fleet.brokers:
         archive = broker.settings.archive_of_release()
@@ -58,7 +59,10 @@ def _is_missing(archive: str) -> bool:
 
 
 def reports_site_refusal(finding: Finding) -> bool:
-    """Return whether a finding reports that the playbook ``site`` refuses hosts (T030), and no waiver covers it."""
+    """Return whether a finding reports that the playbook ``site`` refuses hosts (T030).
+
+    Waived findings do not count.
+    """
     return finding.rule == RULE and finding.waived is None
 
 

@@ -6,7 +6,7 @@ _BOOLEANS = dict.fromkeys(("true", "on", "yes", "1"), True) | dict.fromkeys(("fa
 
 
 def boolean_of(text: str) -> bool | None:
-    """Return an attribute's text as the boolean that Spring reads from it, None where it reads none.
+    """Return the boolean that Spring reads from an attribute's text, or None.
 
     Source: CustomBooleanEditor of Spring
     """

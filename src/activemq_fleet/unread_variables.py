@@ -17,10 +17,11 @@ _UNREAD_FILE = "T039"
 
 
 def unread_definition_hint(variable: str, directory: str, findings: Iterable[Finding]) -> str:
-    """Return where a variable that is not set is set in a file that Ansible does not read, with the reason; "" if not.
+    """Return a hint for an unset variable: the file that sets it, but that Ansible does not read.
 
-    ``directory`` is that of the inventory. ``findings`` are those about its files. Files below the directory are
-    searched, and ``group_vars`` and ``host_vars`` next to it, which Ansible reads only from the working directory.
+    The reason is included; "" without such a file. ``directory`` is that of the inventory. ``findings`` are those about
+    its files. Files below the directory are searched, and ``group_vars`` and ``host_vars`` next to it, which Ansible
+    reads only from the working directory.
     """
     definition = re.compile(rf"^[ \t]*[\"']?{re.escape(variable)}[\"']?[ \t]*[:=]", re.MULTILINE)
     about_files = [finding for finding in findings if finding.rule == _UNREAD_FILE and finding.file]

@@ -30,12 +30,18 @@ def listener_uri(scheme: str, bind: str, port: int, options: Mapping[str, str] |
 
 
 def dialled_uri(address: Address, scheme: str = "tcp") -> str:
-    """Return the URI that a client or a bridge dials: ``tcp://host:61616``, or ``ssl://`` for a TLS listener."""
+    """Return the URI with which a client or bridge connects to an address.
+
+    It is ``tcp://host:61616``, or ``ssl://`` for a TLS listener.
+    """
     return f"{'ssl' if is_encrypted(scheme) else 'tcp'}://{join_host_port(*address)}"
 
 
 def is_openwire(scheme: str) -> bool:
-    """Return whether a listener with this scheme speaks OpenWire, so that bridges can dial it."""
+    """Return whether a URI scheme is one of OpenWire.
+
+    Bridges can connect to such a listener.
+    """
     return protocol_of(scheme) == "openwire"
 
 
@@ -47,11 +53,11 @@ def bridge_uri(
     scheme: str = "tcp",
     options: Iterable[tuple[str, str]] = BRIDGE_OPTIONS,
 ) -> str:
-    """Return the URI of a networkConnector that dials one broker or a pair, preferred master first.
+    """Return the URI of a network connector (a bridge) to one broker or a pair.
 
-    ``kind`` is masterslave (from 5.6; the default there), failover or static. A failover transport must give up after
-    one round, else it reconnects beneath the bridge, which keeps the identity of the dead peer (AMQ-3542); the number
-    for this changed in 5.6. To 5.7 a bridge is noted only after it was started (source:
+    The preferred master is first. ``kind`` is masterslave (from 5.6; the default there), failover or static. A failover
+    transport must give up after one round, else it reconnects beneath the bridge, which keeps the identity of the dead
+    peer (AMQ-3542); the number for this changed in 5.6. To 5.7 a bridge is noted only after it was started (source:
     DiscoveryNetworkConnector.onServiceAdd), so that one which fails in the milliseconds before is never tried again:
     there the very first connection makes two rounds, half a second apart. Measured on 5.5.1: without it 5 of 20 bridges
     did not come back after a take-over. A single broker needs none of this. ``options`` are those of the discovery
@@ -77,7 +83,7 @@ def bridge_uri(
 
 
 def multicast_uri(endpoint: str, group: str, interface: str | None = None) -> str:
-    """Return a URI for multicast discovery, such as ``multicast://224.1.2.3:6255?group=orders``.
+    """Return a URI of ActiveMQ's multicast discovery, such as ``multicast://224.1.2.3:6255?group=orders``.
 
     With an interface both ``networkInterface`` and ``joinNetworkInterface`` are set: on a machine
     with only a loopback interface a broker does not start without them (measured on 6.3.1).
@@ -89,7 +95,7 @@ def multicast_uri(endpoint: str, group: str, interface: str | None = None) -> st
 
 
 def replication_uri(address: Address) -> str:
-    """Return the URI ``nio://host:port`` with which a pure slave dials its master.
+    """Return the replication URI ``nio://host:port`` with which a pure slave connects to its master.
 
     Never ``failover:``: with it the slave attaches and never takes over (measured on 5.5.1 and 5.7.0).
     """
@@ -99,16 +105,20 @@ def replication_uri(address: Address) -> str:
 def failover_uri(
     addresses: Iterable[Address], options: Mapping[str, object] | None = None, *, scheme: str = "tcp"
 ) -> str:
-    """Return a Java client's URI for brokers: ``failover:(tcp://a:61616,tcp://b:61616)?initialReconnectDelay=100``.
+    """Return the failover URI with which a Java client connects to brokers.
 
-    By default ``initialReconnectDelay`` is 100 and ``maxReconnectDelay`` 2000 ms; ``options`` of the failover transport
-    replace both.
+    An example is ``failover:(tcp://a:61616,tcp://b:61616)?initialReconnectDelay=100``. By default
+    ``initialReconnectDelay`` is 100 and ``maxReconnectDelay`` 2000 ms; ``options`` of the failover transport replace
+    both.
     """
     return failover_uri_of([dialled_uri(address, scheme) for address in addresses], options)
 
 
 def failover_uri_of(dialled: Sequence[str], options: Mapping[str, object] | None = None) -> str:
-    """Return the failover: URI of several brokers, given the URI that is dialled for each (tcp:// or ssl://)."""
+    """Return a failover URI made of the URIs of several brokers.
+
+    Each of these starts with ``tcp://`` or ``ssl://``.
+    """
     if not dialled:
         raise InputError("a failover: URI has no address: give the address of at least one broker")
     texts = {name: str(value) for name, value in (options or _CLIENT_DELAYS).items()}

@@ -57,7 +57,10 @@ STOPPING = "errors-that-stop-a-broker"
 
 @cache
 def known_rule_ids() -> tuple[str, ...]:
-    """Return the ids of all rules: those of the lint rules, of the topology and of the routes."""
+    """Return the ids of all known rules.
+
+    They are those of the lint rules, of the topology and of the routes.
+    """
     return (*(registered.id for registered in rules_of_scope()), *(rule.id for rule in inventory_rules()))
 
 
@@ -67,13 +70,18 @@ DescribedRule = Rule | InventoryRule
 
 @cache
 def described_rules() -> Mapping[str, DescribedRule]:
-    """Return every rule by its id: lint rules, rules about an inventory, and that of unusable input (T000)."""
+    """Return all rules by id.
+
+    They are lint rules, rules about an inventory, and that of unusable input (T000).
+    """
     described: tuple[DescribedRule, ...] = (*rules_of_scope(), INPUT_RULE, *inventory_rules())
     return MappingProxyType({rule.id: rule for rule in described})
 
 
 def select_rules(select: Sequence[str], ignore: Sequence[str]) -> RuleSelection:
-    """Return the rules that ``select`` and ``ignore`` name, as ``--select`` and ``--ignore`` of ``check`` do.
+    """Return the rules that remain after ``select`` and ``ignore``.
+
+    The options ``--select`` and ``--ignore`` of ``check`` have the same effect.
 
     Raises InputError for a word that begins no rule's id.
     """
@@ -84,7 +92,9 @@ def select_rules(select: Sequence[str], ignore: Sequence[str]) -> RuleSelection:
 
 
 def cached_schema(release: Release) -> Schema:
-    """Return the compiled ``activemq.xsd`` of a release from the cache, or through Maven where the cache has none.
+    """Return the compiled XML schema (``activemq.xsd``) of a release from the cache.
+
+    Maven fetches it where the cache has none.
 
     Raises SchemaUnavailable or ArtifactError where no schema of the release's line can be obtained.
     """
@@ -100,10 +110,11 @@ def check_fleet(
     select: Sequence[str] = (),
     ignore: Sequence[str] = (),
 ) -> tuple[Finding, ...]:
-    """Return all findings about a fleet, as ``activemq-fleet check`` reports them: sorted by host, rule and message.
+    """Check a fleet, and return all findings.
 
-    Renders the ``activemq.xml`` of each broker, and checks topology, schemas, rules, routes, and what the playbook
-    ``site`` refuses. Waived findings are included, with the reason in ``waived``.
+    They are sorted by host, rule and message, as ``activemq-fleet check`` reports them. Renders the ``activemq.xml`` of
+    each broker, and checks topology, schemas, rules, routes, and what the playbook ``site`` refuses. Waived findings
+    are included, with the reason in ``waived``.
 
     ``schema_of`` returns the compiled XML schema of a release, by default from the cache or through Maven; None skips
     the findings of schemas. ``select`` and ``ignore`` are ids of rules or families: ``["N", "L003"]``.
@@ -136,11 +147,12 @@ def lint_file(
     select: Sequence[str] = (),
     ignore: Sequence[str] = (),
 ) -> tuple[Finding, ...]:
-    """Return the findings about any ``activemq.xml``: those about its release, then those of the file, by position.
+    """Check an ``activemq.xml`` with the lint rules, and return the findings.
 
-    ``content`` is checked as a broker of ``release`` reads it; a file that is not XML yields a finding. ``file`` is the
-    name in the findings. ``other_files`` are the files of the same directory by name, such as ``jetty.xml``. Lines and
-    columns are 1-based. ``schema_of``, ``select`` and ``ignore`` are those of ``check_fleet``.
+    Those about its release are first, then those of the file by position. ``content`` is checked as a broker of
+    ``release`` reads it; a file that is not XML yields a finding. ``file`` is the name in the findings. ``other_files``
+    are the files of the same directory by name, such as ``jetty.xml``. Lines and columns are 1-based. ``schema_of``,
+    ``select`` and ``ignore`` are those of ``check_fleet``.
 
     Raises InputError for unknown rules, and SchemaUnavailable or ArtifactError for a missing schema.
 
@@ -173,11 +185,12 @@ def repair_file(
     select: Sequence[str] = (),
     ignore: Sequence[str] = (),
 ) -> FileRepair:
-    """Return what ``check --fix`` makes of an ``activemq.xml``: the new content, and which findings it repairs.
+    """Return the repair of an ``activemq.xml``: its new content, and the findings that it repairs.
 
-    Repairs findings that have ``edits`` and that no comment suppresses, if no rule reports a new error afterwards.
-    ``content`` of the result is unchanged where nothing is repaired. Writes no file. The parameters and errors are
-    those of ``lint_file``; ``select`` and ``ignore`` choose what is repaired, and all rules check the result.
+    ``check --fix`` writes the same content. Repairs findings that have ``edits`` and that no comment suppresses, if no
+    rule reports a new error afterwards. ``content`` of the result is unchanged where nothing is repaired. Writes no
+    file. The parameters and errors are those of ``lint_file``; ``select`` and ``ignore`` choose what is repaired, and
+    all rules check the result.
 
     >>> from activemq_fleet import Release, repair_file
     >>> content = b'''<beans xmlns="http://www.springframework.org/schema/beans">
@@ -210,7 +223,7 @@ def lint_links_between_files(
     select: Sequence[str] = (),
     ignore: Sequence[str] = (),
 ) -> tuple[Finding, ...]:
-    """Return the findings about links that join the brokers of several activemq.xml files.
+    """Check the links between brokers of several activemq.xml files with the lint rules, and return the findings.
 
     ``contents`` and ``releases`` are by path. The directories and the name of a file, its brokerName and its connectors
     identify the broker. A file that is not XML is passed over: ``lint_file`` reports it. ``select`` and ``ignore`` are
@@ -254,9 +267,9 @@ def suppress_by_comments(
     select: Sequence[str] = (),
     ignore: Sequence[str] = (),
 ) -> tuple[Finding, ...]:
-    """Return findings about files, waived where a comment in their file suppresses them, and those about the comments.
+    """Return findings about files, marked as waived where a comment in the file suppresses them.
 
-    ``contents`` are the XML files by the path that findings have.
+    Findings about the comments are added. ``contents`` are the XML files by the path that findings have.
     """
     return apply_suppressions(findings, contents, known_rule_ids(), select_rules(select, ignore))
 
@@ -284,12 +297,13 @@ def check_rendered_fleet(
     for_site: bool = False,
     files_here: bool = False,
 ) -> Fleet:
-    """Return the fleet with all findings about topology, schema, rules and routes, in the order of a report.
+    """Check a fleet with its rendered files, and return the fleet with all findings.
 
-    ``documents`` are rendered activemq.xml by inventory name, each of which is parsed once; their trees are forgotten.
-    ``schema_of`` is called once per release; None omits the checks that require a schema. Lines and columns are
-    1-based, in those documents. ``for_site`` adds what the playbook ``site`` refuses (T030, warnings), ``files_here``
-    archives that are not on this machine (T031, warnings). Waivers are applied. Raises what ``schema_of`` raises.
+    They are about topology, schema, rules and routes, in the order of a report. ``documents`` are rendered activemq.xml
+    by inventory name, each of which is parsed once; their trees are forgotten. ``schema_of`` is called once per
+    release; None omits the checks that require a schema. Lines and columns are 1-based, in those documents.
+    ``for_site`` adds what the playbook ``site`` refuses (T030, warnings), ``files_here`` archives that are not on this
+    machine (T031, warnings). Waivers are applied. Raises what ``schema_of`` raises.
     """
     _refuse_unknown_waivers(fleet)
     schemas = cache(schema_of) if schema_of else None
@@ -319,12 +333,18 @@ def check_rendered_fleet(
 
 
 def with_lint_findings(fleet: Fleet, documents: Mapping[str, XmlDocument]) -> Fleet:
-    """Return the fleet with all findings except schema findings, which would need downloaded schemas."""
+    """Return a fleet with the lint findings about its rendered files.
+
+    Only schema findings are missing, which would need downloaded schemas.
+    """
     return check_rendered_fleet(fleet, documents, None)
 
 
 def make_for_each(nodes: Iterable[_Node], make: Callable[[_Node], _Made]) -> list[_Made]:
-    """Return ``make(node)`` for every node, in order. Raises one SettingsError with the problems of all nodes."""
+    """Return the list of ``make(node)`` for each node, in order.
+
+    Raises one SettingsError with the problems of all nodes.
+    """
     made: list[_Made] = []
     problems: list[str] = []
     for node in nodes:
@@ -342,9 +362,9 @@ def preflight_findings(
     facts: Mapping[str, MachineFacts],
     waivers: Sequence[Mapping[str, Any]] = (),
 ) -> list[Finding]:
-    """Return the lint findings about machines, from facts gathered on them, with waivers applied.
+    """Return the preflight findings about machines, from facts gathered on them.
 
-    ``brokers`` and ``facts`` are by inventory name.
+    They are lint findings, with waivers applied. ``brokers`` and ``facts`` are by inventory name.
     """
     findings: list[Finding] = []
     for host, facts_of_host in facts.items():

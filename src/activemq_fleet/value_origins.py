@@ -74,7 +74,7 @@ KIND = re.compile(r"^(?:[a-z][a-z0-9+]*://|file:)")
 
 
 def origin_of_value(path: XmlPath, attribute: str = "", part: str = "") -> ValueOrigin:
-    """Return which variables can have set an attribute of an element of activemq.xml, or the element itself.
+    """Return the origin (the inventory variables) of an attribute or element of activemq.xml.
 
     ``part`` is the part of the value that has a problem.
     """
@@ -99,13 +99,16 @@ def origin_of_value(path: XmlPath, attribute: str = "", part: str = "") -> Value
 
 
 def origin_of_extra_file(path: str) -> ValueOrigin:
-    """Return the origin of a file of ``activemq_extra_files``; ``path`` is relative to the configuration tree."""
+    """Return the origin (the inventory variable) of a file of ``activemq_extra_files``.
+
+    ``path`` is relative to the configuration tree.
+    """
     variables = (f"{PREFIX}extra_files",)
     return ValueOrigin(variables, variables, identifying=(path,))
 
 
 def origin_of_release() -> ValueOrigin:
-    """Return the origin of a broker's release."""
+    """Return the origin (the inventory variable) of a broker's ActiveMQ release."""
     return ValueOrigin(settings=(f"{PREFIX}release",))
 
 

@@ -17,7 +17,7 @@ from activemq_fleet.topology import Broker
 
 @dataclass(frozen=True, slots=True)
 class AdditionAdvice:
-    """What an addition changes and how to undo it.
+    """The advice on an addition to a rendered file: what it changes, and how to undo it.
 
     ``effect`` is None for an addition without a known effect on the broker and its clients. ``variables`` are those
     that undo it, without their prefix; where none does, or not all of it, ``reason`` states why.
@@ -39,7 +39,7 @@ class _AdditionKind:
     """Returns why an addition has no effect on a broker, or an empty text where it has its effect."""
 
     def matches_addition(self, path: str, rendered: str) -> bool:
-        """Return whether an addition is of this kind."""
+        """Return whether an addition to a rendered file is of this kind."""
         return self.value in rendered and re.search(f"/(?:{self.place})$", path) is not None
 
 
@@ -208,7 +208,7 @@ _POLICY_ENTRY = re.compile(r"policyEntry\[@(queue|topic)='([^']*)'\](?:/@?(\w+))
 
 
 def advise_on_addition(difference: XmlDifference, broker: Broker) -> AdditionAdvice:
-    """Return the effect of what a rendered file adds, and the variables that undo it."""
+    """Return advice on an addition to a rendered file: its effect, and the variables that undo it."""
     rendered = difference.rendered or ""
     policies = list(_added_policies(difference.path, rendered))
     if policies:

@@ -58,7 +58,7 @@ _CAMEL = "{http://camel.apache.org/schema/"
 
 @dataclass(frozen=True)
 class AdoptedInventory:
-    """The inventory made from existing activemq.xml files, with notes on what the operator has to check.
+    """An adopted inventory: one made from existing activemq.xml files, with notes for the operator.
 
     ``files`` are the inventory's files by path, ``differences`` the deviations of the rendered documents from the
     originals, ``notes`` remarks for the operator. ``secrets`` maps each file below ``.secrets`` of the inventory to a
@@ -86,15 +86,16 @@ def adopt_files(
     schema_of: SchemaSource | None = cached_schema,
     warn: Callable[[str], None] = _log.warning,
 ) -> AdoptedInventory:
-    """Return an inventory that renders existing activemq.xml files again, and a list of what it cannot express.
+    """Return an inventory that renders existing activemq.xml files again.
 
-    ``files`` are paths of files whose path holds the host's name, directories (each activemq.xml below them) or texts
-    ``HOST=FILE``. ``releases`` are ``X`` for all hosts or ``HOST=X``; files that ``render`` wrote name their release.
-    ``addresses`` are ``HOST=ADDRESS`` where peers dial a host by another name, ``properties`` files with values of
-    placeholders, ``FILE`` or ``HOST=FILE``, and ``shared_stores`` names of pairs whose nodes share their store.
-    ``naming_pattern``, ``naming_parity`` and ``node`` are ``activemq_naming_pattern``, ``activemq_naming_parity`` and
-    ``activemq_node``. ``schema_of`` is that of ``check_fleet``. ``warn`` gets each warning as one line; by default it
-    goes to the logger ``activemq_fleet.adopt``. No file is written, and passwords are not copied.
+    A list of what it cannot express is included. ``files`` are paths of files whose path holds the host's name,
+    directories (each activemq.xml below them) or texts ``HOST=FILE``. ``releases`` are ``X`` for all hosts or
+    ``HOST=X``; files that ``render`` wrote name their release. ``addresses`` are ``HOST=ADDRESS`` where peers dial a
+    host by another name, ``properties`` files with values of placeholders, ``FILE`` or ``HOST=FILE``, and
+    ``shared_stores`` names of pairs whose nodes share their store. ``naming_pattern``, ``naming_parity`` and ``node``
+    are ``activemq_naming_pattern``, ``activemq_naming_parity`` and ``activemq_node``. ``schema_of`` is that of
+    ``check_fleet``. ``warn`` gets each warning as one line; by default it goes to the logger ``activemq_fleet.adopt``.
+    No file is written, and passwords are not copied.
 
     Raises InputError or ReleaseError, which name file or host, for files that cannot be adopted.
 
@@ -144,14 +145,14 @@ def adopt_documents(
     addresses: Mapping[str, str] = MappingProxyType({}),
     shared: Collection[str] = (),
 ) -> AdoptedInventory:
-    """Return an inventory that renders the given activemq.xml files again, including the agents of given agent.conf
-    files.
+    """Return an inventory that renders the given activemq.xml documents again.
 
-    ``addresses`` maps hosts to the addresses that others connect to, for hosts whose address is in no file. ``shared``
-    names pairs whose nodes share a KahaDB store although no file shows it. ``findings`` returns a fleet's findings with
-    the given documents. Errors that the originals have too are waived in the inventory with a note, because a
-    configuration in force cannot be refused. An error with which no broker starts remains an error, with a note. What
-    would cause any other error is left out, with a note; raises InputError where that is not possible.
+    It includes the agents of given agent.conf files. ``addresses`` maps hosts to the addresses that others connect to,
+    for hosts whose address is in no file. ``shared`` names pairs whose nodes share a KahaDB store although no file
+    shows it. ``findings`` returns a fleet's findings with the given documents. Errors that the originals have too are
+    waived in the inventory with a note, because a configuration in force cannot be refused. An error with which no
+    broker starts remains an error, with a note. What would cause any other error is left out, with a note; raises
+    InputError where that is not possible.
     """
     proposal = VariableProposal.from_documents(documents, naming)
     for document in proposal.documents:

@@ -23,7 +23,10 @@ _PROGRAM = re.compile(r"^ExecStart=(/\S*)/bin/activemq-agent ", re.MULTILINE)
 
 @dataclass(frozen=True)
 class AgentConfiguration:
-    """The configuration of a failover agent: the entries of agent.conf, and its systemd unit's text ("" without)."""
+    """The configuration of a failover agent: the entries of its agent.conf.
+
+    It includes its systemd unit's text ("" without one).
+    """
 
     host: str
     entries: Mapping[str, str]
@@ -33,9 +36,10 @@ class AgentConfiguration:
 
 
 def read_agent_configurations(arguments: Iterable[str]) -> list[AgentConfiguration]:
-    """Return the agents of every ``hosts/HOST/agent.conf`` below the directories among the arguments, sorted by host.
+    """Read the configurations of agents from directories, and return them sorted by host.
 
-    Files that are links, are larger than 1 MiB, cannot be parsed or have no ``[agent]`` section are passed over.
+    The files are every ``hosts/HOST/agent.conf`` below directories among the arguments. Files that are links, are
+    larger than 1 MiB, cannot be parsed or have no ``[agent]`` section are passed over.
     """
     agents_by_host = {}
     for root in (Path(argument) for argument in arguments):
@@ -57,7 +61,10 @@ def read_agent_configurations(arguments: Iterable[str]) -> list[AgentConfigurati
 
 
 def propose_agents(proposal: VariableProposal, files: Iterable[AgentConfiguration]) -> None:
-    """Propose variables, group and pair for each agent whose first broker URL belongs to an adopted broker."""
+    """Propose the inventory variables of agents, from their agent.conf files.
+
+    Each agent whose first broker URL belongs to an adopted broker gets a group and pair.
+    """
     fleet = proposal.proposed_fleet()
     listeners = ListenersByAddress(fleet.brokers)
     for file in files:

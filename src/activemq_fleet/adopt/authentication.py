@@ -16,7 +16,7 @@ _SIMPLE = "simpleAuthenticationPlugin"
 
 
 def propose_authentication(proposal: VariableProposal) -> None:
-    """Propose ``activemq_authentication`` of every host, so that clients may connect as they did before.
+    """Propose ``activemq_authentication`` of every host, from its existing activemq.xml.
 
     A file without any login stays without one, unless bridges of the fleet log in: those go on doing so.
     """
@@ -36,7 +36,10 @@ def propose_authentication(proposal: VariableProposal) -> None:
 
 
 def keep_plugin_of_inexpressible_accounts(proposal: VariableProposal) -> None:
-    """Propose the existing plugin where ``activemq_users`` can express none of its accounts, such as ``${user}``."""
+    """Propose to keep the existing authentication plugin where ``activemq_users`` can express none of its accounts.
+
+    An example is an account ``${user}``.
+    """
     for document in proposal.documents:
         variables = proposal[document.host]
         expressed = variables.get("users") or variables.get("network_username")

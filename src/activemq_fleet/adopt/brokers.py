@@ -38,7 +38,7 @@ _LIMITS = {
 
 @dataclass(frozen=True, slots=True)
 class AdoptedListener:
-    """A transportConnector that an entry of ``activemq_connectors`` can express."""
+    """A listener (transportConnector) that an entry of ``activemq_connectors`` can express."""
 
     name: str
     scheme: str
@@ -64,7 +64,7 @@ class AdoptedListener:
 
 
 def propose_broker_variables(proposal: VariableProposal) -> None:
-    """Propose the variables for limits, console and connectors of every host, from its own activemq.xml alone."""
+    """Propose the variables for limits, console and connectors of every host, from its own activemq.xml."""
     _propose_missing_heaps(proposal)
     for document in proposal.documents:
         _propose_limits(proposal, document)
@@ -330,16 +330,20 @@ def authentication_user_elements(document: AdoptedDocument) -> list[ComparedElem
 
 
 def listed_group_names(node: ComparedElement, attribute: str = "groups") -> list[str]:
-    """Return the group names that an attribute lists: of an authenticationUser, or a right of an authorizationEntry.
+    """Return the names of user groups that an XML attribute lists.
 
-    The group of the probe account is left out: the account and its rights are rendered for every broker.
+    The attribute is that of an authenticationUser, or a right of an authorizationEntry. The group of the probe account
+    is left out: the account and its rights are rendered for every broker.
     """
     groups = [group.strip() for group in node.get(attribute).split(",") if group.strip()]
     return [group for group in groups if group != PROBE_GROUP]
 
 
 def propose_users(proposal: VariableProposal) -> None:
-    """Propose ``activemq_users`` from the accounts in activemq.xml files, without the network user."""
+    """Propose ``activemq_users`` from the accounts in activemq.xml files.
+
+    The network user is left out.
+    """
     agents: dict[str, None] = {}
     known = _known_agents(proposal)
     for document in proposal.documents:
@@ -376,7 +380,10 @@ def _known_agents(proposal: VariableProposal) -> dict[str, set[str | None]]:
 
 
 def propose_acl(proposal: VariableProposal) -> None:
-    """Propose ``activemq_acl`` without the rights that the network user, agents and advisory topics get by default."""
+    """Propose ``activemq_acl`` from the rights in activemq.xml files.
+
+    Rights that the network user, agents and advisory topics get by default are left out.
+    """
     path = "plugins/authorizationPlugin/map/authorizationMap/authorizationEntries/authorizationEntry"
     complete: dict[str, list[dict[str, Any]]] = {}
     agents: set[str] = set()

@@ -28,8 +28,9 @@ _CONSOLE = {
 
 
 def propose_heap_and_user(proposal: VariableProposal) -> None:
-    """Propose heap and user of every host, and the directory settings where activemq.fleet wrote
-    the environment file.
+    """Propose the Java heap and the user of every host.
+
+    The directory settings are proposed where activemq.fleet wrote the environment file.
     """
     for document in proposal.documents:
         environment = _environment(document)
@@ -53,9 +54,10 @@ def propose_heap_and_user(proposal: VariableProposal) -> None:
 
 
 def propose_console(proposal: VariableProposal) -> None:
-    """Propose port and bind address of the web console from Jetty's files; the port offset is subtracted.
+    """Propose the variables of the web console from Jetty's files.
 
-    The file that activemq.xml imports decides, whatever its name is. A note names what the inventory does not have.
+    They are port and bind address; the port offset is subtracted. The file that activemq.xml imports decides, whatever
+    its name is. A note names what the inventory does not have.
     """
     foreign: dict[str, list[str]] = defaultdict(list)
     for document in proposal.documents:
@@ -88,7 +90,10 @@ def _console_file(document: AdoptedDocument) -> tuple[str, str]:
 
 
 def propose_java_options(proposal: VariableProposal, fleet: Fleet) -> None:
-    """Propose ``activemq_java_options``: those in an environment file by activemq.fleet that not every broker has."""
+    """Propose ``activemq_java_options`` from environment files.
+
+    These are options in a file by activemq.fleet that not every broker has.
+    """
     for document in proposal.documents:
         environment = _environment(document)
         options = dict(_ASSIGNED.findall(environment)).get("ACTIVEMQ_OPTS", "")
@@ -101,7 +106,10 @@ def propose_java_options(proposal: VariableProposal, fleet: Fleet) -> None:
 
 
 def is_heap_known_for_all_hosts(proposal: VariableProposal) -> bool:
-    """Return whether the files next to each host's activemq.xml show the heap, for all hosts."""
+    """Return whether the Java heap is known for all hosts.
+
+    The files next to each host's activemq.xml show it.
+    """
     return all(_heap_in(_environment(document)) for document in proposal.documents)
 
 

@@ -25,8 +25,9 @@ _PLAIN_PART = re.compile(r"[^/\0]+")
 
 @dataclass
 class CompanionFiles:
-    """A directory that the operator named, and the files that were read below it. ``read`` are their paths; ``refused``
-    are sentences with the reason why another file was not read.
+    """The companion files of activemq.xml: those that were read below a directory that the operator named.
+
+    ``read`` are their paths; ``refused`` are sentences with the reason why another file was not read.
     """
 
     root: Path
@@ -35,7 +36,7 @@ class CompanionFiles:
     _total: int = 0
 
     def read_text(self, path: Path) -> str | None:
-        """Return the text of a file below the directory; None for one that does not exist or is not read."""
+        """Return the text of a companion file below the directory, or None if it does not exist or is not read."""
         parts = _parts_below(self.root, path)
         if parts is None:
             return None
@@ -66,7 +67,10 @@ class CompanionFiles:
         return content.decode(errors="replace")
 
     def sorted_entry_names(self, directory: Path) -> list[str]:
-        """Return the names in a directory below the named one, sorted; none where it does not exist or is a link."""
+        """Return the sorted names of the entries in a directory.
+
+        The list is empty where it does not exist or is a link.
+        """
         parts = _parts_below(self.root, directory)
         if parts is None:
             return []
@@ -85,10 +89,11 @@ class CompanionFiles:
 
 
 def read_limited_bytes(path: Path, root: Path | None, largest: int, instead: str) -> bytes:
-    """Return the content of an activemq.xml or agent.conf of at most ``largest`` bytes.
+    """Return the content of a file, and raise InputError if it is larger than ``largest`` bytes.
 
-    ``root`` is the named directory below which it was found; None for a file that the operator named. ``instead`` is
-    a sentence on what the operator can do where the file is a link. Raises InputError.
+    The file is an activemq.xml or agent.conf. ``root`` is the named directory below which it was found; None for a file
+    that the operator named. ``instead`` is a sentence on what the operator can do where the file is a link. Raises
+    InputError.
     """
     try:
         if root is None:
@@ -111,7 +116,10 @@ def read_limited_bytes(path: Path, root: Path | None, largest: int, instead: str
 
 
 def file_paths_below(root: Path, name: str) -> Iterator[Path]:
-    """Yield the sorted paths of all files of a name below a directory; directories that are links are left out."""
+    """Yield the sorted paths of all files of a name below a directory.
+
+    Directories that are links are left out.
+    """
     paths = []
     for directory, subdirectories, names in os.walk(root):
         subdirectories.sort()
@@ -121,7 +129,9 @@ def file_paths_below(root: Path, name: str) -> Iterator[Path]:
 
 
 def read_file_below(root: Path, parts: Iterable[str], limit: int) -> bytes:
-    """Return the first ``limit`` bytes of a regular file below a directory, opened without links.
+    """Return the first ``limit`` bytes of a file below a directory.
+
+    It must be a regular file, and is opened without following links.
 
     Raises UntrustedPathError for a link, a file of another kind or with a second name, and OSError.
     """

@@ -19,7 +19,10 @@ _REFERENCE = re.compile(r"\$\{activemq\.[^}]*\}")
 
 @dataclass(frozen=True, slots=True)
 class DifferenceGroup:
-    """Equal differences at one or more paths: ``hosts`` are those of each path, ``rendered`` all rendered values."""
+    """A group of equal differences at one or more paths.
+
+    ``hosts`` are those of each path, ``rendered`` all rendered values.
+    """
 
     hosts: Mapping[str, tuple[str, ...]]
     direction: str
@@ -29,7 +32,10 @@ class DifferenceGroup:
 
 @dataclass(frozen=True, slots=True)
 class AdditionGroup:
-    """Equal additions at one or more paths, with their common effect and the variables that undo all of them."""
+    """A group of equal additions at one or more paths.
+
+    It has their common effect and the variables that undo all of them.
+    """
 
     hosts: Mapping[str, tuple[str, ...]]
     rendered: str
@@ -38,7 +44,7 @@ class AdditionGroup:
 
 @dataclass(frozen=True, slots=True)
 class LimitAsPercentage:
-    """A limit of memory or disk: bytes in an original file, and a percentage of a total in the rendered file."""
+    """A memory or disk limit that the rendered file has as a percentage, and the original file in bytes."""
 
     host: str
     path: str
@@ -51,7 +57,10 @@ class LimitAsPercentage:
 
 
 def limits_as_percentages(differences: Iterable[XmlDifference]) -> list[LimitAsPercentage]:
-    """Return the limits that rendered files have as percentages; each consists of three differences of one host."""
+    """Return the limits that rendered files have as percentages.
+
+    Each consists of three differences of one host.
+    """
     by_place = {(difference.host, difference.path): difference for difference in differences}
     replacements = []
     for (host, path), difference in by_place.items():
@@ -67,7 +76,7 @@ def limits_as_percentages(differences: Iterable[XmlDifference]) -> list[LimitAsP
 def without_percentage_limits(
     differences: Iterable[XmlDifference], replacements: Iterable[LimitAsPercentage]
 ) -> list[XmlDifference]:
-    """Return the differences that are no part of a replaced limit."""
+    """Return the differences without those of limits that are rendered as percentages."""
     parts = {
         (replacement.host, replacement.path.removesuffix("limit") + name)
         for replacement in replacements
@@ -77,7 +86,10 @@ def without_percentage_limits(
 
 
 def group_omissions_and_changes(differences: Iterable[XmlDifference]) -> list[DifferenceGroup]:
-    """Return the omissions and changed values; those of one kind are one group, whatever names their paths contain."""
+    """Group the omissions and changed values among differences, and return the groups.
+
+    Those of one kind are one group, whatever names their paths contain.
+    """
     groups: dict[tuple[str, ...], list[XmlDifference]] = defaultdict(list)
     for difference in differences:
         if difference.direction != ADDITION:
@@ -96,7 +108,10 @@ def group_omissions_and_changes(differences: Iterable[XmlDifference]) -> list[Di
 
 
 def group_additions(differences: Iterable[XmlDifference], fleet: Fleet) -> list[AdditionGroup]:
-    """Return the additions with their advice; those of one kind are one group, whatever names their paths contain."""
+    """Group the additions among differences, and return the groups with their advice.
+
+    Those of one kind are one group, whatever names their paths contain.
+    """
     groups: dict[tuple[object, ...], list[tuple[XmlDifference, AdditionAdvice]]] = defaultdict(list)
     for difference in differences:
         if difference.direction == ADDITION:

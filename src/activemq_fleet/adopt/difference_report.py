@@ -26,8 +26,9 @@ _LONGEST_ADDITION = 100
 
 
 def describe_differences(adoption: AdoptedInventory) -> Iterator[str]:
-    """Yield the lines of a report: omissions and changed values, then additions with their effect and how to undo
-    them.
+    """Yield the lines of a report on the differences between existing and rendered files.
+
+    Omissions and changed values come first, then additions with their effect and how to undo them.
     """
     number = len(adoption.fleet.brokers)
     replacements = limits_as_percentages(adoption.differences)

@@ -34,8 +34,9 @@ _PERCENT = frozenset({"percent_of_jvm_heap", "percent_limit"})
 
 
 def propose_element_variables(proposal: VariableProposal) -> None:
-    """Propose the variables for XML elements (policies, usage, destinations, kahadb, plugins …) of every host, from its
-    own file.
+    """Propose the variables for XML elements of every host, from its own activemq.xml.
+
+    These are policies, usage, destinations, kahadb, plugins and others.
     """
     for document in proposal.documents:
         broker, release, variables = document.broker, document.release, proposal[document.host]
@@ -140,9 +141,10 @@ def _propose_usage(proposal: VariableProposal, document: AdoptedDocument) -> Non
 
 
 def drop_default_policies(proposal: VariableProposal, fleet: Fleet) -> None:
-    """Remove from the proposed policies the values that every broker's policies have anyway, and entries left empty.
+    """Drop default values from the proposed destination policies.
 
-    ``fleet`` is the proposed one with all its links.
+    These are values that every broker's policies have anyway, and entries left empty. ``fleet`` is the proposed one
+    with all its links.
     """
     for host, variables in proposal.variables.items():
         if "destination_policies" not in variables:

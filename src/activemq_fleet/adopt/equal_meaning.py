@@ -20,7 +20,7 @@ _SAME_CLIENT = re.compile(r"\bnio(\+ssl)?://")
 
 
 def with_default_connector_names(root: ComparedElement) -> ComparedElement:
-    """Return a document in which unnamed connectors and networkConnectors have the names that ActiveMQ gives them."""
+    """Return an activemq.xml in which unnamed connectors have the names that ActiveMQ gives them by default."""
     taken = {child.get("name") for child in root.children}
     numbers: dict[str, int] = {}
 
@@ -52,7 +52,10 @@ def with_default_connector_names(root: ComparedElement) -> ComparedElement:
 
 
 def parse_multicast_uri(uri: str) -> tuple[str, dict[str, str]] | None:
-    """Return (``host:port``, options) of a multicast URI, default options included; None for another URI."""
+    """Parse a multicast URI, and return (``host:port``, options), or None for another URI.
+
+    Default options are included.
+    """
     match = _MULTICAST.fullmatch(uri)
     if match is None:
         return None
@@ -62,12 +65,15 @@ def parse_multicast_uri(uri: str) -> tuple[str, dict[str, str]] | None:
 
 
 def expand_directories(path: str, directories: Mapping[str, str]) -> str:
-    """Return a path with the values of ``${activemq.base}`` and ``${activemq.data}`` in ``directories``."""
+    """Return a path with ``${activemq.base}`` and ``${activemq.data}`` replaced by the values in ``directories``."""
     return _DIRECTORY.sub(lambda match: directories[match[1]], path)
 
 
 def base_and_data_directories(base: str, instance: str) -> dict[str, str]:
-    """Return the directories that ``${activemq.base}`` and ``${activemq.data}`` mean, by ``base`` and ``data``."""
+    """Return the directories that ``${activemq.base}`` and ``${activemq.data}`` mean.
+
+    Their keys are ``base`` and ``data``.
+    """
     home = f"{base.rstrip('/')}/{instance}"
     return {"base": home, "data": f"{home}/data"}
 
@@ -99,14 +105,17 @@ def means_the_same(
 
 
 def opens_jmx(context: ComparedElement, release: Release) -> bool:
-    """Return whether a managementContext opens a JMX port; up to 5.14 it does so by default."""
+    """Return whether a managementContext opens a JMX port.
+
+    Up to 5.14 it does so by default.
+    """
     return boolean_of(context.get("createConnector", "false" if release.is_within_span("5.15.0") else "true")) is True
 
 
 def is_absence_harmless(
     node: ComparedElement, name: str, release: Release, rendered: ComparedElement | None = None
 ) -> bool:
-    """Return whether an XML attribute may be missing in the rendered file because its absence changes nothing."""
+    """Return whether an XML attribute may be missing in the rendered file without an effect."""
     if node.name.endswith("Usage") and name == "name":
         return True  # a label: the broker gives each usage one
     if name == "inactiveTimoutBeforeGC" and rendered is not None:

@@ -41,8 +41,9 @@ secrets: "{{ inventory_dir }}/.secrets"
 
 
 def inventory_files(proposal: VariableProposal, fleet: Fleet) -> dict[str, bytes]:
-    """Return an inventory's files, content by path: hosts.yml, group_vars, host_vars, the inventory plugin's file,
-    and .gitignore.
+    """Return the files of an inventory, content by path.
+
+    They are hosts.yml, group_vars, host_vars, the inventory plugin's file, and .gitignore.
     """
     levels = _variables_by_level(_replace_names_by_templates(proposal.variables, fleet), fleet)
     for path, variables in _distribute_variables(proposal.agents, [{AGENTS: list(proposal.agents)}]).items():
@@ -81,7 +82,7 @@ def _notes_comment(proposal: VariableProposal) -> str:
 
 
 def is_inventory_unedited(files: Mapping[str, bytes]) -> bool:
-    """Return whether an inventory's files are as ``inventory_files`` made them, without any edit since."""
+    """Return whether an inventory's files are unedited since ``adopt`` wrote them."""
     others = {path: content for path, content in files.items() if path != _PLUGIN}
     return f"# {_SEAL}{_digest(others)}\n" in files.get(_PLUGIN, b"").decode(errors="replace")
 

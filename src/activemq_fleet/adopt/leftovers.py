@@ -51,7 +51,7 @@ class _Skip:
 
 
 def propose_fragments(proposal: VariableProposal, document: AdoptedDocument, rendered: ComparedElement) -> None:
-    """Propose the broker attributes and XML fragments of one host for what no variable expresses.
+    """Propose broker attributes and XML fragments of one host, for what no variable expresses.
 
     ``rendered`` is the host's document as rendered from variables alone, without fragments.
     """

@@ -14,7 +14,7 @@ from activemq_fleet.topology import Broker, Fleet
 
 @dataclass(frozen=True, slots=True, eq=False)
 class AdoptedLink:
-    """A link of existing activemq.xml files from a pair, or a broker without a peer, to another.
+    """An adopted link: a link between two pairs (or brokers without a peer) in existing activemq.xml files.
 
     ``source`` and ``target`` are names of units; ``hosts`` are all brokers of the source, each of which carries the
     link as ``bridge``.
@@ -32,32 +32,38 @@ class AdoptedLink:
 
     @property
     def has_default_options(self) -> bool:
-        """Whether ``activemq_topology`` can make the link: it carries all destinations, with default options."""
+        """Whether the link has the default options, so that ``activemq_topology`` can make it.
+
+        It carries all destinations.
+        """
         bridge = self.bridge
         carries_all = not bridge.include and not bridge.static_include and not bridge.exclude
         return carries_all and not self.attributes and self.options is None and not self.addresses
 
     @property
     def non_default_name(self) -> str | None:
-        """The link's name, or None where it is the default name ``SOURCE-to-TARGET``."""
+        """The name of the link, or None if it is the default name ``SOURCE-to-TARGET``."""
         return None if self.bridge.name == f"{self.source}-to-{self.target}" else self.bridge.name
 
     @property
     def settings_key(self) -> tuple[object, ...]:
-        """A value that is equal for links which a single entry of ``activemq_links`` can express together."""
+        """The key of the link's settings, which is equal for links that one entry of ``activemq_links`` can express."""
         return self.non_default_name, self.bridge.duplex, self.bridge.traffic_key, self.addresses
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class LinkEntry:
-    """An entry of ``activemq_links`` with the links of equal settings that it makes."""
+    """An entry of the variable ``activemq_links``.
+
+    It has the links of equal settings that it makes.
+    """
 
     source: str
     target: str
     links: tuple[AdoptedLink, ...]
 
     def to_setting(self, *, with_ttl: bool) -> dict[str, Any]:
-        """Return the entry as a dictionary, as the variable ``activemq_links`` holds it."""
+        """Return the entry as a dictionary, as an item of the variable ``activemq_links``."""
         link, bridge = self.links[0], self.links[0].bridge
         entry: dict[str, Any] = {"from": self.source, "to": self.target}
         if bridge.duplex:
@@ -79,7 +85,10 @@ class LinkEntry:
 
 
 def entries_and_leftover_links(links: Sequence[AdoptedLink], fleet: Fleet) -> tuple[list[LinkEntry], list[AdoptedLink]]:
-    """Return entries of ``activemq_links``, entries of groups first, and the links that no entry can make."""
+    """Return the entries of ``activemq_links`` for existing links, and the leftover links that no entry can make.
+
+    Entries of groups come first.
+    """
     members = _units_by_name(fleet)
     home = {broker.unit: broker for broker in fleet.brokers}
     by_settings: dict[Any, dict[tuple[str, str], AdoptedLink]] = defaultdict(dict)

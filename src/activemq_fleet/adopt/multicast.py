@@ -14,7 +14,10 @@ from activemq_fleet.topology.links import MULTICAST_TTL
 
 
 def propose_multicast(proposal: VariableProposal) -> set[str]:
-    """Propose multicast discovery for groups in which all brokers use it alike; return the names of these groups."""
+    """Propose multicast discovery for groups.
+
+    All brokers of these groups use it alike. Return the names of these groups.
+    """
     groups: dict[str, list[AdoptedDocument]] = defaultdict(list)
     for document in proposal.documents:
         groups[document.identity.group].append(document)

@@ -26,7 +26,7 @@ _ANYWHERE = ("0.0.0.0", "::", "127.0.0.1", "localhost", "::1")  # noqa: S104 -- 
 
 @dataclass(frozen=True, slots=True)
 class ReplaceableBridge:
-    """A networkConnector of an existing activemq.xml that dials brokers, and that ``activemq_links`` can express.
+    """A bridge (networkConnector) of an existing activemq.xml that an entry of ``activemq_links`` can replace.
 
     ``addresses`` are the (host, port) pairs as its URI has them; ``ttl`` is as ``activemq_links`` has it, and 1 where
     the element sets none. ``include``, ``static_include`` and ``exclude`` are destination patterns as
@@ -49,13 +49,14 @@ class ReplaceableBridge:
 
     @property
     def traffic_key(self) -> tuple[object, ...]:
-        """A value that is equal for bridges which carry messages of the same destinations equally far."""
+        """The key of the bridge's traffic, which is equal for bridges that forward the same messages equally far."""
         return self.ttl, self.include, self.static_include, self.exclude, self.attributes, self.options
 
     @property
     def dialled_addresses(self) -> list[str]:
-        """The addresses that the bridge dials, in the form in which ``activemq_links`` lists brokers outside the
-        inventory.
+        """The addresses to which the bridge connects.
+
+        Their form is that of brokers outside the inventory in ``activemq_links``.
         """
         tls = any("ssl" in transport.scheme for transport in Uri.read(self.node.get("uri")).transports)
         return [("ssl://" if tls else "") + join_host_port(*address) for address in self.addresses]
@@ -67,7 +68,10 @@ def network_connector_elements(document: AdoptedDocument) -> list[ComparedElemen
 
 
 def replaceable_bridges(document: AdoptedDocument) -> Iterator[ReplaceableBridge]:
-    """Yield the networkConnectors that ``activemq_links`` can express and whose name is unique in the file."""
+    """Yield the bridges (networkConnectors) of an activemq.xml that ``activemq_links`` can replace.
+
+    Their name is unique in the file.
+    """
     nodes = network_connector_elements(document)
     names = Counter(node.get("name") for node in nodes)
     for node in nodes:
@@ -77,7 +81,7 @@ def replaceable_bridges(document: AdoptedDocument) -> Iterator[ReplaceableBridge
 
 
 def inexpressible_part(node: ComparedElement) -> str:
-    """Return which attribute or child of a networkConnector ``activemq_links`` cannot express, as text."""
+    """Return the part (attribute or child) of a networkConnector that ``activemq_links`` cannot express, as text."""
     connector = parse_network_connector(with_masked_passwords(node))
     return _inexpressible_part(connector) or "another bridge has the same name"
 
@@ -134,25 +138,28 @@ def _ttl(connector: NetworkConnector) -> Ttl:
 
 
 def allows_replay_over_bridges(document: AdoptedDocument) -> bool:
-    """Return whether a policy in an activemq.xml lets messages go back over bridges (networkBridgeFilterFactory)."""
+    """Return whether a policy in an activemq.xml allows messages to go back over bridges.
+
+    The policy is a networkBridgeFilterFactory.
+    """
     entries = document.broker.find_all("destinationPolicy/policyMap/policyEntries/policyEntry")
     return any(entry.find("networkBridgeFilterFactory") for entry in entries)
 
 
 def link_ttl_setting(link: Link) -> Ttl:
-    """Return the TTL of a planned link as ``activemq_links`` has it."""
+    """Return the TTL setting of a planned link, as ``activemq_links`` has it."""
     if link.network_ttl is not None:
         return link.network_ttl
     return SplitTtl(consumer=link.consumer_ttl or 1, message=link.message_ttl or -1)
 
 
 def ttl_as_setting(ttl: Ttl) -> int | dict[str, int]:
-    """Return a TTL as a value of YAML."""
+    """Return a network TTL as the value of a setting in YAML."""
     return ttl.model_dump() if isinstance(ttl, SplitTtl) else ttl
 
 
 def expressible_connector_options(node: ComparedElement) -> tuple[tuple[str, str], ...]:
-    """Return the optional attributes of a networkConnector that ``activemq_links`` can set, as (name, value)."""
+    """Return the options of a networkConnector that ``activemq_links`` can express, as (name, value)."""
     return tuple(
         (name, value)
         for name, value in sorted(node.attributes.items())
@@ -162,10 +169,10 @@ def expressible_connector_options(node: ComparedElement) -> tuple[tuple[str, str
 
 
 def propose_master_nodes(proposal: VariableProposal) -> None:
-    """Propose the preferred master (``activemq_master_node``) of pairs that share a store.
+    """Propose ``activemq_master_node`` (the preferred master) of pairs.
 
-    The preferred master is the node that its file marks as preferred, otherwise the node that bridges of other brokers
-    dial first.
+    These are pairs that share a store. The preferred master is the node that its file marks as preferred, otherwise the
+    node that bridges of other brokers dial first.
     """
     names = _HostNames(proposal.documents)
     first: Counter[str] = Counter()
@@ -186,8 +193,9 @@ def propose_master_nodes(proposal: VariableProposal) -> None:
 
 
 def propose_addresses(proposal: VariableProposal, known_addresses: Mapping[str, str]) -> None:
-    """Propose ``activemq_address`` of hosts that other brokers dial by another name; ``known_addresses`` take
-    precedence.
+    """Propose ``activemq_address`` of hosts that other brokers connect to by another name.
+
+    ``known_addresses`` take precedence.
     """
     addresses_by_host: dict[str, Counter[str]] = defaultdict(Counter)
     for host, address in known_addresses.items():
@@ -279,14 +287,17 @@ class _HostNames:
         self._hosts = {document.host.lower(): document.host for document in documents}
 
     def unique_host_with_name(self, name: str) -> str | None:
-        """Return the host of this name, or the only host that is the name with or without a domain; else None."""
+        """Return the only host with a given name, or None.
+
+        The name may have or lack the domain.
+        """
         exact = self._hosts.get(name.lower().rstrip("."))
         similar = [host for host in self._hosts.values() if may_be_same_host(host, name)]
         return exact or (similar[0] if len(similar) == 1 else None)
 
 
 class BrokersByAddress:
-    """A lookup of the broker that is dialled at an address, in a proposed fleet."""
+    """A lookup of the brokers of a proposed fleet by address."""
 
     def __init__(self, fleet: Fleet, documents: Sequence[AdoptedDocument]) -> None:
         self._names = _HostNames(documents)
@@ -296,7 +307,10 @@ class BrokersByAddress:
         self._by_host = {broker.host: broker for broker in fleet.brokers}
 
     def broker_at(self, host: str, port: int) -> Broker | None:
-        """Return the broker that is dialled at ``host:port``, or None where no broker or several brokers match."""
+        """Return the broker at an address (host and port), or None.
+
+        None is also returned where several brokers match.
+        """
         brokers = self._brokers.get(host.lower(), [])
         if len(brokers) > 1:
             brokers = [b for b in brokers if any(c.port == port and is_openwire(c.scheme) for c in b.connectors)]

@@ -15,7 +15,7 @@ NEW_USER = "network"
 
 
 def propose_network_user(proposal: VariableProposal) -> bool:
-    """Propose ``activemq_network_username`` from the bridges' logins.
+    """Propose the network user (``activemq_network_username``) from the logins of existing bridges.
 
     Return True where bridges exist and neither they nor the accounts name a user, so that a new user was proposed.
     """
@@ -47,7 +47,7 @@ def propose_network_user(proposal: VariableProposal) -> bool:
 
 
 def withdraw_network_user(proposal: VariableProposal) -> None:
-    """Remove the network user from brokers whose rendered files do not contain it.
+    """Withdraw the proposed network user from brokers whose rendered files do not contain it.
 
     These have no links and no such account in their file, or they have no authentication: no bridge then logs in.
     """

@@ -36,7 +36,10 @@ _UNEQUAL = "the two nodes of the pair have different bridges of this name"
 
 
 def propose_network(proposal: VariableProposal) -> None:
-    """Propose topology, links and pair links of all brokers, and the account with which bridges log in."""
+    """Propose the network variables of all brokers: topology, links and pair links.
+
+    The account with which bridges log in is proposed, too.
+    """
     new_user = propose_network_user(proposal)
     _Network(proposal).propose_link_variables()
     withdraw_network_user(proposal)
@@ -73,7 +76,10 @@ class _Network:
         self.taken = {name for broker in self.base.brokers for name in (broker.group, broker.pair, broker.unit)}
 
     def propose_link_variables(self) -> None:
-        """Propose variables for links that render the existing bridges, and note each bridge that stays a fragment."""
+        """Propose variables for links that render the existing bridges.
+
+        A note is added for each bridge that stays a fragment.
+        """
         unfit: dict[tuple[str, str], str] | None = None
         while unfit is None or unfit:
             self._sort_bridges()

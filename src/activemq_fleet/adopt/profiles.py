@@ -27,10 +27,10 @@ _LOCKED = ("lockKeepAlivePeriod", "databaseLockedWaitDelay")
 
 
 def propose_profiles(proposal: VariableProposal, shared: Collection[str] = ()) -> None:
-    """Propose a high-availability profile (``activemq_ha``) for every pair, and the variables of the profile.
+    """Propose the high-availability profile (``activemq_ha``) of every pair.
 
-    ``shared`` names pairs whose nodes share a KahaDB store that no file shows to be shared. Raises InputError for one
-    that is no pair with two such stores.
+    The variables of the profile are proposed, too. ``shared`` names pairs whose nodes share a KahaDB store that no file
+    shows to be shared. Raises InputError for one that is no pair with two such stores.
     """
     stores = {
         pair: [_store(document) for document in documents] for pair, documents in proposal.documents_by_pair().items()
@@ -85,12 +85,15 @@ def _note_missing_store_marker(proposal: VariableProposal, pair: str, documents:
 
 
 def master_connector_element(document: AdoptedDocument) -> ComparedElement | None:
-    """Return the masterConnector element with which a pure slave dials its master, or None."""
+    """Return the masterConnector element of an activemq.xml, or None.
+
+    A pure slave connects to its master with it.
+    """
     return document.broker.find("services/masterConnector")
 
 
 def dialled_master_address(document: AdoptedDocument) -> tuple[str, int] | None:
-    """Return the (host, port) at which a pure slave dials its master, or None."""
+    """Return the (host, port) of the master to which a pure slave connects, or None."""
     connector = master_connector_element(document)
     dialled = Uri.read(connector.get("remoteURI")).transports if connector else ()
     return next(((transport.host, transport.port) for transport in dialled if transport.host and transport.port), None)
@@ -132,7 +135,10 @@ def _store(document: AdoptedDocument) -> ComparedElement | None:
 
 
 def kahadb_directory(document: AdoptedDocument) -> str:
-    """Return the directory of a KahaDB store as the file has it, "" for any other store."""
+    """Return the directory of the KahaDB store in an activemq.xml.
+
+    It is "" for any other store.
+    """
     store = _store(document)
     return store.get("directory") if store is not None and store.name in _KAHADB else ""
 
@@ -206,9 +212,10 @@ def _propose_store(proposal: VariableProposal, document: AdoptedDocument) -> Non
 
 
 def propose_store_directories(proposal: VariableProposal) -> None:
-    """Propose ``activemq_store_directory`` of stores below ``${activemq.base}``, once that directory is proposed.
+    """Propose ``activemq_store_directory`` of hosts.
 
-    Add a note for a store whose location only the host can show, because the broker would start with an empty one.
+    The stores are below ``${activemq.base}``, and that directory is already proposed. Add a note for a store whose
+    location only the host can show, because the broker would start with an empty one.
     """
     for document in proposal.documents:
         directories = proposal.base_and_data_directories(document.host)
@@ -253,7 +260,10 @@ def _propose_name(proposal: VariableProposal, document: AdoptedDocument) -> None
 
 
 def jdbc_data_source_bean(document: AdoptedDocument) -> ComparedElement | None:
-    """Return the data source bean of a JDBC store if ``activemq_jdbc`` can express it, otherwise None."""
+    """Return the data source bean of a JDBC store.
+
+    None is returned if ``activemq_jdbc`` cannot express it.
+    """
     store = _store(document)
     if store is None or store.name != "jdbcPersistenceAdapter" or not document.release.has_lockers:
         return None
@@ -264,7 +274,7 @@ def jdbc_data_source_bean(document: AdoptedDocument) -> ComparedElement | None:
 
 
 def bean_properties(bean: ComparedElement) -> dict[str, str]:
-    """Return the properties of a Spring bean, name to value."""
+    """Return the properties of a Spring bean, by name."""
     return {
         child.get("name"): child.get("value") or next((value.normalized_text for value in child.children), "")
         for child in bean.children

@@ -38,7 +38,10 @@ _LARGEST = 1 << 20  # bytes
 
 @dataclass(frozen=True)
 class HostProperties:
-    """The values of one host's ``${name}`` placeholders by name, and the properties files that define them."""
+    """The properties of one host: the values of its ``${name}`` placeholders.
+
+    The properties files that define them are included.
+    """
 
     values: Mapping[str, str] = field(default_factory=dict)
     files: tuple[str, ...] = ()
@@ -73,10 +76,10 @@ def read_properties_by_host(arguments: Sequence[str], hosts: Collection[str]) ->
 
 
 def read_credentials_properties(document: Path, companions: CompanionFiles) -> dict[str, str]:
-    """Return the properties of the credentials.properties next to an activemq.xml; none if this project rendered that
-    file.
+    """Read the credentials.properties next to an activemq.xml, and return its properties.
 
-    Lines and values in forms that only a broker understands are left out, such as ``ENC(…)``.
+    There are none if this project rendered that file. Lines and values in forms that only a broker understands are left
+    out, such as ``ENC(…)``.
     """
     content = companions.read_text(document.parent / "credentials.properties") or ""
     if "Made by activemq.fleet" in content:
@@ -86,7 +89,9 @@ def read_credentials_properties(document: Path, companions: CompanionFiles) -> d
 
 
 def resolve_placeholders(root: etree._Element, properties: Mapping[str, str], file: str) -> None:
-    """Replace each placeholder whose property is known in the attributes and texts of an element and all below it.
+    """Replace placeholders in an XML element by the values of known properties.
+
+    Attributes and texts of all elements below it are included.
 
     Raises InputError for a value that XML cannot hold; ``file`` is the document's name for it.
     """
@@ -116,14 +121,18 @@ def resolve_placeholders(root: etree._Element, properties: Mapping[str, str], fi
 
 
 def placeholder_names(text: str) -> list[str]:
-    """Return the names of the placeholders in a text, with and without a default, each once."""
+    """Return the names of the placeholders in a text.
+
+    Each is listed once, whether it has a default or not.
+    """
     return list(dict.fromkeys(_WITH_OR_WITHOUT_DEFAULT.findall(text)))
 
 
 def with_placeholder_defaults(node: ComparedElement) -> ComparedElement:
-    """Return an element with each ``${NAME:DEFAULT}`` in its connectors' attributes replaced by DEFAULT.
+    """Return an XML element with placeholders replaced by their defaults.
 
-    The connectors are the networkConnectors and transportConnectors at any depth.
+    Each ``${NAME:DEFAULT}`` in its connectors' attributes becomes DEFAULT. The connectors are the networkConnectors and
+    transportConnectors at any depth.
 
     A placeholder without a default in a networkConnector's URI becomes a host name below ``UNKNOWN_HOST``, which is
     derived from its name. The operator must replace it.
@@ -140,7 +149,10 @@ def with_placeholder_defaults(node: ComparedElement) -> ComparedElement:
 
 
 def address_hint(host: str) -> str:
-    """Return the instruction how to assign a dialled address to a host, for a note."""
+    """Return a hint how to assign an address to a host.
+
+    It is a part of a note.
+    """
     if host.endswith(UNKNOWN_HOST):
         return "no file defines its placeholder: adopt again with --properties FILE, or correct the address"
     return "if it is, adopt again with --address HOST=ADDRESS"

@@ -23,10 +23,10 @@ Variables = dict[str, Any]
 
 @dataclass
 class VariableProposal:
-    """The variables that ``adopt`` proposes for existing brokers, by host, without the prefix ``activemq_``.
+    """The inventory variables that ``adopt`` proposes for existing brokers.
 
-    ``replaced_elements`` are ids of XML elements that a variable replaces although it renders another element, so that
-    no XML fragment may restore them.
+    They are listed by host, without the prefix ``activemq_``. ``replaced_elements`` are ids of XML elements that a
+    variable replaces although it renders another element, so that no XML fragment may restore them.
     """
 
     documents: tuple[AdoptedDocument, ...]
@@ -42,7 +42,10 @@ class VariableProposal:
 
     @classmethod
     def from_documents(cls, documents: Sequence[AdoptedDocument], naming: Naming) -> VariableProposal:
-        """Return a proposal of variables that holds nothing but naming and the release of every host."""
+        """Return a proposal of variables for existing documents.
+
+        It holds nothing but naming and the release of every host.
+        """
         common = {"naming_parity": naming.parity} if naming.parity else {}
         common |= naming.stated
         return cls(tuple(documents), naming, {d.host: {"release": d.release.text, **common} for d in documents})
@@ -55,15 +58,19 @@ class VariableProposal:
         return PROFILES[self.variables[host]["ha"]]
 
     def propose_value(self, host: str, name: str, value: Any) -> bool:
-        """Propose a value for a host's variable; return False and change nothing where the value is not valid."""
+        """Propose a value for a variable of a host.
+
+        Return False and change nothing where the value is not valid.
+        """
         if value is None or not is_valid_value(name, value):
             return False
         self.variables[host][name] = value
         return True
 
     def base_and_data_directories(self, host: str) -> dict[str, str]:
-        """Return the directories that ``${activemq.base}`` and ``${activemq.data}`` mean on a host, by ``base`` and
-        ``data``.
+        """Return a host's directories ``${activemq.base}`` and ``${activemq.data}``.
+
+        Their keys are ``base`` and ``data``.
         """
         base, instance = (
             str(self.variables[host].get(name, Settings.model_fields[name].default)) for name in ("base", "instance")
@@ -71,26 +78,36 @@ class VariableProposal:
         return base_and_data_directories(base, instance)
 
     def set_preferred_master(self, host: str, mark: str) -> None:
-        """Propose which node of a host's pair is the preferred master, unless this follows from the naming convention.
+        """Propose which node of a host's pair is the preferred master.
 
-        ``mark`` is the part of the host name that distinguishes the two nodes, such as ``a``.
+        Nothing is proposed where this follows from the naming convention. ``mark`` is the part of the host name that
+        distinguishes the two nodes, such as ``a``.
         """
         if mark != self.naming.preferred_node:
             self.propose_value(host, "master_node", mark)
 
     def documents_by_pair(self) -> dict[str, list[AdoptedDocument]]:
-        """Return the existing activemq.xml files of each pair by the pair's name, in the order of their nodes."""
+        """Return the existing activemq.xml documents of each pair, by the pair's name.
+
+        They are in the order of their nodes.
+        """
         documents_by_pair: dict[str, list[AdoptedDocument]] = {}
         for document in sorted(self.documents, key=lambda d: (d.identity.pair, d.identity.node)):
             documents_by_pair.setdefault(document.identity.pair, []).append(document)
         return documents_by_pair
 
     def proposed_fleet(self, **changes: Any) -> Fleet:
-        """Return the fleet of the proposed variables; ``changes`` override every host's variables, None removes one."""
+        """Return the fleet that the proposed variables describe.
+
+        ``changes`` override every host's variables, None removes one.
+        """
         return self.proposed_fleet_with_changes(lambda _host: changes)
 
     def proposed_fleet_with_changes(self, changes: Callable[[str], Mapping[str, Any]]) -> Fleet:
-        """Return the fleet of the proposed variables, with the overrides that ``changes`` returns for each host."""
+        """Return the fleet that the proposed variables describe, with changes for each host.
+
+        ``changes`` returns the overrides for a host.
+        """
         hosts = {}
         for host, variables in self.variables.items():
             merged = {**variables, **changes(host)}
@@ -104,9 +121,10 @@ class VariableProposal:
         return build_fleet(hosts, {AGENTS: list(self.agents)}, naming_pattern=self.naming.pattern)
 
     def add_note(self, hosts: Iterable[str], text: str, *, is_urgent: bool = False) -> None:
-        """Add a note for the operator about the given hosts, unless the same note exists already.
+        """Add a note for the operator about the given hosts.
 
-        Urgent notes come before all others: errors, and what the rendered files leave out.
+        A note that exists already is not repeated. Urgent notes come before all others: errors, and what the rendered
+        files leave out.
         """
         line = f"{names_to_text(sorted(hosts))}: {text}"
         if line not in self._noted:
@@ -119,16 +137,22 @@ class VariableProposal:
 
     @property
     def urgent_notes(self) -> tuple[str, ...]:
-        """The notes about errors, and about what the rendered files leave out, each with its hosts."""
+        """The urgent notes for the operator, each with its hosts.
+
+        They are about errors, and about what the rendered files leave out.
+        """
         return tuple(self.notes[: self._urgent])
 
     def exclude_from_fragments(self, *nodes: ComparedElement | None) -> None:
-        """Keep the given XML elements out of the proposed fragments."""
+        """Exclude the given XML elements from the proposed fragments."""
         self.replaced_elements |= {id(node) for node in nodes if node is not None}
 
 
 def is_valid_value(name: str, value: Any) -> bool:
-    """Return whether the variable ``activemq_NAME`` accepts a value, whatever the other variables are."""
+    """Return whether a value is valid for the variable ``activemq_NAME``.
+
+    The other variables are not considered.
+    """
     try:
         Settings.model_validate({name: value_with_secret_placeholders(value)})
     except ValidationError:
@@ -137,12 +161,15 @@ def is_valid_value(name: str, value: Any) -> bool:
 
 
 def is_default_value(name: str, value: Any) -> bool:
-    """Return whether a value is its variable's default, so that the inventory need not set the variable."""
+    """Return whether a value is the default value of its variable.
+
+    Then the inventory need not set the variable.
+    """
     return bool(Settings.model_fields[name].get_default(call_default_factory=True) == value)
 
 
 def yaml_value_of(text: str) -> str | int | bool:
-    """Return a text as the boolean, number or text that YAML renders as the same text."""
+    """Return a text as a YAML scalar: the boolean, number or text that YAML writes as the same text."""
     if text in ("true", "false"):
         return text == "true"
     return int(text) if text.isascii() and text.isdigit() and str(int(text)) == text else text

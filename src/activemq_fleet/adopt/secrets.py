@@ -41,13 +41,16 @@ _MARKED = re.compile(f"{_OPEN}([^{_CLOSE}]*){_CLOSE}")
 
 @dataclass(frozen=True, slots=True)
 class SecretReference:
-    """A reference to a password whose value is in the file ``.secrets/LABEL``."""
+    """A reference to a secret, whose value is in the file ``.secrets/LABEL``."""
 
     label: str
 
     @property
     def lookup_expression(self) -> str:
-        """The Jinja expression that reads the password from its file, without braces."""
+        """The Jinja lookup expression that reads the secret from its file.
+
+        It has no braces.
+        """
         return (
             f"lookup('ansible.builtin.password', secrets ~ '/{self.label}', length=24, "
             "chars=['ascii_letters', 'digits'])"
@@ -56,7 +59,10 @@ class SecretReference:
 
 @dataclass(frozen=True, slots=True)
 class TemplatedText:
-    """A text in which each password is replaced by the label of its secret, between private-use characters."""
+    """A text in which each password is replaced by the label of its secret.
+
+    The labels are between private-use characters.
+    """
 
     marked: str
 
@@ -67,12 +73,18 @@ class TemplatedText:
 
     @property
     def text_with_secret_markers(self) -> str:
-        """The text with ``@.secrets/LABEL@`` in place of each secret, for rendering and comparing."""
+        """The text with a marker ``@.secrets/LABEL@`` in place of each secret.
+
+        It is for rendering and comparing.
+        """
         return _MARKED.sub(r"@.secrets/\1@", self.marked)
 
     @property
     def jinja_template(self) -> str:
-        """The text as a Jinja template with a lookup for each secret; other Jinja markup is quoted."""
+        """The text as a Jinja template with a lookup for each secret.
+
+        Other Jinja markup is quoted.
+        """
         pieces = _MARKED.split(self.marked)
         pieces[::2] = map(quote_for_jinja, pieces[::2])
         pieces[1::2] = (f"{{{{ {SecretReference(label).lookup_expression} }}}}" for label in pieces[1::2])
@@ -81,7 +93,10 @@ class TemplatedText:
 
 @dataclass
 class LabeledPasswords:
-    """The passwords found in existing files by label: each different value of a name has a separate label."""
+    """The passwords found in existing files, by label.
+
+    Each different value of a name has a separate label.
+    """
 
     _labels: dict[tuple[str, str], str] = field(default_factory=dict)
     _taken: set[str] = field(default_factory=set)
@@ -90,9 +105,9 @@ class LabeledPasswords:
     """A description of each label's password."""
 
     def secret_lookup_for(self, name: str, value: str, what: str) -> SecretReference:
-        """Return the lookup of ``.secrets/LABEL`` that replaces a password: the same one for the same name and value.
+        """Return the lookup of ``.secrets/LABEL`` that replaces a password.
 
-        ``what``, the password's use, is noted the first time.
+        It is the same one for the same name and value. ``what``, the password's use, is noted the first time.
         """
         key = name, "" if _is_reference(value) else value
         label = self._labels.get(key)
@@ -109,12 +124,18 @@ class LabeledPasswords:
 
 
 def is_clear_text_password(name: str, value: str) -> bool:
-    """Return whether an attribute is a password in clear text: no placeholder, no reference, not encrypted."""
+    """Return whether the value of an attribute is a password in clear text.
+
+    It is no placeholder, no reference, and not encrypted.
+    """
     return is_password_name(name) and not _is_reference(value)
 
 
 def is_password_name(name: str) -> bool:
-    """Return whether an attribute's name is that of a password, key or token."""
+    """Return whether an attribute's name is that of a password.
+
+    Keys and tokens count as passwords.
+    """
     return _NAME.search(name) is not None or (name not in _HARMLESS_TOKENS and is_secret_name(name))
 
 
@@ -128,14 +149,14 @@ def _is_reference(value: str) -> bool:
 
 
 def has_clear_text_password(name: str, value: str) -> bool:
-    """Return whether an attribute is a password in clear text or contains one, as a URI may."""
+    """Return whether the value of an attribute contains a password in clear text, as a URI may."""
     return with_masked_passwords(ComparedElement("", {name: value})).get(name) != value
 
 
 def file_contains_password(path: str, text: str) -> bool:
-    """Return whether the text of a configuration file contains a password in clear text, in comments too.
+    """Return whether a configuration file contains a password in clear text.
 
-    A text that is not XML, although its file is imported as such, counts as one that does.
+    Comments are included. A text that is not XML, although its file is imported as such, counts as one that does.
     """
     try:
         node = compared_element_of(parse_root_element(text.encode()))
@@ -146,12 +167,12 @@ def file_contains_password(path: str, text: str) -> bool:
 
 
 def with_masked_passwords(node: ComparedElement) -> ComparedElement:
-    """Return an XML element with ``***`` in place of every password in clear text."""
+    """Return an XML element with every clear-text password masked by ``***``."""
     return _replace_passwords(node, lambda _node, _name, _value: MASK)
 
 
 def with_secret_labels(node: ComparedElement, secrets: LabeledPasswords) -> ComparedElement:
-    """Return a copy of an XML element in which a label marks the place of every password in clear text."""
+    """Return a copy of an XML element with labels of secrets in place of clear-text passwords."""
 
     def label(element: ComparedElement, name: str, value: str) -> str:
         owner = element.get("username") or element.get("userName") or element.get("id")
@@ -220,7 +241,10 @@ def _replace_in_text(text: str, node: ComparedElement, by: Callable[[ComparedEle
 
 
 def without_passwords(name: str, value: Any, secrets: LabeledPasswords) -> Any:
-    """Return a variable's value with a reference in place of every password in clear text, at any depth."""
+    """Return a variable's value with references to secrets in place of clear-text passwords.
+
+    Values at any depth are replaced.
+    """
     if isinstance(value, dict):
         return {key: without_passwords(str(key), item, secrets) for key, item in value.items()}
     if isinstance(value, list):
@@ -238,7 +262,10 @@ def without_passwords(name: str, value: Any, secrets: LabeledPasswords) -> Any:
 
 
 def value_with_secret_placeholders(value: Any) -> Any:
-    """Return a variable's value with a placeholder text for each secret, as the fleet model accepts it."""
+    """Return a variable's value with placeholders for secrets.
+
+    The fleet model accepts them.
+    """
     if isinstance(value, SecretReference):
         return f"secret-{value.label}"
     if isinstance(value, TemplatedText):

@@ -56,7 +56,10 @@ _PRIVATE = re.compile("[\ue000\ue001]")
 
 @dataclass(frozen=True)
 class AdoptedDocument:
-    """An existing activemq.xml and the host it belongs to; ``broker`` is the element ``<broker>`` in ``root``."""
+    """An existing activemq.xml to adopt, and the host that it belongs to.
+
+    ``broker`` is the element ``<broker>`` in ``root``.
+    """
 
     host: str
     identity: Identity
@@ -83,11 +86,11 @@ class AdoptedDocument:
 def read_sources(
     arguments: Sequence[str], releases: Sequence[str], naming: Naming, properties: Sequence[str] = ()
 ) -> list[AdoptedDocument]:
-    """Return the activemq.xml files that ``HOST=FILE``, file and directory arguments name, sorted by host.
+    """Read the activemq.xml files that arguments name, and return them sorted by host.
 
-    ``releases`` are ``X`` (for all hosts) or ``HOST=X``; a host without one has the release that the comment of a file
-    rendered by activemq.fleet names. ``properties`` are ``FILE`` or ``HOST=FILE``, with the values of placeholders.
-    Raises InputError or ReleaseError, naming file or host.
+    An argument is ``HOST=FILE``, a file or a directory. ``releases`` are ``X`` (for all hosts) or ``HOST=X``; a host
+    without one has the release that the comment of a file rendered by activemq.fleet names. ``properties`` are ``FILE``
+    or ``HOST=FILE``, with the values of placeholders. Raises InputError or ReleaseError, naming file or host.
     """
     files = list(_source_files(arguments, naming))
     _refuse_unread_names(files, naming)
@@ -172,9 +175,10 @@ def _stem_of(path: Path) -> str:
 
 
 class UnparsedHostNamesError(InputError):
-    """An error for files of hosts whose names the naming convention cannot parse, with conventions that parse them.
+    """An error for host names that the naming convention cannot parse.
 
-    ``files`` are the paths by host, ``conventions`` the proposed ones by the condition under which each fits.
+    It proposes conventions that parse them. ``files`` are the paths by host, ``conventions`` the proposed ones by the
+    condition under which each fits.
     """
 
     def __init__(self, reason: str, files: Mapping[str, str], conventions: Mapping[str, Naming]) -> None:
@@ -183,7 +187,10 @@ class UnparsedHostNamesError(InputError):
         super().__init__(self.text_with_commands())
 
     def text_with_commands(self, options: Sequence[str] = ()) -> str:
-        """Return the error's text with a command line for each convention; ``options`` are its further words."""
+        """Return the error's text with a command line for each proposed naming convention.
+
+        ``options`` are its further words.
+        """
         commands = [
             f"{condition}, run: {adopt_command(self.files, naming, options)}"
             for condition, naming in self.conventions.items()
@@ -373,10 +380,10 @@ def _put_in_beans(broker: etree._Element) -> etree._Element:
 
 
 def imported_file_paths(root: ComparedElement) -> list[str]:
-    """Return the imports of an activemq.xml: paths below its directory, without the prefixes that represent the
-    directory.
+    """Return the paths of the files that an activemq.xml imports.
 
-    Resources elsewhere are returned as they are.
+    They are below its directory, without the prefixes that represent the directory. Resources elsewhere are returned as
+    they are.
     """
     return [
         _CONF_REFERENCE.sub("", node.get("resource"), count=1)

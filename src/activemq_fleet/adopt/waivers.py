@@ -27,10 +27,11 @@ _SCHEMA_RULE = "V002"
 
 
 def propose_waivers(proposal: VariableProposal, findings_of: FindingsOf) -> None:
-    """Waive the rules that would stop ``render`` and that the original files break too, for the hosts concerned.
+    """Propose waivers of rules that existing files break.
 
-    An error with which a broker does not start remains an error, with a note. What causes any other error is left out
-    of the proposal. Raises InputError for an error that nothing explains.
+    Without the waivers, the rules would stop ``render`` for the hosts concerned. An error with which a broker does not
+    start remains an error, with a note. What causes any other error is left out of the proposal. Raises InputError for
+    an error that nothing explains.
     """
     errors = _blocking_findings(proposal, findings_of)
     if not errors:
@@ -47,8 +48,9 @@ def propose_waivers(proposal: VariableProposal, findings_of: FindingsOf) -> None
 
 
 def note_kept_warnings(proposal: VariableProposal, findings_of: FindingsOf) -> None:
-    """Add a note about the warnings that ``check`` reports for the original files, too, because adopt keeps their
-    causes.
+    """Add a note about the ``check`` warnings that remain because adopt keeps their causes.
+
+    ``check`` reports them for the original files, too.
     """
     fleet = proposal.proposed_fleet()
     originals = {document.host: XmlDocument(document.content) for document in proposal.documents}

@@ -47,9 +47,10 @@ Direction = Literal["rendered adds", "rendered lacks", "differs"]
 
 @dataclass(frozen=True, eq=False)
 class ComparedElement:
-    """An XML element as an immutable value; ``tag`` and attribute names are ``{namespace}local``, as in lxml.
+    """An XML element as an immutable value for comparison.
 
-    ``text`` is the text before the first child, ``tail`` the text behind the element, both with their white space.
+    ``tag`` and attribute names are ``{namespace}local``, as in lxml. ``text`` is the text before the first child,
+    ``tail`` the text behind the element, both with their white space.
     """
 
     tag: str
@@ -65,7 +66,10 @@ class ComparedElement:
 
     @property
     def attrib(self) -> Mapping[str, str]:
-        """The attributes by their name in lxml, for readers that take elements of either kind."""
+        """The attributes of the XML element, by their name in lxml.
+
+        The property serves readers that take elements of either kind.
+        """
         return self.attributes
 
     def __iter__(self) -> Iterator[ComparedElement]:
@@ -78,17 +82,17 @@ class ComparedElement:
 
     @property
     def has_ordered_children(self) -> bool:
-        """Whether the order of the XML element's children has a meaning."""
+        """Whether the order of the XML element's children is significant."""
         return self.name in _CHAINS if self.is_in_activemq_namespace else self.tag != f"{{{BEANS}}}beans"
 
     @cached_property
     def normalized_text(self) -> str:
-        """The XML element's own text, each run of white space replaced by a single space."""
+        """The text of the XML element, with white space normalized to single spaces."""
         return " ".join(" ".join([self.text, *(child.tail for child in self.children)]).split())
 
     @cached_property
     def comparison_key(self) -> tuple[Any, ...]:
-        """A value that is equal for XML elements that mean the same."""
+        """The key for comparisons of the XML element, which is equal for elements that mean the same."""
         children = [child.comparison_key for child in self.children]
         return (
             self.tag,
@@ -98,29 +102,41 @@ class ComparedElement:
         )
 
     def get(self, name: str, default: str = "") -> str:
-        """Return the value of an XML attribute that has no namespace, or ``default``."""
+        """Return an attribute of the XML element by its name, or ``default``.
+
+        The attribute has no namespace.
+        """
         return self.attributes.get(name, default)
 
     def find_all(self, path: str) -> list[ComparedElement]:
-        """Return the elements in ActiveMQ's namespace at a path such as ``plugins/simpleAuthenticationPlugin``."""
+        """Return all descendants of the XML element at a path such as ``plugins/simpleAuthenticationPlugin``.
+
+        They are in ActiveMQ's namespace.
+        """
         elements = [self]
         for name in path.split("/"):
             elements = [child for node in elements for child in node.children if child.tag == f"{{{CORE}}}{name}"]
         return elements
 
     def find(self, path: str) -> ComparedElement | None:
-        """Return the first element in ActiveMQ's namespace at a path, or None."""
+        """Return the first descendant of the XML element at a path, or None.
+
+        It is in ActiveMQ's namespace.
+        """
         return next(iter(self.find_all(path)), None)
 
     def children_of(self, path: str) -> tuple[ComparedElement, ...]:
-        """Return the children of the first element in ActiveMQ's namespace at a path; none where it is absent."""
+        """Return the children of the first element at a path.
+
+        The element is in ActiveMQ's namespace; there are none where it is absent.
+        """
         element = self.find(path)
         return element.children if element else ()
 
 
 @dataclass(frozen=True, slots=True)
 class XmlDifference:
-    """A place where a rendered activemq.xml deviates from its original.
+    """A difference between a rendered activemq.xml and its original.
 
     ``original`` and ``rendered`` are the values on either side, None where the element or attribute is absent; elements
     include all their content, and secrets are ``***``. ``path`` is the path of schema findings, with an identifying
@@ -135,7 +151,10 @@ class XmlDifference:
 
 
 def compared_element_of(element: etree._Element) -> ComparedElement:
-    """Return an lxml element and all its descendants as a ComparedElement, without comments."""
+    """Return an lxml element, with its descendants, as a ComparedElement.
+
+    Comments are left out.
+    """
     attributes = {
         str(name): " ".join(str(value).split()) if str(name) == f"{{{XSI}}}schemaLocation" else str(value)
         for name, value in element.attrib.items()
@@ -157,7 +176,7 @@ def document_differences(
     rendered: ComparedElement,
     hidden: Callable[[ComparedElement], ComparedElement],
 ) -> list[XmlDifference]:
-    """Return every difference between an existing activemq.xml and the one rendered from the proposed inventory.
+    """Return the differences between an existing activemq.xml and the one rendered from the proposed inventory.
 
     ``hidden`` returns a document with its secrets masked: secrets are compared and never shown.
     """
@@ -170,7 +189,7 @@ def document_differences(
 
 
 def iterate_elements(node: ComparedElement) -> Iterator[ComparedElement]:
-    """Yield an XML element and all inside it, in the order of the document."""
+    """Yield an XML element and all its descendants, in document order."""
     yield node
     for child in node.children:
         yield from iterate_elements(child)
@@ -262,9 +281,9 @@ def _listening_address(node: ComparedElement) -> object:
 
 
 def is_placeholder_bean(node: ComparedElement) -> bool:
-    """Return whether an XML element is a Spring bean that replaces placeholders ``${name}``; rendered files have one.
+    """Return whether an XML element is a Spring bean that configures placeholders ``${name}``.
 
-    A bean for placeholders with another prefix, such as ``@{name}``, does not.
+    Rendered files have one. A bean for placeholders with another prefix, such as ``@{name}``, does not.
     """
     if node.tag == f"{{{_CONTEXT}}}property-placeholder":
         return True
@@ -274,7 +293,7 @@ def is_placeholder_bean(node: ComparedElement) -> bool:
 
 
 def placeholder_bean_properties(node: ComparedElement) -> dict[str, str]:
-    """Return the properties of a bean that replaces placeholders, name to value."""
+    """Return the properties of a Spring bean that configures placeholders, by name."""
     settings = {
         name.rpartition("}")[2]: value for name, value in node.attributes.items() if name not in ("class", "id", "name")
     }
@@ -289,7 +308,7 @@ def placeholder_bean_properties(node: ComparedElement) -> dict[str, str]:
 
 
 def is_console_import(node: ComparedElement) -> bool:
-    """Return whether an XML element is the import of the web console's Jetty file."""
+    """Return whether an XML element imports the web console's Jetty file."""
     return node.tag == f"{{{BEANS}}}import" and "jetty" in node.get("resource")
 
 
@@ -315,9 +334,10 @@ def _prefixed(name: str) -> str:
 
 
 def to_xml(node: ComparedElement, *, indent: int | None = 0) -> str:
-    """Return an XML element as text, for a parent whose default namespace is ActiveMQ's.
+    """Return an XML element as XML text.
 
-    ``indent`` is the nesting level of the first line; None writes everything on one line.
+    The default namespace of its parent is ActiveMQ's. ``indent`` is the nesting level of the first line; None writes
+    everything on one line.
     """
     return ("" if indent is None else "\n").join(_xml_lines(node, CORE, indent))
 

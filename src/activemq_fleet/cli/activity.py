@@ -20,7 +20,7 @@ _SECONDS_HIDDEN = 2.0
 
 
 class ActivityDisplay:
-    """A spinner on stderr with the activity of this process and the seconds since it began.
+    """A display on stderr of the activity of this process: a spinner, a text and the seconds since it began.
 
     It is not shown in the first two seconds, and not where stderr is no terminal. Activities may be nested: the
     innermost is shown.
@@ -35,7 +35,10 @@ class ActivityDisplay:
 
     @contextmanager
     def show_activity(self, text: str, *, prompts: bool = False) -> Iterator[None]:
-        """Show a text inside a ``with`` block; nothing where the block ``prompts`` for a password on the terminal."""
+        """Show the text of an activity inside a ``with`` block.
+
+        Nothing is shown where the block ``prompts`` for a password on the terminal.
+        """
         if prompts or not sys.stderr.isatty() or os.environ.get("TERM") == "dumb":
             yield
             return
@@ -47,7 +50,7 @@ class ActivityDisplay:
 
     @contextmanager
     def without_spinner(self) -> Iterator[None]:
-        """Remove the spinner inside a ``with`` block that prints lines."""
+        """Hide the spinner inside a ``with`` block that prints lines."""
         with self._lock:
             progress = self._progress
             if progress:

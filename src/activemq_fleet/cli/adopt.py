@@ -130,7 +130,10 @@ def adopt_command(
 
 
 def check_inventory_directory(directory: Path) -> None:
-    """Raise InputError unless ``directory`` is absent, empty, or holds only files that ``adopt`` wrote."""
+    """Check that a directory may hold a new inventory, and raise InputError if not.
+
+    It is absent, empty, or holds only files that ``adopt`` wrote.
+    """
     from activemq_fleet.adopt import MARK, is_inventory_unedited
 
     files = {}

@@ -19,7 +19,10 @@ Fingerprint = tuple[str, str, str, str]
 
 
 def write_baseline(path: Path, findings: Iterable[Finding]) -> int:
-    """Write the findings that are not waived to a baseline file, without line numbers; return their number."""
+    """Write findings to a baseline file, and return their number.
+
+    Waived findings and line numbers are left out.
+    """
     known = sorted(_fingerprint(finding) for finding in findings if finding.waived is None)
     entries = [dict(zip(("rule", "host", "file", "message"), fingerprint, strict=True)) for fingerprint in known]
     content = {"version": _VERSION, "findings": entries}
@@ -28,7 +31,10 @@ def write_baseline(path: Path, findings: Iterable[Finding]) -> int:
 
 
 def read_baseline(path: Path) -> Counter[Fingerprint]:
-    """Return how often each finding is in a baseline file. Raises InputError for a file that is no baseline."""
+    """Read a baseline file, and return how often it lists each finding.
+
+    Raises InputError for a file that is no baseline.
+    """
     try:
         content = json.loads(path.read_bytes())
         if content["version"] != _VERSION:
@@ -57,7 +63,10 @@ def read_baseline(path: Path) -> Counter[Fingerprint]:
 
 
 def with_baseline_waived(findings: Iterable[Finding], known: Counter[Fingerprint]) -> tuple[Finding, ...]:
-    """Return the findings, waived where the baseline ``known`` lists them, each as often as it is listed there."""
+    """Return findings, with those waived that a baseline lists.
+
+    Each is waived as often as ``known`` lists it.
+    """
     left = known.copy()
     marked = []
     for finding in findings:

@@ -61,9 +61,10 @@ def report_on_files(
     release_from: Path | None = None,
     configured_releases: Sequence[tuple[str, str]] = (),
 ) -> CheckReport:
-    """Return a check's report on the given files by lint rules; a file that cannot be read becomes a finding.
+    """Check files by lint rules, and return the report.
 
-    ``configured_releases`` map patterns of file names to the release that reads a file, if no option sets it.
+    A file that cannot be read becomes a finding. ``configured_releases`` map patterns of file names to the release that
+    reads a file, if no option sets it.
 
     A file that another one of them reads needs no broker, nor does one that the operator does not name itself. Raises
     InputError where no file can be read.
@@ -131,9 +132,9 @@ def report_on_files(
 
 
 def print_repairs(report: CheckReport) -> int:
-    """Print what ``--fix`` would change, and return the exit code: 1 where a file would change, else 0.
+    """Print what ``check --fix`` would change in the files, and return the exit code.
 
-    2 where a file was not read.
+    It is 1 where a file would change, else 0. 2 where a file was not read.
     """
     changed = repairs_with_changes(report.repairs)
     for path, repair in changed.items():
@@ -147,9 +148,10 @@ def print_repairs(report: CheckReport) -> int:
 
 
 def write_repairs(report: CheckReport, *, keep_original: bool, to_stderr: bool) -> bool:
-    """Write the repairs of a report, print their differences, and return whether all could be written.
+    """Write the repaired files of a report, and print their differences.
 
-    ``to_stderr``: print the differences to stderr, because stdout is for a program.
+    Return whether all could be written. ``to_stderr``: print the differences to stderr, because stdout is for a
+    program.
     """
     written = True
     for path, repair in repairs_with_changes(report.repairs).items():
@@ -177,7 +179,10 @@ def _print_withheld(report: CheckReport) -> None:
 
 
 def report_on_fleet(inventory: InventoryOptions, select: Sequence[str], ignore: Sequence[str]) -> CheckReport:
-    """Return the report on an inventory's fleet: topology, schema, lint rules and routes. Raises FleetError."""
+    """Check the fleet of an inventory, and return the report.
+
+    It covers topology, schema, lint rules and routes. Raises FleetError.
+    """
     fleet, positions = inventory.load_fleet_and_positions()
     print_warnings(fleet)
     with ACTIVITY.show_activity(f"Checking {counted(len(fleet.brokers), 'broker')}"):
@@ -194,9 +199,10 @@ def print_report(
     *,
     strict: bool = False,
 ) -> int:
-    """Print a check's report, write the baseline where a path for it is given, and return the exit code.
+    """Print the report of a check, and return the exit code.
 
-    ``output``: write the report in its format to this file, and print it as text.
+    The baseline is written where a path for it is given. ``output``: write the report in its format to this file, and
+    print it as text.
 
     2: a file was not read; 1: an error finding, with ``strict`` also a warning, is neither waived nor in the baseline;
     0 otherwise, and after writing a baseline.
@@ -223,12 +229,18 @@ def print_report(
 
 
 def write_output(path: Path, text: str) -> None:
-    """Write a formatted report to a file, without terminal colors. Raises OutputError."""
+    """Write a formatted report to a file.
+
+    Terminal colors are removed. Raises OutputError.
+    """
     write_file(path, f"{click.unstyle(text)}\n".encode(errors="backslashreplace"))
 
 
 def report_on_error(error: FleetError, subject: str) -> CheckReport:
-    """Return a check's report on unusable input, a finding for each problem; ``subject`` names the input."""
+    """Return the report of a check that failed because of unusable input.
+
+    There is a finding for each problem; ``subject`` names the input.
+    """
     findings = []
     for problem in error.lines:
         named, colon, text = problem.partition(": ")

@@ -35,9 +35,10 @@ _MOST_NAMES = 300
 
 
 def read_companions(path: Path, data: bytes) -> tuple[dict[str, bytes], list[Finding]]:
-    """Return the contents of the files next to an activemq.xml by relative name, and errors for unreadable files.
+    """Read the companion files next to an activemq.xml, and return their contents by relative name.
 
-    Files that an XML file next to it names are read, too, because it may be imported.
+    Errors for unreadable files are returned, too. Files that an XML file next to it names are read, too, because it may
+    be imported.
     """
     contents: dict[str, bytes] = {}
     problems: list[Finding] = []
@@ -91,7 +92,10 @@ def _names_in_jar(jar: Path) -> set[str]:
 
 
 class UnreadableFileError(InputError):
-    """An error for a file that cannot be checked: its text consists of the path, the ``problem`` and the ``fix``."""
+    """An error for a file that cannot be read.
+
+    Its text consists of the path, the ``problem`` and the ``fix``.
+    """
 
     def __init__(self, path: Path, problem: str, fix: str) -> None:
         super().__init__(f"{path}: {join_sentences(problem, fix)}")
@@ -100,7 +104,10 @@ class UnreadableFileError(InputError):
 
 
 def read_file(path: Path) -> bytes:
-    """Return the contents of a file. Raises UnreadableFileError for one that cannot be read, or exceeds 16 MiB."""
+    """Return the contents of a file to be checked.
+
+    Raises UnreadableFileError for one that cannot be read, or exceeds 16 MiB.
+    """
     try:
         data = read_given_file(path, _LARGEST + 1)
     except OSError as error:

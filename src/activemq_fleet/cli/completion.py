@@ -35,9 +35,10 @@ def completion_command(context: click.Context, shell: str) -> int:
 
 
 def print_completions(group: click.Command, instruction: str) -> int:
-    """Print what a shell's script queries, by the value of its variable such as ``bash_complete``; return 0 on success.
+    """Print the shell completions of a command line.
 
-    Nothing is printed to stderr, which the shell shows in the middle of the line that the user types.
+    The value of the shell's variable, such as ``bash_complete``, selects what is printed. Return 0 on success. Nothing
+    is printed to stderr, which the shell shows in the middle of the line that the user types.
     """
     from click.shell_completion import shell_complete
 

@@ -80,7 +80,10 @@ complete_releases = _completer(_releases)
 
 
 def complete_rule_list(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
-    """Complete the last of several ids of rules with commas between them."""
+    """Complete a comma-separated list of rule ids on the command line.
+
+    The last id is completed.
+    """
     before, comma, last = incomplete.rpartition(",")
     items = complete_rules(context, parameter, last)
     return [CompletionItem(f"{before}{comma}{item.value}", help=item.help) for item in items]

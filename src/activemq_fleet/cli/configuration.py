@@ -27,9 +27,10 @@ _FORMS = {
 
 @dataclass(frozen=True, slots=True)
 class CheckConfiguration:
-    """The settings of a project for ``check``; an option of the command line replaces the setting of its name.
+    """The configuration of ``check`` in a project.
 
-    ``releases`` are pairs of a pattern of file names and the release that reads those files.
+    An option of the command line replaces the setting of its name. ``releases`` are pairs of a pattern of file names
+    and the release that reads those files.
     """
 
     select: tuple[str, ...] = ()
@@ -40,17 +41,21 @@ class CheckConfiguration:
     """The file of the settings; None without one."""
 
     def setting_position(self, key: str) -> str:
-        """Return ``FILE:LINE`` of a setting. Raises ValueError without a file."""
+        """Return the position of a setting in its file, as ``FILE:LINE``.
+
+        Raises ValueError without a file.
+        """
         if self.path is None:
             raise ValueError(f"no file contains {key}")
         return position_of_setting(self.path, key)
 
 
 def read_nearest_configuration(directory: Path) -> CheckConfiguration:
-    """Return the settings in the nearest file at or above a directory; the defaults where there is none.
+    """Read the nearest configuration file of ``check`` at or above a directory.
 
-    In one directory ``activemq-fleet.toml`` wins over the table ``[tool.activemq-fleet]`` of ``pyproject.toml``.
-    Raises InputError for a file that cannot be read, and for unknown keys and wrong values.
+    Return the defaults where there is none. In one directory ``activemq-fleet.toml`` wins over the table
+    ``[tool.activemq-fleet]`` of ``pyproject.toml``. Raises InputError for a file that cannot be read, and for unknown
+    keys and wrong values.
     """
     for place in (directory, *directory.parents):
         if (place / FILE).is_file():
@@ -61,7 +66,10 @@ def read_nearest_configuration(directory: Path) -> CheckConfiguration:
 
 
 def read_configuration(path: Path) -> CheckConfiguration:
-    """Return the settings of one file. Raises InputError for one that cannot be read or used."""
+    """Read one configuration file of ``check``, and return its settings.
+
+    Raises InputError for one that cannot be read or used.
+    """
     table = _table_of(path)
     if table is None:
         raise InputError(f"{path}: the file has no table [tool.{_TABLE}] with settings of `check`: add this table")
@@ -111,7 +119,10 @@ def _table_of(path: Path) -> Mapping[str, Any] | None:
 
 
 def position_of_setting(path: Path, key: str) -> str:
-    """Return ``FILE:LINE`` of the line that defines a key, in pyproject.toml below its table; the file without one."""
+    """Return the position ``FILE:LINE`` of a setting in a configuration file.
+
+    In pyproject.toml, the key is below its table. Without the key, the position is the file.
+    """
     names_key = re.compile(rf"""\s*(?:\[[^#]*)?["']?{re.escape(key)}["']?\s*[]=.]""")
     is_below = path.name != _PYPROJECT or key == _TABLE
     for number, line in enumerate(split_lines(path.read_text(encoding="utf-8")), 1):

@@ -69,7 +69,10 @@ def drill_command(lab: Lab, report: str | None, form: str, **options: Any) -> in
 
 
 def drill_result_text(result: DrillResult) -> str:
-    """Return a drill's result as text for a terminal: headline with tested releases, faults, accounts and reasons."""
+    """Return the result of a drill as text for a terminal.
+
+    It has a headline with tested releases, faults, accounts and reasons.
+    """
     from activemq_fleet.drills.judging import drill_headline
 
     lines = [f"{drill_headline(result)} {_tested_releases(result)}", ""]

@@ -70,7 +70,10 @@ def _outcome_of(error: BaseException) -> tuple[int, list[str]]:
 
 
 def run_and_print_errors(command: Callable[[], int]) -> int:
-    """Call a command's function and return its exit code; print an exception's message to stderr."""
+    """Run a command's function, and print its errors to stderr.
+
+    Return its exit code.
+    """
     _survive_any_text()
     try:
         try:

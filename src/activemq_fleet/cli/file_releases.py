@@ -31,7 +31,9 @@ Rules = Sequence[tuple[str, str]]
 
 
 def broker_files_below(paths: Iterable[Path]) -> list[Path]:
-    """Return the given files, and from each given directory every activemq.xml and file with a broker.
+    """Return the given files, and the broker files below the given directories.
+
+    These are every activemq.xml and other file with a broker.
 
     Raises InputError for a directory without such a file, with more than 2,000, or with more than 256 MiB of them.
     """
@@ -75,7 +77,10 @@ def _size_of(path: Path) -> int:
 
 
 def is_activemq_xml(path: Path) -> bool:
-    """Return whether a file is called activemq.xml, perhaps with the suffix of a template language."""
+    """Return whether the name of a file is activemq.xml.
+
+    It may have the suffix of a template language.
+    """
     return _BROKERS_OWN.fullmatch(path.name) is not None
 
 
@@ -97,7 +102,10 @@ def _refuse(error: OSError) -> NoReturn:
 
 
 def read_release_rules(path: Path) -> Rules:
-    """Return (pattern, release) pairs from a file of lines ``PATTERN RELEASE``. Raises InputError for other lines."""
+    """Read release rules from a file, and return (pattern, release) pairs.
+
+    The lines are ``PATTERN RELEASE``. Raises InputError for other lines.
+    """
     try:
         lines = split_lines(read_given_file(path, _MOST_BYTES).decode())
     except (OSError, UnicodeError) as error:
@@ -124,7 +132,7 @@ def read_release_rules(path: Path) -> Rules:
 
 
 class FileRelease(NamedTuple):
-    """The release by which a file is checked, and where it comes from, such as ``--release``."""
+    """The release by which a file is checked, and its source, such as ``--release``."""
 
     text: str
     source: str
@@ -133,10 +141,11 @@ class FileRelease(NamedTuple):
 def releases_of_files(
     contents: Mapping[Path, bytes], release: str | None, rules: Rules, rules_source: str = "--release-from"
 ) -> dict[Path, FileRelease]:
-    """Return the release of each file, given the content of each.
+    """Return the release by which each file is checked.
 
-    It is that of the first matching rule, else ``release``, else that of the jars around the file, else that of the
-    header of a rendered file. ``rules_source`` names where the rules come from.
+    ``contents`` are the files' contents by path. It is that of the first matching rule, else ``release``, else that of
+    the jars around the file, else that of the header of a rendered file. ``rules_source`` names where the rules come
+    from.
 
     Raises InputError that names the files whose release is unknown.
     """
@@ -169,7 +178,10 @@ def _matches(path: Path, pattern: str) -> bool:
 
 
 def patterns_without_files(patterns: Iterable[str], paths: Sequence[Path], project: Path) -> list[str]:
-    """Return the patterns that match none of the paths, and no file below one of them or below a project."""
+    """Return the patterns that match no file.
+
+    They match none of the paths, and no file below one of them or below a project.
+    """
     unmatched = [pattern for pattern in patterns if not any(_matches(path, pattern) for path in paths)]
     for top in (*filter(os.path.isdir, paths), project):
         for where, directories, names in os.walk(top) if unmatched else ():
@@ -181,7 +193,7 @@ def patterns_without_files(patterns: Iterable[str], paths: Sequence[Path], proje
 
 
 def header_differences(contents: Mapping[Path, bytes], releases: Mapping[Path, FileRelease]) -> list[str]:
-    """Return one warning for each release of headers that differs from the release by which the files are checked."""
+    """Return a warning for each release in headers of files that differs from the release of the check."""
     files: dict[tuple[str, FileRelease], list[str]] = {}
     for path, content in contents.items():
         header = read_rendered_header(content)
@@ -205,13 +217,16 @@ def _refuse_unknown_header_release(path: Path, text: str) -> None:
 
 
 def possible_homes(path: Path) -> list[Path]:
-    """Return the directories of which one may be the installation that a file belongs to, the nearest first."""
+    """Return the directories that may be the ActiveMQ installation of a file, the nearest first."""
     above = path.absolute().parent
     return [above, *list(above.parents)[:2]]
 
 
 def loaded_jar_directories(home: Path) -> list[Path]:
-    """Return the directories of an installation whose jars a broker loads, whether they exist or not."""
+    """Return the directories of an ActiveMQ installation whose jars a broker loads.
+
+    They are listed whether they exist or not.
+    """
     return [home, home / "lib", *(home / "lib" / name for name in _BELOW_LIB)]
 
 
@@ -227,7 +242,10 @@ def _release_around(path: Path) -> str | None:
 
 
 def first_entry_names(directory: Path) -> list[str]:
-    """Return the names of the first 5,000 entries of a directory; [] for a directory that cannot be listed."""
+    """Return the names of the first 5,000 entries of a directory.
+
+    The list is empty for a directory that cannot be listed.
+    """
     try:
         with os.scandir(directory) as entries:
             return [entry.name for entry in islice(entries, _MOST_ENTRIES)]

@@ -19,7 +19,10 @@ _COLORS = {"+": "green", "-": "red", "@": "cyan"}
 
 
 def refuse_pipes(paths: Iterable[Path]) -> None:
-    """Raise InputError for a path whose content cannot be replaced, such as a pipe; missing files are not refused."""
+    """Raise InputError for a pipe or another path whose content cannot be replaced.
+
+    Missing files are not refused.
+    """
     for path in paths:
         if path.exists() and not path.is_file() and not path.is_dir():
             raise InputError(
@@ -28,7 +31,10 @@ def refuse_pipes(paths: Iterable[Path]) -> None:
 
 
 def repairs_with_changes(repairs: Mapping[Path, FileRepair]) -> dict[Path, FileRepair]:
-    """Return the repairs that change their file, one for each file, even if the file has several names."""
+    """Return the repairs that change their file.
+
+    There is one for each file, even if the file has several names.
+    """
     changed: dict[str, tuple[Path, FileRepair]] = {}
     for path, repair in repairs.items():
         if repair.repaired:
@@ -37,16 +43,19 @@ def repairs_with_changes(repairs: Mapping[Path, FileRepair]) -> dict[Path, FileR
 
 
 def colored_repair_diff(path: Path, repair: FileRepair) -> str:
-    """Return what a repair changes in a file as a colored unified diff; control characters are escaped."""
+    """Return a repair of a file as a colored unified diff.
+
+    Control characters are escaped.
+    """
     lines = repair.difference(str(path)).split("\n")
     return "\n".join(click.style(printable(line.removesuffix("\r")), fg=_COLORS.get(line[:1])) for line in lines[:-1])
 
 
 def write_repair(path: Path, repair: FileRepair, *, keep_original: bool) -> Path | None:
-    """Replace a file by its repaired content, and return the path of the copy of the previous file.
+    """Write the repaired content to a file.
 
-    Mode, owner and extended attributes stay. A symbolic link stays a link: its target is replaced. Raises InputError
-    for a file that may not be replaced; it is unchanged then.
+    Return the path of the copy of the previous file. Mode, owner and extended attributes stay. A symbolic link stays a
+    link: its target is replaced. Raises InputError for a file that may not be replaced; it is unchanged then.
     """
     target = Path(os.path.realpath(path))
     try:

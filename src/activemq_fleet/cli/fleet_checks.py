@@ -14,19 +14,24 @@ from activemq_fleet.topology.inventory_rules import warnings_about_inventory
 
 
 def print_warnings(fleet: Fleet) -> None:
-    """Print each warning of a fleet on a line of stderr."""
+    """Print the warnings of a fleet to stderr, one line each."""
     for warning in fleet.warnings:
         print_warning(warning)
 
 
 def print_warnings_and_inventory_findings(fleet: Fleet) -> None:
-    """Print a fleet's warnings and the findings about its inventory, for commands that print no other findings."""
+    """Print the warnings of a fleet and the findings about its inventory.
+
+    The function is for commands that print no other findings.
+    """
     for warning in warnings_about_inventory(fleet):
         print_warning(warning)
 
 
 def load_schema_with_progress(release: Release) -> Schema:
-    """Return the compiled ``activemq.xsd`` of a release, or of the nearest one of its line; stderr shows downloads.
+    """Load the compiled ``activemq.xsd`` of a release, and show downloads on stderr.
+
+    It may be that of the nearest release of its line.
 
     Raises SchemaUnavailable or ArtifactError when the line has no schema.
     """
@@ -35,6 +40,6 @@ def load_schema_with_progress(release: Release) -> Schema:
 
 
 def print_warnings_and_findings(fleet: Fleet) -> None:
-    """Print the warnings of a fleet, and its findings as text, to stderr."""
+    """Print the warnings and the findings of a fleet to stderr."""
     print_warnings(fleet)
     click.echo(report_formatter("text")(CheckReport.of_fleet(fleet)), err=True)

@@ -18,19 +18,25 @@ _HEADING = re.compile(r"^(#{1,6}) +(.*?)\s*$", re.MULTILINE)
 
 @dataclass(frozen=True, slots=True)
 class HelpPage:
-    """A page of the documentation: its name, as in ``activemq-fleet help NAME``, and its text in Markdown."""
+    """A help page: a page of the documentation in Markdown.
+
+    Its name is that of ``activemq-fleet help NAME``.
+    """
 
     name: str
     text: str
 
     @property
     def title(self) -> str:
-        """The first heading of the page."""
+        """The title of the help page: its first heading."""
         heading = _HEADING.search(self.text)
         return heading[2] if heading else self.name
 
     def section(self, wanted: str) -> str | None:
-        """Return the section under a heading, or the row of a table whose first cell names ``wanted``; None if none."""
+        """Return a section of the help page by its heading, or None.
+
+        It can also be the row of a table whose first cell names ``wanted``.
+        """
         return self._section_under(wanted) or self._row_of(wanted)
 
     def _section_under(self, wanted: str) -> str | None:
@@ -57,7 +63,7 @@ class HelpPage:
         return None
 
     def section_names(self) -> list[str]:
-        """Return the headings below the title of the page."""
+        """Return the names of the help page's sections: the headings below its title."""
         return [heading[2] for heading in _HEADING.finditer(self.text)][1:]
 
 
@@ -71,19 +77,23 @@ def _directory() -> Path:
 
 @cache
 def help_page_names() -> tuple[str, ...]:
-    """Return the names of all pages, sorted."""
+    """Return the sorted names of all help pages."""
     return tuple(sorted(path.stem for path in _directory().glob("*.md")))
 
 
 def read_help_page(name: str) -> HelpPage:
-    """Return the page of a name that ``help_page_names`` lists."""
+    """Return a help page by its name.
+
+    ``help_page_names`` lists the names.
+    """
     return HelpPage(name, _COMMENT.sub("", (_directory() / f"{name}.md").read_text("utf-8")).strip())
 
 
 def strip_markdown_links(text: str) -> str:
-    """Return Markdown without its links and pictures: of a link the text stays, and for a page its command.
+    """Return a Markdown text without its links and pictures.
 
-    Files of a checkout, such as examples and tests, are not installed with the library, and have no address.
+    Of a link the text stays, and for a page its command. Files of a checkout, such as examples and tests, are not
+    installed with the library, and have no address.
     """
 
     def replaced(link: re.Match[str]) -> str:

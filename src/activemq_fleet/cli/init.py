@@ -67,7 +67,7 @@ def init_command(hosts: tuple[str, ...], release: str, output: Path, archive: Pa
 
 
 def check_directory_empty(directory: Path) -> None:
-    """Raise InputError unless a directory is absent or empty."""
+    """Check that a directory is absent or empty, and raise InputError if it is not."""
     if names := sorted(path.name for path in paths_in(directory)):
         raise InputError(
             f"{directory}: the directory is not empty (it contains {names[0]}), and init would replace it: set another "

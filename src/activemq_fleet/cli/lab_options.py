@@ -21,7 +21,10 @@ if TYPE_CHECKING:
 
 
 def require_packages(part: str, *names: str) -> None:
-    """Raise InputError if a package of the extra ``lab`` is missing that ``part``, such as "the lab", imports."""
+    """Check that the Python packages of the extra ``lab`` are installed, and raise InputError if not.
+
+    ``part``, such as "the lab", imports them.
+    """
     missing = [name for name in names if importlib.util.find_spec(name) is None]
     if missing:
         raise InputError(
@@ -65,13 +68,19 @@ _LAB_PARAMETERS = ("sources", "extra_vars", "vault_ids", "vault_password_files",
 
 
 def lab_command_line(name: str) -> str:
-    """Return the command line that runs a command of ``lab`` for the lab that the user's options choose."""
+    """Return the command line of a ``lab`` command for the user's lab.
+
+    The user's options choose the lab.
+    """
     return quoted_command_line("lab", name, *options_of_current_command(_LAB_PARAMETERS))
 
 
 @contextmanager
 def sigterm_as_interrupt() -> Iterator[None]:
-    """Turn SIGTERM into KeyboardInterrupt inside a ``with`` block, so that started processes are stopped."""
+    """Convert SIGTERM to KeyboardInterrupt inside a ``with`` block.
+
+    So started processes are stopped.
+    """
 
     def interrupt(_number: int, _frame: object) -> None:
         raise KeyboardInterrupt

@@ -28,7 +28,7 @@ COMMANDS = (
 
 
 def collect_garbage_rarely() -> None:
-    """Raise the threshold of Python's garbage collector, so that it searches for reference cycles less often.
+    """Configure Python's garbage collector to run less often.
 
     A fleet of 10,000 brokers has millions of permanent objects; the search through them took 4 to 12 % of the time.
     """
@@ -36,9 +36,10 @@ def collect_garbage_rarely() -> None:
 
 
 class LazyGroup(click.Group):
-    """A click group whose commands are imported on first use, each from the module ``activemq_fleet.cli.NAME``.
+    """A click group that imports its commands lazily, on first use.
 
-    Importing all commands would make ``--version`` as slow as the slowest import.
+    Each is in the module ``activemq_fleet.cli.NAME``. Importing all commands would make ``--version`` as slow as the
+    slowest import.
     """
 
     def list_commands(self, ctx: click.Context) -> list[str]:
@@ -76,9 +77,10 @@ add_output_options(fleet_cli)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command line and return the exit code; ``arguments`` default to ``sys.argv[1:]``.
+    """Run the command line and return the exit code.
 
-    A command sets an exit code other than 0 by returning it, by ``context.exit`` or by raising an error.
+    ``arguments`` default to ``sys.argv[1:]``. A command sets an exit code other than 0 by returning it, by
+    ``context.exit`` or by raising an error.
     """
     if arguments is None:
         collect_garbage_rarely()

@@ -24,9 +24,9 @@ Decorator = Callable[[Command], Command]
 
 
 def options_as_argument(parameter: str, make: Callable[..., object], *options: Decorator) -> Decorator:
-    """Return a decorator that gives a command's options to it as one object ``make(**values)``, named ``parameter``.
+    """Return a decorator that passes a command's options as one argument.
 
-    Each parameter of ``make`` is the name of one of the options::
+    The argument ``parameter`` is ``make(**values)``. Each parameter of ``make`` is the name of one of the options::
 
         @click.command()
         @options_as_argument("inventory", InventoryOptions, click.option("-i", "sources"), ...)
@@ -49,13 +49,19 @@ def options_as_argument(parameter: str, make: Callable[..., object], *options: D
 
 
 def format_option(*formats: str, help: str = "Output format.") -> Decorator:
-    """Return the command-line option ``--format``, whose value a command gets as ``form``; default ``text``."""
+    """Return the command-line option ``--format``.
+
+    A command gets its value as ``form``; the default is ``text``.
+    """
     choice = click.Choice(formats or ("text", "json"))
     return click.option("--format", "form", type=choice, default="text", show_default=True, help=help)
 
 
 def output_option(metavar: str, help: str, type: click.Path | None = None, default: str | None = None) -> Decorator:
-    """Return the command-line option ``-o``, whose value a command gets as ``output``; required without a default."""
+    """Return the command-line option ``-o`` for the output.
+
+    A command gets its value as ``output``; it is required without a default.
+    """
     # click takes an explicit default of None for a value of the option.
     presence = {"required": True} if default is None else {"default": default, "show_default": True}
     return click.option("-o", "--output", metavar=metavar, type=type, help=help, **presence)
@@ -63,7 +69,7 @@ def output_option(metavar: str, help: str, type: click.Path | None = None, defau
 
 @dataclass(frozen=True, slots=True)
 class InventoryOptions:
-    """The inventory to read: the values of ``-i``, ``-e`` and the vault options."""
+    """The options for the inventory: the values of ``-i``, ``-e`` and the vault options."""
 
     sources: tuple[str, ...] = ()
     extra_vars: tuple[str, ...] = ()
@@ -75,7 +81,7 @@ class InventoryOptions:
         return bool(self.sources)
 
     def command_line_words(self) -> list[str]:
-        """Return the options as the words of a command line."""
+        """Return the inventory options as words of a command line."""
         options = {
             "-i": self.sources,
             "-e": self.extra_vars,
@@ -86,12 +92,12 @@ class InventoryOptions:
 
     @property
     def prompts_for_password(self) -> bool:
-        """Whether Ansible prompts for a password of a vault while it reads the inventory."""
+        """Whether reading the inventory prompts for a vault password."""
         configured = os.environ.get("ANSIBLE_VAULT_IDENTITY_LIST", "")
         return any("prompt" in identity for identity in (*self.vault_ids, configured))
 
     def with_configured_inventory(self) -> InventoryOptions:
-        """Return these options, with the inventory that Ansible is configured to read where none was named."""
+        """Return the inventory options with Ansible's configured inventory where the user named none."""
         if self.sources:
             return self
         from activemq_fleet.inventory import configured_sources
@@ -99,9 +105,10 @@ class InventoryOptions:
         return dataclasses.replace(self, sources=configured_sources())
 
     def load_fleet(self) -> Fleet:
-        """Return the fleet of the inventory. Raises FleetError for an inventory that cannot be read.
+        """Load the fleet of the inventory.
 
-        Errors about variables name the file and line of the variable, for which the inventory is read again.
+        Raises FleetError for an inventory that cannot be read. Errors about variables name the file and line of the
+        variable, for which the inventory is read again.
         """
         # Imported here: it brings Ansible along, which takes a while to load.
         from activemq_fleet import ReleaseError, SettingsError, load_fleet
@@ -113,16 +120,20 @@ class InventoryOptions:
             return self.load_fleet_and_positions()[0]  # raises the error with positions
 
     def load_fleet_and_positions(self) -> tuple[Fleet, Mapping[str, Mapping[str, Position]]]:
-        """Return the fleet, and by host where the inventory defines each variable. Raises FleetError."""
+        """Load the fleet of the inventory, and the positions of its variables by host.
+
+        Raises FleetError.
+        """
         from activemq_fleet.inventory import fleet_of
 
         data = self.read_hosts_and_groups(with_positions=True)
         return fleet_of(data), data.positions
 
     def read_hosts_and_groups(self, *, with_positions: bool = False) -> InventoryData:
-        """Return the inventory's hosts and groups. Raises FleetError for an inventory that cannot be read.
+        """Read the hosts and groups of the inventory.
 
-        ``with_positions`` also returns where each variable is defined.
+        Raises FleetError for an inventory that cannot be read. ``with_positions`` also returns where each variable is
+        defined.
         """
         from activemq_fleet.inventory import read_inventory
 
@@ -146,10 +157,11 @@ def _required_inventory(
 
 
 def inventory_options(*, required: bool = True) -> Decorator:
-    """Return a decorator that adds ``-i``, ``-e`` and the vault options; the command gets them as ``inventory``.
+    """Return a decorator that adds the inventory options to a command.
 
-    Without ``-i`` a command gets the inventory that Ansible is configured to read, and is wrong usage without one.
-    ``required=False`` leaves the inventory empty instead: the command decides.
+    They are ``-i``, ``-e`` and the vault options; the command gets them as ``inventory``. Without ``-i`` a command gets
+    the inventory that Ansible is configured to read, and is wrong usage without one. ``required=False`` leaves the
+    inventory empty instead: the command decides.
     """
     several = functools.partial(click.option, multiple=True)
     return options_as_argument(

@@ -17,7 +17,7 @@ from activemq_fleet.node.text_lines import split_lines
 
 
 class PlaybookError(FleetError):
-    """An error for a playbook that ended without the expected result."""
+    """An error for a playbook that failed or ended without the expected result."""
 
     exit_code = 1
 
@@ -25,9 +25,10 @@ class PlaybookError(FleetError):
 def run_playbook(
     name: str, inventory: InventoryOptions, variables: Mapping[str, str], more: Sequence[str]
 ) -> subprocess.CompletedProcess[str]:
-    """Run the playbook ``activemq.fleet.NAME``; return its exit code and captured output.
+    """Run the playbook ``activemq.fleet.NAME``.
 
-    ``more`` are further arguments for ansible-playbook. Raises InputError where there is no ansible-playbook.
+    Return its exit code and captured output. ``more`` are further arguments for ansible-playbook. Raises InputError
+    where there is no ansible-playbook.
     """
     command = [_program(), f"activemq.fleet.{name}", *more]
     command += inventory.command_line_words()
@@ -52,7 +53,10 @@ def _program() -> str:
 
 
 def playbook_failure_lines(done: subprocess.CompletedProcess[str], most: int = 4) -> tuple[str, ...]:
-    """Return the lines of a playbook's output that explain its failure: Ansible's errors, else its last lines."""
+    """Return the lines of a playbook's output that explain its failure.
+
+    They are Ansible's errors, else its last lines.
+    """
     lines = [line.strip() for line in split_lines(done.stdout + "\n" + done.stderr) if line.strip()]
     error_lines = [line for line in lines if line.startswith(("fatal:", "ERROR", "[ERROR]", "failed:"))]
     return tuple(

@@ -15,28 +15,34 @@ from activemq_fleet.node.printable import printable
 
 
 def echo(text: str, *, err: bool = False) -> None:
-    """Print lines with control characters removed, to stdout, or to stderr with ``err``; not for coloured text."""
+    """Print text to stdout, or to stderr with ``err``.
+
+    Control characters are removed; it is not for colored text.
+    """
     with ACTIVITY.without_spinner():
         click.echo(printable(text, lines=True), err=err)
 
 
 def echo_to_stderr(text: str) -> None:
-    """Print lines, such as the progress of a command, to stderr with control characters removed."""
+    """Print text to stderr.
+
+    It may be the progress of a command; control characters are removed.
+    """
     echo(text, err=True)
 
 
 def print_warning(text: str) -> None:
-    """Print ``warning:`` and a text, as one line, to stderr."""
+    """Print a warning to stderr, on one line."""
     echo_to_stderr(f"warning: {' '.join(text.split())}")
 
 
 def quoted_command_line(*words: str | Path) -> str:
-    """Return the command line that runs activemq-fleet with these words, quoted for a shell."""
+    """Return the command line of activemq-fleet with the given words, quoted for a shell."""
     return shlex.join(["activemq-fleet", *map(str, words)])
 
 
 def options_of_current_command(names: Iterable[str] = (), *, without: Iterable[str] = ()) -> list[str]:
-    """Return the options with which the user runs the current command, as words for a suggested command line.
+    """Return the options of the current command, as words for a suggested command line.
 
     ``names`` are the parameters to repeat (default: all) and ``without`` those to leave out. An option whose value
     comes from the environment or from a configuration file applies to the suggested command, too, and is not repeated.
@@ -68,9 +74,10 @@ def _words_of(option: click.Option, value: object) -> Iterator[str]:
 def table_text(
     head: Sequence[str], rows: Sequence[Sequence[str]], styles: Mapping[str, str] | None = None, *, folded: bool = True
 ) -> str:
-    """Return rows below their titles; ``styles`` maps a cell's text to a style of rich.
+    """Return a table (rows below column heads) as text.
 
-    Without a terminal, or if it is not ``folded``, each row is a plain line.
+    ``styles`` maps a cell's text to a style of rich. Without a terminal, or if it is not ``folded``, each row is a
+    plain line.
     """
     from rich.table import Table
     from rich.text import Text
@@ -86,5 +93,8 @@ def table_text(
 
 
 def print_table(head: Sequence[str], rows: Sequence[Sequence[str]], styles: Mapping[str, str] | None = None) -> None:
-    """Print rows below their titles, as ``table_text`` formats them."""
+    """Print a table (rows below column heads).
+
+    ``table_text`` formats it.
+    """
     click.echo(table_text(head, rows, styles))

@@ -65,7 +65,10 @@ def render_command(inventory: InventoryOptions, output: Path) -> int:
 
 
 def check_output_directory(directory: Path) -> None:
-    """Raise InputError unless ``directory`` is absent, empty, or holds only files that ``render`` wrote."""
+    """Check that a directory may hold the output of ``render``, and raise InputError if not.
+
+    It is absent, empty, or holds only files that ``render`` wrote.
+    """
     names = {path.name for path in paths_in(directory)}
     if names and _INDEX not in names:
         raise InputError(

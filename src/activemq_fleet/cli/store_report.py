@@ -11,7 +11,10 @@ _SHOWN = 20
 
 
 def store_report_lines(report: dict[str, Any]) -> Iterator[str]:
-    """Yield the lines of a report on a store's contents and damage; ``report`` is from ``inspect_store_as_dict``."""
+    """Yield the lines of a report on a store.
+
+    ``report`` is from ``inspect_store_as_dict``, and shows contents and damage.
+    """
     yield printable(report["directory"])
     for generation in report["generations"]:
         yield f"  generation {generation['number']}: {_state(generation)}"

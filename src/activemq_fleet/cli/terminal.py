@@ -22,12 +22,18 @@ _COLORS: dict[str, bool | None] = {"auto": None, "always": True, "never": False}
 
 
 def color_of_environment() -> bool | None:
-    """Return False where NO_COLOR (https://no-color.org) is set or the terminal has no escape codes, else None."""
+    """Return the color setting of the environment: False without colors, else None.
+
+    It is False where NO_COLOR (https://no-color.org) is set or the terminal has no escape codes.
+    """
     return False if os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb" else None
 
 
 def add_output_options(command: click.Command) -> click.Command:
-    """Add ``--color``, ``--no-color`` and ``--no-pager`` to a command and its subcommands, once, and return it."""
+    """Add the output options ``--color``, ``--no-color`` and ``--no-pager`` to a command and its subcommands.
+
+    They are added once. Return the command.
+    """
     if not any(parameter.name == "no_pager" for parameter in command.params):
         command.params += [
             click.Option(
@@ -70,7 +76,10 @@ def _set_no_pager(context: click.Context, _option: click.Parameter, value: bool)
 
 
 def chosen_color() -> bool | None:
-    """Return whether the user chose colors; None without a choice, when only a terminal gets colors."""
+    """Return whether the user chose colored output, or None without a choice.
+
+    In that case only a terminal gets colors.
+    """
     context = click.get_current_context(silent=True)
     return context.color if context else color_of_environment()
 
@@ -82,14 +91,18 @@ def is_terminal(stream: TextIO | None = None) -> bool:
 
 
 def output_width() -> int | None:
-    """Return the number of columns of the terminal on stdout, or None if stdout is not a terminal."""
+    """Return the width of the terminal on stdout in columns.
+
+    None is returned if stdout is not a terminal.
+    """
     return shutil.get_terminal_size().columns if is_terminal() else None
 
 
 def rich_console_for(file: TextIO | None = None, *, width: int | None = None) -> Console:
-    """Return a console of rich with the colors that the user wants, on stdout or a file.
+    """Return a rich console for a file or stdout.
 
-    Where stdout is no terminal, it is so wide that no line is wrapped, unless ``width`` is given.
+    It has the colors that the user chose. Where stdout is no terminal, it is so wide that no line is wrapped, unless
+    ``width`` is given.
     """
     from rich.console import Console
 
@@ -106,14 +119,20 @@ def rich_console_for(file: TextIO | None = None, *, width: int | None = None) ->
 
 
 def rendered_text(shown: RenderableType, *, width: int | None = None) -> str:
-    """Return what a console would print of an object of rich, with the escape codes of its colors."""
+    """Return the text that a rich console prints of an object.
+
+    It has the escape codes of its colors.
+    """
     buffer = StringIO()
     rich_console_for(buffer, width=width).print(shown)
     return buffer.getvalue().rstrip("\n")
 
 
 def print_through_pager(text: str) -> None:
-    """Print text that may hold escape codes of colors, through a pager where it is longer than the terminal."""
+    """Print text, through a pager where it is longer than the terminal.
+
+    It may hold escape codes of colors.
+    """
     if _is_paged(text):
         # As git has it: quit if one screen is enough, show colors, keep the text on the screen.
         os.environ.setdefault("LESS", "FRX")
@@ -134,9 +153,10 @@ def _is_paged(text: str) -> bool:
 
 
 def wrap_text(text: str, width: int | None, *, first: str = "", rest: str = "") -> str:
-    """Return a text of one line wrapped at ``width`` columns; None leaves it on one line.
+    """Wrap a one-line text at ``width`` columns.
 
-    ``first`` precedes the first line, ``rest`` each other one; neither may hold escape codes.
+    None leaves it on one line. ``first`` precedes the first line, ``rest`` each other one; neither may hold escape
+    codes.
     """
     if width is None:
         return first + text

@@ -14,9 +14,9 @@ from activemq_fleet.validation import known_rule_ids, select_rules
 
 
 def unused_setting_warnings(configuration: CheckConfiguration, checked: Sequence[Path]) -> list[str]:
-    """Return a warning for each setting with parts that have no effect, whatever is checked.
+    """Return warnings about settings of the configuration that are unused.
 
-    ``checked`` are the files and directories to check.
+    They have parts without effect, whatever is checked. ``checked`` are the files and directories to check.
     """
     warnings = []
     if configuration.path is not None and configuration.releases:

@@ -24,7 +24,7 @@ _PAUSE = 3  # seconds between two checks of a state that may resolve without act
 
 @dataclass(frozen=True, slots=True)
 class DrillStep(OperationStep):
-    """The next step of a drill: inject a fault, start or resume a broker, wait, or done.
+    """A step of a drill (a test with injected faults): inject a fault, start or resume a broker, wait, or done.
 
     ``pair`` is the pair of the host that the step changes, ``peer`` the other node of that pair.
     """
@@ -34,12 +34,18 @@ class DrillStep(OperationStep):
 
 
 def is_drill_allowed(value: Any) -> bool:
-    """Return whether a value of ``activemq_drill_allowed`` is true; from a command line the value comes as text."""
+    """Return whether a value of ``activemq_drill_allowed`` allows drills.
+
+    From a command line the value comes as text.
+    """
     return value is True or str(value).strip().lower() in ("true", "yes", "1", "on")
 
 
 def refuse_groups_that_forbid_drills(groups: Mapping[str, Any]) -> None:
-    """Raise InputError if a group must not be drilled; ``groups`` maps names to their ``activemq_drill_allowed``."""
+    """Raise InputError if one of the groups forbids drills.
+
+    ``groups`` maps names to their ``activemq_drill_allowed``.
+    """
     closed = sorted(name for name, value in groups.items() if not is_drill_allowed(value))
     if closed:
         raise InputError(
@@ -51,11 +57,11 @@ def refuse_groups_that_forbid_drills(groups: Mapping[str, Any]) -> None:
 def schedule_faulted_pairs(
     fleet: Fleet, pairs: Sequence[Pair], faults: int, seed: int, what: str = "kill", *, resync: bool = False
 ) -> tuple[str, ...]:
-    """Return the names of the pairs that get a fault, one name per fault: each pair once before any pair twice.
+    """Choose the pair that gets each fault of a drill, and return the pairs' names in order.
 
-    ``seed`` decides the order. Unless a ``resync`` follows each fault, a pure pair gets at most one fault, and one pure
-    pair of each group gets none, because clients need a master.
-    Raises InputError where no pair can be drilled, or fewer faults are possible than wanted.
+    Each pair is chosen once before any pair twice. ``seed`` decides the order. Unless a ``resync`` follows each fault,
+    a pure pair gets at most one fault, and one pure pair of each group gets none, because clients need a master. Raises
+    InputError where no pair can be drilled, or fewer faults are possible than wanted.
     """
     refused = {pair.name: drill_refusal_reason(fleet, pair, what) for pair in pairs}
     fit = [pair for pair in pairs if refused[pair.name] is None]
@@ -98,7 +104,7 @@ def _once_each(fit: Sequence[Pair], faults: int, chance: random.Random) -> tuple
 
 
 def drill_refusal_reason(fleet: Fleet, pair: Pair, what: str) -> str | None:
-    """Return a sentence with the reason why a pair cannot be drilled, or None if it can."""
+    """Return the reason why a drill of a pair is refused, as a sentence, or None."""
     if len(pair.brokers) < 2 or not pair.profile.has_peer:
         return f"pair {pair.name} has no second node that could take over"
     if pair.profile.needs_resync and what not in ("kill", "crash"):
@@ -119,13 +125,12 @@ def next_drill_step(
     waited: float = 0.0,
     settle: float = SETTLE,
 ) -> DrillStep:
-    """Return the next step of a drill; ``states`` holds the state of each node, by pair.
+    """Return the next step of a drill.
 
-    ``next_pair`` is the pair of the next fault, None after the last.
-    A fault is injected only when every pair is healthy: one active node and one standby. The drill changes an
-    unhealthy node only if it injected a fault there (``faulted_hosts``). ``waited``: seconds since the last act; a pair
-    that is still unhealthy after ``settle`` seconds ends the drill.
-    Raises InputError for a pair that stays unhealthy.
+    ``states`` holds the state of each node, by pair. ``next_pair`` is the pair of the next fault, None after the last.
+    A fault is injected only when every pair is healthy: one active node and one standby. The drill changes an unhealthy
+    node only if it injected a fault there (``faulted_hosts``). ``waited``: seconds since the last act; a pair that is
+    still unhealthy after ``settle`` seconds ends the drill. Raises InputError for a pair that stays unhealthy.
     """
     for pair, nodes in states.items():
         step = _heal(pair, nodes, faulted_hosts)
@@ -156,7 +161,10 @@ def _heal(pair: str, nodes: Mapping[str, str], faulted: Collection[str]) -> Dril
 
 @register_operation("drill")
 def decide_drill_step(request: OperationRequest) -> Decision:
-    """Return the next step of a drill. ``options``: the pair whose fault is ``due``, and the ``faulted`` hosts."""
+    """Return the next step of a drill.
+
+    ``options``: the pair whose fault is ``due``, and the ``faulted`` hosts.
+    """
     options, states = request.options, dict[str, dict[str, str]]()
     accesses = dict[str, dict[str, StoreAccess]]()
     for host, evidence in request.evidence.items():

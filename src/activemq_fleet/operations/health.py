@@ -26,10 +26,11 @@ _SKEW = 2.0  # seconds; the shortest lease that is not refused elsewhere is seve
 
 @dataclass(frozen=True, kw_only=True)
 class ObservedNode(BrokerEvidence):
-    """A broker with the data that operations decide on: the evidence of its host, and settings of the inventory.
+    """A node as observed: a broker with the evidence of its host.
 
-    ``wanted`` is the release in the inventory. ``is_packaged`` is true if a system package installs the release.
-    ``store`` is the directory of a shared store in the inventory.
+    It has the settings of the inventory on which operations decide. ``wanted`` is the release in the inventory.
+    ``is_packaged`` is true if a system package installs the release. ``store`` is the directory of a shared store in
+    the inventory.
     """
 
     host: str
@@ -45,22 +46,31 @@ class ObservedNode(BrokerEvidence):
 
     @property
     def is_serving(self) -> bool:
-        """Whether the node has its pair's store and accepts clients, healthy or not."""
+        """Whether the node is serving clients.
+
+        It has its pair's store, and is healthy or not.
+        """
         return self.state in SERVING
 
     @property
     def profile(self) -> Profile:
-        """The high-availability profile of the broker, by ``activemq_ha``."""
+        """The high-availability profile of the node's broker (``activemq_ha``)."""
         return PROFILES[self.ha]
 
     @property
     def writable_and_newest_generation(self) -> StoreAccess:
-        """The generation (numbered copy) of its store that the broker can write to, and the newest generation."""
+        """The writable and the newest generation of the node's store.
+
+        A generation is a numbered copy of the store.
+        """
         return StoreAccess(self.generation, self.generation_in_force)
 
     @property
     def is_about_to_start(self) -> bool:
-        """True for a stopped broker that systemd is about to start: by a job, after a crash or on request."""
+        """Whether the node's broker is stopped and systemd is about to start it.
+
+        Systemd does so by a job, after a crash or on request.
+        """
         unit = self.unit or {}
         busy = unit.get("ActiveState") in ("activating", "deactivating", "reloading")
         return self.state == "stopped" and (
@@ -70,10 +80,10 @@ class ObservedNode(BrokerEvidence):
 
 @dataclass(frozen=True, slots=True)
 class PairProblem:
-    """A reason why no node of a pair may be restarted, upgraded or stopped now; one line for the operator.
+    """A problem of a pair that prevents a restart, upgrade or stop of its nodes.
 
-    ``text`` begins with the name of the host. ``patience``: seconds within which the problem may resolve without
-    action.
+    It is one line for the operator. ``text`` begins with the name of the host. ``patience``: seconds within which the
+    problem may resolve without action.
     """
 
     text: str
@@ -84,7 +94,7 @@ class PairProblem:
 
 
 def observed_node(broker: BrokerFacts, evidence: BrokerEvidence) -> ObservedNode:
-    """Return the node of a broker from its facts and its evidence."""
+    """Return a node as observed, from its broker's facts and its evidence."""
     observed = {known.name: getattr(evidence, known.name) for known in fields(evidence)}
     return ObservedNode(
         **{
@@ -107,10 +117,11 @@ def observed_node(broker: BrokerFacts, evidence: BrokerEvidence) -> ObservedNode
 def blocking_pair_problems(
     nodes: Sequence[ObservedNode], *, window: float = 0.0, settle: float = SETTLE, upgrade: bool = False
 ) -> list[PairProblem]:
-    """Return the reasons why no node of a pair (or a single broker) may be restarted or stopped now; empty if none.
+    """Return the problems of a pair that block a restart or stop of its nodes.
 
-    ``window`` is the time in seconds within which the evidence was collected. With ``upgrade`` a release
-    that differs from the inventory's is no problem, because the run changes it.
+    The pair can be a single broker; the list is empty without problems. ``window`` is the time in seconds within which
+    the evidence was collected. With ``upgrade`` a release that differs from the inventory's is no problem, because the
+    run changes it.
     """
     problems = [problem for node in nodes for check in _OF_NODES for problem in check(node, settle)]
     if not upgrade:

@@ -32,7 +32,7 @@ _REMOVED = (
 
 @dataclass(frozen=True, slots=True)
 class ReleaseChangeEffects:
-    """The consequences for a pair of a change from one release to another.
+    """The effects of a change of ActiveMQ releases on a pair.
 
     ``found`` and ``wanted`` are the releases before and after the change. ``refusal`` is one line with the reason why
     the upgrade is refused, and the remedy; it is empty if the upgrade is possible. The operator sees ``changes`` before
@@ -48,7 +48,10 @@ class ReleaseChangeEffects:
     way_back: str
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the release change as the dictionary that playbooks read: all fields but ``refusal``."""
+        """Return the release change's effects as a dictionary for playbooks.
+
+        It has all fields but ``refusal``.
+        """
         names = ("found", "wanted", "back", "way_back")
         return {"changes": list(self.changes), **{name: getattr(self, name) for name in names}}
 
@@ -56,10 +59,10 @@ class ReleaseChangeEffects:
 def release_change_effects(
     old_release: Release, wanted: Release, now: StoreFacts, then: StoreFacts, *, holder: Release | None = None
 ) -> ReleaseChangeEffects:
-    """Return the consequences of changing a pair from ``old_release`` (store ``now``) to ``wanted`` (store ``then``).
+    """Return the effects on a pair of a change from an old to a wanted release.
 
-    ``holder`` is the release that has the store open, which of the two nodes of a pair is the active
-    one's (a standby has opened nothing); without it, ``old_release``.
+    ``now`` and ``then`` are the stores before and after. ``holder`` is the release that has the store open, which of
+    the two nodes of a pair is the active one's (a standby has opened nothing); without it, ``old_release``.
     """
     holder = holder or old_release
     back = downgrade_possibility(old_release, wanted, now, then)
@@ -74,10 +77,10 @@ def release_change_effects(
 
 
 def downgrade_possibility(old_release: Release, wanted: Release, now: StoreFacts, then: StoreFacts) -> Back:
-    """Return whether a pair can go back from release ``wanted`` to ``old_release`` with its store: ``open`` (as it is),
-    ``rebuilds`` (with a new index) or ``closed`` (not with this store).
+    """Return the possibility of a downgrade to an old release with a store: ``open``, ``rebuilds`` or ``closed``.
 
-    A store of JDBC has no index: its rows are read as long as both use one OpenWire version.
+    The store is used as it is, with a new index, or not at all. A store of JDBC has no index: its rows are read as long
+    as both use one OpenWire version.
     """
     if now.kind == _JDBC:
         return "open" if _openwire(old_release, now) == _openwire(wanted, then) else "closed"

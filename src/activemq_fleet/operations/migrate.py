@@ -38,7 +38,7 @@ _ILLEGAL = re.compile(r"[^A-Za-z0-9.-]")  # what an old broker replaces in the n
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoreBacklog:
-    """The contents of an old broker's store as ``store_backlog`` counted them.
+    """The backlog in the store of an old broker: its counted contents.
 
     ``subscriptions`` are (topic, client, name, messages); ``prepared`` is the number of XA transactions in doubt;
     ``clients`` are (client, address, connector); ``bridges`` are the names of the brokers at the far ends of its
@@ -76,7 +76,10 @@ class MigratedBrokerEvidence:
 
     @property
     def counted_store_backlog(self) -> StoreBacklog:
-        """The contents of the broker's store. Raises InputError if they were not counted."""
+        """The backlog in the broker's store.
+
+        Raises InputError if it was not counted.
+        """
         if self.held is None:
             raise InputError(
                 f"{self.host}: the messages in the store of this broker were not counted (the broker is {self.state}), "
@@ -88,7 +91,7 @@ class MigratedBrokerEvidence:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MigrationStep(OperationStep):
-    """The next step of a migration, and the phase that the migration is in.
+    """A step of a migration, and the phase that the migration is in.
 
     ``want`` creates demand for ``queues`` on ``hosts``, ``stop`` stops the brokers of ``hosts``, ``wait`` and ``done``
     do nothing. ``notes`` are warnings.
@@ -100,7 +103,7 @@ class MigrationStep(OperationStep):
 
 
 def pair_by_draining_host(brokers: Mapping[str, BrokerFacts], old: Iterable[str]) -> dict[str, str]:
-    """Return host -> pair for each broker with a link that empties one of the pairs ``old``."""
+    """Return, by host, the pair of each broker with a link that drains one of the ``old`` pairs."""
     wanted = set(old)
     return {
         host: broker.pair
@@ -112,10 +115,10 @@ def pair_by_draining_host(brokers: Mapping[str, BrokerFacts], old: Iterable[str]
 def next_migration_step(
     evidence: Sequence[MigratedBrokerEvidence], old: Sequence[str], *, retire: bool = False, waited: float = 0
 ) -> MigrationStep:
-    """Return the next step of a migration that empties the pairs ``old`` into new ones.
+    """Return the next step of a migration from old pairs to new ones.
 
-    ``evidence`` are those of their nodes and of the pairs that drain them. ``waited``: seconds since the last act.
-    Raises InputError with one line that names the obstacle and what to do.
+    It empties the pairs ``old``. ``evidence`` are those of their nodes and of the pairs that drain them. ``waited``:
+    seconds since the last act. Raises InputError with one line that names the obstacle and what to do.
     """
     pairs = [_old_nodes(pair, [node for node in evidence if node.pair == pair]) for pair in old]
     masters, slaves = [master for master, _ in pairs], [slave for _, slave in pairs if slave]
@@ -364,10 +367,11 @@ def _retired(masters: Sequence[MigratedBrokerEvidence]) -> MigrationStep:
 
 @register_operation("migration")
 def decide_migration_target(request: OperationRequest) -> Decision:
-    """Return the target of a migration, its hosts completed with those of the new pairs that drain it.
+    """Return the target (hosts and pairs) of a migration.
 
-    ``options["reach"]`` lists the hosts that the run may change (all, if it is missing). Raises InputError if no target
-    is set, or if the run excludes a host that drains the target.
+    Hosts of the new pairs that drain the old ones are added. ``options["reach"]`` lists the hosts that the run may
+    change (all, if it is missing). Raises InputError if no target is set, or if the run excludes a host that drains the
+    target.
     """
     target, brokers = request.target, request.brokers
     if not target["name"]:

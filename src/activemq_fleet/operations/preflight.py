@@ -23,12 +23,12 @@ _SHOWN_DIGITS = 12
 
 @register_operation("preflight", read=MachineFacts.of)
 def host_rule_findings(request: OperationRequest) -> Decision:
-    """Return the findings of the host rules about the machines in ``evidence``.
+    """Return the findings of host rules about machines.
 
-    ``options``: ``upgrades``, whether the run may change release lines and replace directories from which brokers run,
-    and the hosts of ``check_reachability``.
-    Raises RefusalError for lost hosts, for a change of the release line, for a directory or an archive that does not
-    hold the expected release, and for an error that is not waived.
+    The machines are those in ``evidence``. ``options``: ``upgrades``, whether the run may change release lines and
+    replace directories from which brokers run, and the hosts of ``check_reachability``. Raises RefusalError for lost
+    hosts, for a change of the release line, for a directory or an archive that does not hold the expected release, and
+    for an error that is not waived.
     """
     check_reachability(request)
     if not request.options.get("upgrades"):
@@ -48,7 +48,10 @@ def host_rule_findings(request: OperationRequest) -> Decision:
 
 @register_operation("reachability")
 def check_reachability(request: OperationRequest) -> Decision:
-    """Raise RefusalError for ``required`` hosts of a play that are not among the ``remaining`` ones (``options``)."""
+    """Raise RefusalError if required hosts of a play are unreachable.
+
+    ``required`` hosts are not among the ``remaining`` ones (``options``).
+    """
     remaining = set(request.options.get("remaining", ()))
     lost = [host for host in request.options.get("required", ()) if host not in remaining]
     if lost:
@@ -62,7 +65,7 @@ def check_reachability(request: OperationRequest) -> Decision:
 
 
 def refuse_release_line_changes(request: OperationRequest) -> None:
-    """Raise RefusalError for brokers that run a release of another line than ``activemq_release``."""
+    """Raise RefusalError for brokers whose ``activemq_release`` is of another release line than the running release."""
     brokers = request.brokers
     # The administrator of the system's packages decides the release of a package.
     running = {
@@ -77,7 +80,7 @@ def refuse_release_line_changes(request: OperationRequest) -> None:
 
 
 def release_line_change_messages(running: Mapping[str, str | None], wanted: Mapping[str, str]) -> list[str]:
-    """Return one line for each host whose running release and inventory release are of different release lines.
+    """Return a message for each host whose running and wanted releases are of different release lines.
 
     Within a line (5.18.3 to 5.18.6) the formats of the store and of the files do not change, so a restart is enough.
     The next line may change a store permanently.
@@ -122,12 +125,12 @@ class ReleaseDirectory:
 
     @property
     def has_wanted_release(self) -> bool:
-        """True if the directory holds the release that the inventory requires, and no other release."""
+        """Whether the directory holds the release that the inventory requires, and no other release."""
         return self.home_releases == (self.release,)
 
     @property
     def needs_archive(self) -> bool:
-        """True if the release must be installed from the file ``activemq_archive``."""
+        """Whether the release must be installed from the file ``activemq_archive``."""
         return self.install in ("archive", "jars") and not self.has_wanted_release
 
 
@@ -144,7 +147,10 @@ class ReleaseArchive:
 
 
 def observed_release_directory(broker: BrokerFacts, machine: MachineFacts) -> ReleaseDirectory:
-    """Return the release directory of a host, from its broker's facts and those of its machine."""
+    """Return the observed release directory (installation) of a broker's host.
+
+    The broker's facts and those of its machine are used.
+    """
     return ReleaseDirectory(
         host=broker.host,
         release=broker.release.text,
@@ -164,10 +170,11 @@ def observed_release_directory(broker: BrokerFacts, machine: MachineFacts) -> Re
 def wrong_release_messages(
     homes: Sequence[ReleaseDirectory], archives: Mapping[str, ReleaseArchive], *, upgrades: bool = False
 ) -> list[str]:
-    """Return one line for each release directory and archive with another release than the inventory requires.
+    """Return a message for each release directory and archive with a wrong release.
 
-    ``archives`` maps paths to the archives that the controller can read. With ``upgrades``, a directory from which the
-    broker of the same host runs is no problem, because the upgrade replaces it.
+    The inventory requires another release. ``archives`` maps paths to the archives that the controller can read. With
+    ``upgrades``, a directory from which the broker of the same host runs is no problem, because the upgrade replaces
+    it.
     """
     problems = [(home.host, text) for home in homes for text in _of_directory(home, upgrades)]
     problems += [
@@ -181,10 +188,10 @@ def wrong_release_messages(
 def unusable_archive_messages(
     homes: Sequence[ReleaseDirectory], archives: Mapping[str, ReleaseArchive], sha512: Mapping[str, str | None]
 ) -> list[str]:
-    """Return one line for each archive that cannot be read or has another checksum than its hosts require.
+    """Return a message for each release archive that is unusable.
 
-    ``archives`` maps paths to the archives that the controller can read. ``sha512`` maps hosts to
-    ``activemq_archive_sha512``.
+    It cannot be read or has another checksum than its hosts require. ``archives`` maps paths to the archives that the
+    controller can read. ``sha512`` maps hosts to ``activemq_archive_sha512``.
     """
     problems = [
         (home.host, f"activemq_archive: {problem}")
@@ -260,9 +267,10 @@ def _holds(releases: tuple[str, ...]) -> str:
 
 
 def refuse_unexpected_releases(request: OperationRequest) -> None:
-    """Raise RefusalError if a release directory or an archive does not hold the release that the inventory requires.
+    """Raise RefusalError if a release directory or archive holds an unexpected release.
 
-    ``options``: ``upgrades``, whether the run replaces directories from which brokers run.
+    The inventory requires another release. ``options``: ``upgrades``, whether the run replaces directories from which
+    brokers run.
     """
     brokers = request.brokers
     homes = [observed_release_directory(brokers[host], machine) for host, machine in request.evidence.items()]

@@ -41,14 +41,17 @@ _SET_RESYNC_FROM = (
 
 
 class ResyncRefused(FleetError):
-    """An error that refuses a resync, for instance because it is not known which store of a pair is newer."""
+    """An error that refuses a resync of a pair's stores.
+
+    For instance it is not known which store is newer.
+    """
 
     exit_code = 1
 
 
 @dataclass(frozen=True, slots=True)
 class LoggedBrokerRun:
-    """One run of a broker process, according to its log.
+    """A run of a broker process, as its log shows it.
 
     ``began`` is local time. ``served``: it served without its master. ``attached`` counts the slaves that a master saw;
     ``established``: a slave reached its master.
@@ -63,12 +66,13 @@ class LoggedBrokerRun:
 
 @dataclass(frozen=True)
 class NodeStore:
-    """The store of one node of a pure pair, as its journal and the broker's log show it.
+    """The store of a node of a pure (replicating) pair.
 
-    ``order`` is every record of the journal: kind and key, oldest first. ``live`` maps the key of each message or
-    subscription that is still in the store to the key of the record which brought it. ``state`` is a hash of what the
-    store holds. ``seen``: the journal was read. ``cleaned``: older records may be missing. ``damaged`` counts places
-    that cannot be read. ``loads`` are the journal's entries about starts of a broker, ``runs`` the log's.
+    Its journal and the broker's log show it. ``order`` is every record of the journal: kind and key, oldest first.
+    ``live`` maps the key of each message or subscription that is still in the store to the key of the record which
+    brought it. ``state`` is a hash of what the store holds. ``seen``: the journal was read. ``cleaned``: older records
+    may be missing. ``damaged`` counts places that cannot be read. ``loads`` are the journal's entries about starts of a
+    broker, ``runs`` the log's.
     """
 
     host: str
@@ -84,7 +88,7 @@ class NodeStore:
 
     @classmethod
     def from_evidence(cls, host: str, role: str, evidence: Mapping[str, Any]) -> NodeStore:
-        """Return the store of a node from the result of ``activemq.fleet.store_info``."""
+        """Return a node's store from evidence, the result of ``activemq.fleet.store_info``."""
         numbers = [number for number, _ in evidence["files"]]
         return dataclass_from_mappings(
             cls,
@@ -104,14 +108,18 @@ class NodeStore:
 
     @property
     def was_never_used(self) -> bool:
-        """True if no message and no subscription was ever stored, as far as the store journal reaches back."""
+        """Whether the store was never used: it never held a message or a subscription.
+
+        The store journal may not reach back to the beginning.
+        """
         return not self.message_and_subscription_keys and not self.cleaned
 
     @property
     def last_writer_run(self) -> LoggedBrokerRun | None:
-        """The broker run that wrote the end of the store journal; None if the log does not prove which run did.
+        """The last run of the broker that wrote to the store.
 
-        The journal names the start of each run by the same clock as the log does.
+        None is returned if the log does not prove which run did. The journal names the start of each run by the same
+        clock as the log does.
         """
         if not self.loads:
             # The file that named the start is gone, and every later start would be named in a later file.
@@ -124,7 +132,10 @@ class NodeStore:
 
     @property
     def last_serving_run(self) -> LoggedBrokerRun | None:
-        """The last broker run before the journal ends in which the node served clients or was attached to its peer."""
+        """The last run of the broker in which the node served clients, or was attached to its peer.
+
+        The run began before the journal ends.
+        """
         last = self.last_writer_run
         if last is None:
             return None
@@ -133,14 +144,20 @@ class NodeStore:
 
     @property
     def has_served_without_master(self) -> bool | None:
-        """True if the slave has served without its master since it was attached last; None if not proven."""
+        """Whether the slave has served without its master since it was last attached.
+
+        None if not proven.
+        """
         if self.last_writer_run is None:
             return None
         service = self.last_serving_run
         return service is not None and service.served
 
     def run_start_index(self, run: LoggedBrokerRun) -> int | None:
-        """Return the index of the journal record where a run begins; 0 if its file was deleted, None if unknown."""
+        """Return the index in the store journal at which a broker's run starts.
+
+        It is 0 if its file was deleted, None if unknown.
+        """
         traces = [at for at, (kind, _) in enumerate(self.order) if kind == _TRACE]
         moments = [_loaded_at(text) for text in self.loads[len(self.loads) - len(traces) :]]
         following = self.runs[self.runs.index(run) + 1 :]
@@ -154,12 +171,18 @@ class NodeStore:
         return 0 if all(moment and moment >= end for moment in moments) else None
 
     def count_runs_started_after(self, positions: Collection[int]) -> int:
-        """Return the number of broker runs that began after the oldest of some journal records, given by index."""
+        """Return the number of broker runs that started after given records of the store journal.
+
+        The oldest of the records counts; records are given by index.
+        """
         first = min(positions)
         return sum(1 for kind, _ in self.order[first:] if kind == _TRACE)
 
     def record_indices(self, brought: Iterable[int]) -> list[int]:
-        """Return the journal index of the record with each key in ``brought``; -1 for a record no longer there."""
+        """Return the index in the store journal of each given record.
+
+        ``brought`` holds the records' keys; -1 for a record no longer there.
+        """
         last = {key: at for at, (kind, key) in enumerate(self.order) if kind in (_ADD, _SUBSCRIPTION)}
         return [last.get(key, -1) for key in brought]
 
@@ -185,7 +208,10 @@ def _loaded_at(text: str) -> datetime | None:
 
 @dataclass(frozen=True, slots=True)
 class StoreChoice:
-    """The choice of the store to keep (host ``winner``), with reasons; ``equal``: both stores hold the same."""
+    """The choice of the store of a pair that is kept, with reasons.
+
+    The host is ``winner``; ``equal``: both stores hold the same.
+    """
 
     winner: str
     equal: bool
@@ -193,7 +219,9 @@ class StoreChoice:
 
 
 def choose_store(master: NodeStore, slave: NodeStore, chosen: str | None = None) -> StoreChoice:
-    """Return which of the two stores of a pure pair is to be kept; ``chosen`` is the operator's own decision.
+    """Choose which of the two stores of a pure pair is kept.
+
+    ``chosen`` is the operator's own decision.
 
     Raises ResyncRefused, with what to check, when the evidence is not sufficient.
     """
@@ -221,10 +249,10 @@ def choose_store(master: NodeStore, slave: NodeStore, chosen: str | None = None)
 
 
 def store_difference_sentence(master: NodeStore, slave: NodeStore) -> str:
-    """Return in a sentence how the store of an attached slave differs from its master's; empty for an exact copy.
+    """Return a sentence on how the stores of a master and its slave differ.
 
-    A message on its way is no difference: the slave has it first. Neither is what the master took
-    after the slave's evidence was collected. The evidence may be of different moments.
+    It is empty for an exact copy. A message on its way is no difference: the slave has it first. Neither is what the
+    master took after the slave's evidence was collected. The evidence may be of different moments.
     """
     only_master, _ = _unknown(master, slave)
     only_slave, _ = _unknown(slave, master)

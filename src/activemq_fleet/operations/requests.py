@@ -21,7 +21,10 @@ _TABLE_HEAD = ("host", "before", "after", "gap", "changed")
 
 
 class RefusalError(FleetError):
-    """An error by which an operation refuses to change anything (more); ``problems`` has a line for each reason."""
+    """An error that refuses an operation, so that nothing more is changed.
+
+    ``problems`` has a line for each reason.
+    """
 
     exit_code = 1
 
@@ -32,7 +35,7 @@ class RefusalError(FleetError):
 
 @dataclass(frozen=True, slots=True)
 class OperationStep:
-    """The next step of an operation: an ``act`` on ``hosts``, or ``wait`` for ``seconds``, or ``done``.
+    """A step of an operation: an ``act`` on ``hosts``, or ``wait`` for ``seconds``, or ``done``.
 
     ``say`` describes the step in one line.
     """
@@ -43,13 +46,16 @@ class OperationStep:
     seconds: int = field(default=0, kw_only=True)
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the step as the dictionary that playbooks read; tuples become lists."""
+        """Return the operation's step as a dictionary for playbooks.
+
+        Tuples become lists.
+        """
         return {name: list(value) if isinstance(value, tuple) else value for name, value in asdict(self).items()}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HostProgress:
-    """The record of one host in the run of an operation.
+    """The progress of an operation on one host.
 
     ``acted``: the acts on the host, oldest first. ``before``: its release and state before the first act, None before
     the first decision. ``counts``: numbers of messages that a migration has counted on it, oldest first.
@@ -62,14 +68,20 @@ class HostProgress:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunProgress:
-    """What the run of an operation has done so far: the seconds waited since the last act, and a record per host."""
+    """The progress of an operation's run.
+
+    It has the seconds waited since the last act, and a record per host.
+    """
 
     waited: float = 0.0
     hosts: Mapping[str, HostProgress] = field(default_factory=dict)
 
     @classmethod
     def from_mapping(cls, mapping: Mapping[str, Any]) -> RunProgress:
-        """Return the progress that ``as_dict`` returned as ``mapping``; an empty mapping is the start of a run."""
+        """Return the progress of an operation from a mapping.
+
+        ``as_dict`` returned the mapping; an empty mapping is the start of a run.
+        """
         return cls(
             waited=float(mapping.get("waited", 0.0)),
             hosts={
@@ -81,7 +93,10 @@ class RunProgress:
         )
 
     def as_dict(self) -> dict[str, Any]:
-        """Return the progress as the mapping that playbooks hand to the next decision."""
+        """Return the progress of an operation as a dictionary.
+
+        Playbooks hand it to the next decision.
+        """
         return {
             "waited": self.waited,
             "hosts": {
@@ -91,15 +106,24 @@ class RunProgress:
         }
 
     def progress_of_host(self, host: str) -> HostProgress:
-        """Return the record of a host, an empty one for a host that has none yet."""
+        """Return the progress of an operation on a host.
+
+        It is empty for a host that has none yet.
+        """
         return self.hosts.get(host) or HostProgress()
 
     def acted_hosts(self, act: str | None = None) -> set[str]:
-        """Return the hosts with the act in their record; None matches any act."""
+        """Return the hosts on which the operation has performed an act.
+
+        None matches any act.
+        """
         return {host for host, record in self.hosts.items() if (act in record.acted if act else record.acted)}
 
     def progress_after(self, step: Mapping[str, Any], evidence: Mapping[str, BrokerEvidence]) -> RunProgress:
-        """Return the progress once ``step`` is done; a step that fails ends the run, and the progress is not used."""
+        """Return the progress of an operation after a step.
+
+        A step that fails ends the run, and the progress is not used.
+        """
         waits, counts = step["act"] == "wait", step.get("counts") or {}
         hosts = {}
         for host in {**self.hosts, **evidence}:
@@ -114,14 +138,15 @@ class RunProgress:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OperationRequest:
-    """The input of an operation's decision: the fleet, what its hosts returned, and what the run has done so far.
+    """The request for an operation's next decision.
 
-    ``fleet``: what the module ``compile`` computed. ``evidence``: by host the result of ``broker_info``,
-    ``machine_info`` or ``store_marker``, depending on the operation; the functions of operations get it as typed
-    objects. ``configured``: by host the result of ``configure``. ``target``: what the operation ``target`` returned.
-    ``progress``: what the run has done so far. ``options``: the values that only one operation uses, by name. ``warn``
-    shows a line to the operator. ``inspect_release_archive`` returns what the controller sees of the archive of a
-    release, as the fields of ``Archive``, or None if it cannot see the archive.
+    It has the fleet, what its hosts returned, and what the run has done so far. ``fleet``: what the module ``compile``
+    computed. ``evidence``: by host the result of ``broker_info``, ``machine_info`` or ``store_marker``, depending on
+    the operation; the functions of operations get it as typed objects. ``configured``: by host the result of
+    ``configure``. ``target``: what the operation ``target`` returned. ``progress``: what the run has done so far.
+    ``options``: the values that only one operation uses, by name. ``warn`` shows a line to the operator.
+    ``inspect_release_archive`` returns what the controller sees of the archive of a release, as the fields of
+    ``Archive``, or None if it cannot see the archive.
     """
 
     fleet: CompiledFleet
@@ -135,11 +160,11 @@ class OperationRequest:
 
     @property
     def brokers(self) -> Mapping[str, BrokerFacts]:
-        """The facts of every broker, by inventory name."""
+        """The facts of every broker, by host."""
         return self.fleet.brokers
 
     def decision_after_showing_notes(self, step: OperationStep) -> Decision:
-        """Show a step's notes to the operator, and return the step as the operation's decision."""
+        """Show a step's notes to the operator, and return the decision with this step."""
         for note in getattr(step, "notes", ()):
             self.warn(note)
         return {"step": step.to_dict()}
@@ -160,7 +185,7 @@ _OPERATIONS: dict[str, _Operation] = {}
 def register_operation(
     name: str, *, read: Callable[[Mapping[str, Any]], Any] = BrokerEvidence.of, has_table: bool = True
 ) -> Callable[[Callable[[OperationRequest], Decision]], Callable[[OperationRequest], Decision]]:
-    """Return a decorator that registers the function which decides the operation ``name``.
+    """Return a decorator that registers the deciding function of an operation under a name.
 
     ``read`` types the result of the module that its evidence comes from. ``has_table``: the last decision of the
     operation carries a table of what was done.
@@ -176,7 +201,9 @@ def register_operation(
 def read_evidence_by_host(
     returned: Mapping[str, Mapping[str, Any]], read: Callable[[Mapping[str, Any]], _Evidence]
 ) -> dict[str, _Evidence]:
-    """Return by host the object that ``read`` makes of the result that a module returned for the host.
+    """Return the evidence of each host, by host.
+
+    ``read`` makes it of the result that a module returned for the host.
 
     Raises InputError, which names the host, for a result that ``read`` rejects with NodeError.
     """
@@ -193,8 +220,9 @@ def read_evidence_by_host(
 
 
 def decide_operation(name: str, request: OperationRequest) -> Decision:
-    """Return the decision of operation ``name``: its next ``step``, and with the last step a ``table`` of what was
-    done.
+    """Return the decision of an operation: its next step.
+
+    With the last step, it has a ``table`` of what was done.
 
     Raises InputError for an unknown operation or a host that is no broker, RefusalError with one line for each problem
     that stops the operation, and other kinds of FleetError for errors in the inventory.
@@ -246,9 +274,10 @@ def _refuse_lost_hosts(request: OperationRequest) -> None:
 
 
 def dataclass_from_mappings(kind: type[_Evidence], *mappings: Mapping[str, Any], **values: Any) -> _Evidence:
-    """Return a dataclass of type ``kind``, its fields taken from ``values`` and else from the mappings.
+    """Return a dataclass whose fields come from mappings.
 
-    A field takes the value of its name in the first mapping that has it, else its default. Lists become tuples.
+    ``values`` take precedence over the mappings. A field takes the value of its name in the first mapping that has it,
+    else its default. Lists become tuples.
     """
     names = {known.name for known in fields(kind)}  # type: ignore[arg-type]
     given = {name: mapping[name] for mapping in reversed(mappings) for name in names & mapping.keys()} | values
@@ -262,11 +291,11 @@ def outcome_table_lines(
     acted: Mapping[str, Sequence[str]],
     gaps: Mapping[str, float | None],
 ) -> list[str]:
-    """Return the lines of a table of what an operation did, one for each host after the head.
+    """Return a table of an operation's outcome as lines of text.
 
-    ``before``: by host its release and state at the begin. ``after``: by host the evidence at the end. ``acted``: what
-    was done to each. ``gaps``: seconds without an answer that clients had when a host handed over, None where not
-    measured.
+    There is one line for each host after the head. ``before``: by host its release and state at the begin. ``after``:
+    by host the evidence at the end. ``acted``: what was done to each. ``gaps``: seconds without an answer that clients
+    had when a host handed over, None where not measured.
     """
     rows = [_TABLE_HEAD]
     for host in hosts:
@@ -279,7 +308,7 @@ def outcome_table_lines(
 
 
 def release_and_state_cells(evidence: BrokerEvidence | None) -> str:
-    """Return the release that a broker runs and its state, as a table shows them."""
+    """Return the table cells for a broker's release and state."""
     if evidence is None:
         return "not known"
     return f"{evidence.release} {evidence.state}" if evidence.release else evidence.state

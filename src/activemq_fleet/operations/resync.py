@@ -34,7 +34,7 @@ _SPARE = 64 << 20
 
 @dataclass(frozen=True)
 class PureNode:
-    """The evidence about one node of a pure pair: its broker's state and its store.
+    """A node of a pure (replicating) pair: its broker's state and its store.
 
     ``state`` is the state from ``broker_info``; ``unit`` is systemd's ActiveState, empty if the broker has no unit.
     ``phase`` is the phase that the log shows, ``age`` the age of the process in seconds. ``returned`` is whether a
@@ -59,7 +59,10 @@ class PureNode:
     def from_store(
         cls, store: NodeStore, broker: BrokerEvidence, contents: Mapping[str, Any], needed: int = 0
     ) -> PureNode:
-        """Return the node from its evidence and the result of ``store_info``; ``needed``: bytes of the peer's store."""
+        """Return the node of a pure pair from its store and its broker's evidence.
+
+        ``contents`` is the result of ``store_info``; ``needed``: bytes of the peer's store.
+        """
         obstacle = contents["obstacle"]
         if not obstacle and contents["free"] < needed + _SPARE:
             obstacle = (
@@ -87,18 +90,24 @@ class PureNode:
 
     @property
     def is_down(self) -> bool:
-        """True if the node has no broker process, and no systemd unit that is about to start one."""
+        """Whether the node is down: it has no broker process.
+
+        Systemd is not about to start one either.
+        """
         return self.state == "stopped" and self.unit in _INACTIVE
 
     @property
     def waits_for_slave(self) -> bool:
-        """True if the node is a master that has opened its store and waits for its slave before it accepts clients."""
+        """Whether the node is a master that waits for its slave.
+
+        It has opened its store and accepts no clients yet.
+        """
         return self.state == "starting" and self.phase == "starting"
 
 
 @dataclass(frozen=True, slots=True)
 class ResyncStep(OperationStep):
-    """The next step of a resync, which makes the stores of a pure pair equal.
+    """A step of a resync, which makes the stores of a pure (replicating) pair equal.
 
     ``winner`` is the host whose store is kept, set with ``reasons`` where the stores differ. ``accept``: the states of
     a started host that end the act.
@@ -116,11 +125,12 @@ def next_resync_step(
     restart_older: float | None = None,
     waited: float = 0.0,
 ) -> ResyncStep:
-    """Return the next step of a resync of pure pairs, given as (master, slave); one pair after the other, by name.
+    """Return the next step of a resync, which makes the stores of pure pairs equal.
 
-    ``chosen`` is the host of ``activemq_resync_from``, ``waited`` the seconds since the last act. Brokers whose process
-    is older than ``restart_older`` seconds are restarted; with None no healthy broker is restarted.
-    Raises ResyncRefused with what to check, and InputError if ``chosen`` is not a node of the only pair.
+    Pairs are (master, slave), and are done one after the other, by name. ``chosen`` is the host of
+    ``activemq_resync_from``, ``waited`` the seconds since the last act. Brokers whose process is older than
+    ``restart_older`` seconds are restarted; with None no healthy broker is restarted. Raises ResyncRefused with what to
+    check, and InputError if ``chosen`` is not a node of the only pair.
     """
     if not pairs:
         raise InputError(
@@ -256,9 +266,10 @@ def _stop(master: PureNode, slave: PureNode, choice: StoreChoice) -> ResyncStep:
 
 @register_operation("resync")
 def decide_resync_step(request: OperationRequest) -> Decision:
-    """Return the next step that makes the stores equal in each ``pure`` (replicating) pair of the target.
+    """Return the next step of a resync, which makes the stores of ``pure`` (replicating) pairs equal.
 
-    ``options``: ``stores`` by host, ``chosen``, ``restart``, ``check``, ``looked_at``.
+    The pairs are those of the target. ``options``: ``stores`` by host, ``chosen``, ``restart``, ``check``,
+    ``looked_at``.
     """
     brokers, options, target = request.brokers, request.options, request.target
     pure, others = {}, []

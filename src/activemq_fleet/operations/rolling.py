@@ -28,7 +28,7 @@ from activemq_fleet.operations.requests import (
 
 @dataclass(frozen=True, slots=True)
 class RollingStep(OperationStep):
-    """The next step of a rolling operation: an action on one node of a pair, a wait, or the end.
+    """A step of a rolling operation: an action on one node of a pair, a wait, or the end.
 
     ``peer`` is the node that serves meanwhile, None for a single broker. ``was`` is the state of the host before.
     ``notes`` are warnings. ``accept``: the states of a host that end an act.
@@ -42,12 +42,12 @@ class RollingStep(OperationStep):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RollingProgress:
-    """The progress of an operation: hosts to act on, hosts done, and seconds waited.
+    """The progress of a rolling operation.
 
-    ``chosen`` are the hosts that may be changed. ``done`` are the hosts that need no further change. ``acted`` are the
-    hosts that were changed in the run; if such a host is not done, repeating the act would not help. ``waited`` are the
-    seconds since the last act; ``window`` the seconds within which the evidence was collected. ``act`` is the name of
-    the action on a node.
+    It has hosts to act on, hosts done, and seconds waited. ``chosen`` are the hosts that may be changed. ``done`` are
+    the hosts that need no further change. ``acted`` are the hosts that were changed in the run; if such a host is not
+    done, repeating the act would not help. ``waited`` are the seconds since the last act; ``window`` the seconds within
+    which the evidence was collected. ``act`` is the name of the action on a node.
     """
 
     act: str
@@ -59,20 +59,27 @@ class RollingProgress:
     settle: float = SETTLE
 
     def refusal_error(self, *problems: str) -> RefusalError:
-        """Return the error that ends an operation because of ``problems``, and reports whether any host was changed."""
+        """Return the error that refuses to continue an operation because of problems.
+
+        It reports whether any host was changed.
+        """
         return RefusalError("no further host is changed:" if self.acted else "nothing was changed:", problems)
 
     def wait_step(self, text: str) -> RollingStep:
-        """Return a step that waits 1 to 10 s for a problem to resolve; the pause grows with the time already waited."""
+        """Return a step that waits for a problem to resolve.
+
+        It waits 1 to 10 s; the pause grows with the time already waited.
+        """
         seconds = max(1, min(10, int(self.waited / 3)))
         return RollingStep("wait", f"wait {seconds} s and check again: {text}", seconds=seconds)
 
 
 def was_started_since(node: ObservedNode, since: float, observed_at: float) -> bool:
-    """Return whether a node's process was started after ``since``, in epoch seconds by the controller's clock.
+    """Return whether a node's broker process was started after a point in time.
 
-    The age of a process is measured by a monotonic clock, from the moment before the evidence was collected. So a wrong
-    clock of a host has no effect, and a slow host makes a process appear too old, never too young.
+    ``since`` is in epoch seconds by the controller's clock. The age of a process is measured by a monotonic clock, from
+    the moment before the evidence was collected. So a wrong clock of a host has no effect, and a slow host makes a
+    process appear too old, never too young.
     """
     return node.age is not None and observed_at - node.age >= since
 
@@ -83,10 +90,11 @@ def next_rolling_step(
     step_of: Callable[[Sequence[ObservedNode]], RollingStep | None],
     done: Callable[[Sequence[Sequence[ObservedNode]]], str],
 ) -> RollingStep:
-    """Return the next step of an operation on pairs that are not ``pure``; ``wait`` while a problem may still resolve.
+    """Return the next step of a rolling operation.
 
-    Otherwise the step is the first one that ``step_of`` returns for a pair, or, if it returns none, ``done`` with the
-    text that ``done`` returns for all pairs. Raises RefusalError for a lasting problem, and when no pair is left.
+    The pairs are not ``pure``; the step is ``wait`` while a problem may still resolve. Otherwise the step is the first
+    one that ``step_of`` returns for a pair, or, if it returns none, ``done`` with the text that ``done`` returns for
+    all pairs. Raises RefusalError for a lasting problem, and when no pair is left.
     """
     by_name = sorted(nodes_by_pair(nodes).items())
     notes = tuple(
@@ -115,7 +123,9 @@ def next_rolling_step(
 
 
 def next_restart_step(nodes: Sequence[ObservedNode], run: RollingProgress) -> RollingStep:
-    """Return the next step of a rolling restart of pairs that are not ``pure`` (those are restarted by a resync).
+    """Return the next step of a rolling restart.
+
+    The pairs are not ``pure`` (those are restarted by a resync).
 
     Raises RefusalError when a problem of any pair does not resolve without action.
     """
@@ -145,7 +155,10 @@ def next_restart_step(nodes: Sequence[ObservedNode], run: RollingProgress) -> Ro
 
 
 def next_switchover_step(nodes: Sequence[ObservedNode], to: Mapping[str, str], run: RollingProgress) -> RollingStep:
-    """Return the next step that makes the nodes ``to`` (by pair) active; ``done`` where they are active already."""
+    """Return the next step of a switchover, which makes other nodes active.
+
+    The nodes are ``to`` (by pair); ``done`` where they are active already.
+    """
 
     def step_of(pair: Sequence[ObservedNode]) -> RollingStep | None:
         wanted, active = to[pair[0].pair], next(node for node in pair if node.is_serving)
@@ -168,7 +181,10 @@ def next_switchover_step(nodes: Sequence[ObservedNode], to: Mapping[str, str], r
 
 
 def nodes_by_pair(nodes: Sequence[ObservedNode]) -> dict[str, list[ObservedNode]]:
-    """Return lists of nodes by the name of their pair; a single broker is listed under its host."""
+    """Return nodes grouped by the name of their pair.
+
+    A single broker is listed under its host.
+    """
     pairs: dict[str, list[ObservedNode]] = {}
     for node in nodes:
         # Two brokers without a common store cannot replace each other, even if their names form a pair.
@@ -177,17 +193,23 @@ def nodes_by_pair(nodes: Sequence[ObservedNode]) -> dict[str, list[ObservedNode]
 
 
 def first_node_to_restart_or_upgrade(nodes: Sequence[ObservedNode]) -> ObservedNode:
-    """Return the node of a pair to restart or upgrade first: a standby before the active node, then the slave."""
+    """Return the node of a pair to restart or upgrade first.
+
+    It is a standby before the active node, then the slave.
+    """
     return min(nodes, key=lambda node: (node.is_serving, node.role != "slave", node.host))
 
 
 def join_active_hosts(pairs: Sequence[Sequence[ObservedNode]]) -> str:
-    """Return the inventory names of all active nodes, separated by commas."""
+    """Return the host names of active nodes, joined by commas."""
     return ", ".join(node.host for pair in pairs for node in pair if node.is_serving)
 
 
 def step_for_node(node: ObservedNode, pair: Sequence[ObservedNode], act: str) -> RollingStep:
-    """Return the step that performs ``act`` on a node of a pair, with a note on which node serves meanwhile."""
+    """Return the step that performs an act on a node of a pair.
+
+    It has a note on which node serves meanwhile.
+    """
     peer = next((other for other in pair if other.host != node.host), None)
     if peer is None:
         say = f"{act} {node.host}, which is a single broker: its clients wait until it is active again"
@@ -202,13 +224,16 @@ def step_for_node(node: ObservedNode, pair: Sequence[ObservedNode], act: str) ->
 
 @register_operation("restart")
 def decide_restart_step(request: OperationRequest) -> Decision:
-    """Decide the next step of a rolling restart."""
+    """Return the next step of a rolling restart."""
     return request.decision_after_showing_notes(next_restart_step(*nodes_and_rolling_progress(request, "restart")))
 
 
 @register_operation("switchover")
 def decide_switchover_step(request: OperationRequest) -> Decision:
-    """Decide the next step of a switchover. Raises InputError if the target is a host, not a pair."""
+    """Return the next step of a switchover.
+
+    Raises InputError if the target is a host, not a pair.
+    """
     if request.target["kind"] == "host":
         # An operator who names a host may mean that this host becomes active, but the preferred master would.
         raise InputError(
@@ -222,7 +247,7 @@ def decide_switchover_step(request: OperationRequest) -> Decision:
 def nodes_and_rolling_progress(
     request: OperationRequest, act: str, **more: Any
 ) -> tuple[list[ObservedNode], RollingProgress]:
-    """Return the nodes of the target as their evidence shows them, and the progress of the operation's run."""
+    """Return the observed nodes of the target, and the progress of a rolling operation."""
     options, target = request.options, request.target
     nodes = [observed_node(request.brokers[host], evidence) for host, evidence in request.evidence.items()]
     acted = request.progress.acted_hosts(act)

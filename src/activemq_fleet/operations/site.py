@@ -34,9 +34,10 @@ _RISING = ("standby", "starting")
 def pending_actions(
     pair: Sequence[ObservedNode], chosen: Collection[str], acted: Collection[str] = ()
 ) -> list[tuple[str, ObservedNode]]:
-    """Return what the playbook site must do to the nodes of a pair, in order: ``start`` or ``restart``, and the node.
+    """Return the pending actions of the playbook site on a pair's nodes, in order.
 
-    ``chosen`` are the hosts that may be changed, ``acted`` those that were changed in the run.
+    An action is ``start`` or ``restart``, and the node. ``chosen`` are the hosts that may be changed, ``acted`` those
+    that were changed in the run.
     """
     pair = sorted(pair, key=lambda node: (node.role != "master", node.host))
     if pair[0].profile.needs_resync:
@@ -51,7 +52,10 @@ def pending_actions(
 
 
 def notes_on_skipped_nodes(pair: Sequence[ObservedNode], chosen: Collection[str]) -> list[str]:
-    """Return one line for each node that the playbook site should start or restart and does not, with the reason."""
+    """Return notes on nodes that the playbook site skips, with the reason.
+
+    It should start or restart them and does not.
+    """
     if not pair[0].profile.needs_resync:
         return [
             f"{node.host}: the broker is hung ({node.how}). The playbook site does not restart it, because its "
@@ -80,7 +84,9 @@ def notes_on_skipped_nodes(pair: Sequence[ObservedNode], chosen: Collection[str]
 def next_site_step(
     nodes: Sequence[ObservedNode], run: RollingProgress, unseen: Mapping[str, str] | None = None
 ) -> RollingStep:
-    """Return the next step of the playbook site; ``unseen`` maps hosts to a peer from which there is no evidence.
+    """Return the next step of the playbook site.
+
+    ``unseen`` maps hosts to a peer from which there is no evidence.
 
     Raises RefusalError for a broker that does not become ready, and for an active broker that no peer would replace.
     """
@@ -165,7 +171,7 @@ def _step(act: str, node: ObservedNode, pair: Sequence[ObservedNode]) -> Rolling
 
 @register_operation("roll")
 def decide_brokers_to_roll_out(request: OperationRequest) -> Decision:
-    """Decide which brokers the playbook site has to start or restart in the fleet, and name their pairs.
+    """Return the brokers that the playbook site must roll out (start or restart), and their pairs.
 
     ``configured``: of every broker whose files were installed. ``options``: the hosts of the play, ``all``, and those
     of them that are not lost, ``remaining``. Raises RefusalError for lost ones.
@@ -208,9 +214,10 @@ def decide_brokers_to_roll_out(request: OperationRequest) -> Decision:
 
 @register_operation("site", has_table=False)
 def decide_site_step(request: OperationRequest) -> Decision:
-    """Return the next step of the playbook site (refuse, wait, restart a broker or finish) for the hosts of a request.
+    """Return the next step of the playbook site.
 
-    ``options``: ``peers``, by host the result of ``broker_info`` on a peer that the run is not for, and ``settle``.
+    It is to refuse, wait, restart a broker or finish, for the hosts of a request. ``options``: ``peers``, by host the
+    result of ``broker_info`` on a peer that the run is not for, and ``settle``.
     """
     options, brokers, evidence = request.options, request.brokers, request.evidence
     answered = {brokers[host].peer or "": peer for host, peer in options["peers"].items() if "state" in peer}
@@ -234,9 +241,10 @@ def _evidence_if_any(returned: Mapping[str, Any]) -> BrokerEvidence | None:
 
 @register_operation("outcome", read=_evidence_if_any)
 def summarize_site_run(request: OperationRequest) -> Decision:
-    """Return the table of what the playbook site did; ``evidence`` is the latest of each broker, None where none is.
+    """Return a table that summarizes a run of the playbook site.
 
-    ``options``: by host ``decisions``, the last decision of its batch, and ``verified``, the comparison of the release.
+    ``evidence`` is the latest of each broker, None where none is. ``options``: by host ``decisions``, the last decision
+    of its batch, and ``verified``, the comparison of the release.
     """
     options, configured, evidence = request.options, request.configured, request.evidence
     compared = read_evidence_by_host(options["verified"], _evidence_if_any)

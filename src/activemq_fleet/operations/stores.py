@@ -19,7 +19,7 @@ from activemq_fleet.render.service import STORE_MARKER
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ObservedSharedStore:
-    """The shared store of a pair, as observed on one of its hosts.
+    """A shared store of a pair, as observed on one of its hosts.
 
     ``marked`` holds the lines of the marker, None if the store has no marker. ``mounted`` is true if the directory, or
     a parent of it other than the root, is a mount point. ``fenced`` is true if the store holds generations (numbered
@@ -38,10 +38,10 @@ class ObservedSharedStore:
 
 
 def marker_hosts_by_pair(stores: Iterable[ObservedSharedStore], sizes: Mapping[str, int]) -> dict[str, tuple[str, ...]]:
-    """Return hosts by pair for each unmarked store: first the host that writes the marker, then those that check it.
+    """Return, by pair, the hosts that write and check the marker of an unmarked store.
 
-    ``sizes`` is the number of nodes of each pair. Raises RefusalError with one line for each pair whose store may not
-    be used.
+    The first host writes the marker. ``sizes`` is the number of nodes of each pair. Raises RefusalError with one line
+    for each pair whose store may not be used.
     """
     pairs: dict[str, list[ObservedSharedStore]] = defaultdict(list)
     for store in sorted(stores, key=lambda store: (store.pair, store.host)):
@@ -101,7 +101,10 @@ def _problem(pair: str, seen: Sequence[ObservedSharedStore], size: int) -> str |
 
 @register_operation("stores", read=StoreMarkerEvidence.of)
 def decide_store_markers(request: OperationRequest) -> Decision:
-    """Decide which shared stores get a marker, and which host writes it. Raises RefusalError for an unusable store."""
+    """Return which shared stores get a marker file, and which host writes it.
+
+    Raises RefusalError for an unusable store.
+    """
     brokers = request.brokers
     stores = [
         ObservedSharedStore(

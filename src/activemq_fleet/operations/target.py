@@ -19,7 +19,7 @@ from activemq_fleet.similar_names import most_similar_name
 
 @dataclass(frozen=True, slots=True)
 class TargetHost:
-    """A broker that an operation may act on: inventory name, pair, group and preferred role."""
+    """A host on which an operation may act: a broker with its pair, group and preferred role."""
 
     host: str
     pair: str
@@ -29,7 +29,7 @@ class TargetHost:
 
 @dataclass(frozen=True, slots=True)
 class OperationTarget:
-    """The hosts and pairs that an operation acts on.
+    """The target of an operation: the hosts and pairs that it acts on.
 
     ``hosts`` are all nodes of the target's pairs; evidence of each is required. ``chosen`` are the hosts that may be
     changed, which are fewer than ``hosts`` only if the target is a single host. ``pairs`` are sorted by name, each with
@@ -44,20 +44,22 @@ class OperationTarget:
     to: dict[str, str]
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the target as the dictionary that playbooks read: its fields, with lists of hosts by pair."""
+        """Return the target of an operation as a dictionary for playbooks.
+
+        It has lists of hosts by pair.
+        """
         return asdict(self) | {"pairs": {pair: list(hosts) for pair, hosts in self.pairs.items()}}
 
 
 def resolve_target(
     places: Sequence[TargetHost], name: str = "", to: str = "", reach: Collection[str] | None = None
 ) -> OperationTarget:
-    """Return the hosts and pairs that ``activemq_target`` and ``activemq_to`` name; an empty name is the whole fleet.
+    """Return the target (hosts and pairs) of an operation from names.
 
-    A host may be given by its first label. ``reach`` are the hosts that the run may touch, so that
-    a limit which leaves out a node of the target is refused. ``to`` defaults to every pair's
-    preferred master.
-    Raises InputError with one line: an unknown name (with the nearest one), an ambiguous one, a
-    node that is not of the target, or a limit that cuts it.
+    They are ``activemq_target`` and ``activemq_to``; an empty name is the whole fleet. A host may be given by its first
+    label. ``reach`` are the hosts that the run may touch, so that a limit which leaves out a node of the target is
+    refused. ``to`` defaults to every pair's preferred master. Raises InputError with one line: an unknown name (with
+    the nearest one), an ambiguous one, a node that is not of the target, or a limit that cuts it.
     """
     if not places:
         raise InputError(
@@ -146,10 +148,11 @@ def _near(name: str, known: Collection[str]) -> str:
 
 
 def run_start_seconds(text: object, now: float) -> dict[str, Any]:
-    """Return the start of an operation's run in epoch seconds: ``activemq_since`` of an interrupted run, or ``now``.
+    """Return the start time of an operation's run in epoch seconds.
 
-    The result has ``since``, RFC 3339 in UTC with whole seconds, and ``since_epoch``, the same in seconds.
-    Raises InputError for text that is no such time, or one that has yet to come.
+    It is ``activemq_since`` of an interrupted run, or ``now``. The result has ``since``, RFC 3339 in UTC with whole
+    seconds, and ``since_epoch``, the same in seconds. Raises InputError for text that is no such time, or one that has
+    yet to come.
     """
     if not text:
         moment = datetime.fromtimestamp(int(now), UTC)
@@ -171,9 +174,10 @@ def run_start_seconds(text: object, now: float) -> dict[str, Any]:
 
 @register_operation("target")
 def decide_target(request: OperationRequest) -> Decision:
-    """Decide the hosts and pairs that an operation acts on, and when its run began.
+    """Return the target of an operation: the hosts and pairs that it acts on.
 
-    ``options``: ``name``, ``to``, ``since`` and ``reach``, the hosts of the play.
+    The start of its run is returned, too. ``options``: ``name``, ``to``, ``since`` and ``reach``, the hosts of the
+    play.
     """
     options = request.options
     places = [TargetHost(host, broker.pair, broker.group, broker.role) for host, broker in request.brokers.items()]
@@ -185,10 +189,11 @@ def decide_target(request: OperationRequest) -> Decision:
 
 @register_operation("collect")
 def decide_log_collection(request: OperationRequest) -> Decision:
-    """Return the hosts of brokers and agents from which to collect logs, and the current time.
+    """Return the hosts from which to collect logs.
 
-    The time is UTC in the form 20240131T235959Z; it names the directory of the collection. ``options["name"]`` is the
-    host, pair or group to collect from; an empty name is the whole fleet.
+    They are those of brokers and agents; the current time is returned, too. The time is UTC in the form
+    20240131T235959Z; it names the directory of the collection. ``options["name"]`` is the host, pair or group to
+    collect from; an empty name is the whole fleet.
     """
     places = [
         TargetHost(host, agent.pair or "", agent.group or "", "agent")

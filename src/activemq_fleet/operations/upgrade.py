@@ -32,9 +32,9 @@ _TRIES = 3  # of a switch over: the one that stopped may win the lock back
 
 @dataclass(frozen=True, slots=True)
 class StoreChange:
-    """The message stores of a broker before (``now``) and after (``then``) an upgrade.
+    """The change of a broker's message store by an upgrade.
 
-    ``install`` is how the release was installed.
+    The stores are ``now`` and ``then``. ``install`` is how the release was installed.
     """
 
     now: StoreFacts = field(default_factory=StoreFacts)
@@ -45,7 +45,7 @@ class StoreChange:
 def upgrade_changes_by_pair(
     nodes: Sequence[ObservedNode], stores: Mapping[str, StoreChange], run: RollingProgress
 ) -> dict[str, ReleaseChangeEffects]:
-    """Return the changes of release and store that an upgrade brings, by name of the pair.
+    """Return the changes of release and store by an upgrade, by pair.
 
     A pair without an active broker cannot be judged and is left out: it is waited for or refused
     elsewhere. Raises RefusalError with one line for each pair or host that cannot be upgraded.
@@ -78,9 +78,10 @@ def upgrade_changes_by_pair(
 def upgrade_readiness_step_and_changes(
     nodes: Sequence[ObservedNode], stores: Mapping[str, StoreChange], run: RollingProgress
 ) -> tuple[RollingStep, dict[str, ReleaseChangeEffects]]:
-    """Return a step (``done`` if every pair is healthy, else ``wait``), and the changes of the upgrade by pair.
+    """Return the step that waits for readiness, and the changes of an upgrade.
 
-    It is called before anything is installed.
+    The step is ``done`` if every pair is healthy, else ``wait``; changes are listed by pair. It is called before
+    anything is installed.
 
     Raises RefusalError for an upgrade that is refused and for a problem that does not resolve.
     """
@@ -95,11 +96,11 @@ def next_upgrade_step(
     run: RollingProgress,
     switched: Mapping[str, int] | None = None,
 ) -> RollingStep:
-    """Return the next step of an upgrade; ``switched`` counts the switchovers of each host in the run.
+    """Return the next step of an upgrade.
 
-    ``act`` is ``upgrade`` (the host gets the inventory's release) or ``switch`` (the host stops, ``peer`` takes over,
-    and the host starts again with its old release). Raises RefusalError for a change of release that is refused, and
-    for a problem that does not resolve.
+    ``switched`` counts the switchovers of each host in the run. ``act`` is ``upgrade`` (the host gets the inventory's
+    release) or ``switch`` (the host stops, ``peer`` takes over, and the host starts again with its old release). Raises
+    RefusalError for a change of release that is refused, and for a problem that does not resolve.
     """
     jumps = upgrade_changes_by_pair(nodes, stores, run)
     brokers = counted(len(nodes), "broker")
@@ -112,11 +113,11 @@ def next_upgrade_step(
 
 
 def may_roll_back(host: str, nodes: Sequence[ObservedNode], stores: Mapping[str, StoreChange]) -> bool:
-    """Return whether ``host`` may return to its old release if the new release does not start.
+    """Return whether a host may roll back to its old release.
 
-    It may not when its peer has the store open as a release whose store the old one cannot read: it would be
-    a standby that cannot take over, or takes over without the messages. A broker without a peer may
-    have opened the store itself before it failed.
+    This applies if the new release does not start. It may not when its peer has the store open as a release whose store
+    the old one cannot read: it would be a standby that cannot take over, or takes over without the messages. A broker
+    without a peer may have opened the store itself before it failed.
     """
     node = next(node for node in nodes if node.host == host)
     peer = next((other for other in nodes if other.pair == node.pair and other.host != host), None)
@@ -210,7 +211,10 @@ def _jump(pair: Sequence[ObservedNode], active: ObservedNode, stores: StoreChang
 
 @register_operation("jumps", has_table=False)
 def decide_upgrade_changes(request: OperationRequest) -> Decision:
-    """Return the changes that the upgrade brings to each pair, with a step that waits while a pair has a problem."""
+    """Return the changes that an upgrade brings to each pair.
+
+    A step that waits is included while a pair has a problem.
+    """
     step, jumps = upgrade_readiness_step_and_changes(*_upgrade_of(request))
     return {
         **request.decision_after_showing_notes(step),
@@ -220,7 +224,7 @@ def decide_upgrade_changes(request: OperationRequest) -> Decision:
 
 @register_operation("upgrade")
 def decide_upgrade_step(request: OperationRequest) -> Decision:
-    """Decide the next step of an upgrade.
+    """Return the next step of an upgrade.
 
     ``put_back`` in the result is whether the host may be rolled back when the new release does not start.
     """

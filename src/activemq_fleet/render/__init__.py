@@ -53,34 +53,40 @@ _PUBLIC = ("systemd/", "jndi.properties")
 
 
 def render_activemq_xml(broker: Broker) -> XmlDocument:
-    """Return a broker's activemq.xml. Raises SettingsError for fragments or extra files that cannot be used."""
+    """Return a broker's activemq.xml.
+
+    Raises SettingsError for fragments or extra files that cannot be used.
+    """
     if broker.settings.extra_files:
         return XmlDocument(render_broker(broker)[ACTIVEMQ_XML])
     return XmlDocument(activemq_xml(broker))
 
 
 def render_activemq_xml_by_host(fleet: Fleet) -> dict[str, XmlDocument]:
-    """Return the activemq.xml of each broker by host. Raises SettingsError for fragments that cannot be used."""
+    """Return the activemq.xml of each broker of a fleet, by host.
+
+    Raises SettingsError for fragments that cannot be used.
+    """
     return {broker.host: XmlDocument(activemq_xml(broker)) for broker in fleet.brokers}
 
 
 def activemq_xml_by_host(fleet: Fleet, trees: Mapping[str, Mapping[str, bytes]]) -> dict[str, XmlDocument]:
-    """Return the activemq.xml of each broker by host, from the files of all hosts."""
+    """Return the activemq.xml of each broker by host, taken from the rendered files of all hosts."""
     return {broker.host: XmlDocument(trees[broker.host][ACTIVEMQ_XML]) for broker in fleet.brokers}
 
 
 def render_broker(broker: Broker, *, reveal: bool = False) -> dict[str, bytes]:
-    """Return every file of a broker's host as bytes, by relative path, sorted.
+    """Return the rendered files of a broker's host, by relative path.
 
-    Secrets are ``@variable@`` unless ``reveal``. Raises SettingsError for fragments or extra files
-    that cannot be used, or for a secret that is to be revealed and cannot be opened.
+    They are bytes, and sorted. Secrets are ``@variable@`` unless ``reveal``. Raises SettingsError for fragments or
+    extra files that cannot be used, or for a secret that is to be revealed and cannot be opened.
     """
     masked, revealed = _render_broker(broker, reveal=reveal)
     return revealed or masked
 
 
 def render_masked_and_revealed(broker: Broker) -> tuple[dict[str, bytes], dict[str, bytes]]:
-    """Return the files of a broker's host twice, as ``render`` does: with secrets hidden, and with their values."""
+    """Return the rendered files of a broker twice: with secrets masked, and with their values."""
     return _render_broker(broker, reveal=True)
 
 
@@ -130,17 +136,26 @@ def _with_extra_files(broker: Broker, files: dict[str, bytes]) -> dict[str, byte
 
 
 def render_agent(agent: Agent, *, reveal: bool = False) -> dict[str, bytes]:
-    """Return every file of an agent's host as bytes, by relative path, sorted; secrets are hidden unless ``reveal``."""
+    """Return the rendered files of an agent's host, by relative path.
+
+    They are bytes, and sorted; secrets are hidden unless ``reveal``.
+    """
     return dict(sorted(agent_files(agent, SecretSource(agent.host, reveal)).items()))
 
 
 def render_balancer(balancer: Balancer, *, reveal: bool = False) -> dict[str, bytes]:
-    """Return every file of a load balancer's host, by relative path, sorted; secrets are hidden unless ``reveal``."""
+    """Return the rendered files of a load balancer's host, by relative path.
+
+    They are bytes, and sorted; secrets are hidden unless ``reveal``.
+    """
     return dict(sorted(balancer_files(balancer, SecretSource(balancer.host, reveal)).items()))
 
 
 def render_clients(fleet: Fleet) -> dict[str, bytes]:
-    """Return the file ``clients/GROUP/jndi.properties`` (addresses for Java clients) of every group, by path."""
+    """Return the rendered files for Java clients of every group, by path.
+
+    They are ``clients/GROUP/jndi.properties``, with addresses of brokers.
+    """
     return {
         f"clients/{group.name}/{path}": content
         for group in fleet.groups
@@ -149,8 +164,9 @@ def render_clients(fleet: Fleet) -> dict[str, bytes]:
 
 
 def render_hosts(fleet: Fleet, *, reveal: bool = False) -> dict[str, dict[str, bytes]]:
-    """Return the files of every host, by host and relative path; a host that is broker and
-    agent has the files of both.
+    """Return the rendered files of every host, by host and relative path.
+
+    A host that is broker and agent has the files of both.
     """
     shared: dict[bytes, bytes] = {}  # more than half of what a host holds is the same on others
 
@@ -166,11 +182,12 @@ def render_hosts(fleet: Fleet, *, reveal: bool = False) -> dict[str, dict[str, b
 
 
 def render_fleet(fleet: Fleet, trees: Mapping[str, Mapping[str, bytes]] | None = None) -> dict[str, bytes]:
-    """Return every file that ``activemq-fleet render`` writes except the diagram, as bytes by path, sorted.
+    """Return the rendered files of a fleet, as bytes by path.
 
-    Paths are relative and begin with ``hosts/HOST/``, ``clients/GROUP/`` or ``prometheus/``; ``fleet.json`` lists
-    brokers, files and the fleet's findings. Secrets are rendered as ``@VARIABLE@``. The same fleet gives the same
-    bytes. ``trees`` are the files of every host where ``render_hosts`` has made them; the fleet may have new findings.
+    They are sorted, and all that ``activemq-fleet render`` writes except the diagram. Paths are relative and begin with
+    ``hosts/HOST/``, ``clients/GROUP/`` or ``prometheus/``; ``fleet.json`` lists brokers, files and the fleet's
+    findings. Secrets are rendered as ``@VARIABLE@``. The same fleet gives the same bytes. ``trees`` are the files of
+    every host where ``render_hosts`` has made them; the fleet may have new findings.
 
     Raises SettingsError, which names host and variable, for settings that cannot be rendered.
 
@@ -179,7 +196,7 @@ def render_fleet(fleet: Fleet, trees: Mapping[str, Mapping[str, bytes]] | None =
     >>> files = render_fleet(build_fleet({"orders-mq01-a": variables}))
     >>> [path for path in files if path.endswith((".xml", ".json"))]
     ['fleet.json', 'hosts/orders-mq01-a/conf/activemq.xml', 'hosts/orders-mq01-a/conf/jetty.xml']
-    >>> files["hosts/orders-mq01-a/conf/activemq.xml"].partition(b"\\n")[0]
+    >>> files["hosts/orders-mq01-a/conf/activemq.xml"].partition(b"\n")[0]
     b'<?xml version="1.0" encoding="UTF-8"?>'
     """
     trees = render_hosts(fleet) if trees is None else trees
@@ -210,8 +227,9 @@ def _render_monitoring(fleet: Fleet, trees: Mapping[str, Mapping[str, bytes]]) -
 
 
 def file_mode_of(path: str) -> int:
-    """Return the file mode of a deployed file: 0644 for units and files that local clients read, else 0640.
+    """Return the file mode of a rendered file on a host.
 
-    A password can come into any other file by a variable: an option of Java, a fragment, an attribute, a URL.
+    It is 0644 for units and files that local clients read, else 0640. A password can come into any other file by a
+    variable: an option of Java, a fragment, an attribute, a URL.
     """
     return 0o644 if path.startswith(_PUBLIC) else 0o640

@@ -50,8 +50,9 @@ _CLOCK_DIFFERENCE = "1000"  # ms by which a node's clock may differ from the dat
 
 
 def activemq_xml(broker: Broker) -> bytes:
-    """Return the file ``conf/activemq.xml`` of a broker; passwords are placeholders that
-    credentials.properties fills.
+    """Return the content of a broker's activemq.xml.
+
+    Passwords are placeholders that credentials.properties fills.
     """
     document = render_template("broker/activemq.xml.j2", **_template_variables(broker))
     return merge_fragments(document, broker) if broker.settings.xml_fragments else document
@@ -99,17 +100,20 @@ def _template_variables(broker: Broker) -> dict[str, Any]:
 
 
 def default_memory_limit_text(heap: str) -> str:
-    """Return the default memoryLimit as text; it is a fraction of the heap."""
+    """Return the default memoryLimit of a broker as text, for a given Java heap."""
     return f"{max(1, int(int(heap[:-1]) * _UNITS[heap[-1].lower()] * _HEAP_SHARE))} mb"
 
 
 def reloads_configuration(broker: Broker) -> bool:
-    """Return whether the broker reloads activemq.xml when the file changes (runtimeConfigurationPlugin)."""
+    """Return whether a broker reloads its configuration (activemq.xml) when the file changes.
+
+    It has the runtimeConfigurationPlugin then.
+    """
     return broker.settings.runtime_configuration and broker.release.has_runtime_configuration
 
 
 def raises_lowered_store_limit(broker: Broker) -> bool:
-    """Return whether the broker raises its store limit again after it had to lower the limit at its start.
+    """Return whether a broker raises its store limit again after it had to lower the limit at its start.
 
     A broker lowers any limit to the room that the disk has, which may be none, and raises only a limit in percent again
     (BrokerService.checkUsageLimit of the tags). Measured on 5.15.16, 5.18.3 and 6.3.1: started on a full disk that was

@@ -20,8 +20,9 @@ _STATES = "/var/lib/"
 
 
 def agent_files(agent: Agent, secrets: SecretSource) -> dict[str, bytes]:
-    """Return the files of an agent's host by path; ``mb.urls`` lists the brokers of its home
-    pair, preferred master first.
+    """Return the rendered files of an agent's host, by path.
+
+    ``mb.urls`` lists the brokers of its home pair, preferred master first.
     """
     return {
         CONFIGURATION: _configuration(agent),
@@ -86,14 +87,18 @@ def _option_text(value: object) -> str:
 
 
 def jndi_properties(group: str, agent: Agent) -> bytes:
-    """Return ``jndi.properties`` for Java clients on an agent's host, with the brokers of the agent's home pair."""
+    """Return the file ``jndi.properties`` for Java clients on an agent's host.
+
+    It lists the brokers of the agent's home pair.
+    """
     dialled = [uris.dialled_uri(url, scheme) for url, scheme in zip(agent.java_urls, agent.java_schemes, strict=True)]
     return _jndi_file(group, uris.failover_uri_of(dialled)) if dialled else b""
 
 
 def client_files(group: Group) -> dict[str, bytes]:
-    """Return the files for a group's Java clients, by path; they list every broker that can
-    be dialled, masters first.
+    """Return the files for a group's Java clients, by path.
+
+    They list every broker that accepts clients, masters first.
     """
     brokers = sorted(group.brokers, key=lambda b: (b.role != "master", b.host))
     dialled = [uris.dialled_uri((b.address, b.openwire.port), b.openwire.scheme) for b in brokers if b.openwire]

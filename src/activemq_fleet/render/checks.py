@@ -27,8 +27,9 @@ _OUR_GREETING = "0000000e" + _GREETING + "0000000100"
 
 
 class HealthCheckStep(NamedTuple):
-    """One line of a HAProxy health check: a ``tcp-check`` keyword (``what``) and the bytes to send or pattern to expect
-    (``value``).
+    """A step of a HAProxy health check: bytes to send, or a pattern to expect.
+
+    ``what`` is the ``tcp-check`` keyword, ``value`` the bytes or pattern.
     """
 
     what: str
@@ -36,9 +37,10 @@ class HealthCheckStep(NamedTuple):
 
 
 def health_check_steps(balancer: Balancer, front: VirtualPort, secrets: SecretSource) -> tuple[HealthCheckStep, ...]:
-    """Return the exchange of a HAProxy health check with a broker, in order: bytes to send and patterns to expect.
+    """Return the steps of a HAProxy health check of a broker, in order.
 
-    Bytes that hold a password are ``@activemq_vip_password@`` unless revealed.
+    They are bytes to send and patterns to expect. Bytes that hold a password are ``@activemq_vip_password@`` unless
+    revealed.
     """
     if front.protocol == "openwire":
         greeting = () if front.greets else (HealthCheckStep("send-binary", _OUR_GREETING),)
@@ -57,8 +59,9 @@ def health_check_steps(balancer: Balancer, front: VirtualPort, secrets: SecretSo
 
 
 def may_health_check_send_password(balancer: Balancer, front: VirtualPort) -> bool:
-    """Return whether a HAProxy health check may log in with its password: without TLS, or to a broker whose certificate
-    is verified.
+    """Return whether a HAProxy health check may send its password to a broker.
+
+    It may without TLS, or to a broker whose certificate is verified.
     """
     return not front.tls or balancer.settings.vip_broker_ca is not None
 
@@ -80,8 +83,9 @@ def _client_id(balancer: Balancer, front: VirtualPort) -> str:
 
 
 def mqtt_connect_packet(client_id: str, username: str | None, password: str | None) -> bytes:
-    """Return a CONNECT packet of MQTT 3.1, which every release accepts; ``client_id`` may
-    have 23 characters at most.
+    """Return an MQTT CONNECT packet.
+
+    It is of MQTT 3.1, which every release accepts; ``client_id`` may have 23 characters at most.
     """
     flags = _CLEAN_SESSION | (_WITH_LOGIN if username else 0)
     body = mqtt_text("MQIsdp") + struct.pack(">BBH", 3, flags, _KEEP_ALIVE) + mqtt_text(client_id)

@@ -76,13 +76,13 @@ class _Login(NamedTuple):
 
 
 def console_files(broker: Broker, secrets: SecretSource) -> dict[str, bytes]:
-    """Return the configuration files of the web console by path; empty with ``activemq_console: false``.
+    """Return the configuration files of a broker's web console, by path.
 
-    ``conf/jetty.xml`` to 6.2, ``conf/jetty-spring.xml``, ``conf/jetty-spring.properties`` and
-    ``conf/jetty/jetty-security.xml`` from 6.3; with them the accounts, ``conf/jetty-realm.properties`` to 5.19 and the
-    JAAS files from 6.0. The directory of the released configuration must be next to them from 6.3 on. ``activemq.xml``
-    imports ``release.console_file`` after ``<broker>`` and holds the PropertyPlaceholderConfigurer that resolves
-    ``${activemq.conf}`` here.
+    There are none with ``activemq_console: false``. ``conf/jetty.xml`` to 6.2, ``conf/jetty-spring.xml``,
+    ``conf/jetty-spring.properties`` and ``conf/jetty/jetty-security.xml`` from 6.3; with them the accounts,
+    ``conf/jetty-realm.properties`` to 5.19 and the JAAS files from 6.0. The directory of the released configuration
+    must be next to them from 6.3 on. ``activemq.xml`` imports ``release.console_file`` after ``<broker>`` and holds the
+    PropertyPlaceholderConfigurer that resolves ``${activemq.conf}`` here.
 
     Measured, 401 without and 200 with a login of ``admins``, on the configured port and address, and with links for
     home and conf: the distributions 5.14.5, 5.15.16, 5.16.7, 5.17.6 and 5.18.3 with console and Jolokia; 6.2.7 with the
@@ -107,10 +107,10 @@ def console_files(broker: Broker, secrets: SecretSource) -> dict[str, bytes]:
 
 
 def broker_account_of_console(broker: Broker) -> Account | None:
-    """Return the account with which the web console logs in to the broker: the first user of group ``admins``, or None.
+    """Return the account with which the web console logs in to the broker, or None.
 
-    The webapp reads it as ``activemq.username`` and ``activemq.password`` from
-    credentials.properties, and answers 503 where one of them is missing (measured on 5.18.3;
+    It is the first user of group ``admins``. The webapp reads it as ``activemq.username`` and ``activemq.password``
+    from credentials.properties, and answers 503 where one of them is missing (measured on 5.18.3;
     webconsole-embedded.xml is alike from 5.3 to 6.3).
     """
     people = {user.name for user in broker.settings.users}

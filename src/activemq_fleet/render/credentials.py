@@ -14,8 +14,9 @@ PATH = "conf/credentials.properties"
 
 
 def credentials_file(broker: Broker, secrets: SecretSource) -> bytes:
-    """Return the file credentials.properties of a broker: the passwords that activemq.xml refers to,
-    and the console's login.
+    """Return the file credentials.properties of a broker.
+
+    It has the passwords that activemq.xml refers to, and the console's login.
     """
     settings = broker.settings
     entries: dict[str, tuple[str, SecretStr | EncryptedValue | None]] = {}

@@ -34,7 +34,10 @@ _WHY_PREFETCH = "at most this many messages for a slow subscriber stay in memory
 
 
 def elements_to_text(elements: Iterable[XmlElement], indent: str) -> str:
-    """Return XML elements and all inside as text, each start tag, end tag and comment on a line."""
+    """Return XML elements as text.
+
+    Each start tag, end tag and comment is on a line.
+    """
     return "".join(line for element in elements for line in _lines_of(element, indent))
 
 
@@ -58,11 +61,11 @@ def _xml_element_of(broker: Broker, bean: XmlBean) -> XmlElement | None:
 
 
 def destination_policy_elements(broker: Broker) -> tuple[XmlElement, ...]:
-    """Return the policyEntry elements of a broker: those of ``activemq_destination_policies``, and the default one for
-    ``>``.
+    """Return the destination policy elements (policyEntry) of a broker.
 
-    A broker applies only the most specific entry that matches a destination (N019). So each entry inherits what it
-    does not set from the entry for ``>``.
+    They are those of ``activemq_destination_policies``, and the default one for ``>``. A broker applies only the most
+    specific entry that matches a destination (N019). So each entry inherits what it does not set from the entry for
+    ``>``.
     """
     policies = broker.settings.destination_policies
     named = {(policy.kind, policy.destination) for policy in policies}
@@ -107,20 +110,22 @@ def _has_replay(broker: Broker) -> bool:
 
 
 def may_have_durable_subscribers(broker: Broker) -> bool:
-    """Return whether agents may subscribe at the broker; durable topics then need a cursor without a cache.
+    """Return whether a broker may have durable subscribers: agents may subscribe to it.
 
-    With a cache a broker sends some events twice to durable subscribers: those that come while it starts, before their
-    subscriber connects: 7 and 9 of 30 starts of 5.18.3 and 6.3.1, none of 40 without the cache. The cost is low:
-    1.03 times the rate online, 0.85 (5.18.3) and 1.33 times (6.3.1) that of events which had waited; 8,000 and 5,000
-    events of 200 bytes, medians of three runs in turn on a loaded machine.
+    Durable topics then need a cursor without a cache. With a cache a broker sends some events twice to durable
+    subscribers: those that come while it starts, before their subscriber connects: 7 and 9 of 30 starts of 5.18.3 and
+    6.3.1, none of 40 without the cache. The cost is low: 1.03 times the rate online, 0.85 (5.18.3) and 1.33 times
+    (6.3.1) that of events which had waited; 8,000 and 5,000 events of 200 bytes, medians of three runs in turn on a
+    loaded machine.
     """
     return broker.release.supports_agents and broker.connector("mqtt") is not None
 
 
 def system_usage_element(broker: Broker, *, memory: str, raises_store_limit_again: bool) -> XmlElement:
-    """Return the systemUsage element of a broker; ``memory`` is the memory limit if no variable sets one.
+    """Return the systemUsage element of a broker.
 
-    With ``raises_store_limit_again`` a store limit in bytes is written as 100 percent of that many bytes.
+    ``memory`` is the memory limit if no variable sets one. With ``raises_store_limit_again`` a store limit in bytes is
+    written as 100 percent of that many bytes.
     """
     settings = broker.settings
     usage_element = settings.usage and _xml_element_of(broker, settings.usage)
@@ -140,11 +145,11 @@ def system_usage_element(broker: Broker, *, memory: str, raises_store_limit_agai
 
 
 def virtual_destination_elements(broker: Broker) -> tuple[XmlElement, ...]:
-    """Return the elements of a broker's virtual destinations, empty where no variable sets any.
+    """Return the XML elements of a broker's virtual destinations.
 
-    A broker whose file lists virtual destinations loses the default one, ``VirtualTopic.>``, so that is listed too. It
-    is left out where the variable defines its name, or ``activemq_broker_attributes`` sets ``useVirtualTopics`` to
-    false.
+    There are none where no variable sets any. A broker whose file lists virtual destinations loses the default one,
+    ``VirtualTopic.>``, so that is listed too. It is left out where the variable defines its name, or
+    ``activemq_broker_attributes`` sets ``useVirtualTopics`` to false.
     """
     configured_destinations = broker.settings.virtual_destinations
     destination_elements = [
@@ -160,19 +165,25 @@ def virtual_destination_elements(broker: Broker) -> tuple[XmlElement, ...]:
 
 
 def startup_destination_elements(broker: Broker) -> tuple[XmlElement, ...]:
-    """Return the elements of the destinations that a broker creates at its start (``activemq_destinations``)."""
+    """Return the XML elements of the destinations that a broker creates at startup.
+
+    ``activemq_destinations`` lists them.
+    """
     beans = (NamedDestination(name=name) for name in broker.settings.destinations)
     return tuple(element for bean in beans if (element := _xml_element_of(broker, bean)))
 
 
 def kahadb_attributes(broker: Broker) -> tuple[tuple[str, str], ...]:
-    """Return the attributes of a broker's kahaDB element that ``activemq_kahadb`` sets."""
+    """Return the attributes of a broker's kahaDB element, as ``activemq_kahadb`` sets them."""
     element = broker.settings.kahadb and _xml_element_of(broker, broker.settings.kahadb)
     return element.attributes if element else ()
 
 
 def multi_kahadb_element(broker: Broker) -> XmlElement | None:
-    """Return the mKahaDB element of a broker without its directory and lock; None for a single store."""
+    """Return the mKahaDB element of a broker, or None for a single store.
+
+    It has no directory and lock.
+    """
     settings = broker.settings.kahadb
     stores = settings and settings.stores()
     element = _xml_element_of(broker, stores) if stores else None
@@ -191,13 +202,16 @@ def _with_defaults(element: XmlElement, defaults: Mapping[str, str]) -> XmlEleme
 
 
 def scheduler_attributes(broker: Broker) -> tuple[tuple[str, str], ...]:
-    """Return the attributes of a broker element that ``activemq_scheduler`` sets."""
+    """Return the scheduler attributes of a broker's XML element, as ``activemq_scheduler`` sets them."""
     element = broker.settings.scheduler and _xml_element_of(broker, broker.settings.scheduler)
     return element.attributes if element else ()
 
 
 def plugin_elements(broker: Broker) -> tuple[XmlElement, ...]:
-    """Return the plugin elements of ``activemq_plugins``; messages pass the last plugin first."""
+    """Return the XML elements of a broker's plugins.
+
+    ``activemq_plugins`` lists them; messages pass the last plugin first.
+    """
     settings = broker.settings.plugins
     beans = settings.plugin_beans().values() if settings else ()
     return tuple(element for bean in beans if (element := _xml_element_of(broker, bean)))

@@ -33,35 +33,42 @@ _HAPROXY_SPECIAL = re.compile(r"[\\ #\"'\t]")
 
 
 def escape_xml(value: object) -> str:
-    """Return a value as text escaped for XML text and double-quoted attributes; line ends
-    become character references.
+    """Return a value escaped for XML.
+
+    It is valid in text and double-quoted attributes; line ends become character references.
     """
     text = str(value)
     return escape(text, _XML_ATTRIBUTE) if _XML_SPECIAL.search(text) else text
 
 
 def escape_xml_attribute(value: object) -> str:
-    """Return a value as text escaped for a double-quoted XML attribute, where ``>`` needs no escape."""
+    """Return a value escaped for a double-quoted XML attribute.
+
+    ``>`` needs no escape there.
+    """
     return escape_xml(value).replace("&gt;", ">")
 
 
 def escape_xml_comment(value: object) -> str:
-    """Return a text made safe for an XML comment: two hyphens in a row are separated by a space."""
+    """Return a value escaped for an XML comment.
+
+    Two hyphens in a row are separated by a space.
+    """
     text = str(value)
     return re.sub("-(?=-)", "- ", text) if "--" in text else text
 
 
 def escape_properties_value(value: object) -> str:
-    """Return a value escaped for a java.util.Properties file, which is read as ISO-8859-1.
+    """Return a value escaped for a Java properties file.
 
-    Source: the class documentation of java.util.Properties.load.
+    The file is read as ISO-8859-1. Source: the class documentation of java.util.Properties.load.
     """
     text = str(value)
     return text if _PLAIN_PROPERTY.fullmatch(text) else _escape_properties(text, always="", first="#!=: ")
 
 
 def escape_properties_key(value: object) -> str:
-    """Return a key escaped for a java.util.Properties file."""
+    """Return a key escaped for a Java properties file."""
     text = str(value)
     return text if _PLAIN_KEY.fullmatch(text) else _escape_properties(text, always="=: ", first="#!")
 
@@ -85,33 +92,48 @@ def _escape_properties(text: str, *, always: str, first: str) -> str:
 
 
 def double_quoted(value: object) -> str:
-    """Return a text as a double-quoted string, valid in YAML and in JSON."""
+    """Return a value as a double-quoted string.
+
+    It is valid in YAML and in JSON.
+    """
     return json.dumps(str(value), ensure_ascii=False)
 
 
 def quote_shell_word(value: object) -> str:
-    """Return a text quoted as one word for sh."""
+    """Return a value quoted as one word for a shell."""
     return shlex.quote(str(value))
 
 
 def escape_systemd_value(value: object) -> str:
-    """Return a value escaped for a systemd unit file: ``%`` starts a specifier, a backslash an escape."""
+    """Return a value escaped for a systemd unit file.
+
+    ``%`` starts a specifier, a backslash an escape.
+    """
     return str(value).replace("\\", "\\\\").replace("%", "%%")
 
 
 def escape_haproxy_word(value: object) -> str:
-    """Return a text as one word of haproxy.cfg, with spaces and special characters escaped by backslashes."""
+    """Return a value escaped as one word of haproxy.cfg.
+
+    Spaces and special characters are escaped by backslashes.
+    """
     text = str(value)
     return text if _PLAIN_WORD.fullmatch(text) else _HAPROXY_SPECIAL.sub(r"\\\g<0>", text)
 
 
 def quote_environment_value(text: str) -> str:
-    """Return a value between double quotes, as sh and systemd's EnvironmentFile both read it."""
+    """Return a value quoted for an environment file.
+
+    Sh and systemd's EnvironmentFile both read the double quotes.
+    """
     return '"' + _QUOTED_SPECIAL.sub(r"\\\g<0>", text) + '"'
 
 
 def escape_systemd_word(text: str) -> str:
-    """Return a text escaped as one word of a unit's command line, without specifiers, variables or word breaks."""
+    """Return a text escaped as one word of a systemd unit's command line.
+
+    The word has no specifiers, variables or word breaks.
+    """
     if _PLAIN_ARGUMENT.fullmatch(text):
         return text
     for char, escaped in (("\\", "\\\\"), ('"', '\\"'), ("%", "%%"), ("$", "$$"), ("\n", "\\n")):
@@ -162,7 +184,8 @@ def _template(name: str) -> Template:
 
 
 def render_template(name: str, **context: Any) -> bytes:
-    """Return the output of the template ``templates/NAME`` for the given variables, as UTF-8 bytes; an undefined name
-    raises.
+    """Render a template of this package with variables, and return the output.
+
+    The output is UTF-8 bytes; an undefined name raises.
     """
     return _template(name).render(context).encode()

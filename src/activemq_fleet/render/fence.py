@@ -13,11 +13,11 @@ SECRETS = "conf/fence-secrets.env"
 
 
 def fence_command_files(broker: Broker, secrets: SecretSource) -> dict[str, bytes]:
-    """Return the files of ``activemq_fence_command`` by path: its call as JSON, and its secrets; empty for another
-    fence.
+    """Return the files of a broker's fence command (``activemq_fence_command``), by path.
 
-    The secrets' file has a line NAME=VALUE for each of ``activemq_fence_command.secrets``, for a shell to read: a value
-    with other characters than letters, digits and ``@%+=:,./-_`` is quoted, so that nothing in it is evaluated.
+    They are its call as JSON, and its secrets; empty for another fence. The secrets' file has a line NAME=VALUE for
+    each of ``activemq_fence_command.secrets``, for a shell to read: a value with other characters than letters, digits
+    and ``@%+=:,./-_`` is quoted, so that nothing in it is evaluated.
     """
     command = broker.settings.fence_command
     if command is None or not broker.calls_fence_command:

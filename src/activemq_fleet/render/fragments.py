@@ -44,14 +44,14 @@ class _StartTag(NamedTuple):
 
 
 def merge_fragments(document: bytes, broker: Broker) -> bytes:
-    """Return the activemq.xml ``document`` with each of ``activemq_xml_fragments`` merged below its parent element.
+    """Return an activemq.xml with the broker's XML fragments merged into it.
 
-    The schema alternates: a bean (``broker``, ``kahaDB``) contains its properties (``plugins``, ``locker``), and a
-    property contains beans. A property goes to its alphabetical place, or into the existing one, because each may occur
-    only once up to 5.5. A bean is added to a list of beans, or merged with the bean that it would contradict: its
-    attributes replace those of the rendered bean, and its properties are added. A different kind of store, locker or
-    exception handler replaces the rendered one. Lines that no fragment concerns do not change. Raises SettingsError
-    that names the fragment.
+    Each of ``activemq_xml_fragments`` is placed below its parent element. The schema alternates: a bean (``broker``,
+    ``kahaDB``) contains its properties (``plugins``, ``locker``), and a property contains beans. A property goes to its
+    alphabetical place, or into the existing one, because each may occur only once up to 5.5. A bean is added to a list
+    of beans, or merged with the bean that it would contradict: its attributes replace those of the rendered bean, and
+    its properties are added. A different kind of store, locker or exception handler replaces the rendered one. Lines
+    that no fragment concerns do not change. Raises SettingsError that names the fragment.
     """
     root = etree.fromstring(document, hardened_xml_parser())
     text = document.decode()

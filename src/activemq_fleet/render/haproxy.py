@@ -37,7 +37,10 @@ class _Front(NamedTuple):
 
 
 def balancer_files(balancer: Balancer, secrets: SecretSource) -> dict[str, bytes]:
-    """Return the files of a balancer's host by path; only haproxy.cfg has the password of the health checks."""
+    """Return the rendered files of a load balancer's host, by path.
+
+    Only haproxy.cfg has the password of the health checks.
+    """
     config = balancer.settings.vip_config
     files = {
         HAPROXY: _haproxy_config(balancer, secrets),

@@ -12,9 +12,10 @@ _text = json.JSONEncoder(ensure_ascii=False).encode
 
 
 def fleet_json(fleet: Fleet, files: Mapping[str, bytes]) -> bytes:
-    """Return the content of fleet.json: brokers, findings, waivers, and the SHA-256 of each file with secrets hidden.
+    """Return the content of fleet.json: the index of a fleet and its files.
 
-    The list ``balancers`` is included where the inventory has any.
+    It has brokers, findings, waivers, and the SHA-256 of each file with secrets hidden. The list ``balancers`` is
+    included where the inventory has any.
     """
     balancers = [balancer.to_dict() for balancer in fleet.balancers]
     lists = {

@@ -24,8 +24,9 @@ _NOTE = "# Made by activemq.fleet from activemq_jmx: change it in the inventory.
 
 
 def management_context_values(broker: Broker) -> dict[str, Any]:
-    """Return the values of a broker's managementContext element: its attributes, and whether it requires a login or
-    TLS.
+    """Return the values of a broker's managementContext element (JMX).
+
+    They are its attributes, and whether it requires a login or TLS.
     """
     jmx, offset = broker.settings.jmx, broker.settings.port_offset
     if jmx is None:
@@ -39,7 +40,9 @@ def management_context_values(broker: Broker) -> dict[str, Any]:
 
 
 def jmx_files(broker: Broker, secrets: SecretSource) -> dict[str, bytes]:
-    """Return the files jmx.password and jmx.access by path; empty where ``activemq_jmx`` has no users.
+    """Return the files jmx.password and jmx.access of a broker, by path.
+
+    There are none where ``activemq_jmx`` has no users.
 
     Raises SettingsError for a password that the file cannot hold.
     """

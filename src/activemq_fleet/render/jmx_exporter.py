@@ -27,8 +27,10 @@ _FINGERPRINT = 12
 
 
 class ExporterMetric(NamedTuple):
-    """A metric of the exporter: the MBean attribute that it shows, its name, type and meaning, and the factor to its
-    unit; ``releases`` is the span of releases whose MBeans have the attribute.
+    """A metric of the Prometheus JMX exporter, with the MBean attribute that it shows.
+
+    It has its name, type and meaning, and the factor to its unit; ``releases`` is the span of releases whose MBeans
+    have the attribute.
     """
 
     attribute: str
@@ -168,10 +170,10 @@ _BEANS = {
 
 
 def metrics_files(broker: Broker, secrets: SecretSource, others: Mapping[str, bytes]) -> dict[str, bytes]:
-    """Return the configuration files of the Prometheus JMX exporter by path; empty with ``activemq_metrics: false``.
+    """Return the configuration files of a broker's Prometheus JMX exporter, by path.
 
-    ``others`` are the broker's other files with secrets hidden: their fingerprint is a label of
-    ``activemq_configuration_info``.
+    There are none with ``activemq_metrics: false``. ``others`` are the broker's other files with secrets hidden: their
+    fingerprint is a label of ``activemq_configuration_info``.
     """
     settings = broker.settings
     if not settings.metrics:
@@ -192,10 +194,10 @@ def metrics_files(broker: Broker, secrets: SecretSource, others: Mapping[str, by
 
 
 def configuration_fingerprint(files: Mapping[str, bytes]) -> str:
-    """Return 12 hexadecimal digits of the SHA-256 of a broker's files, secrets hidden, the exporter's own files left
-    out.
+    """Return a fingerprint of a broker's configuration files.
 
-    A change of a secret alone does not change the fingerprint.
+    It is 12 hexadecimal digits of the SHA-256, secrets hidden, the exporter's own files left out. A change of a secret
+    alone does not change the fingerprint.
     """
     digest = hashlib.sha256()
     for path, content in sorted(files.items()):

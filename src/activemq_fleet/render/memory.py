@@ -27,15 +27,19 @@ _HAPROXY_BASE, _HAPROXY_SESSION = 512 * _MEBIBYTE, 128 << 10
 
 
 def largest_heap_bytes(settings: Settings) -> int | None:
-    """Return the largest Java heap of a broker in bytes, by ``activemq_heap`` and by ``activemq_java_options``."""
+    """Return the largest Java heap of a broker in bytes.
+
+    It follows from ``activemq_heap`` and ``activemq_java_options``.
+    """
     return _last_size(_HEAP, (f"-Xmx{settings.heap}", *settings.java_options))
 
 
 def broker_memory_max(settings: Settings) -> str:
-    """Return ``MemoryMax`` for a broker's systemd unit: ``activemq_unit_memory_max``, else computed from the heap.
+    """Return the ``MemoryMax`` of a broker's systemd unit.
 
-    It is the sum of the heap, the direct buffers (the size of the heap unless an option sets it, as in HotSpot), a
-    quarter of the heap for the tables of the collector, and the other memory of a JVM.
+    It is ``activemq_unit_memory_max``, else computed from the heap. It is the sum of the heap, the direct buffers (the
+    size of the heap unless an option sets it, as in HotSpot), a quarter of the heap for the tables of the collector,
+    and the other memory of a JVM.
     """
     if settings.unit_memory_max:
         return settings.unit_memory_max
@@ -45,7 +49,7 @@ def broker_memory_max(settings: Settings) -> str:
 
 
 def haproxy_memory_max(connections: int) -> str:
-    """Return ``MemoryMax`` for HAProxy's systemd unit with a number of simultaneous client connections."""
+    """Return the ``MemoryMax`` of HAProxy's systemd unit, for a number of client connections."""
     return _size_text(_HAPROXY_BASE + connections * _HAPROXY_SESSION)
 
 

@@ -11,13 +11,16 @@ _HEADER_BYTES = 4096
 
 
 class RenderedHeader(NamedTuple):
-    """What the header of a rendered ``activemq.xml`` shows about its broker."""
+    """The header of a rendered ``activemq.xml``: what it shows about its broker."""
 
     release: str
     is_preferred_master: bool
 
 
 def read_rendered_header(content: bytes) -> RenderedHeader | None:
-    """Return the header of a rendered ``activemq.xml``; None for a file that activemq.fleet did not render."""
+    """Read the header of a rendered ``activemq.xml``, and return it.
+
+    None is returned for a file that activemq.fleet did not render.
+    """
     match = _HEADER.search(content, 0, _HEADER_BYTES)
     return RenderedHeader(match[2].decode(), _PREFERRED in match[1]) if match else None

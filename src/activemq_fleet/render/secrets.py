@@ -16,16 +16,18 @@ from activemq_fleet.settings.encrypted import EncryptedValue
 
 @dataclass(frozen=True, slots=True)
 class SecretSource:
-    """A source of one host's secrets for its rendered files: their values with ``reveal``, else ``@variable@``.
+    """A source of one host's secrets for its rendered files.
 
-    Errors name ``host``.
+    It supplies their values with ``reveal``, else ``@variable@``. Errors name ``host``.
     """
 
     host: str
     reveal: bool = False
 
     def secret_text(self, variable: str, value: SecretStr | EncryptedValue | None) -> str:
-        """Return the text of a secret in a file: its value if ``reveal`` is set, else ``@variable@``.
+        """Return the text of a secret in a rendered file.
+
+        It is its value if ``reveal`` is set, else ``@variable@``.
 
         Raises SettingsError when the value is to be deployed and cannot be opened or is absent.
         """

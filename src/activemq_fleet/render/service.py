@@ -90,7 +90,10 @@ class BrokerPaths:
 
 
 def broker_directory_paths(broker: Broker) -> BrokerPaths:
-    """Return the paths of a broker's directories; two brokers on one machine share only ``home``."""
+    """Return the paths of a broker's directories.
+
+    Two brokers on one machine share only ``home``.
+    """
     settings = broker.settings
     base = f"{settings.base.rstrip('/')}/{settings.instance}"
     current = f"{base}/current"
@@ -103,27 +106,29 @@ def broker_directory_paths(broker: Broker) -> BrokerPaths:
 
 
 def environment_path(broker: Broker) -> str:
-    """Return the relative path of the broker's environment file: ``etc/default/INSTANCE``,
-    ``bin/env`` or ``bin/setenv``.
+    """Return the relative path of a broker's environment file.
+
+    It is ``etc/default/INSTANCE``, ``bin/env`` or ``bin/setenv``.
     """
     name = broker.release.environment_file
     return f"{name}/{broker.settings.instance}" if name == "etc/default" else name
 
 
 def unit_path(broker: Broker) -> str:
-    """Return the relative path of the broker's systemd unit, ``systemd/INSTANCE.service``."""
+    """Return the relative path of a broker's systemd unit, ``systemd/INSTANCE.service``."""
     return f"systemd/{broker.settings.instance}.service"
 
 
 def watchdog_path(broker: Broker) -> str | None:
-    """Return the relative path of the watchdog's systemd unit, or None with ``activemq_watchdog: off``."""
+    """Return the relative path of the systemd unit of a broker's watchdog, or None without a watchdog."""
     off = broker.settings.watchdog == "off"
     return None if off else f"systemd/{watchdog_service(broker.settings.instance)}.service"
 
 
 def unit_and_environment_files(broker: Broker) -> dict[str, bytes]:
-    """Return the environment file, log configuration and systemd units of a broker, by relative
-    path; none holds a secret.
+    """Return the systemd units and environment file of a broker, by relative path.
+
+    The log configuration is included; none of the files holds a secret.
     """
     watchdog = watchdog_path(broker)
     return {
@@ -141,8 +146,9 @@ def _log_configuration(name: str) -> bytes:
 
 
 def apt_packages(broker: Broker) -> tuple[str, ...]:
-    """Return the package specifications that apt installs for ``activemq_install: package``;
-    empty for other installs.
+    """Return the packages that apt installs for a broker.
+
+    There are none unless ``activemq_install`` is ``package``.
     """
     needs = ("libmqtt-client-java",) if _has_mqtt(broker) else ()
     # 5.17.2+dfsg-2, never 5.17.20
@@ -150,19 +156,26 @@ def apt_packages(broker: Broker) -> tuple[str, ...]:
 
 
 def fence_directory(broker: Broker) -> str:
-    """Return the path of the directory on the host's own disk in which the broker's guard keeps its files."""
+    """Return the path of the directory in which a broker's guard (the process that fences its store) keeps files.
+
+    It is on the host's own disk.
+    """
     return f"{broker_directory_paths(broker).data}/fence"
 
 
 def kahadb_directory(broker: Broker) -> str:
-    """Return the path of the store in activemq.xml: the store itself, or with a guard the symbolic
-    link that the guard sets.
+    """Return the path of a broker's KahaDB store in activemq.xml.
+
+    It is the store itself, or with a guard the symbolic link that the guard sets.
     """
     return f"{fence_directory(broker)}/store" if broker.has_guard else broker.store_directory
 
 
 def guard_command(broker: Broker) -> tuple[str, ...]:
-    """Return the words that start the guard, put before java on the unit's command line; empty without a guard."""
+    """Return the command (a list of words) that starts a broker's guard.
+
+    It is put before java on the unit's command line; empty without a guard.
+    """
     if not broker.has_guard:
         return ()
     program = f"{_PROGRAMS}/{broker.settings.instance}-guard"
@@ -178,9 +191,10 @@ def guard_command(broker: Broker) -> tuple[str, ...]:
 
 
 def repair_store_command(broker: Broker) -> tuple[str, ...]:
-    """Return the words of the command that repairs the store of a killed broker before java starts.
+    """Return the command (a list of words) that repairs a broker's store.
 
-    The result is empty without a kahaDB store, and with a guard, which repairs each generation (copy of the store).
+    It runs after the broker was killed, before java starts. The result is empty without a kahaDB store, and with a
+    guard, which repairs each generation (copy of the store).
     """
     keeps_store = not broker.has_guard or broker.calls_fence_command
     if broker.profile.has_database_lease or not keeps_store:
@@ -190,10 +204,10 @@ def repair_store_command(broker: Broker) -> tuple[str, ...]:
 
 
 def copy_index_command(broker: Broker) -> tuple[str, ...]:
-    """Return the words of the command that copies the store's index once java runs; the caller appends java's PID.
+    """Return the command (a list of words) that copies the index of a broker's store.
 
-    The result is empty with a guard, which does the same, without a kahaDB store, and for a release that builds its
-    index from the journal without a loss.
+    It runs once java runs; the caller appends java's PID. The result is empty with a guard, which does the same,
+    without a kahaDB store, and for a release that builds its index from the journal without a loss.
     """
     if broker.profile.has_database_lease or broker.has_guard or not broker.release.loses_subscriptions_on_rebuild:
         return ()
@@ -202,14 +216,19 @@ def copy_index_command(broker: Broker) -> tuple[str, ...]:
 
 
 def java_path(broker: Broker) -> str:
-    """Return the path of the java program: below ``activemq_java_home`` where it is set, else ``/usr/bin/java``."""
+    """Return the path of the java program of a broker.
+
+    It is below ``activemq_java_home`` where it is set, else ``/usr/bin/java``.
+    """
     home = broker.settings.java_home
     return f"{home}/bin/java" if home else "/usr/bin/java"
 
 
 def java_options(broker: Broker) -> tuple[str, ...]:
-    """Return the options in ``ACTIVEMQ_OPTS``: heap, options of the release, the metrics exporter,
-    then ``activemq_java_options``."""
+    """Return the Java options of a broker (``ACTIVEMQ_OPTS``).
+
+    They are heap, options of the release, the metrics exporter, then ``activemq_java_options``.
+    """
     return (
         f"-Xmx{broker.settings.heap}",
         *_release_options(broker),
@@ -232,10 +251,11 @@ def _metrics_option(broker: Broker) -> Iterator[str]:
 
 
 def arguments_after_java_options(broker: Broker) -> tuple[str, ...]:
-    """Return the arguments of java that follow its options: directories, class path, main class, configuration.
+    """Return the arguments of a broker's java command that follow the Java options.
 
-    Measured under systemd 252 with the whole unit: 5.18.3 (distribution: take-over, a lost lock, a
-    full store) and a pure pair of 5.5.1 (jars); without a unit also 6.3.1 (jars).
+    They are directories, class path, main class, configuration. Measured under systemd 252 with the whole unit: 5.18.3
+    (distribution: take-over, a lost lock, a full store) and a pure pair of 5.5.1 (jars); without a unit also 6.3.1
+    (jars).
     """
     where = broker_directory_paths(broker)
     jars = broker.settings.install == "jars"
@@ -302,7 +322,7 @@ def _environment_file(broker: Broker) -> bytes:
 
 
 def environment_variables(broker: Broker) -> dict[str, str]:
-    """Return the environment variables of the broker's process, as in the environment file."""
+    """Return the environment variables of a broker's process, as in its environment file."""
     where, home = broker_directory_paths(broker), broker.settings.java_home
     return ({"JAVA_HOME": home, "JAVACMD": java_path(broker)} if home else {}) | {
         "ACTIVEMQ_HOME": where.home,
@@ -369,7 +389,10 @@ def _description(what: str, broker: Broker) -> str:
 
 
 def protect_home_value(used: tuple[str, ...]) -> str:
-    """Return ``ProtectHome`` of a unit whose program uses these paths: read-only if a path is in a home directory."""
+    """Return the value of ``ProtectHome`` for a systemd unit that uses the given paths.
+
+    It is read-only if a path is in a home directory.
+    """
     return "read-only" if any(f"{path}/".startswith(_HOMES) for path in used) else "yes"
 
 
@@ -400,9 +423,9 @@ def _key_files(broker: Broker) -> tuple[str, ...]:
 
 
 def commands_before_start(broker: Broker) -> tuple[tuple[str, ...], ...]:
-    """Return the commands (lists of words) that must succeed before java starts; one that fails prints what to do.
+    """Return the commands (lists of words) that must succeed before a broker starts.
 
-    The words after a script are its ``$0``, ``$1`` … and never code.
+    One that fails prints what to do. The words after a script are its ``$0``, ``$1`` … and never code.
     """
     if broker.shared_directory:
         return (("/bin/sh", "-c", _MARKER_TEST, broker.shared_directory, broker.pair, STORE_MARKER),)

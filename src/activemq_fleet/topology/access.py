@@ -45,7 +45,7 @@ _DERIVATION_ROUNDS = 50_000
 
 
 def agent_user_group(username: str) -> str:
-    """Return the name of the user group that contains only one agent.
+    """Return the name of an agent's user group, which contains only this agent.
 
     Only this group may send the agent's canaries (messages that it sends to itself to test its connection) and barriers
     (messages that prove that its earlier events arrived).
@@ -54,14 +54,17 @@ def agent_user_group(username: str) -> str:
 
 
 def agent_name(agent: Agent) -> str:
-    """Return the agent's name in event ids and in its own topics: ``agent.name``, else its client id, else its host."""
+    """Return an agent's name for event ids and its own topics.
+
+    It is ``agent.name``, else its client id, else its host.
+    """
     return agent.settings.agent_options.get("agent.name") or agent.settings.agent_client_id or agent.host
 
 
 def add_links_and_accounts(
     brokers: Iterable[Broker], network: PlannedNetwork, agents: Sequence[Agent], balancers: Sequence[Balancer]
 ) -> tuple[Broker, ...]:
-    """Return the brokers with links, accounts and permissions."""
+    """Add links, accounts and permissions to brokers, and return the brokers."""
     agents_by_group: dict[str, list[Agent]] = defaultdict(list)
     for agent in agents:
         agents_by_group[agent.group].append(agent)
@@ -85,10 +88,10 @@ def add_links_and_accounts(
 
 
 def accounts_of(broker: Broker, agents: Sequence[Agent], balancers: Sequence[Balancer] = ()) -> tuple[Account, ...]:
-    """Return the accounts that a broker accepts: for network bridges, ``activemq_users``, agents, balancers and probes;
-    empty without login.
+    """Return the accounts that a broker accepts.
 
-    A name that occurs twice is one account with the user groups of both and the first password.
+    They are for network bridges, ``activemq_users``, agents, balancers and probes; empty without login. A name that
+    occurs twice is one account with the user groups of both and the first password.
     """
     settings = broker.settings
     if settings.authentication == "none":
@@ -134,7 +137,7 @@ def accounts_of(broker: Broker, agents: Sequence[Agent], balancers: Sequence[Bal
 
 
 def probe_password_of(settings: Settings) -> SecretStr | EncryptedValue | None:
-    """Return the password of the account that probes log in with; None where the broker has no such account.
+    """Return the password of a broker's account for probes, or None without such an account.
 
     It is ``activemq_probe_password``, or derived from ``activemq_network_password`` where the broker's accounts are
     rendered. The derivation has one result for one password and cannot be reversed.
@@ -146,13 +149,14 @@ def probe_password_of(settings: Settings) -> SecretStr | EncryptedValue | None:
 
 
 class DerivedPassword(SecretStr):
-    """A password that is derived from another one when its value is read.
+    """A password that is derived from another password.
 
-    The derivation is slow on purpose, and only the deployed files contain the value.
+    It is derived when its value is read. The derivation is slow on purpose, and only the deployed files contain the
+    value.
     """
 
     def get_secret_value(self) -> str:
-        """Return the derived password."""
+        """Return the derived password as text."""
         return _derive_password(super().get_secret_value())
 
 
@@ -176,9 +180,10 @@ class _Rights:
 def permissions_of(
     broker: Broker, accounts: Sequence[Account], agents: Sequence[Agent], carried: Iterable[str]
 ) -> tuple[Permission, ...]:
-    """Return the authorization entries of a broker (user groups by destination); empty where ``activemq_acl`` is empty.
+    """Return the permissions (authorization entries) of a broker.
 
-    ``carried`` are the destinations (``queue://NAME``) of the links that begin or end at the broker.
+    They name user groups by destination; empty where ``activemq_acl`` is empty. ``carried`` are the destinations
+    (``queue://NAME``) of the links that begin or end at the broker.
     """
     settings = broker.settings
     if not settings.acl:
@@ -257,9 +262,10 @@ def _check_topics_of(agent: Agent) -> tuple[str, ...]:
 
 
 def carried_destinations(includes: Iterable[tuple[str, ...]]) -> tuple[str, ...]:
-    """Return the union of the destinations that several links carry, given the includes of each link.
+    """Return the union of the destinations that several links carry.
 
-    A link without includes carries everything, and then the result is ``queue://>`` and ``topic://>``.
+    ``includes`` has the destinations of each link. A link without includes carries everything, and then the result is
+    ``queue://>`` and ``topic://>``.
     """
     destinations: dict[str, None] = {}
     for include in includes:

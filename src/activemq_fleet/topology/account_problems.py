@@ -13,7 +13,7 @@ from activemq_fleet.topology.model.fleet import Agent
 
 
 def agent_password_findings(agents: Sequence[Agent]) -> Iterator[Finding]:
-    """Yield the error T009 for two agents of one group with the same user name and different passwords."""
+    """Yield an error for two agents of one group with the same user name and different passwords (T009)."""
     known: dict[tuple[str, str], Agent] = {}
     for agent in agents:
         name = agent.settings.agent_username
@@ -25,7 +25,10 @@ def agent_password_findings(agents: Sequence[Agent]) -> Iterator[Finding]:
 
 
 def different_password_finding(prefix: str, name: str, host: str, other: str) -> Finding:
-    """Return the error T009 for two hosts with one ``PREFIX_username`` and different values of ``PREFIX_password``."""
+    """Return the error for two hosts with the same user name and different passwords (T009).
+
+    The variables are ``PREFIX_username`` and ``PREFIX_password``.
+    """
     return error_finding(
         "T009",
         host,
@@ -36,7 +39,7 @@ def different_password_finding(prefix: str, name: str, host: str, other: str) ->
 
 
 def shared_account_findings(agents: Sequence[Agent]) -> Iterator[Finding]:
-    """Yield the warning T029 for agents of one group that log in with the same account."""
+    """Yield a warning for agents of one group that share an account (T029)."""
     known: dict[tuple[str, str], Agent] = {}
     for agent in agents:
         name = agent.settings.agent_username
@@ -53,7 +56,7 @@ def shared_account_findings(agents: Sequence[Agent]) -> Iterator[Finding]:
 
 
 def missing_account_findings(broker: Broker) -> Iterator[Finding]:
-    """Yield the warning T016 for a broker that requires a login and has no account."""
+    """Yield a warning for a broker that requires a login and has no account (T016)."""
     if broker.settings.authentication == "none":
         return
     if broker.settings.authentication == "custom":
@@ -90,7 +93,10 @@ def _missing_probe_account_findings(broker: Broker) -> Iterator[Finding]:
 def account_password_findings(
     broker: Broker, agents: Iterable[Agent], balancers: Iterable[Balancer] = ()
 ) -> Iterator[Finding]:
-    """Yield the error T009 for a user name to which two variables give different passwords; a broker has only one."""
+    """Yield an error for a user name with different passwords on one broker (T009).
+
+    Two variables give the passwords; a broker has only one for each name.
+    """
     kept = {account.name: account for account in broker.accounts}
     users = [
         (user.name, user.password, broker.host, f"activemq_users[{position}].password")

@@ -19,9 +19,10 @@ _NO_DELIVERY = "the agent delivers the events of its host through the brokers of
 
 
 def home_pair(host: str, pairs: Sequence[str]) -> str:
-    """Return the home pair of an agent without ``activemq_agent_pair``, chosen by a hash of host and pair names.
+    """Return the default home pair of an agent.
 
-    The choice uses highest random weight hashing: a new pair changes only the home pair of agents that move to it.
+    It is for an agent without ``activemq_agent_pair``, and chosen by a hash of host and pair names. The choice uses
+    highest random weight hashing: a new pair changes only the home pair of agents that move to it.
     """
     return max(pairs, key=lambda pair: (hashlib.sha256(f"{host}\0{pair}".encode()).digest(), pair))
 
@@ -29,7 +30,10 @@ def home_pair(host: str, pairs: Sequence[str]) -> str:
 def place_agents(
     names: Sequence[str], settings: Mapping[str, Settings], groups: Sequence[Group], every: GroupListing
 ) -> tuple[tuple[Agent, ...], list[Finding]]:
-    """Return the agents with their home pairs, sorted by name, and the findings T010 and T015."""
+    """Assign each agent to its home pair, and return the agents and findings.
+
+    Agents are sorted by name; the findings are T010 and T015.
+    """
     groups_by_name = {group.name: group for group in groups}
     agents: list[Agent] = []
     findings: list[Finding] = []
@@ -44,7 +48,10 @@ def place_agents(
 def place_agent(
     host: str, settings: Settings, groups: Mapping[str, Group], every: GroupListing
 ) -> tuple[Agent | None, list[Finding]]:
-    """Return (agent of a host, findings T010 and T015): the agent has its home pair; None when no pair can serve it."""
+    """Assign the agent of a host to its home pair, and return the agent and findings.
+
+    The findings are T010 and T015; the agent is None when no pair can serve it.
+    """
     problem = _group_problem(settings, groups, every)
     if problem:
         return None, [error_finding("T010", host, *problem, why=_NO_DELIVERY)]

@@ -17,9 +17,10 @@ _EVERYWHERE = ("0.0.0.0", "::")  # noqa: S104 -- compared, nothing is bound
 
 
 def balancer_findings(balancers: Sequence[Balancer], groups: Sequence[Group], every: GroupListing) -> Iterator[Finding]:
-    """Yield every finding about load balancers and about the virtual addresses of groups (T006, T009, T020 to T027).
+    """Yield the findings about load balancers.
 
-    ``balancers`` are in the order of the inventory.
+    Findings about the virtual addresses of groups are included (T006, T009, T020 to T027). ``balancers`` are in the
+    order of the inventory.
     """
     if not balancers:
         return

@@ -31,11 +31,11 @@ _OTHER = re.compile(r"[^A-Za-z0-9_.:-]")
 def place_balancers(
     names: Sequence[str], settings: Mapping[str, Settings], groups: Sequence[Group], every: GroupListing | None = None
 ) -> tuple[tuple[Balancer, ...], list[Finding]]:
-    """Return the balancers by name, with the virtual addresses of all groups, and the findings (T006, T009, T020 to
-    T027).
+    """Build the load balancers with the virtual addresses of groups, and return them and findings.
 
-    ``names`` are in the order of the inventory: of two balancers that are up, the earlier one takes an address that
-    none holds. A balancer that has lost an address does not reclaim it.
+    Balancers are listed by name; the findings are T006, T009 and T020 to T027. ``names`` are in the order of the
+    inventory: of two balancers that are up, the earlier one takes an address that none holds. A balancer that has lost
+    an address does not reclaim it.
     """
     every = every or GroupListing.of([group.name for group in groups])
     vips = {group.name: _vip_of(group, every, [settings[name] for name in names]) for group in groups}
@@ -90,7 +90,7 @@ def _virtual_address(
 
 
 def literal_address(name: str, settings: Settings) -> str | None:
-    """Return the balancer's own IP address, or None where the inventory has only a host name for it."""
+    """Return the IP address of a load balancer's host, or None where the inventory has only a host name."""
     try:
         return str(ipaddress.ip_address(settings.address or name))
     except ValueError:
@@ -98,7 +98,10 @@ def literal_address(name: str, settings: Settings) -> str | None:
 
 
 def router_id_of(vip: str) -> int:
-    """Return the VRRP router id of a virtual address: its last byte, which differs within a small network."""
+    """Return the VRRP router id of a virtual IP address.
+
+    It is the last byte of the address, which differs within a small network.
+    """
     last = ipaddress.ip_address(vip).packed[-1]
     return last or 1 + int.from_bytes(hashlib.sha256(vip.encode()).digest()[:4], "big") % 255
 
@@ -148,10 +151,9 @@ def _backends(group: Group, connector_name: str, members: Sequence[tuple[Broker,
 
 
 def name_in_certificate(broker: Broker) -> str:
-    """Return the host name that a balancer expects in a broker's certificate: its address, or its host if that is an
-    IP.
+    """Return the host name that a load balancer expects in a broker's certificate.
 
-    HAProxy compares DNS names only (``verifyhost``).
+    It is the broker's address, or its host if that is an IP. HAProxy compares DNS names only (``verifyhost``).
     """
     try:
         ipaddress.ip_address(broker.address.removeprefix("[").removesuffix("]"))
@@ -166,5 +168,5 @@ def _connection_limit(connector: Connector) -> int | None:
 
 
 def haproxy_name(name: str) -> str:
-    """Return a name with every character that HAProxy does not allow in names replaced by ``_``."""
+    """Return a name that HAProxy allows: other characters are replaced by ``_``."""
     return _OTHER.sub("_", name)

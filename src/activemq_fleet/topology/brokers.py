@@ -34,7 +34,7 @@ _ASKS_FOR_CERTIFICATE = "transport.needClientAuth"
 
 @dataclass(frozen=True)
 class BrokerHost:
-    """A host that is a broker according to its name, with its identity (group, pair, node), settings and release."""
+    """A host that runs a broker, with its identity (group, pair, node), settings and release."""
 
     identity: Identity
     settings: Settings
@@ -47,13 +47,14 @@ class BrokerHost:
 
     @cached_property
     def listeners(self) -> BrokerListeners:
-        """The connectors and ports on which the host's broker listens."""
+        """The listeners of the host's broker: its connectors and ports."""
         return _listen(self)
 
 
 def build_brokers(members: Sequence[BrokerHost]) -> tuple[list[Broker], list[Finding]]:
-    """Return the brokers of all hosts, without links, accounts and permissions, and the findings that each host's
-    settings alone show.
+    """Build the brokers of all hosts, and return them and findings.
+
+    They have no links, accounts and permissions; the findings need only the settings of one host.
     """
     nodes: dict[str, list[BrokerHost]] = defaultdict(list)
     for member in members:
@@ -69,9 +70,10 @@ def build_brokers(members: Sequence[BrokerHost]) -> tuple[list[Broker], list[Fin
 
 
 def build_broker(member: BrokerHost, peer: BrokerHost | None = None) -> tuple[Broker, list[Finding]]:
-    """Return the broker of a host, and the findings that this host's settings alone show (T005, T011, T013).
+    """Build the broker of a host, and return it and findings.
 
-    ``peer`` is the other node of the pair. Links, accounts and permissions are added later.
+    The findings T005, T011 and T013 need only this host's settings. ``peer`` is the other node of the pair. Links,
+    accounts and permissions are added later.
     """
     identity, settings, release = member.identity, member.settings, member.release
     listeners = member.listeners
@@ -108,12 +110,12 @@ def _peer_address(member: BrokerHost, peer: BrokerHost) -> Address | None:
 
 @dataclass(frozen=True, slots=True)
 class BrokerListeners:
-    """The connectors and ports of one broker, computed from its settings and release alone.
+    """The listeners of one broker: its connectors and ports.
 
-    ``ports`` maps names of connectors, ``console``, ``metrics`` and ``replication`` to ports. ``unknown`` are
-    configured connectors with a scheme that the release does not have, each with its position. ``openwire`` is the
-    first OpenWire connector.
-    ``sound`` is True if neither the connectors nor the profile cause a finding.
+    They are computed from its settings and release alone. ``ports`` maps names of connectors, ``console``, ``metrics``
+    and ``replication`` to ports. ``unknown`` are configured connectors with a scheme that the release does not have,
+    each with its position. ``openwire`` is the first OpenWire connector. ``sound`` is True if neither the connectors
+    nor the profile cause a finding.
     """
 
     connectors: tuple[Connector, ...]
@@ -249,8 +251,9 @@ def _unknown_scheme_finding(member: BrokerHost, position: int, connector: Connec
 
 
 def store_directory(member: BrokerHost) -> str:
-    """Return the path of a broker's store: ``activemq_store_directory`` where it is set, else a default
-    from its profile and pair.
+    """Return the path of a broker's store directory.
+
+    It is ``activemq_store_directory`` where it is set, else a default from its profile and pair.
     """
     settings = member.settings
     if settings.store_directory:

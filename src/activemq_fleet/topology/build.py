@@ -34,8 +34,7 @@ def build_fleet(
     today: date | None = None,
     rest: WholeInventory | None = None,
 ) -> Fleet:
-    """Return the fleet of an inventory, given ``hosts`` (variables by host name) and ``groups`` (host
-    names by inventory group).
+    """Build the fleet of an inventory from variables by host name, and host names by inventory group.
 
     Brokers are the hosts whose names match the naming pattern; agents and load balancers are the members of the groups
     ``activemq_agents`` and ``activemq_loadbalancers``. ``naming_pattern`` is that of the inventory plugin's file;
@@ -107,8 +106,9 @@ def split_expired_waivers(
 
 
 def apply_waivers(findings: Iterable[Finding], waivers: Sequence[WaiverSettings]) -> list[Finding]:
-    """Return the findings sorted by host, rule and message, without duplicates, with waived ones marked by the waiver's
-    reason.
+    """Mark findings as waived where a waiver covers them, and return the findings.
+
+    They are sorted by host, rule and message, without duplicates, and have the waiver's reason.
     """
 
     def waived(finding: Finding) -> Finding:

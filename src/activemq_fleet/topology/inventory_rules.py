@@ -13,10 +13,11 @@ from activemq_fleet.topology.model.fleet import Fleet
 
 @dataclass(frozen=True, slots=True)
 class InventoryRule:
-    """A rule about an inventory, or about comments that suppress findings: its id such as ``T002``, and its texts.
+    """A rule about an inventory: its id such as ``T002``, and its texts.
 
-    Code in the texts is between backquotes, as in Markdown. ``severity`` is that of most of its findings.
-    ``about_inventory``: a part of the inventory has no effect, or another effect than its author expects.
+    Rules about comments that suppress findings are included. Code in the texts is between backquotes, as in Markdown.
+    ``severity`` is that of most of its findings. ``about_inventory``: a part of the inventory has no effect, or another
+    effect than its author expects.
     """
 
     id: str
@@ -29,15 +30,19 @@ class InventoryRule:
 
 @cache
 def inventory_rules() -> tuple[InventoryRule, ...]:
-    """Return all rules about an inventory, those of the topology first, sorted by id."""
+    """Return all rules about an inventory.
+
+    Those of the topology come first, sorted by id.
+    """
     tables = tomllib.loads(files(__package__).joinpath("inventory_rules.toml").read_text("utf-8"))
     return tuple(InventoryRule(**entry) for entry in tables["rules"])
 
 
 def warnings_about_inventory(fleet: Fleet) -> list[str]:
-    """Return the warnings of a fleet, and its findings about the inventory's structure that are not waived, as lines.
+    """Return the warnings about an inventory as lines of text.
 
-    They are for commands that print no other findings.
+    They are the fleet's warnings, and findings about the inventory's structure that are not waived. They are for
+    commands that print no other findings.
     """
     rules = {rule.id for rule in inventory_rules() if rule.about_inventory}
     findings = (finding for finding in fleet.findings if finding.rule in rules and finding.waived is None)

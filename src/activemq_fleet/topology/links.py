@@ -38,10 +38,10 @@ class _Ttls(TypedDict):
 
 @dataclass(frozen=True, slots=True)
 class PlannedLink:
-    """A planned link from the pair ``source`` to the pair ``target`` (or a broker without a peer).
+    """A planned link from a source pair to a target pair.
 
-    ``entry`` is the entry of ``activemq_links`` that defines it, None for ``activemq_topology``; ``meshed``: it is part
-    of a group's mesh.
+    A broker without a peer can be in place of a pair. ``entry`` is the entry of ``activemq_links`` that defines it,
+    None for ``activemq_topology``; ``meshed``: it is part of a group's mesh.
     """
 
     source: str
@@ -53,7 +53,10 @@ class PlannedLink:
 
     @property
     def include(self) -> tuple[str, ...]:
-        """The destinations that the link carries; empty where it carries all."""
+        """The destinations that the link includes.
+
+        The tuple is empty where it carries all.
+        """
         return (*self.entry.include, *self.entry.static_include) if self.entry and self.entry.include else ()
 
     @property
@@ -63,7 +66,10 @@ class PlannedLink:
 
 
 def units_of(brokers: Iterable[Broker]) -> dict[str, LinkEnd]:
-    """Return the pairs, and the brokers without a peer, as ends of links: by name, sorted by group and number."""
+    """Return the ends of links (pairs, and brokers without a peer) by name.
+
+    They are sorted by group and number.
+    """
     members: dict[str, list[Broker]] = defaultdict(list)
     for broker in brokers:
         members[broker.unit].append(broker)
@@ -77,10 +83,11 @@ def _number_sort_key(broker: Broker) -> tuple[int, str]:
 
 
 def plan_group_links(units: Sequence[LinkEnd]) -> list[PlannedLink]:
-    """Return the planned links between the pairs of one group, by ``activemq_topology`` of the group's first broker.
+    """Plan the links between the pairs of one group, and return them.
 
-    ``mesh``: a one-way link from each unit to each other. ``hub``: each other unit opens one duplex link to the
-    first. ``ring`` and ``chain``: each unit opens one duplex link to the next.
+    ``activemq_topology`` of the group's first broker decides. ``mesh``: a one-way link from each unit to each other.
+    ``hub``: each other unit opens one duplex link to the first. ``ring`` and ``chain``: each unit opens one duplex link
+    to the next.
     """
     first = units[0].brokers[0]
     kind = first.settings.topology
@@ -97,8 +104,9 @@ def plan_group_links(units: Sequence[LinkEnd]) -> list[PlannedLink]:
 
 
 def plan_between(link: LinkSettings, sources: Sequence[LinkEnd], targets: Sequence[LinkEnd]) -> list[PlannedLink]:
-    """Return the planned links of one entry of ``activemq_links``: one from each source (a pair or
-    single broker) to each target.
+    """Plan the links of one entry of ``activemq_links``, and return them.
+
+    There is one from each source (a pair or single broker) to each target.
     """
     pairs = [(a, b) for a in sources for b in targets if a is not b]
     plans = []
@@ -118,7 +126,10 @@ def _planned_link_between(a: LinkEnd, b: LinkEnd, *, duplex: bool, meshed: bool 
 
 
 def plan_network(brokers: Sequence[Broker], rest: WholeInventory | None) -> tuple[PlannedNetwork, list[Finding]]:
-    """Return the network of the links that ``activemq_topology`` and ``activemq_links`` plan, and the findings T007."""
+    """Plan the network of links between brokers, and return it and findings.
+
+    ``activemq_topology`` and ``activemq_links`` define the links; the findings are T007.
+    """
     units = units_of(brokers)
     by_group: dict[str, list[LinkEnd]] = defaultdict(list)
     by_pair: dict[str, list[LinkEnd]] = defaultdict(list)
@@ -166,9 +177,9 @@ def _known_end_finding(host: str, position: int, name: str) -> Finding:
 
 
 def unknown_end(host: str, variable: str, name: str, known: Sequence[str]) -> Finding:
-    """Return the T007 finding for a link whose ``from`` or ``to`` is no group or pair of the inventory.
+    """Return the finding for a link end that is no group or pair of the inventory (T007).
 
-    ``known`` are the groups and pairs.
+    The end is ``from`` or ``to`` of the link. ``known`` are the groups and pairs.
     """
     if "," in name:
         return _several_ends_finding(host, variable, name)
@@ -202,12 +213,12 @@ def _several_ends_finding(host: str, variable: str, name: str) -> Finding:
 
 @dataclass(frozen=True)
 class PlannedNetwork:
-    """The planned links of a fleet, and the graph that they and the groups with multicast discovery make.
+    """The planned network of a fleet: its links, and the graph that they form.
 
-    ``plans`` are by source unit, ``multicast_groups`` maps a group that uses multicast discovery to its units, and
-    ``components`` are the sets of units that bridges join, directly or through others. By unit, ``longest`` is the
-    number of bridges on the longest shortest path of its component, and ``pure_mesh`` whether all its component's links
-    are of a mesh.
+    Groups with multicast discovery are part of the graph. ``plans`` are by source unit, ``multicast_groups`` maps a
+    group that uses multicast discovery to its units, and ``components`` are the sets of units that bridges join,
+    directly or through others. By unit, ``longest`` is the number of bridges on the longest shortest path of its
+    component, and ``pure_mesh`` whether all its component's links are of a mesh.
     """
 
     units: Mapping[str, LinkEnd]
@@ -219,8 +230,9 @@ class PlannedNetwork:
 
     @classmethod
     def of(cls, units: Mapping[str, LinkEnd], plans: Sequence[PlannedLink]) -> PlannedNetwork:
-        """Return the network that planned links make of pairs and single brokers, with its connected components
-        and their longest paths.
+        """Return the network that planned links form.
+
+        It has its pairs and single brokers, its connected components and their longest paths.
         """
         multicast: dict[str, list[LinkEnd]] = defaultdict(list)
         for unit in units.values():
@@ -260,12 +272,18 @@ class PlannedNetwork:
 
     @cached_property
     def links(self) -> dict[str, tuple[Link, ...]]:
-        """Every link of each broker by host, in the order of its activemq.xml: multicast, planned, to its peer."""
+        """The links of each broker, by host.
+
+        They are in the order of its activemq.xml: multicast, planned, to its peer.
+        """
         return {broker.host: tuple(_links(broker, self)) for unit in self.units.values() for broker in unit.brokers}
 
 
 def connected_components(edges: Iterable[tuple[str, str]]) -> dict[str, str]:
-    """Return, for every name in ``edges``, the alphabetically first name of its connected component."""
+    """Return the name of the connected component of each name in a graph.
+
+    It is the component's alphabetically first name.
+    """
     parent: dict[str, str] = {}
 
     def root(name: str) -> str:
@@ -282,10 +300,9 @@ def connected_components(edges: Iterable[tuple[str, str]]) -> dict[str, str]:
 
 
 def components_of(onward: Mapping[str, Iterable[str]]) -> list[tuple[str, ...]]:
-    """Return the connected components of a network of pairs and single brokers, ignoring the direction of links,
-    as tuples of names.
+    """Return the connected components of a network of brokers, as tuples of names.
 
-    ``onward`` maps each unit to those that its links lead to.
+    The direction of links is ignored. ``onward`` maps each unit to those that its links lead to.
     """
     least = connected_components((name, target) for name, targets in onward.items() for target in targets)
     members: dict[str, list[str]] = defaultdict(list)
@@ -295,7 +312,7 @@ def components_of(onward: Mapping[str, Iterable[str]]) -> list[tuple[str, ...]]:
 
 
 def hop_counts_from(start: str, onward: Mapping[str, set[str]]) -> dict[str, int]:
-    """Return the smallest number of bridges on a route from ``start`` to each name that it reaches, by name."""
+    """Return the hop count (fewest bridges) from ``start`` to each name that it reaches, by name."""
     hops, frontier = {start: 0}, {start}
     while frontier and len(hops) < len(onward):
         distance = hops[next(iter(frontier))] + 1

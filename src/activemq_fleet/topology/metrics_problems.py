@@ -11,7 +11,10 @@ from activemq_fleet.topology.model.fleet import Agent
 
 
 def metrics_findings(broker: Broker) -> Iterator[Finding]:
-    """Yield the warnings T033 (only its own host can read a broker's metrics) and T034 (the whole network can)."""
+    """Yield warnings about which hosts can read a broker's metrics (T033, T034).
+
+    Only its own host (T033), or the whole network (T034).
+    """
     settings = broker.settings
     if not settings.metrics:
         return
@@ -39,7 +42,10 @@ def metrics_findings(broker: Broker) -> Iterator[Finding]:
 
 
 def agent_metrics_findings(agents: Iterable[Agent], brokers: Iterable[Broker]) -> Iterator[Finding]:
-    """Yield the warning T033 for each agent whose metrics only its own host can read, if the brokers have metrics."""
+    """Yield a warning for each agent whose metrics only its own host can read (T033).
+
+    There is none if no broker has metrics.
+    """
     if not any(broker.settings.metrics for broker in brokers):
         return
     for agent in agents:

@@ -13,8 +13,9 @@ from activemq_fleet.topology.model.broker import Broker
 def unmatched_name_findings(
     names: Iterable[str], unclear: Mapping[str, UnclearNameError], pattern: str
 ) -> Iterator[Finding]:
-    """Yield the error T001 for each given host that is meant as a broker and whose name cannot be read; ``unclear``
-    holds reasons by host.
+    """Yield an error for each host meant as a broker whose name does not match the naming pattern (T001).
+
+    ``unclear`` holds reasons by host.
     """
     for name in names:
         if name in unclear:
@@ -33,8 +34,9 @@ def unmatched_name_findings(
 
 
 def misspelt_name_findings(names: Iterable[str], pattern: str) -> Iterator[Finding]:
-    """Yield the warning T017 for each given host whose name has -mq and digits but does not match
-    the naming pattern.
+    """Yield a warning for each host whose name is probably a misspelled broker name (T017).
+
+    It has -mq and digits but does not match the naming pattern.
     """
     for name in names:
         yield Finding(
@@ -57,7 +59,7 @@ def _form_of_name(pattern: str) -> str:
 
 
 def unread_host_findings(names: Iterable[str]) -> Iterator[Finding]:
-    """Yield the warning T037 for each given host that no role has, and that may be meant as a broker."""
+    """Yield a warning for each host that has no role and may be meant as a broker (T037)."""
     for name in names:
         yield Finding(
             rule="T037",
@@ -73,9 +75,10 @@ def unread_host_findings(names: Iterable[str]) -> Iterator[Finding]:
 
 
 def shared_machine_findings(brokers: Iterable[Broker], machines: Mapping[str, tuple[str, ...]]) -> Iterator[Finding]:
-    """Yield the error T009 for two brokers with the same directories on one machine, as ``ansible_host`` defines it.
+    """Yield an error for two brokers on one machine with the same directories (T009).
 
-    ``machines`` are the connections of hosts; a template in one may have another value on each host.
+    ``ansible_host`` defines the machine. ``machines`` are the connections of hosts; a template in one may have another
+    value on each host.
     """
     owners: dict[tuple[str, ...], Broker] = {}
     for broker in brokers:
@@ -95,7 +98,7 @@ def shared_machine_findings(brokers: Iterable[Broker], machines: Mapping[str, tu
 
 
 def duplicate_node_findings(brokers: Sequence[Broker]) -> Iterator[Finding]:
-    """Yield the error T003 for brokers that are the same node of the same pair."""
+    """Yield an error for brokers that are the same node of the same pair (T003)."""
     seen: dict[tuple[str, str], list[str]] = defaultdict(list)
     for broker in brokers:
         seen[broker.pair, broker.identity.node].append(broker.host)
@@ -117,7 +120,7 @@ def duplicate_node_findings(brokers: Sequence[Broker]) -> Iterator[Finding]:
 
 
 def half_pairs_of_surplus_nodes(brokers: Sequence[Broker]) -> set[str]:
-    """Return the pairs of a single node whose other node is stated, by ``activemq_pair``, in another pair."""
+    """Return pairs of one node whose other node is in another pair by its variable ``activemq_pair``."""
     seen: set[tuple[str, str]] = set()
     halves = set()
     for broker in brokers:
@@ -153,8 +156,9 @@ def _stated_part(brokers: Sequence[Broker], pair: str, host: str) -> str:
 
 
 def name_clash_findings(brokers: Sequence[Broker]) -> Iterator[Finding]:
-    """Yield the error T003 for a pair with the name of a host in its group, which makes targets and link ends
-    ambiguous.
+    """Yield an error for a pair that has the name of a host in its group (T003).
+
+    Targets and link ends would be ambiguous.
     """
     hosts = {(broker.group, broker.identity.host): broker.host for broker in brokers}
     for pair, broker in {broker.pair: broker for broker in brokers if broker.profile.has_peer}.items():
@@ -169,9 +173,10 @@ def name_clash_findings(brokers: Sequence[Broker]) -> Iterator[Finding]:
 
 
 def name_conflict_findings(brokers: Iterable[Broker]) -> Iterator[Finding]:
-    """Yield the finding T035 for each part of a broker's identity where a variable contradicts the host's name.
+    """Yield a finding where a variable contradicts a broker's host name (T035).
 
-    A contradicting node is a warning, because the wrong host may be preferred; a different group or pair is an info.
+    There is one for each part of its identity. A contradicting node is a warning, because the wrong host may be
+    preferred; a different group or pair is an info.
     """
     for broker in brokers:
         for part, parsed in broker.identity.disagreements.items():

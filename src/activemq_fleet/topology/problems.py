@@ -146,10 +146,11 @@ def topology_findings(
     names: Iterable[str] = (),
     unclear: Iterable[Mapping[str, Any]] = (),
 ) -> Iterator[Finding]:
-    """Yield the findings that require the whole inventory: about names, ports, pairs, groups, links and accounts.
+    """Yield the findings about the topology of a whole inventory.
 
-    ``names`` are those of all hosts, of which one may be a misspelt name of a missing node. ``unclear`` are the
-    variables of brokers without an identity, for which there is an error T001.
+    They are about names, ports, pairs, groups, links and accounts. ``names`` are those of all hosts, of which one may
+    be a misspelt name of a missing node. ``unclear`` are the variables of brokers without an identity, for which there
+    is an error T001.
     """
     by_pair: dict[str, list[Broker]] = defaultdict(list)
     by_group: dict[str, list[Broker]] = defaultdict(list)
@@ -200,8 +201,10 @@ def _without_consequences(
 
 
 def findings_within_pairs(units: Mapping[str, Sequence[Broker]], unpaired: Sequence[str]) -> Iterator[Finding]:
-    """Yield the findings T002, T004 and T009 about the nodes of pairs; ``units`` maps names of
-    pairs to their brokers, and ``unpaired`` are the names of hosts that are no node of a complete pair.
+    """Yield the findings about the nodes of pairs (T002, T004, T009).
+
+    ``units`` maps names of pairs to their brokers, and ``unpaired`` are the names of hosts that are no node of a
+    complete pair.
     """
     halves = {pair: nodes[0] for pair, nodes in units.items() if len(nodes) == 1 and _states(nodes[0], "pair")}
     for pair, brokers in units.items():
@@ -339,7 +342,10 @@ def _digits_in(name: str) -> list[str]:
 
 
 def findings_within_groups(members: Mapping[str, Sequence[Broker]]) -> Iterator[Finding]:
-    """Yield the error T009 for brokers of one group with different settings for discovery, topology or environment."""
+    """Yield an error for different settings of brokers within one group (T009).
+
+    The settings are discovery, topology and environment.
+    """
     for group, brokers in members.items():
         yield from _unequal_setting_findings(brokers, _GROUP_EQUAL, f"group {group}")
         if brokers[0].discovery == "multicast":
@@ -347,7 +353,10 @@ def findings_within_groups(members: Mapping[str, Sequence[Broker]]) -> Iterator[
 
 
 def port_findings(brokers: Sequence[Broker]) -> Iterator[Finding]:
-    """Yield the error T006 where two brokers use the same port of an address, or one broker uses a port twice."""
+    """Yield an error for ports that are used twice on an address (T006).
+
+    Two brokers use a port, or one broker uses it twice.
+    """
     owners: dict[tuple[str, int], tuple[str, str]] = {}
     for broker in brokers:
         conflicts: dict[str, list[tuple[str, str, int]]] = defaultdict(list)
@@ -397,7 +406,7 @@ def _address_finding(broker: Broker, host: str, shared: Sequence[tuple[str, str,
 
 
 def instance_findings(brokers: Sequence[Broker]) -> Iterator[Finding]:
-    """Yield the error T009 for two brokers on one machine with the same directories and systemd unit."""
+    """Yield an error for two brokers on one machine with the same directories and systemd unit (T009)."""
     owners: dict[tuple[str, str, str], Broker] = {}
     for broker in brokers:
         if broker.settings.service == "none":
@@ -416,7 +425,10 @@ def instance_findings(brokers: Sequence[Broker]) -> Iterator[Finding]:
 
 
 def network_findings(network: PlannedNetwork) -> Iterator[Finding]:
-    """Yield the findings T008, T009 and T014 about the two ends of links: credentials, and a listener for OpenWire."""
+    """Yield the findings about the two ends of planned links (T008, T009, T014).
+
+    They are about credentials, and a listener for OpenWire.
+    """
     for plan in (plan for plans in network.plans.values() for plan in plans):
         if not plan.leads_outside:
             yield from _undialled_link_findings(plan.name, network.units[plan.target])
@@ -477,7 +489,7 @@ def _credential_findings(broker: Broker) -> Iterator[Finding]:
 
 
 def duplicate_name_findings(broker: Broker) -> Iterator[Finding]:
-    """Yield the error T012 for connectors and links of one broker that have the same name.
+    """Yield an error for connectors or links of one broker with duplicate names (T012).
 
     Each name is the name of a bean in activemq.xml, and a broker does not start with two beans of one name.
     Measured on 5.5.1 and 6.3.1: ``Bean name 'openwire' is already used``.

@@ -49,16 +49,19 @@ class Roster:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The names of all brokers, agents and load balancers; a host that is two of them is listed twice."""
+        """The names of all brokers, agents and load balancers.
+
+        A host that is two of them is listed twice.
+        """
         return (*self.identities, *self.agents, *self.balancers)
 
 
 def sort_hosts_by_role(
     hosts: Variables, groups: Mapping[str, Sequence[str]], naming_pattern: str | None
 ) -> tuple[Roster, list[Finding]]:
-    """Return which hosts are brokers, agents and load balancers, and findings about hosts that may be meant as brokers.
+    """Sort the hosts of an inventory by role: brokers, agents and load balancers.
 
-    The findings are T001 and T017.
+    Findings about hosts that may be meant as brokers are returned, too. The findings are T001 and T017.
 
     Raises InputError where no host is a broker, for different naming patterns, and for a name whose characters could
     leave the directory, line or list it is written to.
@@ -108,7 +111,10 @@ def sort_hosts_by_role(
 
 
 def common_pattern(patterns: Iterable[str]) -> str:
-    """Return the naming pattern that hosts set, or the default. Raises InputError where they set different ones."""
+    """Return the common naming pattern of hosts, or raise InputError where they set different ones.
+
+    It is the default where none is set.
+    """
     different = set(patterns)
     if len(different) > 1:
         raise InputError(
@@ -132,7 +138,9 @@ def fleet_without_brokers_error(hosts: int, pattern: str) -> InputError:
 
 
 def read_members(hosts: Variables, roster: Roster) -> tuple[dict[str, Settings], list[BrokerHost]]:
-    """Return the settings of each broker, agent and load balancer, and the brokers' hosts with settings and release.
+    """Read the settings of all brokers, agents and load balancers, and return them by host.
+
+    The brokers' hosts are returned with settings and release, too.
 
     Raises SettingsError with the problems of all hosts; hosts share a line for each problem. Raises ReleaseError where
     only releases are unknown.

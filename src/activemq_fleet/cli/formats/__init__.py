@@ -13,7 +13,10 @@ FORMATS = ("text", "json", "sarif", "github", "junit", "codeclimate")
 
 
 def report_formatter(name: str) -> Callable[[CheckReport], str]:
-    """Return the function that formats a check's report as ``text``, ``json`` and so on; imported on first use."""
+    """Return the function that formats a check's report in a format such as ``text`` or ``json``.
+
+    It is imported on first use.
+    """
     module = import_module(f"activemq_fleet.cli.formats.{'text' if name == 'text' else 'programs'}")
     write: Callable[[CheckReport], str] = getattr(module, f"to_{name}")
     return write

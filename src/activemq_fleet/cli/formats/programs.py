@@ -27,7 +27,10 @@ from activemq_fleet.validation import described_rules
 
 
 def to_json(report: CheckReport) -> str:
-    """Return a check's report as JSON: ``{findings, waivers, warnings, hosts or files, counts}``."""
+    """Return a check's report as JSON.
+
+    Its keys are ``{findings, waivers, warnings, hosts or files, counts}``.
+    """
     content = {
         "findings": [_json_finding(report, finding) for finding in report.findings],
         "waivers": [dict(waiver) for waiver in report.waivers],
@@ -56,9 +59,10 @@ _SARIF_LEVELS = {"error": "error", "warning": "warning", "info": "note"}
 
 
 def to_sarif(report: CheckReport) -> str:
-    """Return a check's report as SARIF 2.1.0, which code scanning services read (an OASIS standard).
+    """Return a check's report as SARIF 2.1.0.
 
-    The run has a result for each finding; a waived finding is suppressed with the waiver's reason.
+    Code scanning services read this OASIS standard. The run has a result for each finding; a waived finding is
+    suppressed with the waiver's reason.
     """
     rules = sorted({finding.rule for finding in report.findings})
     driver = {
@@ -161,9 +165,10 @@ _GITHUB_COMMANDS = {"error": "error", "warning": "warning", "info": "notice"}
 
 
 def to_github(report: CheckReport) -> str:
-    """Return a check's findings, waived ones left out, as GitHub Actions commands that annotate the changed lines.
+    """Return a check's report as GitHub Actions annotations.
 
-    Equal findings about several hosts, such as those of a variable of a group, are one annotation for each line.
+    Waived findings are left out. Equal findings about several hosts, such as those of a variable of a group, are one
+    annotation for each line.
     """
     same_findings: dict[Hashable, list[Finding]] = {}
     for finding in report.findings:
@@ -199,10 +204,10 @@ _CODE_CLIMATE_SEVERITIES = {"error": "major", "warning": "minor", "info": "info"
 
 
 def to_codeclimate(report: CheckReport) -> str:
-    """Return a check's findings, waived ones left out, as the JSON that GitLab reads as a Code Quality report.
+    """Return a check's report as a Code Climate (GitLab Code Quality) report in JSON.
 
-    A finding without a file has the host's name as its path, since the format requires one. The fingerprint of a
-    finding stays the same when lines before it are added or removed.
+    Waived findings are left out. A finding without a file has the host's name as its path, since the format requires
+    one. The fingerprint of a finding stays the same when lines before it are added or removed.
     """
     seen: Counter[str] = Counter()
     issues = []
@@ -225,9 +230,10 @@ def to_codeclimate(report: CheckReport) -> str:
 
 
 def to_junit(report: CheckReport) -> str:
-    """Return a check's report as JUnit XML: a test case for each finding, and for each host or file without one.
+    """Return a check's report as JUnit XML.
 
-    An error finding fails, a waived finding is skipped, any other passes.
+    There is a test case for each finding, and for each host or file without one. An error finding fails, a waived
+    finding is skipped, any other passes.
     """
     suite = etree.Element("testsuite", name="activemq-fleet")
     by_host: dict[str, list[Finding]] = defaultdict(list)

@@ -24,7 +24,7 @@ INPUT_ERROR = "T000"
 
 @dataclass(frozen=True, slots=True)
 class CheckReport:
-    """The result of a check: its findings, and the names of the hosts or files that were checked.
+    """The report of a check: its findings, and the names of the hosts or files that were checked.
 
     ``is_about_files``: whether ``hosts`` holds names of files.
 
@@ -50,9 +50,10 @@ class CheckReport:
 
     @property
     def finding_counts(self) -> dict[str, int]:
-        """The number of a check's findings that are not waived, by severity, and the number of ``waived`` ones.
+        """The number of a check's findings by severity.
 
-        Equal findings about several hosts are one mistake, and count once, as the text shows them.
+        Waived findings are counted only as ``waived``. Equal findings about several hosts are one mistake, and count
+        once, as the text shows them.
         """
         counts_by_severity = dict.fromkeys(KINDS, 0)
         for finding in {finding_grouping_key(finding): finding for finding in self.findings}.values():
@@ -61,24 +62,29 @@ class CheckReport:
 
     @property
     def fixable_count(self) -> int:
-        """The number of a check's findings that ``--fix`` repairs."""
+        """The number of a check's findings that are fixable by ``--fix``."""
         return sum(bool(finding.edits) for finding in self.findings)
 
     def inventory_origin_of(self, finding: Finding) -> Position | None:
-        """Return where the inventory defines the value that a finding is about; None for a finding about files.
+        """Return the origin of a finding in the inventory, where the value that it is about is defined.
 
-        That is the variable from which a rendered value came, or the first one that the message names, else the host.
+        None is returned for a finding about files. That is the variable from which a rendered value came, or the first
+        one that the message names, else the host.
         """
         return _with_path_from_here(position_of_finding(self.positions.get(finding.host, {}), finding))
 
     def variable_position_of(self, finding: Finding) -> Position | None:
-        """Return where the inventory defines the variable that a finding is about; None if no variable is known."""
+        """Return the position in the inventory of the variable that a finding is about.
+
+        None is returned if no variable is known.
+        """
         return _with_path_from_here(position_of_reported_value(self.positions.get(finding.host, {}), finding))
 
     def user_file_position(self, finding: Finding) -> tuple[str | None, int | None, int | None]:
-        """Return path, line and column of a finding in the user's files, as far as known.
+        """Return the position (path, line, column) of a finding in the user's files.
 
-        For a finding about a fleet that is the inventory, else the path in the output directory of ``render``.
+        Unknown parts are left out. For a finding about a fleet that is the inventory, else the path in the output
+        directory of ``render``.
         """
         source = self.inventory_origin_of(finding)
         if source is not None:
@@ -86,9 +92,10 @@ class CheckReport:
         return path_in_output(finding), finding.line, finding.column
 
     def shown_position(self, finding: Finding) -> str:
-        """Return the position of a finding's variable in the inventory, as ``FILE:LINE``, and that in its file.
+        """Return the position of a finding as shown to the user.
 
-        A finding about the inventory that names no variable has the position of its host.
+        It is the variable's position in the inventory, as ``FILE:LINE``, and that in its file. A finding about the
+        inventory that names no variable has the position of its host.
         """
         position = self.inventory_origin_of(finding) if finding.file is None else self.variable_position_of(finding)
         source = f"{position.file}:{position.line}" if position else ""
@@ -96,7 +103,10 @@ class CheckReport:
         return f"{source} ({place})" if source and place else source or place
 
     def message_with_rendered_position(self, finding: Finding) -> str:
-        """Return a finding's message and fix, with the position in the rendered file where the place is another one."""
+        """Return a finding's message and fix, with its position in the rendered file.
+
+        The position is left out where the place is the same.
+        """
         text = message_with_fix(finding)
         return f"{finding_position(finding)}: {text}" if finding.file and self.inventory_origin_of(finding) else text
 
@@ -110,7 +120,10 @@ def _with_path_from_here(position: Position | None) -> Position | None:
 
 
 def finding_grouping_key(finding: Finding) -> Hashable:
-    """Return a key that is equal for findings shown as one; a finding on a line of a hostless file has its own."""
+    """Return the key by which findings are grouped, equal for findings that are shown as one.
+
+    A finding on a line of a hostless file has a separate key.
+    """
     place: Hashable = finding.file
     if not finding.host:
         place = (finding.file, finding.line, finding.column) if finding.line else ()
@@ -119,12 +132,15 @@ def finding_grouping_key(finding: Finding) -> Hashable:
 
 
 def finding_subject(finding: Finding) -> str:
-    """Return the host that a finding is about, or its file where it has no host."""
+    """Return the subject of a finding: its host, or its file where it has no host."""
     return finding.host or finding.file or ""
 
 
 def finding_position(finding: Finding) -> str:
-    """Return a finding's position as ``FILE:LINE:COLUMN``, as far as known; "" for findings about the inventory."""
+    """Return the position of a finding as ``FILE:LINE:COLUMN``.
+
+    Unknown parts are left out; "" for findings about the inventory.
+    """
     known = (finding.file, finding.line, finding.column)
     return ":".join(str(part) for part in known if part is not None)
 
@@ -136,9 +152,10 @@ def message_with_fix(finding: Finding) -> str:
 
 
 def path_in_output(finding: Finding) -> str | None:
-    """Return a finding's file as a path in the output directory of ``render``; None for a finding without file.
+    """Return the path of a finding's file in the output directory of ``render``.
 
-    A finding about input that cannot be used has the path of the input itself.
+    None is returned for a finding without file. A finding about input that cannot be used has the path of the input
+    itself.
     """
     if finding.file is None or not finding.host or finding.rule == INPUT_ERROR:
         return finding.file

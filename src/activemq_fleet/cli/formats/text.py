@@ -17,11 +17,11 @@ _COLOURS = {"error": "red", "warning": "yellow", "info": "blue", "waived": "brig
 
 
 def to_text(report: CheckReport) -> str:
-    """Return a check's report with terminal colours, which ``click.echo`` removes where stdout is no terminal.
+    """Return a check's report as text with terminal colors.
 
-    Errors come first, then warnings, infos and waived findings, each of these grouped by host or file. Equal findings
-    about several hosts, or about several files as a whole, are shown once, below a heading that counts the hosts or
-    files and names a few.
+    ``click.echo`` removes the colors where stdout is no terminal. Errors come first, then warnings, infos and waived
+    findings, each of these grouped by host or file. Equal findings about several hosts, or about several files as a
+    whole, are shown once, below a heading that counts the hosts or files and names a few.
     """
     if report.is_about_files:
         order = sorted(report.findings, key=lambda f: (f.file or "", f.line or 0, f.column or 0, f.rule))

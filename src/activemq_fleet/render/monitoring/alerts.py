@@ -15,7 +15,7 @@ _MUTE = " unless on (group, pair) activemq:operation"
 
 @dataclass(frozen=True, slots=True)
 class RecordingRule:
-    """A Prometheus recording rule: the name of the new series, and the PromQL that computes it."""
+    """A Prometheus recording rule: the name of the new series, and its PromQL."""
 
     name: str
     expr: str
@@ -23,10 +23,10 @@ class RecordingRule:
 
 @dataclass(frozen=True, slots=True)
 class Alert:
-    """A Prometheus alert; ``wait`` is how long its cause must last, ``planned`` whether planned work on the pair mutes
-    it.
+    """A Prometheus alert.
 
-    ``meaning`` and ``todo`` are for docs/alerts.md, ``summary`` is the line in the notification.
+    ``wait`` is how long its cause must last, ``planned`` whether planned work on the pair mutes it. ``meaning`` and
+    ``todo`` are for docs/alerts.md, ``summary`` is the line in the notification.
     """
 
     name: str
@@ -44,7 +44,10 @@ class Alert:
         return self.name.lower()
 
     def promql(self, pace: float = 1) -> str:
-        """Return the alert's PromQL, with durations multiplied by ``pace`` (1: unchanged)."""
+        """Return the PromQL expression of the alert.
+
+        Durations are multiplied by ``pace`` (1: unchanged).
+        """
         return scale_durations(self.expr + (_MUTE if self.planned else ""), pace)
 
 
@@ -58,9 +61,10 @@ ALERTS = tuple(Alert(**entry) for entry in _TABLES["alerts"])
 
 
 def scale_durations(text: str, pace: float) -> str:
-    """Return a text with its durations in angle brackets, such as ``<5m>`` and ``<300>``, multiplied by ``pace``.
+    """Return a text with its durations multiplied by ``pace``.
 
-    A number without a unit is in seconds, and stays without a unit; no duration becomes shorter than a second.
+    Durations are in angle brackets, such as ``<5m>`` and ``<300>``. A number without a unit is in seconds, and stays
+    without a unit; no duration becomes shorter than a second.
     """
 
     def replaced(match: re.Match[str]) -> str:

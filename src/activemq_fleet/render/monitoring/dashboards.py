@@ -23,8 +23,9 @@ _ACROSS = 24
 
 @dataclass(frozen=True, slots=True)
 class Panel:
-    """A panel of a Grafana dashboard: its title, its queries with their legends, and the unit of its values in
-    Grafana's names.
+    """A panel of a Grafana dashboard.
+
+    It has its title, its queries with their legends, and the unit of its values in Grafana's names.
     """
 
     title: str
@@ -35,8 +36,9 @@ class Panel:
 
 @dataclass(frozen=True, slots=True)
 class Dashboard:
-    """A Grafana dashboard: its name, title, panels, and the variables (label, and metric with this label) that the
-    viewer selects.
+    """A Grafana dashboard.
+
+    It has its name, title, panels, and the variables (label, and metric with this label) that the viewer selects.
     """
 
     name: str
@@ -54,15 +56,19 @@ DASHBOARDS = _read_dashboards()
 
 
 def dashboard_files() -> dict[str, bytes]:
-    """Return the Grafana dashboards as JSON files, by name; the viewer selects the data source."""
+    """Return the files of the Grafana dashboards (JSON), by name.
+
+    The viewer selects the data source.
+    """
     return {
         dashboard.name: (json.dumps(_dashboard_model(dashboard), indent=1) + "\n").encode() for dashboard in DASHBOARDS
     }
 
 
 def dashboard_queries(*, host: str = ".*", pair: str = ".*", interval: str = "5m") -> Iterator[tuple[str, str, str]]:
-    """Yield (dashboard, panel title, PromQL) of every query, with Grafana's variables replaced by the given host and
-    pair.
+    """Yield (dashboard, panel title, PromQL) of every query of the dashboards.
+
+    Grafana's variables are replaced by the given host and pair.
     """
     for dashboard in DASHBOARDS:
         for panel in dashboard.panels:
@@ -75,7 +81,7 @@ def dashboard_queries(*, host: str = ".*", pair: str = ".*", interval: str = "5m
 
 
 def substitute_grafana_variables(expr: str, *, host: str = ".*", pair: str = ".*", interval: str = "5m") -> str:
-    """Return the PromQL of a panel with Grafana's variables replaced."""
+    """Return a PromQL expression with Grafana's variables replaced by a host, pair and interval."""
     values = {"$__rate_interval": interval, "$__range": interval, "$host": host, "$pair": pair}
     for name, value in values.items():
         expr = expr.replace(name, value)

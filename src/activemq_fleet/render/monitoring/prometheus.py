@@ -20,10 +20,10 @@ BROKERS, AGENTS, HOSTS = "activemq-brokers", "activemq-agents", "activemq-hosts"
 
 @dataclass(frozen=True, slots=True)
 class PrometheusSettings:
-    """The settings of a Prometheus server: seconds between scrapes, its Alertmanager, and the pace of its alerts (1:
-    normal).
+    """The settings of a Prometheus server.
 
-    ``node`` is the one node exporter of all hosts, None where each host has its own.
+    They are seconds between scrapes, its Alertmanager, and the pace of its alerts (1: normal). ``node`` is the one node
+    exporter of all hosts, None where each host has its own.
     """
 
     interval: str = "15s"
@@ -38,9 +38,10 @@ _PRODUCTION = PrometheusSettings()
 def prometheus_files(
     fleet: Fleet, fingerprints: Mapping[str, str], surroundings: PrometheusSettings = _PRODUCTION
 ) -> dict[str, bytes]:
-    """Return the files of the directory ``prometheus/`` by path; empty where no broker has ``activemq_metrics``.
+    """Return the files for a Prometheus server, by path.
 
-    ``fingerprints`` are those of the configurations that the brokers should have, by host.
+    They are in ``prometheus/``; there are none where no broker has ``activemq_metrics``. ``fingerprints`` are those of
+    the configurations that the brokers should have, by host.
     """
     brokers = [broker for broker in fleet.brokers if broker.settings.metrics]
     if not brokers:
@@ -73,10 +74,10 @@ def prometheus_files(
 
 
 def alert_rules_file(runbook: str | None, pace: float = 1) -> bytes:
-    """Return the file of Prometheus recording and alert rules; a ``pace`` below 1 shortens every duration in it.
+    """Return the file of Prometheus alert rules.
 
-    ``runbook`` is the address of the page of alerts, to which each alert links; with None each alert names what
-    ``page_address_or_command`` returns.
+    It has recording rules, too; a ``pace`` below 1 shortens every duration in it. ``runbook`` is the address of the
+    page of alerts, to which each alert links; with None each alert names what ``page_address_or_command`` returns.
     """
     alerts = [
         {
@@ -105,7 +106,10 @@ def _runbook_annotation(alert: Alert, runbook: str | None) -> tuple[str, str]:
 def planned_configuration_rules_file(
     brokers: Iterable[Broker], fingerprints: Mapping[str, str], surroundings: PrometheusSettings
 ) -> bytes:
-    """Return the file of Prometheus rules that record each broker's planned configuration, for the alert on drift."""
+    """Return the file of Prometheus rules that record each broker's planned configuration.
+
+    The alert on drift uses them.
+    """
     planned = [{**broker.labels, "fingerprint": fingerprints[broker.host]} for broker in brokers]
     return render_template("prometheus/planned.yml.j2", planned=planned, interval=surroundings.interval)
 

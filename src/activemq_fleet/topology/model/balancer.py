@@ -11,9 +11,10 @@ from activemq_fleet.settings.broker import Settings
 
 @dataclass(frozen=True, slots=True)
 class Server:
-    """A broker to which a load balancer connects clients; ``limit`` is the largest number of them, None for no limit.
+    """A server of a load balancer: a broker to which it connects clients.
 
-    ``name_in_certificate`` is the host name that the broker's certificate must have.
+    ``limit`` is the largest number of clients, None for no limit. ``name_in_certificate`` is the host name that the
+    broker's certificate must have.
     """
 
     name: str
@@ -23,14 +24,15 @@ class Server:
 
     @property
     def host_and_port(self) -> str:
-        """The address as ``HOST:PORT``."""
+        """The server's address as ``HOST:PORT``."""
         return join_host_port(*self.address)
 
 
 @dataclass(frozen=True, slots=True)
 class Backend:
-    """The brokers among which a load balancer chooses: those of a pair, a single broker, or all masters of a ``pure``
-    group.
+    """A backend of a load balancer: the brokers among which it chooses.
+
+    They are those of a pair, a single broker, or all masters of a ``pure`` group.
     """
 
     name: str
@@ -39,10 +41,11 @@ class Backend:
 
 @dataclass(frozen=True, slots=True)
 class VirtualPort:
-    """One port of a group's virtual address: a connector of the group's brokers.
+    """A port of a virtual IP address of a group.
 
-    ``greets`` is True where the broker sends the first bytes of a connection. Of several backends a client is always
-    sent to the same one, chosen by its MQTT client id or its address.
+    It belongs to a connector of the group's brokers. ``greets`` is True where the broker sends the first bytes of a
+    connection. Of several backends a client is always sent to the same one, chosen by its MQTT client id or its
+    address.
     """
 
     connector: str
@@ -55,10 +58,11 @@ class VirtualPort:
 
 @dataclass(frozen=True, slots=True)
 class VirtualAddress:
-    """The virtual IP address of a group on one load balancer, which holds the address or is a backup for it.
+    """The virtual IP address of a group on one load balancer.
 
-    ``source`` is the balancer's own address and ``peers`` the other balancers' in VRRP; None and empty where balancers
-    are known by name only, and VRRP then uses multicast. ``masters_only``: slaves of the group accept no clients.
+    The balancer holds the address or is a backup for it. ``source`` is the balancer's own address and ``peers`` the
+    other balancers' in VRRP; None and empty where balancers are known by name only, and VRRP then uses multicast.
+    ``masters_only``: slaves of the group accept no clients.
     """
 
     group: str
@@ -74,18 +78,18 @@ class VirtualAddress:
 
 @dataclass(frozen=True, slots=True)
 class Balancer:
-    """A host in ``activemq_loadbalancers``, and the virtual addresses that it holds for groups."""
+    """A load balancer: a host in ``activemq_loadbalancers`` with the virtual addresses that it holds for groups."""
 
     host: str
     settings: Settings
     addresses: tuple[VirtualAddress, ...] = ()
 
     def serves(self, group: str) -> bool:
-        """Return whether the balancer has the virtual address of a group."""
+        """Return whether the load balancer serves a group, that is, has its virtual address."""
         return any(address.group == group for address in self.addresses)
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the balancer as the JSON object of fleet.json."""
+        """Return the load balancer as a dictionary for fleet.json."""
         return {
             "host": self.host,
             "groups": [

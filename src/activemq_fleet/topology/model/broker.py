@@ -27,7 +27,10 @@ LinkKind = Literal["multicast", "masterslave", "failover", "static"]
 
 @dataclass(frozen=True, slots=True)
 class Connector:
-    """One transportConnector of a broker: ``port`` with the port offset added, ``scheme`` with TLS applied."""
+    """A connector (transportConnector) of a broker.
+
+    ``port`` has the port offset added, ``scheme`` has TLS applied.
+    """
 
     name: str
     scheme: str
@@ -40,12 +43,13 @@ class Connector:
 
     @property
     def tls(self) -> bool:
-        """Whether clients of the connector use TLS."""
+        """Whether the connector uses TLS."""
         return is_encrypted(self.scheme)
 
     def refuses_clients_without_certificate(self, release: Release) -> bool:
-        """Return whether the connector refuses clients without a certificate; in some releases TLS
-        over NIO never refuses them.
+        """Return whether the connector refuses clients without a certificate.
+
+        In some releases TLS over NIO never refuses them.
         """
         requests_certificate = any(self.options.get(option) == "true" for option in _CLIENT_AUTH)
         return requests_certificate and self.tls and (release.has_nio_client_auth or "nio" not in self.scheme)
@@ -53,11 +57,12 @@ class Connector:
 
 @dataclass(frozen=True, slots=True)
 class Link:
-    """One networkConnector of a broker: the addresses to which it connects, and the messages that it forwards.
+    """A link of a broker to other brokers: one networkConnector.
 
-    ``target`` is a pair, the first label of a broker's host name (``activemq_ha: none``), or for multicast the group.
-    ``addresses`` are those that it dials, preferred master first, and empty for multicast.
-    ``network_ttl`` is None where ``consumer_ttl`` and ``message_ttl`` (-1: no limit) are set.
+    It has the addresses to which it connects, and the messages that it forwards. ``target`` is a pair, the first label
+    of a broker's host name (``activemq_ha: none``), or for multicast the group. ``addresses`` are those that it dials,
+    preferred master first, and empty for multicast. ``network_ttl`` is None where ``consumer_ttl`` and ``message_ttl``
+    (-1: no limit) are set.
     """
 
     name: str
@@ -78,7 +83,7 @@ class Link:
     """The filter of a duplex link whose far end interprets filters differently; None for the release's default."""
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the link as the JSON object of fleet.json."""
+        """Return the link as a dictionary for fleet.json."""
         return {
             "name": self.name,
             "kind": self.kind,
@@ -96,9 +101,10 @@ class Link:
 
 @dataclass(frozen=True, slots=True)
 class Account:
-    """A user name and password with which clients, bridges, agents or balancers log in to a broker.
+    """An account (user name and password) with which a client logs in to a broker.
 
-    ``variable`` names the variable that holds the password; ``groups`` are user groups.
+    Bridges, agents and balancers are clients, too. ``variable`` names the variable that holds the password; ``groups``
+    are user groups.
     """
 
     name: str
@@ -111,7 +117,10 @@ class Account:
 
 @dataclass(frozen=True, slots=True)
 class Permission:
-    """One authorizationEntry: which user groups may read, write and administer a destination."""
+    """The permission of user groups to read, write and administer a destination.
+
+    It is one authorizationEntry.
+    """
 
     kind: Literal["queue", "topic"]
     destination: str
@@ -124,15 +133,19 @@ Discovery = Literal["masterslave", "failover", "static", "multicast"]
 
 
 def discovery_of(settings: Settings, release: Release) -> Discovery:
-    """Return how a broker's bridges find other brokers: the value of ``activemq_discovery``, or a
-    default by profile and release.
+    """Return the method by which a broker's bridges discover other brokers.
+
+    It is ``activemq_discovery``, or a default by profile and release.
     """
     by_release: Discovery = "masterslave" if release.has_masterslave_discovery else "failover"
     return settings.discovery or settings.profile.default_discovery or by_release
 
 
 def multicast_group(group: str, settings: Settings) -> str:
-    """Return the multicast group name of a group's brokers, prefixed with ``activemq_environment`` where set."""
+    """Return the name of the multicast group for discovery among a group's brokers.
+
+    It is prefixed with ``activemq_environment`` where set.
+    """
     name = settings.multicast_group or group
     return f"{settings.environment}-{name}" if settings.environment else name
 
@@ -170,7 +183,7 @@ class Broker:
 
     @property
     def labels(self) -> dict[str, str]:
-        """The labels of the broker's metrics: its host, group, pair and node."""
+        """The labels of the broker's metrics (host, group, pair and node)."""
         return {"host": self.host, "group": self.group, "pair": self.pair, "node": self.identity.node}
 
     @property
@@ -185,17 +198,17 @@ class Broker:
 
     @property
     def role(self) -> Role:
-        """The preferred role of the broker, master or slave, by its host name."""
+        """The preferred role of the broker: master or slave."""
         return self.identity.role
 
     @property
     def profile(self) -> Profile:
-        """The high-availability profile of the broker, by ``activemq_ha``."""
+        """The high-availability profile of the broker (``activemq_ha``)."""
         return self.settings.profile
 
     @property
     def discovery(self) -> Discovery:
-        """How the broker's bridges find other brokers."""
+        """The discovery method by which the broker's bridges find other brokers."""
         return discovery_of(self.settings, self.release)
 
     @property
@@ -205,46 +218,58 @@ class Broker:
 
     @property
     def is_replication_slave(self) -> bool:
-        """Whether the broker is the slave of a ``pure`` pair, which opens no connector, not
-        even once it is promoted.
+        """Whether the broker is the slave of a ``pure`` (replicating) pair.
+
+        It opens no connector, not even once it is promoted.
         """
         return self.profile.replicates and self.role == "slave"
 
     @property
     def shared_directory(self) -> str | None:
-        """The path of the store directory that both nodes of the pair use; None where they share no
-        directory (none, or a database).
-        """
+        """The store directory that both nodes of the broker's pair share, or None."""
         return self.store_directory if self.profile.shares_store_directory else None
 
     @property
     def has_guard(self) -> bool:
-        """Whether a guard process starts the broker, so that a stale node cannot write (``activemq_fence:
-        guard`` or ``command``).
+        """Whether the broker has a guard: a process that starts it so that a stale node cannot write.
+
+        ``activemq_fence`` is ``guard`` or ``command``.
         """
         return self.settings.fence != "none" and self.profile.shares_store_directory
 
     @property
     def calls_fence_command(self) -> bool:
-        """Whether a take-over calls ``activemq_fence_command`` (``activemq_fence: command``)."""
+        """Whether a takeover by the broker calls ``activemq_fence_command``.
+
+        It does with ``activemq_fence: command``.
+        """
         return self.settings.fence == "command" and self.profile.shares_store_directory
 
     @property
     def unit(self) -> str:
-        """The broker's name as an end of links: its pair's name, or its own host label if it has no peer."""
+        """The name of the broker as an end of links.
+
+        It is its pair's name, or its own host label if it has no peer.
+        """
         return self.identity.pair if self.profile.has_peer else self.identity.host
 
     @property
     def openwire(self) -> Connector | None:
-        """The OpenWire connector that bridges and Java clients dial; None for a pure slave."""
+        """The OpenWire connector of the broker, or None for a pure slave.
+
+        Bridges and Java clients connect to it.
+        """
         return next((c for c in self.connectors if is_openwire(c.scheme)), None)
 
     def connector(self, protocol: str) -> Connector | None:
-        """Return the first connector of a protocol (``mqtt``, ``stomp``, ``amqp``, ``ws``), or None."""
+        """Return the broker's first connector of a protocol such as ``mqtt``, or None.
+
+        Protocols are ``mqtt``, ``stomp``, ``amqp`` and ``ws``.
+        """
         return next((c for c in self.connectors if protocol_of(c.scheme) == protocol), None)
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the broker as the JSON object of fleet.json."""
+        """Return the broker as a dictionary for fleet.json."""
         return {
             "host": self.host,
             "group": self.group,
@@ -259,5 +284,5 @@ class Broker:
 
 
 def dialling_order(brokers: Iterable[Broker]) -> tuple[Broker, ...]:
-    """Return the brokers of a pair in the order in which clients and bridges try them, preferred master first."""
+    """Return brokers in the order in which clients and bridges connect to them, preferred master first."""
     return tuple(sorted(brokers, key=lambda b: (b.role != "master", b.identity.node)))

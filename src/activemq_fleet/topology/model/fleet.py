@@ -26,7 +26,10 @@ MOST_LISTED = 10
 
 @dataclass(frozen=True, slots=True)
 class Pair:
-    """Two brokers, one of which takes over when the other one fails, or a broker whose peer is not in the inventory."""
+    """A pair of brokers, one of which takes over when the other one fails.
+
+    It may be a single broker whose peer is not in the inventory.
+    """
 
     name: str
     group: str
@@ -34,23 +37,29 @@ class Pair:
 
     @property
     def preferred_master(self) -> Broker:
-        """The first broker of the pair whose role by its host name is master; the first broker where none is."""
+        """The preferred master of the pair.
+
+        It is the first broker whose role by its host name is master; the first broker where none is.
+        """
         return next((b for b in self.brokers if b.role == "master"), self.brokers[0])
 
     @property
     def profile(self) -> Profile:
-        """The high-availability profile of the pair: ``activemq_ha`` of the preferred master."""
+        """The high-availability profile of the pair.
+
+        It is ``activemq_ha`` of the preferred master.
+        """
         return self.preferred_master.profile
 
     @property
     def in_order(self) -> tuple[Broker, ...]:
-        """The brokers of the pair, preferred master first, as clients and bridges try them."""
+        """The brokers of the pair in the order in which clients and bridges connect to them, preferred master first."""
         return dialling_order(self.brokers)
 
 
 @dataclass(frozen=True)
 class LinkEnd:
-    """A pair, or a broker without a peer, as one end of links in the network of brokers.
+    """An end of links in the network of brokers: a pair, or a broker without a peer.
 
     ``brokers`` are in the order of dialling, preferred master first.
     """
@@ -61,18 +70,22 @@ class LinkEnd:
 
     @cached_property
     def addresses(self) -> tuple[Address, ...]:
-        """The OpenWire addresses that bridges can dial, one for each broker that opens such a port."""
+        """The OpenWire addresses of the link end's brokers.
+
+        There is one for each broker that opens such a port.
+        """
         return tuple((b.address, b.openwire.port) for b in self.brokers if b.openwire)
 
     @property
     def preferred_broker(self) -> Broker:
-        """The broker that is active while all brokers are up: the preferred master of a pair, or the single broker."""
+        """The preferred broker of the link end, which is active while all brokers are up.
+
+        It is the preferred master of a pair, or the single broker.
+        """
         return self.brokers[0]
 
     def active(self, down: str | None) -> Broker | None:
-        """Return the broker of the pair that is active while the broker ``down`` is dead; None
-        where no broker is left.
-        """
+        """Return the active broker of the pair while the broker ``down`` is down, or None."""
         if self.brokers[0].host != down:
             return self.brokers[0]
         return self.brokers[1] if len(self.brokers) > 1 else None
@@ -80,7 +93,10 @@ class LinkEnd:
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """All pairs that share a name and form one network of brokers."""
+    """A group of pairs that form one network of brokers.
+
+    The pairs share the group's name.
+    """
 
     name: str
     pairs: tuple[Pair, ...]
@@ -92,7 +108,10 @@ class Group:
 
 
 def groups_of(brokers: Iterable[Broker]) -> tuple[Group, ...]:
-    """Return the groups of brokers and their pairs, sorted by name."""
+    """Return the groups of the given brokers.
+
+    Groups and pairs are sorted by name.
+    """
     by_pair: dict[str, list[Broker]] = defaultdict(list)
     for broker in brokers:
         by_pair[broker.pair].append(broker)
@@ -103,7 +122,7 @@ def groups_of(brokers: Iterable[Broker]) -> tuple[Group, ...]:
 
 
 def count_units(brokers: Iterable[Broker]) -> list[str]:
-    """Return the numbers of pairs and of single brokers in words, such as ``["2 pairs", "1 single broker"]``."""
+    """Return the numbers of pairs and of single brokers as texts, such as ``["2 pairs", "1 single broker"]``."""
     has_peer = {broker.unit: broker.profile.has_peer for broker in brokers}
     pairs = sum(has_peer.values())
     numbers = {"pair": pairs, "single broker": len(has_peer) - pairs}
@@ -112,9 +131,10 @@ def count_units(brokers: Iterable[Broker]) -> list[str]:
 
 @dataclass(frozen=True, slots=True)
 class Agent:
-    """A failover agent's host (in ``activemq_agents``), with the addresses of the two brokers of its home pair.
+    """A failover agent: its host, and the addresses of the two brokers of its home pair.
 
-    ``urls`` are the MQTT listeners, preferred master first; ``java_urls`` are the OpenWire listeners for Java clients.
+    The host is in ``activemq_agents``. ``urls`` are the MQTT listeners, preferred master first; ``java_urls`` are the
+    OpenWire listeners for Java clients.
     """
 
     host: str
@@ -129,32 +149,39 @@ class Agent:
 
 
 class GroupListing(NamedTuple):
-    """The names of the first groups of an inventory, for lists in findings, and the number of all groups."""
+    """A listing of an inventory's groups: the names of the first groups, and the number of all.
+
+    It is for lists in findings.
+    """
 
     first: tuple[str, ...]
     number: int
 
     @classmethod
     def of(cls, names: Sequence[str]) -> GroupListing:
-        """Return the shortened list of groups, given the names of all groups in order."""
+        """Return the shortened listing of groups, given the names of all groups in order."""
         return cls(tuple(names[:MOST_LISTED]), len(names))
 
     @property
     def text(self) -> str:
-        """The listed group names, comma-separated, with "and N more" where there are more groups."""
+        """The listing as text: comma-separated group names.
+
+        It ends with "and N more" where there are more groups.
+        """
         more = f" and {self.number - len(self.first)} more" if self.number > len(self.first) else ""
         return f"{', '.join(self.first)}{more}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WholeInventory:
-    """Facts about a whole inventory for building the fleet of one part, so that it equals this part of the whole fleet.
+    """Facts about a whole inventory, for building the fleet of a part of it.
 
-    A part has whole groups, and every group that a link, an agent or an address joins to one of its groups. ``groups``
-    are those of the whole inventory. ``links`` are the entries of ``activemq_links`` that concern the part, each with
-    the first host that has it and its position there, in the order of the whole. ``findings`` are those about links
-    with an unknown end, ``waivers`` are all that have not expired. ``stores`` name the unit that is first to use a
-    store of ``lint.fleet_stores``, for stores that are used more than once.
+    So the part equals this part of the whole fleet. A part has whole groups, and every group that a link, an agent or
+    an address joins to one of its groups. ``groups`` are those of the whole inventory. ``links`` are the entries of
+    ``activemq_links`` that concern the part, each with the first host that has it and its position there, in the order
+    of the whole. ``findings`` are those about links with an unknown end, ``waivers`` are all that have not expired.
+    ``stores`` name the unit that is first to use a store of ``lint.fleet_stores``, for stores that are used more than
+    once.
     """
 
     groups: GroupListing
@@ -166,12 +193,12 @@ class WholeInventory:
 
 @dataclass(frozen=True)
 class Fleet:
-    """The model of a whole inventory: brokers, agents, balancers and findings; ``brokers`` are sorted by
-    inventory name.
+    """A fleet: the brokers, agents, balancers and findings of an inventory.
 
-    ``warnings`` are texts about releases and expired waivers. ``rest`` is set when the fleet is a part of a larger one.
-    ``unread`` are the hosts that may be meant as brokers, and whose names are not read as those of brokers.
-    ``variables`` are the hosts' variables from which the fleet was built, by host; they contain secrets.
+    ``brokers`` are sorted by inventory name. ``warnings`` are texts about releases and expired waivers. ``rest`` is set
+    when the fleet is a part of a larger one. ``unread`` are the hosts that may be meant as brokers, and whose names are
+    not read as those of brokers. ``variables`` are the hosts' variables from which the fleet was built, by host; they
+    contain secrets.
     """
 
     brokers: tuple[Broker, ...]
@@ -187,7 +214,7 @@ class Fleet:
 
     @cached_property
     def groups(self) -> tuple[Group, ...]:
-        """The groups of the fleet with their pairs, sorted by name."""
+        """The groups of the fleet, sorted by name."""
         return groups_of(self.brokers)
 
     @cached_property
@@ -200,7 +227,9 @@ class Fleet:
         return {pair.name: pair for group in self.groups for pair in group.pairs}
 
     def broker(self, host: str) -> Broker:
-        """Return a broker by inventory name, or by the first label of its name where only one host has that label.
+        """Return a broker of the fleet by its host name.
+
+        The first label is enough where only one host has it.
 
         Raises InputError for a name that is no broker's, or a label that several hosts have.
         """
@@ -223,5 +252,5 @@ class Fleet:
 
     @property
     def blocking(self) -> tuple[Finding, ...]:
-        """The findings of severity error that no waiver covers."""
+        """The findings that block rendering: errors that no waiver covers."""
         return tuple(finding for finding in self.findings if finding.blocks)
