@@ -21,8 +21,12 @@ from typing import Any
 
 from lxml import etree
 
-from activemq_fleet.adopt import AdoptedDocument, AdoptedInventory, adopt_documents, read_sources
-from activemq_fleet.adopt.equal_meaning import base_and_data_directories, is_absence_harmless, means_the_same
+from activemq_fleet.adopt import AdoptedDocument, AdoptedInventory, adopt_documents, read_adopted_documents
+from activemq_fleet.adopt.equal_meaning import (
+    are_attribute_values_equivalent,
+    base_and_data_directories,
+    is_missing_attribute_harmless,
+)
 from activemq_fleet.adopt.secrets import is_password_name
 from activemq_fleet.adopt.xml_diff import ComparedElement, compared_element_of, document_differences, iterate_elements
 from activemq_fleet.errors import FleetError
@@ -93,7 +97,7 @@ def _measured(hosts: Mapping[str, Mapping[str, Any]], files: Path, *, show_notes
         readable = {host: entry for host, entry in hosts.items() if _is_readable(files / entry["file"])}
         if not readable:
             return
-        documents = read_sources(
+        documents = read_adopted_documents(
             [f"{host}={files / entry['file']}" for host, entry in readable.items()],
             [f"{host}={entry['release']}" for host, entry in readable.items()],
             naming,
@@ -103,7 +107,7 @@ def _measured(hosts: Mapping[str, Mapping[str, Any]], files: Path, *, show_notes
         print(f"not adopted: {error}", file=sys.stderr)
         return
     if show_notes:
-        print(*adopted.notes, *adopted.fleet.blocking, sep="\n")
+        print(*adopted.notes, *adopted.fleet.blocking_findings, sep="\n")
     for document in documents:
         yield _ratio(str(hosts[document.host]["file"]), document, adopted)
 
@@ -111,7 +115,7 @@ def _measured(hosts: Mapping[str, Mapping[str, Any]], files: Path, *, show_notes
 def _is_readable(path: Path) -> bool:
     """Return whether a file is an activemq.xml at all, and say why on stderr where it is not."""
     try:
-        read_sources([f"o-mq1-a={path}"], ["5.18.3"], Naming())
+        read_adopted_documents([f"o-mq1-a={path}"], ["5.18.3"], Naming())
     except FleetError as error:
         print(f"left out: {error}", file=sys.stderr)
         return False
@@ -138,14 +142,14 @@ def _ratio(file: str, document: AdoptedDocument, adopted: AdoptedInventory) -> R
             node = ComparedElement(path.rpartition("/")[0].rpartition("/")[2], {})
             if is_password_name(last.removeprefix("@")) and (difference.rendered or "").startswith("${activemq."):
                 continue  # it is in the inventory's secrets
-            if means_the_same(
+            if are_attribute_values_equivalent(
                 node, last.removeprefix("@"), difference.original or "", difference.rendered or "", directories
             ):
                 continue
             original, counterpart = (
                 broker.find(_below(path)) or node for broker in (document.broker, _broker_of(plain))
             )
-            if is_absence_harmless(original, last[1:], document.release, counterpart):
+            if is_missing_attribute_harmless(original, last[1:], document.release, counterpart):
                 continue
             lost = 0 if element in raw else 1
             raw.add(element)

@@ -46,8 +46,8 @@ class ActionModule(FleetAction):
             raise AnsibleActionFail(_list(error.lines)) from None
 
     def _compile(self, task_vars: dict[str, Any], archives: bool, checked: bool, installs: bool) -> dict[str, Any]:
-        data = library("inventory").inventory_of_play(task_vars["hostvars"], task_vars["groups"], self._loader)
-        fleet = library("inventory").fleet_of(data)
+        data = library("inventory").inventory_data_of_play(task_vars["hostvars"], task_vars["groups"], self._loader)
+        fleet = library("inventory").fleet_from_inventory_data(data)
         deployment = library("deployment")
         agent_facts = {
             agent.host: {**deployment.agent_facts(agent), "inventory_directory": data.directories[agent.host]}
@@ -76,8 +76,8 @@ class ActionModule(FleetAction):
         lines_of = library("inventory").finding_lines_with_positions
         is_refused = library("site_refusals").reports_site_refusal
         refused = [finding for finding in fleet.findings if installs and is_refused(finding)]
-        if fleet.blocking or refused:
-            raise AnsibleActionFail(_list(lines_of((*fleet.blocking, *refused), data)))
+        if fleet.blocking_findings or refused:
+            raise AnsibleActionFail(_list(lines_of((*fleet.blocking_findings, *refused), data)))
         lines = lines_of((finding for finding in fleet.findings if finding.severity != "info"), data)
         for text in (*fleet.warnings, *lines):
             self._display.warning(text)

@@ -102,4 +102,4 @@ class ActionModule(FleetAction):
         }
 
     def _inventory_data(self, task_vars: dict[str, Any]) -> Any:
-        return library("inventory").inventory_of_play(task_vars["hostvars"], task_vars["groups"], self._loader)
+        return library("inventory").inventory_data_of_play(task_vars["hostvars"], task_vars["groups"], self._loader)

@@ -42,7 +42,7 @@ class ActionModule(FleetAction):
             if arguments["step"] == "conclude" and arguments["evidence_to"]:
                 _write_evidence(arguments["evidence_to"], evidence)
                 return {"changed": False, "table": [], "findings": [], "exit_code": 0}
-            data = library("inventory").inventory_of_play(known["hostvars"], known["groups"], self._loader)
+            data = library("inventory").inventory_data_of_play(known["hostvars"], known["groups"], self._loader)
             fleet = api("build_fleet")(data.hosts, data.groups)
             selection = library("status.selection")
             chosen = selection.select_hosts(fleet, arguments["target"])

@@ -26,7 +26,7 @@ def write_compiled_fleet(fleet: Any) -> None:
 
     It is a ``deployment.CompiledFleet``; the file is readable for its owner only.
     """
-    library("atomic_files").write_file(_path(), fleet.to_json().encode(), 0o600)
+    library("atomic_files").write_file_atomically(_path(), fleet.to_json().encode(), 0o600)
 
 
 def read_compiled_fleet() -> Any:

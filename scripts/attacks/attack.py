@@ -133,7 +133,7 @@ def _attack(lab: Lab, attack: Attack, result: Result, image: StoreImage | None, 
     other = next(host for host in HOSTS if host != active)
     chance = random.Random(attack.name)  # noqa: S311 - a moment, not a secret
     target = Target(lab, active, other, attack.fence != "none", chance, image, attack.seconds)
-    target.most_room = result.room = room_of(str(lab.fleet.broker(active).shared_directory))
+    target.most_room = result.room = room_of(str(lab.fleet.broker(active).shared_store_directory))
     with (
         _watched(lab, result),
         sending(

@@ -11,7 +11,7 @@ from typing import Any
 from activemq_fleet.lab.lab import Lab
 from activemq_fleet.node.fence.store_access import current_store_directory
 from activemq_fleet.node.timeouts import READY
-from activemq_fleet.render.service import kahadb_directory
+from activemq_fleet.render.service import kahadb_directory_in_xml
 from scripts.attacks.clients import MESSAGES_A_MEGABYTE, fill
 
 HOSTS = ("store-mq01-a.example.com", "store-mq01-b.example.com")
@@ -46,7 +46,7 @@ def start_filled(lab: Lab, release: str, megabytes: int, stores: Path | None = N
     active = lab.wait_active(PAIR, READY)
     messages = fill(lab.addresses(active, "stomp")[0], lab.credentials(PAIR), megabytes)
     if kept:
-        directory = current_store_directory(kahadb_directory(lab.fleet.broker(active)))
+        directory = current_store_directory(kahadb_directory_in_xml(lab.fleet.broker(active)))
         for host in (next(host for host in HOSTS if host != active), active):
             lab.stop(host)
         unfinished = kept.with_name(f"{kept.name}-unfinished")

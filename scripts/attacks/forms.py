@@ -26,7 +26,7 @@ from activemq_fleet.errors import LabError
 from activemq_fleet.lab.freeze import lock_file_path, replace_lock_file
 from activemq_fleet.lab.lab import Lab
 from activemq_fleet.lab.polling import poll_until_true
-from activemq_fleet.render.service import kahadb_directory
+from activemq_fleet.render.service import kahadb_directory_in_xml
 from scripts.attacks.clients import wait_until
 from scripts.attacks.store_image import StoreImage
 
@@ -107,7 +107,7 @@ class Target:
         self.moment = self.chance.choice(list(_MOMENTS))
         time.sleep(self.chance.uniform(0.2, 2.5))
         has_come = _MOMENTS[self.moment]
-        directory = os.path.realpath(kahadb_directory(self.lab.fleet.broker(self.active)))
+        directory = os.path.realpath(kahadb_directory_in_xml(self.lab.fleet.broker(self.active)))
         before = _files_of(directory)
         if not poll_until_true(lambda: has_come(before, _files_of(directory)), _LONGEST_MOMENT, 0.001):
             self.moment += ", which did not come"
@@ -314,7 +314,7 @@ def crash_loop(target: Target) -> None:
     """Kill a node, its guard or its Java, again and again, each time at any moment, and start it at once."""
     end = time.monotonic() + target.seconds
     hosts = (target.active, target.other)
-    store = str(target.lab.fleet.broker(target.active).shared_directory)
+    store = str(target.lab.fleet.broker(target.active).shared_store_directory)
     while time.monotonic() < end:
         host = target.chance.choice(hosts)
         if target.lab.is_alive(host):

@@ -1,9 +1,9 @@
 """Read inventories with Ansible's own code, as a library.
 
 Ansible expects to run as a separate process: its options, vault secrets, caches and plugin loader are global.
-``open_inventory`` sets them while it reads an inventory and restores them afterwards, so that a program can read
-several inventories, or the same inventory again after a change.
-This module, ``_templating`` and ``_inventory_variables`` alone use Ansible's inner API (as of ansible-core 2.19).
+``open_ansible_inventory`` sets them while it reads an inventory and restores them afterwards, so that a program can
+read several inventories, or the same inventory again after a change. This module, ``_templating`` and
+``_inventory_variables`` alone use Ansible's inner API (as of ansible-core 2.19).
 """
 
 from __future__ import annotations
@@ -42,13 +42,13 @@ from activemq_fleet._ansible_internals import (
 )
 from activemq_fleet._collection import collection_version_warnings, collections_search_path
 from activemq_fleet._inventory_groups import identify_and_group_brokers
-from activemq_fleet._inventory_variables import InventoryVariableManager
+from activemq_fleet._inventory_variables import InventoryFirstVariableManager
 from activemq_fleet._yaml_mistakes import find_yaml_mistake
 from activemq_fleet.errors import InputError
-from activemq_fleet.inventory_structure import inventory_file_findings, section_error_and_line, structure_error_line
+from activemq_fleet.inventory_structure import ini_section_error_and_line, inventory_file_findings, structure_error_line
 from activemq_fleet.naming import PREFIX
 
-__all__ = ["AnsibleError", "LoadedInventory", "ansible_error_message", "open_inventory"]
+__all__ = ["AnsibleError", "LoadedInventory", "ansible_error_message", "open_ansible_inventory"]
 
 PLUGIN = "activemq.fleet.topology"
 _PLUGIN_FILES = (".activemq.yml", ".activemq.yaml")
@@ -72,7 +72,7 @@ _NO_PASSWORD_FILE = re.compile(r"[Tt]he vault password file .* was not found$")
 _NO_HOSTS = "Plugin configuration YAML file"
 
 
-def variable_origins(
+def activemq_variable_origins(
     variables: Mapping[Any, Any], extra: Mapping[Any, Any], others: Iterable[str] = ()
 ) -> dict[str, tuple[str, int]]:
     """Return the origin (file and line) of each of a host's variables ``activemq_…`` and ``others``, by variable name.
@@ -98,7 +98,7 @@ class LoadedInventory:
 
     loader: Any
     inventory: Any
-    stated: InventoryVariableManager
+    stated: InventoryFirstVariableManager
     extra: Mapping[Any, Any]
     _warnings: DeferredWarningContext
 
@@ -116,7 +116,7 @@ class LoadedInventory:
 
 
 @contextmanager
-def open_inventory(
+def open_ansible_inventory(
     sources: Sequence[str],
     *,
     extra_vars: Sequence[str] = (),
@@ -148,7 +148,7 @@ def open_inventory(
         extra = _read_extra_vars(loader)
         inventory = _Manager(loader, sources, warnings)
         variables = VariableManager(loader=loader, inventory=inventory, version_info=CLI.version_info())
-        stated = InventoryVariableManager(HostVars(inventory, variables, loader))
+        stated = InventoryFirstVariableManager(HostVars(inventory, variables, loader))
         yield LoadedInventory(loader, inventory, stated, extra, warnings)
 
 
@@ -241,7 +241,7 @@ class _Manager(InventoryManager):  # type: ignore[misc]  # Ansible carries no ty
             return f"{refused}: {reason}" if corrected == reason else f"{refused}: {corrected} ({place})"
         reason = _STATED_POSITION.sub("", reason)
         path, _, line = position[1].rpartition(":")
-        if section := section_error_and_line(path, reason):
+        if section := ini_section_error_and_line(path, reason):
             return f"{refused}: {section[0]} ({path}:{section[1]})"
         reason, place = _corrected(reason, path, int(line))
         elsewhere = os.path.realpath(path) != os.path.realpath(source)

@@ -19,7 +19,7 @@ from ansible.vars.plugins import get_vars_from_inventory_sources
 
 from activemq_fleet._ansible_internals import Origin, variable_origin
 from activemq_fleet.errors import InputError, SettingsError
-from activemq_fleet.grouping import inventory_groups
+from activemq_fleet.grouping import inventory_groups_of_brokers
 from activemq_fleet.naming import PART_VARIABLES, PATTERN_VARIABLE, PREFIX, Identity, Naming, UnclearNameError
 from activemq_fleet.similar_names import most_similar_name
 
@@ -82,9 +82,9 @@ def identify_and_group_brokers(
             continue
         if identity is not None:
             identities.append(identity)
-        elif naming.looks_like_broker(host.name):
+        elif naming.looks_like_misspelled_broker(host.name):
             nearly.append(host.name)
-    for group, names in inventory_groups(identities).items():
+    for group, names in inventory_groups_of_brokers(identities).items():
         inventory.add_group(group)
         for name in names:
             inventory.add_child(group, name)
@@ -155,7 +155,9 @@ def conflicting_group_variables(inventory: Any, loader: Any, sources: Sequence[s
     """
     variables = _GroupedVariables(inventory, loader, sources)
     variables_by_group = {
-        name: {key: value for key, value in variables.set_on_group(group).items() if str(key).startswith(PREFIX)}
+        name: {
+            key: value for key, value in variables.variables_set_on_group(group).items() if str(key).startswith(PREFIX)
+        }
         for name, group in inventory.groups.items()
         if not name.startswith(PREFIX)
     }
@@ -172,7 +174,7 @@ def conflicting_group_variables(inventory: Any, loader: Any, sources: Sequence[s
                 for group, other in definitions[:-1]
                 if (group.depth, group.priority) == (winner.depth, winner.priority) and _differ(other, value)
             ]
-            if rivals and variables.set_on_host(host).get(name) is None:
+            if rivals and variables.variables_set_on_host(host).get(name) is None:
                 conflicts.append(ConflictingGroupVariable(host.name, name, rivals[-1], winner.name))
     return conflicts
 
@@ -204,14 +206,14 @@ class _GroupedVariables:
         """
         return ChainMap(self._extra, self._file_variables(host), host.vars, *self._variable_layers(host.get_groups()))
 
-    def set_on_host(self, host: Any) -> ChainMap[str, object]:
+    def variables_set_on_host(self, host: Any) -> ChainMap[str, object]:
         """Return the variables that are set on a host itself, and that no group defines.
 
         Extra variables (``-e``) take precedence.
         """
         return ChainMap(self._extra, self._file_variables(host), host.vars)
 
-    def set_on_group(self, group: Any) -> Mapping[str, object]:
+    def variables_set_on_group(self, group: Any) -> Mapping[str, object]:
         """Return the variables that a group itself defines."""
         self._variable_layers([group])
         files, variables = self._of_group[group.name]

@@ -21,7 +21,7 @@ _FACTS = ("ansible_facts", "ansible_local")
 _ONLY = "but only the inventory, group_vars, host_vars and extra variables (-e) may set it"
 
 
-class InventoryVariableManager:
+class InventoryFirstVariableManager:
     """An Ansible variable manager in which inventory variables take precedence over facts, set_fact and include_vars.
 
     Its ``hostvars`` use it as well, so that templates get the same values. A variable that the inventory

@@ -24,7 +24,7 @@ class HostNameError(ValueError):
         self.problem = problem
 
 
-def validated_host(text: str) -> str:
+def validated_host_name(text: str) -> str:
     """Return a text if it is a valid host name or IP address, else raise HostNameError.
 
     An IPv6 address has no brackets. The check is stricter than DNS where java.net.URI is: it finds no host in a name
@@ -110,7 +110,7 @@ def parse_host_port(text: str) -> Address:
         raise ValueError(
             f"the port in the address {stripped!r} is not valid: write a number from 1 to {_MAX_PORT}, such as 1883"
         )
-    return validated_host(host), int(port)
+    return validated_host_name(host), int(port)
 
 
 def parse_listening_address(text: str) -> Address:

@@ -57,7 +57,7 @@ def paths_in(directory: Path, *, below: bool = False) -> list[Path]:
     return list(directory.glob("**/*" if below else "*"))
 
 
-def write_file(path: Path, content: bytes, mode: int | None = None) -> None:
+def write_file_atomically(path: Path, content: bytes, mode: int | None = None) -> None:
     """Write ``content`` to a file atomically.
 
     The file's mode follows the umask unless ``mode`` is given. Missing parent directories are created. Raises
@@ -75,7 +75,7 @@ def write_file(path: Path, content: bytes, mode: int | None = None) -> None:
         )
 
 
-def replace_content(path: Path, content: bytes) -> None:
+def replace_content_atomically(path: Path, content: bytes) -> None:
     """Replace the content of an existing file atomically.
 
     Mode, owner and extended attributes stay.

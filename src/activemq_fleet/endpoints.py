@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from activemq_fleet.addresses import Address, parse_host_port, validated_host
+from activemq_fleet.addresses import Address, parse_host_port, validated_host_name
 from activemq_fleet.node.protocols import PROTOCOLS
 
 
@@ -38,7 +38,7 @@ def _endpoint(item: Any, connector: str) -> Address:
     if isinstance(item, str):
         text = item.strip()
         has_port = "]:" in text if text.startswith("[") else text.count(":") == 1
-        return parse_host_port(text) if has_port else (validated_host(text), PROTOCOLS[connector].port)
+        return parse_host_port(text) if has_port else (validated_host_name(text), PROTOCOLS[connector].port)
     if not isinstance(item, Mapping):
         raise ValueError(
             f"the broker {str(item)[:60]!r} is neither text nor a mapping: write HOST:PORT, or a mapping with the keys "

@@ -67,7 +67,7 @@ class ReleaseError(FleetError):
     """An error for a release of ActiveMQ that is not known."""
 
 
-class SchemaUnavailable(FleetError):
+class SchemaUnavailableError(FleetError):
     """An error for a release's XML schema that cannot be found or used."""
 
 

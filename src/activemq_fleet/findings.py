@@ -81,7 +81,7 @@ class Finding:
         return self.severity == "error" and self.waived is None
 
     @property
-    def sentences(self) -> str:
+    def message_and_fix_sentences(self) -> str:
         """The finding's message and its fix, as sentences."""
         return join_sentences(self.message, self.fix)
 
@@ -132,7 +132,7 @@ def _line_of(finding: Finding, host: str) -> str:
     place = f"{finding.file}:{finding.line}" if finding.line else finding.file
     subject = f"{host} ({place})" if host and place else host or place
     about = " ".join(filter(None, (finding.rule, subject)))
-    return printable(f"{about}: {finding.sentences}{waived}")
+    return printable(f"{about}: {finding.message_and_fix_sentences}{waived}")
 
 
 def join_sentences(problem: str, remedy: str) -> str:

@@ -7,7 +7,7 @@ import stat
 from pathlib import Path
 
 
-def read_given_file(path: Path, limit: int) -> bytes:
+def read_file_or_pipe(path: Path, limit: int) -> bytes:
     """Return the first ``limit`` bytes of a file or pipe.
 
     The operator names it; a shell makes a pipe of ``<(command)``.

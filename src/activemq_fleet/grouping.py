@@ -14,7 +14,7 @@ SLAVES = "activemq_slaves"
 _OTHER = re.compile(r"[^a-z0-9_]")
 
 
-def group_name(kind: str, name: str) -> str:
+def inventory_group_name(kind: str, name: str) -> str:
     """Return the name of the inventory group of a fleet's group or pair.
 
     An example is ``activemq_pair_orders_mq01`` for the pair ``Orders-mq01``.
@@ -22,7 +22,7 @@ def group_name(kind: str, name: str) -> str:
     return f"activemq_{kind}_{_OTHER.sub('_', name.lower())}"
 
 
-def inventory_groups(identities: Iterable[Identity]) -> dict[str, tuple[str, ...]]:
+def inventory_groups_of_brokers(identities: Iterable[Identity]) -> dict[str, tuple[str, ...]]:
     """Return the inventory groups of brokers: names of hosts, by name of the group.
 
     The hosts are in the order given.
@@ -36,7 +36,7 @@ def inventory_groups(identities: Iterable[Identity]) -> dict[str, tuple[str, ...
         members[BROKERS].append(identity.name)
         members[MASTERS if identity.role == "master" else SLAVES].append(identity.name)
         for kind, name in (("group", identity.group), ("pair", identity.pair)):
-            group = group_name(kind, name)
+            group = inventory_group_name(kind, name)
             if owners.setdefault(group, name) != name:
                 raise InputError(
                     f"the {kind}s {owners[group]!r} and {name!r} would share the inventory group {group}: "

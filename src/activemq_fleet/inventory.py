@@ -20,10 +20,10 @@ from activemq_fleet.inventory_positions import (
 )
 from activemq_fleet.inventory_positions import (
     position_of_finding,
+    position_of_first_variable,
     position_of_reported_value,
-    position_of_variable,
 )
-from activemq_fleet.inventory_structure import InventoryLayout, structure_error_line, structure_findings
+from activemq_fleet.inventory_structure import InventoryLayout, inventory_structure_findings, structure_error_line
 from activemq_fleet.naming import PART_VARIABLES, PREFIX, Naming, UnclearNameError
 from activemq_fleet.node.text_lines import split_lines
 from activemq_fleet.unread_variables import unread_definition_hint
@@ -73,7 +73,7 @@ class InventoryData:
     positions: dict[str, dict[str, Position]] = dataclasses.field(default_factory=dict)
 
     @property
-    def file_error_lines(self) -> list[str]:
+    def inventory_file_error_lines(self) -> list[str]:
         """The errors in the inventory's files, one line each."""
         return [structure_error_line(finding) for finding in self.findings if finding.blocks and finding.file]
 
@@ -82,9 +82,9 @@ class InventoryData:
 
         They include those about ``unread`` hosts (T037) and about brokers on one machine (T009).
         """
-        from activemq_fleet.topology.name_problems import shared_machine_findings, unread_host_findings
+        from activemq_fleet.topology.name_problems import host_without_role_findings, shared_machine_findings
 
-        return (*self.findings, *unread_host_findings(unread), *shared_machine_findings(brokers, self.machines))
+        return (*self.findings, *host_without_role_findings(unread), *shared_machine_findings(brokers, self.machines))
 
 
 def read_inventory(
@@ -116,12 +116,12 @@ def read_inventory(
             )
     with _ansible_module() as ansible:
         options = {"extra_vars": extra_vars, "vault_ids": vault_ids, "vault_password_files": vault_password_files}
-        with ansible.open_inventory(sources, **options) as loaded:
-            reader = _PositionReader(ansible.variable_origins, loaded.extra) if with_positions else None
+        with ansible.open_ansible_inventory(sources, **options) as loaded:
+            reader = _PositionReader(ansible.activemq_variable_origins, loaded.extra) if with_positions else None
             return _inventory_data_of(loaded, ", ".join(sources), reader)
 
 
-def configured_sources() -> tuple[str, ...]:
+def configured_inventory_sources() -> tuple[str, ...]:
     """Return the inventory sources that Ansible is configured to read.
 
     ``ANSIBLE_INVENTORY`` or ``inventory`` in ansible.cfg names them; () without both.
@@ -167,10 +167,10 @@ def load_fleet(
         vault_ids=vault_ids,
         vault_password_files=vault_password_files,
     )
-    return fleet_of(data)
+    return fleet_from_inventory_data(data)
 
 
-def fleet_of(data: InventoryData) -> Fleet:
+def fleet_from_inventory_data(data: InventoryData) -> Fleet:
     """Return the fleet that an inventory's data describes.
 
     The findings about the inventory's files are included.
@@ -185,7 +185,9 @@ def fleet_of(data: InventoryData) -> Fleet:
         fleet = build_fleet(data.hosts, data.groups)
     except (SettingsError, ReleaseError, InputError) as error:
         located = _with_positions(error, data)
-        raise type(error)(*data.file_error_lines, *located.lines, hosts_by_line=located.hosts_by_line) from None
+        raise type(error)(
+            *data.inventory_file_error_lines, *located.lines, hosts_by_line=located.hosts_by_line
+        ) from None
     waivers = [WaiverSettings.model_validate(waiver) for waiver in fleet.waivers]
     findings = apply_waivers((*fleet.findings, *data.all_findings(fleet.unread, fleet.brokers)), waivers)
     if any(finding.blocks for finding in set(data.findings).intersection(findings)):
@@ -193,7 +195,7 @@ def fleet_of(data: InventoryData) -> Fleet:
     return dataclasses.replace(fleet, findings=tuple(findings), warnings=(*data.warnings, *fleet.warnings))
 
 
-def inventory_of_play(hostvars: Any, groups: Mapping[str, Sequence[str]], loader: Any) -> InventoryData:
+def inventory_data_of_play(hostvars: Any, groups: Mapping[str, Sequence[str]], loader: Any) -> InventoryData:
     """Return the inventory's data inside a playbook.
 
     It is made from a task's ``hostvars``, ``groups`` and loader. All hosts of the inventory are read, whatever the
@@ -202,13 +204,13 @@ def inventory_of_play(hostvars: Any, groups: Mapping[str, Sequence[str]], loader
     ``reject_runtime_variables`` refuses them. Raises SettingsError for all values whose template fails, naming host and
     variable.
     """
-    from activemq_fleet._ansible import variable_origins
-    from activemq_fleet._inventory_variables import InventoryVariableManager
+    from activemq_fleet._ansible import activemq_variable_origins
+    from activemq_fleet._inventory_variables import InventoryFirstVariableManager
 
-    stated = InventoryVariableManager(hostvars).hostvars
+    stated = InventoryFirstVariableManager(hostvars).hostvars
     hosts = ((str(host), stated.raw_get(host)) for host in stated)
     members = {str(group): [str(host) for host in names] for group, names in groups.items()}
-    data = _read_hosts(hosts, members, loader, _PositionReader(variable_origins, {}))
+    data = _read_hosts(hosts, members, loader, _PositionReader(activemq_variable_origins, {}))
     return dataclasses.replace(data, findings=(*_file_findings(hostvars._inventory), *data.findings))
 
 
@@ -218,9 +220,9 @@ def runtime_variable_errors(hostvars: Any) -> dict[str, list[str]]:
     The mapping goes from host to lines of text, one line for each such variable; hosts without one are omitted.
     ``hostvars`` is the variable of that name in a task of Ansible.
     """
-    from activemq_fleet._inventory_variables import InventoryVariableManager
+    from activemq_fleet._inventory_variables import InventoryFirstVariableManager
 
-    return InventoryVariableManager(hostvars).runtime_override_errors_by_host()
+    return InventoryFirstVariableManager(hostvars).runtime_override_errors_by_host()
 
 
 def reject_runtime_variables(hostvars: Any) -> None:
@@ -303,7 +305,7 @@ def _file_findings(inventory: Any) -> list[Finding]:
     files = (str(source) for source in inventory._inventory.processed_sources)
     layout = InventoryLayout(tuple(filter(os.path.isfile, files)), groups, frozenset(map(str, inventory.hosts)))
     conflicts = conflicting_group_variables(inventory, inventory._loader, inventory._sources)
-    return [*structure_findings(layout), *map(_conflict_finding, conflicts)]
+    return [*inventory_structure_findings(layout), *map(_conflict_finding, conflicts)]
 
 
 def _conflict_finding(conflict: ConflictingGroupVariable) -> Finding:
@@ -341,7 +343,7 @@ def _with_positions(error: FleetError, data: InventoryData) -> FleetError:
     for line in error.lines:
         hosts = error.hosts_by_line.get(line, (line.partition(": ")[0],))
         hint, position = _misspelling_hint(line, hosts, misspelt_by_host, data.positions)
-        position = position or position_of_variable(data.positions.get(hosts[0], {}), line)
+        position = position or position_of_first_variable(data.positions.get(hosts[0], {}), line)
         line += hint or _unread_variable_hint(line, hosts[0], data)
         hosts_by_line[f"{line} ({position.file}:{position.line})" if position else line] = hosts
     return type(error)(*hosts_by_line, hosts_by_line=hosts_by_line)
@@ -396,8 +398,8 @@ class _PositionReader:
     file is read once for the lines of all its hosts.
     """
 
-    def __init__(self, variable_origins: _OriginReader, extra: Mapping[Any, Any]) -> None:
-        self._variable_origins = variable_origins
+    def __init__(self, activemq_variable_origins: _OriginReader, extra: Mapping[Any, Any]) -> None:
+        self._variable_origins = activemq_variable_origins
         self._extra = extra
         self._lines: dict[str, Mapping[str, int]] = {}
 

@@ -45,16 +45,16 @@ def position_of_finding(positions: Positions, finding: Finding) -> Position | No
 def position_of_reported_value(positions: Positions, finding: Finding) -> Position | None:
     """Return the position in the inventory of the variable value that a finding reports.
 
-    None is returned if no variable of its host is known. That is the variable from which a rendered value came, else
+    None is returned if no variable of its host is known. The variable is the one from which a rendered value came, else
     the first one that the finding names. A name that does not match the naming pattern is a mistake in the line of the
     host, and not in that of the pattern.
     """
     variables = {name: position for name, position in positions.items() if name not in ("", PATTERN_VARIABLE)}
     by_value = finding.origin and _position_of_origin(variables, finding.origin, finding.message)
-    return by_value or position_of_variable(variables, finding.message)
+    return by_value or position_of_first_variable(variables, finding.message)
 
 
-def position_of_variable(positions: Positions, text: str) -> Position | None:
+def position_of_first_variable(positions: Positions, text: str) -> Position | None:
     """Return the position in the inventory of the first variable that a text names, or None.
 
     ``positions`` maps the names of one host's variables to their positions.
@@ -69,7 +69,7 @@ def _position_of_origin(positions: Positions, origin: ValueOrigin, message: str)
             return in_fragment
     entry = max(_entries(positions, origin), key=lambda entry: entry.score, default=None)
     if entry and entry.score:
-        return entry.position_of(origin, message)
+        return entry.position_of_value_or_key(origin, message)
     return next((positions[name] for name in origin.settings if name in positions), None)
 
 
@@ -94,7 +94,7 @@ class _Entry:
     leaves: tuple[_Leaf, ...]
     score: int
 
-    def position_of(self, origin: ValueOrigin, message: str) -> Position:
+    def position_of_value_or_key(self, origin: ValueOrigin, message: str) -> Position:
         """Return the position of a reported value in an inventory entry, else that of its key.
 
         Without both it is the position of the entry.

@@ -7,7 +7,7 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from activemq_fleet.addresses import validated_host
+from activemq_fleet.addresses import validated_host_name
 from activemq_fleet.errors import InputError
 from activemq_fleet.inventory_yaml import plain_variables_to_yaml
 from activemq_fleet.naming import (
@@ -38,7 +38,7 @@ _PASSWORD = "not-the-password"  # noqa: S105 -- replaces the passwords that Ansi
 
 
 @dataclass(frozen=True, slots=True)
-class InventoryRequest:
+class InventoryScaffoldRequest:
     """The request for a first inventory: hosts, release and properties of the installation.
 
     A host is a name or an address; two with a comma between them are a pair, whatever their names are. ``archive`` is
@@ -94,7 +94,7 @@ class ScaffoldedInventory:
     readings: tuple[str, ...]
 
 
-def scaffold_inventory(request: InventoryRequest) -> ScaffoldedInventory:
+def scaffold_inventory(request: InventoryScaffoldRequest) -> ScaffoldedInventory:
     """Return a first inventory (its files) for the requested hosts.
 
     A sentence for each pair and each broker without a peer is included. The sentences state how the host names were
@@ -136,7 +136,7 @@ def _read_names(arguments: Sequence[str]) -> _NamedHosts:
     seen = set()
     for name in names:
         try:
-            validated_host(name)
+            validated_host_name(name)
         except ValueError as error:
             raise InputError(f"host argument {name!r}: {error}") from None
         if name in seen:
@@ -202,7 +202,7 @@ def _stated_parts(host: str, members: Sequence[str], node: str) -> dict[str, str
     return parts
 
 
-def _check_fleet(request: InventoryRequest, named: _NamedHosts) -> None:
+def _check_fleet(request: InventoryScaffoldRequest, named: _NamedHosts) -> None:
     """Raise InputError for the first error or warning about the topology that the inventory would have."""
     common = {**_settings(request, named), **named.common}
     variables = {
@@ -218,7 +218,7 @@ def _check_fleet(request: InventoryRequest, named: _NamedHosts) -> None:
     }
     for finding in build_fleet(variables, {}).findings:
         if finding.severity != "info":
-            raise InputError(f"{finding.host}: {finding.sentences}")
+            raise InputError(f"{finding.host}: {finding.message_and_fix_sentences}")
 
 
 def _host_variables(named: _NamedHosts, host: str) -> dict[str, str]:
@@ -228,7 +228,7 @@ def _host_variables(named: _NamedHosts, host: str) -> dict[str, str]:
     return {**named.stated.get(host, {}), **(_STANDALONE if is_exception else {})}
 
 
-def _settings(request: InventoryRequest, named: _NamedHosts) -> dict[str, object]:
+def _settings(request: InventoryScaffoldRequest, named: _NamedHosts) -> dict[str, object]:
     """Return the variables of all hosts whose values are no templates."""
     has_pairs = len(named.standalone_hosts) < len(named.identities)
     profile = {
@@ -273,7 +273,7 @@ def _key(host: str) -> str:
     return plain_variables_to_yaml({host: 0}).rpartition(":")[0]
 
 
-def _variable_lines(request: InventoryRequest, named: _NamedHosts) -> Iterator[str]:
+def _variable_lines(request: InventoryScaffoldRequest, named: _NamedHosts) -> Iterator[str]:
     settings = _settings(request, named)
     yield "---\n"
     yield f"# yaml-language-server: $schema=../{_SCHEMAS}/variables.schema.json\n"
@@ -330,7 +330,7 @@ def _listener_lines(settings: Mapping[str, object], *, tls: bool) -> Iterator[st
         yield f"  {store}_password: {_secret(store)}\n"
 
 
-def _installation_lines(request: InventoryRequest, settings: Mapping[str, object]) -> Iterator[str]:
+def _installation_lines(request: InventoryScaffoldRequest, settings: Mapping[str, object]) -> Iterator[str]:
     yield "\n# The playbooks require root. If Ansible connects with another account, remove the mark of the comment.\n"
     yield "# ansible_become: true\n"
     if request.archive is not None:

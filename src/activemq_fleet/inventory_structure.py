@@ -48,7 +48,7 @@ class InventoryLayout:
     hosts: frozenset[str]
 
 
-def structure_findings(layout: InventoryLayout) -> list[Finding]:
+def inventory_structure_findings(layout: InventoryLayout) -> list[Finding]:
     """Return the findings about the structure of an inventory's files (T038, T039 and T041).
 
     Those of a file are in order of lines.
@@ -78,10 +78,10 @@ def structure_error_line(finding: Finding) -> str:
 
     The line has file and line, mistake, and fix.
     """
-    return f"{os.path.abspath(finding.file or '')}:{finding.line}: {finding.sentences}"
+    return f"{os.path.abspath(finding.file or '')}:{finding.line}: {finding.message_and_fix_sentences}"
 
 
-def section_error_and_line(path: str, reason: str) -> tuple[str, int] | None:
+def ini_section_error_and_line(path: str, reason: str) -> tuple[str, int] | None:
     """Return the error about a wrong section of an INI inventory file, and the section's line.
 
     None is returned for another error. The error is Ansible's message ``reason``, completed with the section that is

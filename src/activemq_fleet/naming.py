@@ -83,7 +83,7 @@ class Identity:
     other_name: str = field(default="", compare=False)
 
     @property
-    def host(self) -> str:
+    def host_label(self) -> str:
         """The first label of the broker's host name, such as ``orders-mq01-a``."""
         return self.name.partition(".")[0]
 
@@ -187,14 +187,14 @@ class Naming:
             other_name="" if "node" in self.stated else name_parts.other_name,
         )
 
-    def matches(self, name: str) -> bool:
+    def matches_pattern(self, name: str) -> bool:
         """Return whether a host name matches the naming pattern.
 
         The variables of the host are not considered.
         """
         return self._parse(name) is not None
 
-    def looks_like_broker(self, name: str) -> bool:
+    def looks_like_misspelled_broker(self, name: str) -> bool:
         """Return whether a host name is probably a misspelled broker name.
 
         It has ``-mq`` and digits and does not match the naming pattern.
@@ -271,7 +271,7 @@ class Naming:
         return f"{reason}, because {PATTERN_VARIABLE} does not contain {groups}", fix
 
 
-def without_node_mark(host: str) -> str | None:
+def with_masked_node_mark(host: str) -> str | None:
     """Return a host name with its node mark (such as ``a``) replaced by ``*``.
 
     It serves for names outside a known fleet; None without a mark.

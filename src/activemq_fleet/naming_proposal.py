@@ -143,11 +143,11 @@ def propose_naming(names: Iterable[str]) -> NamingProposal | None:
 
 def _names_read_by(proposal: NamingProposal) -> tuple[int, int]:
     """Return how many names a proposal reads: first of those that name a broker, since others may be no brokers."""
-    read = [identity.host for identity in proposal.identities]
+    read = [identity.host_label for identity in proposal.identities]
     return sum(1 for host in read if _OF_SOFTWARE.search(host)), len(read)
 
 
-def propose_single_naming(
+def propose_naming_without_pairs(
     names: Sequence[str], pairs: NamingProposal | None, *, are_brokers: bool = False
 ) -> NamingProposal | None:
     """Return the naming convention that matches the most host names, for brokers without a peer.
@@ -162,7 +162,9 @@ def propose_single_naming(
     best: NamingProposal | None = None
     for pattern in (*patterns, *(_ANY_NAME if are_brokers else ())):
         naming = Naming(pattern, stated={"node": DEFAULT_MASTER_NODE})
-        identities = [identity for name in names if naming.matches(name) and (identity := naming.identify(name))]
+        identities = [
+            identity for name in names if naming.matches_pattern(name) and (identity := naming.identify(name))
+        ]
         pair_names = {identity.pair for identity in identities}
         if len(pair_names) == len(identities) > (len(best.identities) if best else int(not are_brokers)):
             best = NamingProposal(naming, tuple(identities))

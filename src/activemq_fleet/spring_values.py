@@ -5,7 +5,7 @@ from __future__ import annotations
 _BOOLEANS = dict.fromkeys(("true", "on", "yes", "1"), True) | dict.fromkeys(("false", "off", "no", "0"), False)
 
 
-def boolean_of(text: str) -> bool | None:
+def spring_boolean(text: str) -> bool | None:
     """Return the boolean that Spring reads from an attribute's text, or None.
 
     Source: CustomBooleanEditor of Spring

@@ -29,7 +29,7 @@ def listener_uri(scheme: str, bind: str, port: int, options: Mapping[str, str] |
     return f"{scheme}://{join_host_port(bind, port)}{_query(options or {})}"
 
 
-def dialled_uri(address: Address, scheme: str = "tcp") -> str:
+def uri_to_dial(address: Address, scheme: str = "tcp") -> str:
     """Return the URI with which a client or bridge connects to an address.
 
     It is ``tcp://host:61616``, or ``ssl://`` for a TLS listener.
@@ -70,7 +70,7 @@ def bridge_uri(
         raise InputError(f"{kind}: is not a URI scheme for a network connector: use one of {', '.join(BRIDGE_KINDS)}")
     if kind == "masterslave" and not release.has_masterslave_discovery:
         raise InputError(f"ActiveMQ {release.text} does not support masterslave: URIs (requires 5.6): use failover")
-    peers = ",".join(dialled_uri(address, scheme) for address in addresses)
+    peers = ",".join(uri_to_dial(address, scheme) for address in addresses)
     tail = _query(dict(options))
     if kind == "static" or len(addresses) == 1:
         return f"static:({peers}){tail}"
@@ -82,7 +82,7 @@ def bridge_uri(
     return f"static:(failover:({peers}){_query(nested)}){tail}"
 
 
-def multicast_uri(endpoint: str, group: str, interface: str | None = None) -> str:
+def multicast_discovery_uri(endpoint: str, group: str, interface: str | None = None) -> str:
     """Return a URI of ActiveMQ's multicast discovery, such as ``multicast://224.1.2.3:6255?group=orders``.
 
     With an interface both ``networkInterface`` and ``joinNetworkInterface`` are set: on a machine
@@ -111,10 +111,10 @@ def failover_uri(
     ``initialReconnectDelay`` is 100 and ``maxReconnectDelay`` 2000 ms; ``options`` of the failover transport replace
     both.
     """
-    return failover_uri_of([dialled_uri(address, scheme) for address in addresses], options)
+    return failover_uri_from_uris([uri_to_dial(address, scheme) for address in addresses], options)
 
 
-def failover_uri_of(dialled: Sequence[str], options: Mapping[str, object] | None = None) -> str:
+def failover_uri_from_uris(dialled: Sequence[str], options: Mapping[str, object] | None = None) -> str:
     """Return a failover URI made of the URIs of several brokers.
 
     Each of these starts with ``tcp://`` or ``ssl://``.

@@ -32,7 +32,7 @@ from activemq_fleet.lint.repairs import FileRepair, repair_content
 from activemq_fleet.lint.suppressions import apply_suppressions
 from activemq_fleet.releases import Release
 from activemq_fleet.render import ACTIVEMQ_XML, render_activemq_xml
-from activemq_fleet.render.service import kahadb_directory
+from activemq_fleet.render.service import kahadb_directory_in_xml
 from activemq_fleet.routes import route_findings, routes_without_refused_links
 from activemq_fleet.schema import CORE, Schema, UnreadableXmlError, XmlDocument
 from activemq_fleet.settings.broker import WaiverSettings
@@ -69,7 +69,7 @@ DescribedRule = Rule | InventoryRule
 
 
 @cache
-def described_rules() -> Mapping[str, DescribedRule]:
+def lint_and_inventory_rules_by_id() -> Mapping[str, DescribedRule]:
     """Return all rules by id.
 
     They are lint rules, rules about an inventory, and that of unusable input (T000).
@@ -96,7 +96,7 @@ def cached_schema(release: Release) -> Schema:
 
     Maven fetches it where the cache has none.
 
-    Raises SchemaUnavailable or ArtifactError where no schema of the release's line can be obtained.
+    Raises SchemaUnavailableError or ArtifactError where no schema of the release's line can be obtained.
     """
     from activemq_fleet.artifacts import load_schema
 
@@ -119,8 +119,8 @@ def check_fleet(
     ``schema_of`` returns the compiled XML schema of a release, by default from the cache or through Maven; None skips
     the findings of schemas. ``select`` and ``ignore`` are ids of rules or families: ``["N", "L003"]``.
 
-    Raises SettingsError for settings that cannot be rendered, InputError for unknown rules, and SchemaUnavailable or
-    ArtifactError for a missing schema.
+    Raises SettingsError for settings that cannot be rendered, InputError for unknown rules, and SchemaUnavailableError
+    or ArtifactError for a missing schema.
 
     >>> from activemq_fleet import build_fleet, check_fleet
     >>> variables = {"activemq_release": "5.18.3", "activemq_ha": "shared-file"}
@@ -154,7 +154,7 @@ def lint_file(
     are the files of the same directory by name, such as ``jetty.xml``. Lines and columns are 1-based. ``schema_of``,
     ``select`` and ``ignore`` are those of ``check_fleet``.
 
-    Raises InputError for unknown rules, and SchemaUnavailable or ArtifactError for a missing schema.
+    Raises InputError for unknown rules, and SchemaUnavailableError or ArtifactError for a missing schema.
 
     >>> from activemq_fleet import Release, lint_file
     >>> content = b'''<beans xmlns="http://www.springframework.org/schema/beans">
@@ -208,7 +208,7 @@ def repair_file(
 
     def check(edited: bytes) -> tuple[Finding, ...]:
         findings = lint_file(edited, release, file=file, other_files=other_files, schema_of=schema_of)
-        return suppress_by_comments(findings, {file: edited})
+        return suppress_findings_by_comments(findings, {file: edited})
 
     def is_selected(finding: Finding) -> bool:
         return finding.file == file and finding.waived is None and selection.includes(finding.rule)
@@ -260,7 +260,7 @@ def lint_links_between_files(
     )
 
 
-def suppress_by_comments(
+def suppress_findings_by_comments(
     findings: Sequence[Finding],
     contents: Mapping[str, bytes],
     *,
@@ -418,6 +418,6 @@ def _reason_unfenced(broker: Broker, root: etree._Element) -> str:
     if moved:
         return f"activemq_xml_fragments sets {' and '.join(moved)} of the kahaDB"
     directory = stores[0].get("directory")
-    if directory == kahadb_directory(broker):
+    if directory == kahadb_directory_in_xml(broker):
         return ""
     return f"activemq_xml_fragments sets the directory of the kahaDB to {directory}"

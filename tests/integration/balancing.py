@@ -22,7 +22,7 @@ import pytest
 from activemq_fleet.lab.lab import Lab
 from activemq_fleet.render import render_balancer
 from activemq_fleet.topology import Balancer
-from activemq_fleet.topology.balancers import place_balancers
+from activemq_fleet.topology.balancers import build_balancers
 from tests.integration.labs import write_inventory
 from tests.waiting import LateError
 
@@ -90,7 +90,7 @@ class HAProxy:
         if not self.login:
             settings = settings.model_copy(update={"vip_username": None, "vip_password": None})
         # As the lab's own machine dials the brokers: it resolves none of their names.
-        self.balancer = place_balancers([HOST], {HOST: settings}, fleet.groups)[0][0]
+        self.balancer = build_balancers([HOST], {HOST: settings}, fleet.groups)[0][0]
         text = render_balancer(self.balancer, reveal=True)["haproxy.cfg"].decode()
         if os.geteuid():
             text = "".join(line for line in text.splitlines(True) if not line.strip().startswith(_UNPRIVILEGED))

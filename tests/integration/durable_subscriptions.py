@@ -19,7 +19,7 @@ from activemq_fleet.node.kahadb import journal
 from activemq_fleet.node.kahadb.index import INDEX, recovery_file_numbers
 from activemq_fleet.node.kahadb.kept_index import KeptIndex
 from activemq_fleet.releases import Release
-from activemq_fleet.render.service import kahadb_directory
+from activemq_fleet.render.service import kahadb_directory_in_xml
 from tests.integration.labs import write_inventory
 from tests.integration.waiting import PATIENCE, until
 
@@ -39,7 +39,7 @@ class AgedSubscription:
         self.active = lab.wait_active("orders-mq01") if len(lab.fleet.brokers) > 1 else lab.fleet.brokers[0].host
         self.credentials = lab.credentials(self.active)
         self.sent = [f"price-{number}" for number in range(waiting)]
-        self.store = Path(current_store_directory(kahadb_directory(lab.fleet.broker(self.active))))
+        self.store = Path(current_store_directory(kahadb_directory_in_xml(lab.fleet.broker(self.active))))
         with self.connect(CLIENT) as subscriber:
             subscriber.subscribe(f"/topic/{TOPIC}", headers=_DURABLE)
         if lab.fleet.brokers[0].release.loses_subscriptions_on_rebuild:

@@ -77,7 +77,9 @@ class Controller:
             broker = _utility("state.broker_state").gather_broker_state(self.base(host), None)
         store = found(self.base(host), self.store(host), read=True)
         needed = _utility("kahadb.store_files").allocated_bytes(self.store(peer))
-        return PureNode.from_store(NodeStore.from_evidence(host, role, store), BrokerEvidence.of(broker), store, needed)
+        return PureNode.from_node_store(
+            NodeStore.from_evidence(host, role, store), BrokerEvidence.of(broker), store, needed
+        )
 
     def step(self, chosen: str = "") -> ResyncStep:
         """What is next, from what both nodes show now."""
@@ -85,7 +87,7 @@ class Controller:
         return next_resync_step({"pair": nodes}, chosen=chosen)
 
     def run(self, chosen: str = "", cut: str = "") -> ResyncStep:
-        """Go on until nothing is to do. Raises Cut after the act ``cut``, ResyncRefused as the library does."""
+        """Go on until nothing is to do. Raises Cut after the act ``cut``, ResyncRefusedError as the library does."""
         self.acts, rounds, since = [], 0, time.monotonic()
         while rounds < _ROUNDS and time.monotonic() - since < _PATIENCE:
             step = self.step(chosen)

@@ -33,7 +33,7 @@ def test_masters_of_pure_pairs_die_and_are_resynced_again_and_again(
 
         def resync(name: str) -> None:
             pure = lab.fleet.pairs[name]
-            Controller(lab, pure.preferred_master.host, pure.in_order[1].host).run()
+            Controller(lab, pure.preferred_master.host, pure.brokers_in_dialling_order[1].host).run()
 
         result = run_drill(lab, DrillOptions(faults=KILLS, rate=RATE, seed=1, patience=300, resync=resync), print)
     takeovers = sorted(fault.takeover or 0 for fault in result.counted_faults)

@@ -128,7 +128,7 @@ def test_frozen_node_that_thaws_after_takeover_does_no_harm_and_takes_over_again
         assert lab.wait_active(PAIR) == frozen
         roaming, before = senders[0], len(senders[0].accepted)
         until(lambda: len(roaming.accepted) > before + 20, PATIENCE, "messages are taken again")
-    store = lab.fleet.broker(frozen).shared_directory
+    store = lab.fleet.broker(frozen).shared_store_directory
     assert store
     missing = events_missing_after_restart(lab, senders)
     assert missing.pop(roaming.name) == set(), "the client that fails over never sent to the broker that thawed"
@@ -155,7 +155,7 @@ def test_messages_behind_the_fences_point_are_named_and_can_be_sent_to_the_pair(
     lab.up()
     frozen = lab.wait_active(PAIR)
     assert frozen == A
-    store = lab.fleet.broker(frozen).shared_directory
+    store = lab.fleet.broker(frozen).shared_store_directory
     assert store
     guard = next(process for process in map(psutil.Process, processes_of(lab.directory)) if is_guard(process, frozen))
     broker = processes.guarded_broker_process(guard)

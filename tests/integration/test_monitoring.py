@@ -378,7 +378,7 @@ def watched(lab: Lab, host: str) -> Iterator[int]:
     run.mkdir(exist_ok=True)
     words = ["--base", str(base), "--unit", "x.service", "--ha", broker.settings.ha, "--every", "1"]
     words += ["--metrics", str(run / "metrics.prom")]
-    words += [word for name, value in broker.labels.items() for word in ("--label", f"{name}={value}")]
+    words += [word for name, value in broker.metric_labels.items() for word in ("--label", f"{name}={value}")]
     program = tmp = run / "watchdog"
     tmp.write_bytes(pack(sys.executable))
     with subprocess.Popen([sys.executable, str(program), *words, "warn"], stdout=subprocess.DEVNULL) as process:

@@ -22,7 +22,7 @@ import pytest
 from activemq_fleet.errors import LabError
 from activemq_fleet.lab.lab import Lab
 from activemq_fleet.lab.stomp import StompConnection
-from activemq_fleet.operations.recency import ResyncRefused
+from activemq_fleet.operations.recency import ResyncRefusedError
 from tests.integration.labs import pair, write_inventory
 from tests.integration.relay import Relay
 from tests.integration.resyncing import Controller, Cut
@@ -251,12 +251,12 @@ def test_whoever_died_and_wherever_resync_was_killed_it_is_right_or_refuses(twin
         twins.controller.winner, twins.controller.said = "", []
         cuts = CUTS[number] if number < len(CUTS) else ()
         if expected == "!":
-            with pytest.raises(ResyncRefused) as refused:
+            with pytest.raises(ResyncRefusedError) as refused:
                 resync(twins, cuts)
             print(f"{story}: refused: {refused.value}")
             assert twins.controller.acts == []
             if "lose m" in story:
-                with pytest.raises(ResyncRefused, match="is missing or empty"):
+                with pytest.raises(ResyncRefusedError, match="is missing or empty"):
                     twins.controller.run(chosen=MASTER)
                 twins.controller.run(chosen=SLAVE)
                 twins.check()
@@ -301,7 +301,7 @@ def test_split_pair_is_repaired_by_documented_procedure(twins: Pair) -> None:
         twins.live("send m, send s")
         time.sleep(2)
         assert {lab.state(host) for host in (MASTER, SLAVE)} == {"active"}  # for good, though the network is well again
-        with pytest.raises(ResyncRefused, match="activemq_resync_from"):
+        with pytest.raises(ResyncRefusedError, match="activemq_resync_from"):
             twins.controller.run()
 
         twins._take("s", 20)

@@ -176,7 +176,7 @@ def _agree(routes: Routes, lab: Lab, tag: str, down: str | None) -> list[str]:
     """What arrived other than predicted, in this state of the network."""
     at = {}
     for name, unit in routes.network.units.items():
-        active = unit.active(down)
+        active = unit.active_broker_without(down)
         if active is not None:
             lab.wait_state(active.host, "active")
             at[name] = active.host

@@ -21,7 +21,7 @@ from activemq_fleet.node.kahadb.index import recovery_file_numbers
 from activemq_fleet.node.kahadb.journal import data_file_number
 from activemq_fleet.releases import Release
 from activemq_fleet.render import service
-from activemq_fleet.render.service import kahadb_directory
+from activemq_fleet.render.service import kahadb_directory_in_xml
 from tests.integration.labs import write_inventory
 from tests.integration.waiting import PATIENCE, until
 from tests.situations import further
@@ -108,7 +108,7 @@ STORE_PER_DESTINATION: dict[str, Any] = {"by_destination": [{"per_destination": 
 
 def store_of_queue_one(lab: Lab, host: str) -> Path:
     """The directory of the kahaDB store with the queue, which may be one of several stores."""
-    root = Path(current_store_directory(kahadb_directory(lab.fleet.broker(host))))
+    root = Path(current_store_directory(kahadb_directory_in_xml(lab.fleet.broker(host))))
     return next(root.glob("queue#*one"), root)
 
 

@@ -74,8 +74,8 @@ def assert_same(place: Path, wanted: Rows, blocking: set[str]) -> None:
 
 def check(place: Path, hosts: Hosts, groups: Groups, result: PlanResult) -> None:
     fleet, wanted = whole(hosts, groups)
-    assert_same(place, wanted, {finding.host for finding in fleet.blocking})
-    assert result.blocking == len(fleet.blocking)
+    assert_same(place, wanted, {finding.host for finding in fleet.blocking_findings})
+    assert result.blocking == len(fleet.blocking_findings)
 
 
 def test_a_tangled_fleet_is_planned_as_the_whole_is_and_so_is_every_change(spark: SparkSession, work: Path) -> None:

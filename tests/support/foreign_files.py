@@ -30,7 +30,7 @@ def adopt_and_compare(tmp_path: Path, files: dict[str, bytes], release: str) -> 
     for host, original in files.items():
         differences = [difference for difference in adoption.differences if difference.host == host]
         assert_listed_exactly(original, rendered[f"hosts/{host}/conf/activemq.xml"], differences)
-    assert not adoption.fleet.blocking
+    assert not adoption.fleet.blocking_findings
     return adoption
 
 

@@ -16,10 +16,10 @@ from activemq_fleet.adopt import (
     AdoptedInventory,
     XmlDifference,
     adopt_documents,
+    read_adopted_documents,
     read_agent_configurations,
-    read_sources,
 )
-from activemq_fleet.grouping import group_name
+from activemq_fleet.grouping import inventory_group_name
 from activemq_fleet.inventory import load_fleet
 from activemq_fleet.naming import DEFAULT_PATTERN, Naming
 from activemq_fleet.render import render_fleet
@@ -69,7 +69,7 @@ def adopted(
     """The adoption of these files, from disk."""
     naming = Naming(pattern)
     write_files(directory, files)
-    return adopt_documents(read_sources([str(directory)], [release] if release else [], naming), naming)
+    return adopt_documents(read_adopted_documents([str(directory)], [release] if release else [], naming), naming)
 
 
 def adopted_tree(directory: Path, fleet: Fleet) -> AdoptedInventory:
@@ -80,7 +80,7 @@ def adopted_tree(directory: Path, fleet: Fleet) -> AdoptedInventory:
         path.write_bytes(content)
     naming = Naming()
     agents = read_agent_configurations([str(directory)])
-    return adopt_documents(read_sources([str(directory)], [], naming), naming, agents=agents)
+    return adopt_documents(read_adopted_documents([str(directory)], [], naming), naming, agents=agents)
 
 
 def written(directory: Path, adoption: AdoptedInventory) -> Path:
@@ -189,9 +189,9 @@ def read_back(adoption: AdoptedInventory) -> dict[str, bytes]:
     hosts: dict[str, dict[str, Any]] = {}
     for host, inline in files["hosts.yml"]["all"]["hosts"].items():
         broker = adoption.fleet.broker(host)
-        context |= {"activemq_identity": broker.identity, "inventory_hostname_short": broker.identity.host}
+        context |= {"activemq_identity": broker.identity, "inventory_hostname_short": broker.identity.host_label}
         role = "activemq_masters" if broker.role == "master" else "activemq_slaves"
-        own = ["all", group_name("group", broker.group), role, group_name("pair", broker.pair)]
+        own = ["all", inventory_group_name("group", broker.group), role, inventory_group_name("pair", broker.pair)]
         variables: dict[str, Any] = {}
         paths = [*(f"group_vars/{name}.yml" for name in own), f"host_vars/{host}.yml"]
         for level in (*(files.get(path, {}) for path in paths), inline or {}):

@@ -14,7 +14,7 @@ from activemq_fleet.adopt.addition_advice import advise_on_addition
 from activemq_fleet.adopt.difference_groups import (
     group_additions,
     group_omissions_and_changes,
-    limits_as_percentages,
+    limits_rendered_as_percentages,
     without_percentage_limits,
 )
 from activemq_fleet.adopt.secrets import with_masked_passwords
@@ -196,7 +196,7 @@ def test_passwords_of_accounts_are_one_group_of_changes(tmp_path: Path) -> None:
 def test_limit_as_percentage_replaces_its_three_differences(tmp_path: Path) -> None:
     adoption = adopted(tmp_path, {"o-mq01-a": document(LIMITS, brokerName="o-mq01-a")}, "5.18.3")
 
-    [replacement] = limits_as_percentages(adoption.differences)
+    [replacement] = limits_rendered_as_percentages(adoption.differences)
     assert str(replacement) == (
         "beans/broker/systemUsage/systemUsage/storeUsage/storeUsage/@limit: "
         "limit 20 gb becomes percentLimit 100 of total 20 gb (rule C012)"

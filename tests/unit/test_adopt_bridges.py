@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from activemq_fleet.adopt import adopt_documents, read_sources
+from activemq_fleet.adopt import adopt_documents, read_adopted_documents
 from activemq_fleet.errors import InputError
 from activemq_fleet.naming import Naming
 from tests.support.foreign_files import (
@@ -127,7 +127,7 @@ def test_two_nodes_share_the_store_of_which_the_operator_says_so(tmp_path: Path)
     files = {f"o-mq1-{node}": document(store + OPENWIRE, brokerName=node) for node in "ab"}
     files |= {"o-mq2-a": document(store + OPENWIRE, brokerName="two")}
     write_files(tmp_path, files)
-    documents = read_sources([str(tmp_path)], ["5.18.3"], Naming())
+    documents = read_adopted_documents([str(tmp_path)], ["5.18.3"], Naming())
 
     adoption = adopt_documents(documents, Naming(), shared=["o-mq1"])
     assert any("with the name of the pair. Mount the store, and write o-mq1" in note for note in adoption.notes)

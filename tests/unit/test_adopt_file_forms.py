@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from activemq_fleet import adopt_files, check_fleet
-from activemq_fleet.adopt import read_sources
+from activemq_fleet.adopt import read_adopted_documents
 from activemq_fleet.errors import InputError
 from activemq_fleet.naming import Naming
 from tests.unit.adopt_files import BEANS, CORE, adopted, document, rendered_again
@@ -24,7 +24,7 @@ def reason_of(directory: Path, content: bytes) -> str:
     path = directory / "file.xml"
     path.write_bytes(content)
     with pytest.raises(InputError) as raised:
-        read_sources([f"{HOST}={path}"], ["5.18.3"], Naming())
+        read_adopted_documents([f"{HOST}={path}"], ["5.18.3"], Naming())
     return str(raised.value)
 
 
@@ -149,11 +149,11 @@ def test_pipe_is_adopted_and_fifo_without_a_writer_is_not_waited_for(tmp_path: P
     os.write(write_end, document("", brokerName="piped"))
     os.close(write_end)
     try:
-        [piped] = read_sources([f"{HOST}=/dev/fd/{read_end}"], ["5.18.3"], Naming())
+        [piped] = read_adopted_documents([f"{HOST}=/dev/fd/{read_end}"], ["5.18.3"], Naming())
     finally:
         os.close(read_end)
     os.mkfifo(tmp_path / "fifo")
 
     assert piped.broker.get("brokerName") == "piped"
     with pytest.raises(InputError, match=r"it is a FIFO .named pipe. to which no process"):
-        read_sources([f"{HOST}={tmp_path / 'fifo'}"], ["5.18.3"], Naming())
+        read_adopted_documents([f"{HOST}={tmp_path / 'fifo'}"], ["5.18.3"], Naming())

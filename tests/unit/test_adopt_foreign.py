@@ -337,7 +337,7 @@ class TestFleets:
         assert "network_username" not in adopted_variables(adoption)
         account = {"network_username": "network", "network_password": "secret1"}
         asked = fleet_of(tmp_path, adoption, authentication="simple", **account)
-        assert not asked.blocking
+        assert not asked.blocking_findings
         assert {account.name for broker in asked.brokers for account in broker.accounts} == {
             "network",
             "activemq-probe",
@@ -633,5 +633,5 @@ def test_the_three_brokers_of_the_page_adopting_come_through(tmp_path: Path) -> 
     assert any("the file has the store directory ${activemq.data}/kahadb" in note for note in adoption.notes)
     account = {"network_username": "network", "network_password": "secret1"}
     asked = fleet_of(tmp_path, adoption, authentication="simple", **account)
-    assert not asked.blocking
+    assert not asked.blocking_findings
     assert all(b"userName" in content for content in documents_of(asked).values())

@@ -10,7 +10,7 @@ from types import FrameType
 
 import pytest
 
-from activemq_fleet.adopt import adopt_documents, read_sources
+from activemq_fleet.adopt import adopt_documents, read_adopted_documents
 from activemq_fleet.errors import InputError
 from activemq_fleet.findings import Finding, error_finding
 from activemq_fleet.lint import fleet_findings
@@ -127,7 +127,9 @@ def lint_findings(fleet: Fleet, documents: Mapping[str, XmlDocument]) -> Iterabl
 
 def test_a_file_with_camel_renders_with_the_schema_that_it_names(tmp_path: Path) -> None:
     write_files(tmp_path / "files", {HOST: camel_document()})
-    adoption = adopt_documents(read_sources([str(tmp_path / "files")], ["5.16.7"], Naming()), Naming(), lint_findings)
+    adoption = adopt_documents(
+        read_adopted_documents([str(tmp_path / "files")], ["5.16.7"], Naming()), Naming(), lint_findings
+    )
 
     xml = rendered_again(tmp_path, adoption)[f"hosts/{HOST}/conf/activemq.xml"]
 
@@ -161,7 +163,7 @@ def adopted_with(
 ) -> tuple[str, list[str], set[str]]:
     """The rendered document, the notes and the waived rules."""
     write_files(directory, {HOST: document(broker, brokerName="x", useJmx="false")})
-    adoption = adopt_documents(read_sources([str(directory)], ["5.18.3"], Naming()), Naming(), findings)
+    adoption = adopt_documents(read_adopted_documents([str(directory)], ["5.18.3"], Naming()), Naming(), findings)
     waived = {waiver["rule"] for waiver in adoption.fleet.waivers}
     return activemq_xml(adoption.fleet.brokers[0]).decode(), list(adoption.notes), waived
 
@@ -192,7 +194,7 @@ def test_error_with_which_no_broker_starts_is_not_waived(rule: str, tmp_path: Pa
 
 def test_waiver_applies_only_to_hosts_that_have_the_error(tmp_path: Path) -> None:
     write_files(tmp_path, {host: document(PLUGINS, brokerName="x") for host in ("o-mq1-a", "o-mq2-a")})
-    documents = read_sources([str(tmp_path)], ["5.18.3"], Naming())
+    documents = read_adopted_documents([str(tmp_path)], ["5.18.3"], Naming())
     adoption = adopt_documents(documents, Naming(), mark_findings("X001", 'class="a.B"'))
 
     assert [waiver["hosts"] for waiver in adoption.fleet.waivers] == [["o-mq1-a", "o-mq2-a"]]
@@ -302,7 +304,7 @@ def test_the_work_grows_with_the_number_of_elements(form: Callable[[int], str], 
     def work(count: int) -> int:
         directory = tmp_path / str(count)
         write_files(directory, {HOST: document(form(count), brokerName="x")})
-        documents = read_sources([str(directory)], ["5.18.3"], Naming())
+        documents = read_adopted_documents([str(directory)], ["5.18.3"], Naming())
         return calls_of(lambda: adopt_documents(documents, Naming()))
 
     least = work(2)
@@ -315,7 +317,7 @@ def test_the_search_for_passwords_grows_with_the_length_of_a_text(tmp_path: Path
     def seconds(length: int) -> float:
         text = f"<plugins><x>={'a' * length}</x></plugins>"
         write_files(tmp_path / str(length), {HOST: document(text, brokerName="x")})
-        documents = read_sources([str(tmp_path / str(length))], ["5.18.3"], Naming())
+        documents = read_adopted_documents([str(tmp_path / str(length))], ["5.18.3"], Naming())
         times = []
         for _ in range(3):
             begin = time.process_time()
@@ -330,7 +332,7 @@ def test_a_text_is_bounded_as_an_attribute_is(tmp_path: Path) -> None:
     write_files(tmp_path, {HOST: document(f"<plugins><x>={'a' * 20_000}</x></plugins>", brokerName="x")})
 
     with pytest.raises(InputError, match="the text in or after <x> has more than 16384 characters"):
-        read_sources([str(tmp_path)], ["5.18.3"], Naming())
+        read_adopted_documents([str(tmp_path)], ["5.18.3"], Naming())
 
 
 @pytest.mark.parametrize(
@@ -347,7 +349,7 @@ def test_files_next_to_a_document_are_searched_in_linear_time(line: str, tmp_pat
             path.parent.mkdir(exist_ok=True)
             path.write_text(line[: len(line) // part])
         begin = time.process_time()
-        adopt_documents(read_sources([str(tree)], ["5.18.3"], Naming()), Naming())
+        adopt_documents(read_adopted_documents([str(tree)], ["5.18.3"], Naming()), Naming())
         return time.process_time() - begin
 
     least = seconds(1000)

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from activemq_fleet.adopt import AdoptedInventory, adopt_documents, read_agent_configurations, read_sources
+from activemq_fleet.adopt import AdoptedInventory, adopt_documents, read_adopted_documents, read_agent_configurations
 from activemq_fleet.errors import InputError
 from activemq_fleet.inventory import load_fleet, read_inventory
 from activemq_fleet.naming import Naming
@@ -42,7 +42,7 @@ def document(broker: str = "", beans: str = "", name: str = HOST, above: str = "
 
 def adoption_of(directory: Path) -> AdoptedInventory:
     return adopt_documents(
-        read_sources([str(directory)], [RELEASE], Naming()),
+        read_adopted_documents([str(directory)], [RELEASE], Naming()),
         Naming(),
         agents=read_agent_configurations([str(directory)]),
     )
@@ -235,9 +235,9 @@ def test_a_document_that_is_a_link_is_refused_with_what_to_do(tmp_path: Path) ->
     (conf / "activemq.xml").symlink_to(tmp_path / "private.xml")
 
     with pytest.raises(InputError, match=r"activemq\.xml is a link, .*\. Or name the file itself as HOST=FILE"):
-        read_sources([str(tmp_path / "files")], [RELEASE], Naming())
+        read_adopted_documents([str(tmp_path / "files")], [RELEASE], Naming())
 
-    [named] = read_sources([f"{HOST}={conf / 'activemq.xml'}"], [RELEASE], Naming())
+    [named] = read_adopted_documents([f"{HOST}={conf / 'activemq.xml'}"], [RELEASE], Naming())
     assert named.host == HOST
 
 

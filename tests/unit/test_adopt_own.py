@@ -225,7 +225,7 @@ def test_the_second_node_of_a_machine_has_its_offset(tmp_path: Path) -> None:
         "o-mq1-a.example.com": {"activemq_instance": "activemq-a"},
         "o-mq1-b.example.com": {"activemq_instance": "activemq-b", "activemq_port_offset": 10},
     }
-    assert not adoption.fleet.blocking
+    assert not adoption.fleet.blocking_findings
 
 
 def test_directories_that_are_called_as_their_pairs_are_said_once(tmp_path: Path) -> None:
@@ -362,12 +362,12 @@ def test_any_fleet_without_errors_comes_back(
         pairs = [f"g{place}-mq{pair}" for pair in range(1, number + 1)]
         inventory |= hosts(*pairs, release=release, links=links, **said)
     original = rendered(inventory)
-    assume(not original.blocking)
+    assume(not original.blocking_findings)
 
     adoption = adopted(tmp_path_factory.mktemp("adopt"), documents_of(original))
 
     assert adoption.differences == ()
-    assert not adoption.fleet.blocking
+    assert not adoption.fleet.blocking_findings
     note(b"\n".join(adoption.files.values()).decode())
     found = read_back(adoption)
     for host, content in documents_of(original).items():

@@ -8,7 +8,7 @@ import pytest
 import yaml
 from click.testing import CliRunner
 
-from activemq_fleet.adopt import adopt_documents, read_sources
+from activemq_fleet.adopt import adopt_documents, read_adopted_documents
 from activemq_fleet.cli.adopt import adopt_command
 from activemq_fleet.errors import InputError
 from activemq_fleet.naming import Naming
@@ -29,7 +29,7 @@ def files(tmp_path: Path) -> Path:
 
 def links(files: Path, *properties: str) -> object:
     naming = Naming()
-    adopted = adopt_documents(read_sources([str(files)], ["5.18.3"], naming, properties), naming)
+    adopted = adopt_documents(read_adopted_documents([str(files)], ["5.18.3"], naming, properties), naming)
     content = yaml.safe_load(adopted.files["group_vars/all.yml"])
     return content.get("activemq_links")
 
@@ -61,7 +61,7 @@ def test_bridge_to_undefined_placeholder_becomes_link_without_address(
 ) -> None:
     bridge = f'<networkConnectors><networkConnector name="up" uri="{uri}"/></networkConnectors>'
     files = write_files(tmp_path / "files", {EDGE: document(LISTENS + bridge)})
-    adopted = adopt_documents(read_sources([str(files)], ["5.18.3"], Naming()), Naming())
+    adopted = adopt_documents(read_adopted_documents([str(files)], ["5.18.3"], Naming()), Naming())
     found = yaml.safe_load(adopted.files["group_vars/all.yml"]).get("activemq_links", [{"addresses": None}])
     assert [link["addresses"] for link in found] == [dialled]
     assert [one.original for one in adopted.differences if one.path.endswith("@uri")] == [uri] * bool(dialled)
@@ -112,7 +112,7 @@ def test_accounts_of_credentials_file_become_users_without_passwords(tmp_path: P
         file.with_name("credentials.properties").write_text(
             "# of the release\nactivemq.username=system\nactivemq.password=s3cret-manager\nguest.password=ENC(x)\n"
         )
-    adopted = adopt_documents(read_sources([str(files)], ["5.18.3"], Naming()), Naming())
+    adopted = adopt_documents(read_adopted_documents([str(files)], ["5.18.3"], Naming()), Naming())
     content = b"".join(adopted.files.values()).decode()
     [user] = yaml.safe_load(adopted.files["group_vars/all.yml"])["activemq_users"]
     assert (user["name"], user["groups"]) == ("system", ["staff"])
@@ -126,7 +126,7 @@ def test_property_replaces_placeholder_that_has_a_default(tmp_path: Path) -> Non
     values = tmp_path / "values"
     values.write_text("STORE=/srv/store\n")
     naming = Naming()
-    documents = read_sources([str(tmp_path / "files")], ["5.18.3"], naming, [str(values)])
+    documents = read_adopted_documents([str(tmp_path / "files")], ["5.18.3"], naming, [str(values)])
 
     content = yaml.safe_load(adopt_documents(documents, naming).files["group_vars/all.yml"])
     assert content["activemq_store_directory"] == "/srv/store/kahadb"
@@ -137,7 +137,7 @@ def test_note_about_store_with_placeholder_names_properties(tmp_path: Path, dire
     store = f'<persistenceAdapter><kahaDB directory="{directory}"/></persistenceAdapter>'
     write_files(tmp_path / "files", {HUB: document(store)})
     naming = Naming()
-    notes = adopt_documents(read_sources([str(tmp_path / "files")], ["5.18.3"], naming), naming).notes
+    notes = adopt_documents(read_adopted_documents([str(tmp_path / "files")], ["5.18.3"], naming), naming).notes
 
     [note] = [note for note in notes if "has the store directory" in note]
     assert ", or adopt again with --properties FILE that defines STORE. Otherwise" in note
@@ -147,7 +147,7 @@ def test_note_about_store_below_data_directory_names_no_properties(tmp_path: Pat
     store = '<persistenceAdapter><kahaDB directory="${activemq.data}/kahadb"/></persistenceAdapter>'
     write_files(tmp_path / "files", {HUB: document(store)})
     naming = Naming()
-    notes = adopt_documents(read_sources([str(tmp_path / "files")], ["5.18.3"], naming), naming).notes
+    notes = adopt_documents(read_adopted_documents([str(tmp_path / "files")], ["5.18.3"], naming), naming).notes
 
     [note] = [note for note in notes if "has the store directory" in note]
     assert "--properties" not in note
@@ -158,7 +158,7 @@ def test_files_of_properties_are_listed_as_read(files: Path, tmp_path: Path) -> 
     values = tmp_path / "site.env"
     values.write_text(f"PEER={HUB}\nPORT=61616\n")
     naming = Naming()
-    adoption = adopt_documents(read_sources([str(files)], ["5.18.3"], naming, [f"{EDGE}={values}"]), naming)
+    adoption = adopt_documents(read_adopted_documents([str(files)], ["5.18.3"], naming, [f"{EDGE}={values}"]), naming)
 
     assert adoption.files_read[EDGE][-1] == str(values)
     assert str(values) not in adoption.files_read[HUB]

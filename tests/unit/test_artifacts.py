@@ -32,7 +32,7 @@ from activemq_fleet.artifacts import (
 )
 from activemq_fleet.artifacts._maven import maven_error_line
 from activemq_fleet.cli.main import main
-from activemq_fleet.errors import ArtifactError, SchemaUnavailable
+from activemq_fleet.errors import ArtifactError, SchemaUnavailableError
 from activemq_fleet.releases import Release
 from activemq_fleet.schema import XmlDocument
 from tests.xsds import broker, small_xsd
@@ -144,7 +144,7 @@ def test_a_jar_that_is_in_the_cache_already_is_used_without_maven(repository: Pa
 
 def test_a_schema_that_cannot_be_had_names_the_command_to_run_and_is_asked_for_once(repository: Path) -> None:
     for _ in range(2):
-        with pytest.raises(SchemaUnavailable) as error:
+        with pytest.raises(SchemaUnavailableError) as error:
             schema_bytes(ABSENT)
         assert str(error.value) == (
             "the XML schema of ActiveMQ 6.3.3 is not available (Maven: Could not find artifact "
@@ -156,7 +156,7 @@ def test_a_schema_that_cannot_be_had_names_the_command_to_run_and_is_asked_for_o
 
 
 def test_a_schema_given_as_a_jar_serves_from_then_on(tmp_path: Path) -> None:
-    with pytest.raises(SchemaUnavailable):
+    with pytest.raises(SchemaUnavailableError):
         schema_bytes(ABSENT)
     given = put(tmp_path / "given.jar", jar("activemq-spring", "6.3.3"))
     path = fetch_schema_to_cache(ABSENT, given)
@@ -214,7 +214,7 @@ def bomb() -> bytes:
 def test_a_file_that_holds_no_schema_of_the_release_is_refused_and_nothing_is_cached(
     content: Callable[[], bytes], said: str, tmp_path: Path
 ) -> None:
-    with pytest.raises(SchemaUnavailable) as error:
+    with pytest.raises(SchemaUnavailableError) as error:
         fetch_schema_to_cache(NEW, put(tmp_path / "given", content()))
     assert said in str(error.value)
     assert not (cache_directory() / "schemas/5.18.3.xsd").exists()
@@ -507,7 +507,7 @@ def test_maven_that_fails_does_not_run_again_for_the_nearest_release(
     failing = '#!/bin/sh\necho "$*" >> "$FAKE_REPOSITORY/runs"\necho "[ERROR] Could not transfer artifact a"\nexit 1\n'
     put(tmp_path / "tools/mvn", failing, executable=True)
     for _ in range(2):
-        with pytest.raises(SchemaUnavailable, match="Could not transfer artifact a"):
+        with pytest.raises(SchemaUnavailableError, match="Could not transfer artifact a"):
             schema_bytes(Release.of("5.17.99"))
     assert len(runs(repository)) == 1
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from activemq_fleet import atomic_files
-from activemq_fleet.atomic_files import write_file
+from activemq_fleet.atomic_files import write_file_atomically
 from activemq_fleet.cli.render import check_output_directory
 from activemq_fleet.errors import InputError, OutputError
 
@@ -34,7 +34,7 @@ def test_a_full_disk_is_named_and_the_earlier_tree_stays(small_disk: Path) -> No
     assert tree(small_disk / "out") == FILES
 
     with pytest.raises(OutputError, match="No space left") as caught:
-        write_file(small_disk / "fleet.svg", b"x" * 100_000)
+        write_file_atomically(small_disk / "fleet.svg", b"x" * 100_000)
     assert caught.value.filename == str(small_disk / "fleet.svg")
     assert [path.name for path in small_disk.iterdir()] == ["out"]
 
@@ -119,7 +119,7 @@ def test_the_umask_holds(tmp_path: Path) -> None:
     before = os.umask(0o027)
     try:
         write_tree(tmp_path / "out", FILES)
-        write_file(tmp_path / "file", b"x")
+        write_file_atomically(tmp_path / "file", b"x")
     finally:
         os.umask(before)
     assert (tmp_path / "out").stat().st_mode & 0o777 == 0o750
@@ -128,20 +128,20 @@ def test_the_umask_holds(tmp_path: Path) -> None:
 
 
 def test_a_file_is_replaced_at_once(tmp_path: Path) -> None:
-    write_file(tmp_path / "picture.svg", b"old")
-    write_file(tmp_path / "picture.svg", b"new")
+    write_file_atomically(tmp_path / "picture.svg", b"old")
+    write_file_atomically(tmp_path / "picture.svg", b"new")
     assert tree(tmp_path) == {"picture.svg": b"new"}
 
 
 def test_a_file_is_written_with_its_parents(tmp_path: Path) -> None:
-    write_file(tmp_path / "build" / "pictures" / "picture.svg", b"new")
+    write_file_atomically(tmp_path / "build" / "pictures" / "picture.svg", b"new")
     assert tree(tmp_path) == {"build/pictures/picture.svg": b"new"}
 
 
 def test_a_file_below_another_file_leaves_nothing(tmp_path: Path) -> None:
     (tmp_path / "build").write_bytes(b"old")
     with pytest.raises(OutputError) as caught:
-        write_file(tmp_path / "build" / "picture.svg", b"")
+        write_file_atomically(tmp_path / "build" / "picture.svg", b"")
     assert str(caught.value) == (
         f"cannot write the file {tmp_path}/build/picture.svg ({tmp_path}/build is not a directory): choose another path"
     )

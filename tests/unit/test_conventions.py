@@ -35,7 +35,9 @@ def fleet(convention: Convention, tmp_path: Path) -> Fleet:
 
 @each_convention
 def test_an_inventory_gives_every_pair_its_name_master_and_slave(convention: Convention, fleet: Fleet) -> None:
-    found = {name: tuple(broker.host for broker in pair.in_order) for name, pair in fleet.pairs.items()}
+    found = {
+        name: tuple(broker.host for broker in pair.brokers_in_dialling_order) for name, pair in fleet.pairs.items()
+    }
 
     assert found == dict(convention.pairs)
     assert [finding for finding in fleet.findings if finding.severity == "error"] == []
@@ -63,7 +65,7 @@ def test_both_nodes_of_a_pair_share_broker_name_and_store(fleet: Fleet) -> None:
 def test_pictures_name_every_pair_and_broker(fleet: Fleet) -> None:
     picture, chart = Picture(to_svg(fleet)), to_mermaid(fleet)
 
-    for name in [*fleet.pairs, *(broker.identity.host for broker in fleet.brokers)]:
+    for name in [*fleet.pairs, *(broker.identity.host_label for broker in fleet.brokers)]:
         assert name in picture.texts
         assert name in chart
 

@@ -34,7 +34,9 @@ every_fleet = pytest.mark.parametrize("found", FLEETS.values(), ids=FLEETS)
 def test_every_group_pair_and_broker_is_named(found: Fleet) -> None:
     picture, chart = Picture(to_svg(found)), to_mermaid(found)
 
-    for name in [group.name for group in found.groups] + [*found.pairs] + [b.identity.host for b in found.brokers]:
+    for name in (
+        [group.name for group in found.groups] + [*found.pairs] + [b.identity.host_label for b in found.brokers]
+    ):
         assert name in picture.texts
         assert name in chart
 

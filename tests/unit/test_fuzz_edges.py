@@ -53,7 +53,7 @@ def tampered(name: str = "", **variables: Any) -> Given:
 def check_rendered(fleet: Fleet) -> None:
     for broker in fleet.brokers:
         files = result_of(lambda: render_broker(broker))  # noqa: B023 -- called at once
-        if files is None or fleet.blocking:
+        if files is None or fleet.blocking_findings:
             continue
         oracle.assert_files_are_sound(broker, files)
         oracle.assert_secrets_arrive(broker)
@@ -72,7 +72,7 @@ def check_rendered(fleet: Fleet) -> None:
 def test_any_inventory_is_refused_in_one_line_or_rendered_as_the_model_says(found: Given) -> None:
     fleet = result_of(lambda: build_fleet(*found))
     if fleet is not None:
-        event("findings" if fleet.blocking else "rendered")
+        event("findings" if fleet.blocking_findings else "rendered")
         check_rendered(fleet)
 
 
@@ -80,7 +80,7 @@ def test_any_inventory_is_refused_in_one_line_or_rendered_as_the_model_says(foun
 def test_any_value_of_a_variable_is_refused_or_stays_text(hosts: inputs.Hosts) -> None:
     fleet = result_of(lambda: build_fleet(hosts, {}))
     if fleet is not None:
-        event("findings" if fleet.blocking else "rendered")
+        event("findings" if fleet.blocking_findings else "rendered")
         check_rendered(fleet)
 
 

@@ -183,7 +183,7 @@ def test_agents_get_directories_of_the_labs() -> None:
 def test_the_overlay_makes_a_fleet_that_renders(release: str) -> None:
     hosts = variables(*TWO_PAIRS, release=release)
     fleet = build_fleet(apply_overlay(hosts, overlaid(hosts)), {})
-    assert not fleet.blocking
+    assert not fleet.blocking_findings
     assert all(b"127.77." in render_broker(broker)["conf/activemq.xml"] for broker in fleet.brokers)
 
 

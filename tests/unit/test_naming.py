@@ -10,7 +10,7 @@ import yaml
 
 from activemq_fleet.errors import InputError, SettingsError
 from activemq_fleet.naming import Identity, Naming, UnclearNameError
-from activemq_fleet.naming_proposal import propose_naming, propose_single_naming
+from activemq_fleet.naming_proposal import propose_naming, propose_naming_without_pairs
 from tests.conventions import CONVENTIONS, PARITY, PUBLIC, Convention
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "names.md"
@@ -23,7 +23,7 @@ def test_a_full_name_gives_group_number_node_pair_role_and_domain() -> None:
     assert identity == Identity(
         "orders-mq01-a.example.com", "orders", "01", "a", "orders-mq01", "master", "example.com"
     )
-    assert identity.host == "orders-mq01-a"
+    assert identity.host_label == "orders-mq01-a"
 
 
 @pytest.mark.parametrize(
@@ -54,9 +54,9 @@ def test_the_letter_of_masters_can_be_changed() -> None:
 
 
 def test_a_name_that_nearly_matches_is_told_apart() -> None:
-    assert Naming().looks_like_broker("orders-mq01-c.example.com")
-    assert not Naming().looks_like_broker("orders-db01-a.example.com")
-    assert not Naming().looks_like_broker("orders-mq01-a")
+    assert Naming().looks_like_misspelled_broker("orders-mq01-c.example.com")
+    assert not Naming().looks_like_misspelled_broker("orders-db01-a.example.com")
+    assert not Naming().looks_like_misspelled_broker("orders-mq01-a")
 
 
 def test_a_pattern_of_ones_own_decides() -> None:
@@ -311,7 +311,7 @@ def test_nothing_is_proposed_for_names_without_pairs_that_a_pattern_can_read(nam
 )
 def test_brokers_that_stand_alone_have_a_convention_beside_that_of_pairs(names: str, group: str) -> None:
     hosts = names.split()
-    alone = propose_single_naming(hosts, propose_naming(hosts))
+    alone = propose_naming_without_pairs(hosts, propose_naming(hosts))
 
     assert alone is not None
     assert [identity.pair for identity in alone.identities] == [host.partition(".")[0] for host in hosts]
@@ -321,7 +321,7 @@ def test_brokers_that_stand_alone_have_a_convention_beside_that_of_pairs(names: 
 
 def test_names_that_are_surely_pairs_stand_for_nothing_else() -> None:
     hosts = ["amq-1-primary", "amq-1-secondary"]
-    assert propose_single_naming(hosts, propose_naming(hosts)) is None
+    assert propose_naming_without_pairs(hosts, propose_naming(hosts)) is None
 
 
 def test_a_proposal_sets_only_what_is_no_default() -> None:

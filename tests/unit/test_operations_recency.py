@@ -8,18 +8,23 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from activemq_fleet.operations.recency import NodeStore, ResyncRefused, choose_store, store_difference_sentence
+from activemq_fleet.operations.recency import (
+    NodeStore,
+    ResyncRefusedError,
+    choose_store_to_keep,
+    store_difference_sentence,
+)
 from tests.unit.pure_pairs import ATTACHED, MASTER, SAW_SLAVE, SERVED, SLAVE, master, run, slave
 
 WAITED = run("11:00:00")
 
 
 def winner(a: NodeStore, b: NodeStore) -> str:
-    return choose_store(a, b).winner
+    return choose_store_to_keep(a, b).winner
 
 
 def test_stores_that_hold_the_same_need_no_copy() -> None:
-    verdict = choose_store(master("| 1 2 -1"), slave("| 2"))
+    verdict = choose_store_to_keep(master("| 1 2 -1"), slave("| 2"))
     assert verdict.equal
     assert verdict.reasons == ("both stores hold the same 1 message or subscription",)
 
@@ -64,37 +69,37 @@ def test_each_delivered_what_the_other_still_has_and_the_log_decides() -> None:
     a = master("| 1 2 3 -1")
     assert winner(a, slave("| 1 2 3 -2", SERVED)) == SLAVE
     assert winner(a, slave("| 1 2 3 -2")) == MASTER
-    with pytest.raises(ResyncRefused, match="no log shows whether"):
-        choose_store(a, replace(slave("| 1 2 3 -2"), runs=()))
+    with pytest.raises(ResyncRefusedError, match="no log shows whether"):
+        choose_store_to_keep(a, replace(slave("| 1 2 3 -2"), runs=()))
 
 
 def test_both_took_messages_alone_and_nothing_is_decided() -> None:
     with pytest.raises(
-        ResyncRefused, match=r"has 1 message that \S+ never received; \S+ has 1 message that \S+ never received;"
+        ResyncRefusedError, match=r"has 1 message that \S+ never received; \S+ has 1 message that \S+ never received;"
     ) as refused:
-        choose_store(master("| 1 2 3"), slave("| 1 2 4", SERVED))
+        choose_store_to_keep(master("| 1 2 3"), slave("| 1 2 4", SERVED))
     assert "-e activemq_resync_from=HOST" in str(refused.value)
     assert "kept as a backup" in str(refused.value)
 
 
 def test_slave_that_served_earlier_may_hold_messages_its_master_never_had() -> None:
     again = run("11:00:05", started=True, established=True)
-    with pytest.raises(ResyncRefused):
-        choose_store(
+    with pytest.raises(ResyncRefusedError):
+        choose_store_to_keep(
             master("| 1 2 | 4", SAW_SLAVE, run("11:00:00", started=True, attached=1)), slave("| 1 2 3 |", SERVED, again)
         )
 
 
 def test_a_slave_whose_log_is_gone_proves_nothing() -> None:
     lost = replace(slave("| 1 2 -1"), runs=())
-    with pytest.raises(ResyncRefused, match="no log shows whether"):
-        choose_store(master("| 1 2 3"), lost)
+    with pytest.raises(ResyncRefusedError, match="no log shows whether"):
+        choose_store_to_keep(master("| 1 2 3"), lost)
 
 
 def test_a_log_of_another_run_than_the_journals_last_proves_nothing() -> None:
     early = run("04:00:00", started=True, established=True)
-    with pytest.raises(ResyncRefused, match="no log shows whether"):
-        choose_store(master("| 1 2 3"), slave("| 1 2 -1", early, starts=("10:00:05",)))
+    with pytest.raises(ResyncRefusedError, match="no log shows whether"):
+        choose_store_to_keep(master("| 1 2 3"), slave("| 1 2 -1", early, starts=("10:00:05",)))
 
 
 def test_clocks_that_are_apart_change_nothing() -> None:
@@ -110,13 +115,13 @@ def test_a_master_that_came_back_alone_has_taken_nothing() -> None:
 
 def test_more_than_can_be_on_its_way_is_no_message_on_its_way() -> None:
     many = " ".join(str(number) for number in range(10, 2000))
-    with pytest.raises(ResyncRefused):
-        choose_store(master("| 1 2 3 -2"), slave(f"| 1 2 {many}"))
+    with pytest.raises(ResyncRefusedError):
+        choose_store_to_keep(master("| 1 2 3 -2"), slave(f"| 1 2 {many}"))
 
 
 def test_a_master_that_never_saw_its_slave_proves_nothing() -> None:
-    with pytest.raises(ResyncRefused):
-        choose_store(master("| 1 2 3", run("10:00:00", started=True)), slave("| 1 2 4"))
+    with pytest.raises(ResyncRefusedError):
+        choose_store_to_keep(master("| 1 2 3", run("10:00:00", started=True)), slave("| 1 2 4"))
 
 
 def test_a_slave_with_a_new_disk_gets_its_masters_store() -> None:
@@ -128,13 +133,13 @@ def test_a_master_with_a_new_disk_gets_the_store_of_a_slave_that_served() -> Non
 
 
 def test_a_master_with_a_new_disk_whose_slave_never_served_is_left_to_the_operator() -> None:
-    with pytest.raises(ResyncRefused, match="may be older than the store that x-mq01-a lost"):
-        choose_store(master(""), slave("| 1 2"))
+    with pytest.raises(ResyncRefusedError, match="may be older than the store that x-mq01-a lost"):
+        choose_store_to_keep(master(""), slave("| 1 2"))
 
 
 def test_a_damaged_journal_proves_nothing() -> None:
-    with pytest.raises(ResyncRefused, match="x-mq01-a: the store journal has 3 damaged places"):
-        choose_store(master("| 1 2", damaged=3), slave("| 1"))
+    with pytest.raises(ResyncRefusedError, match="x-mq01-a: the store journal has 3 damaged places"):
+        choose_store_to_keep(master("| 1 2", damaged=3), slave("| 1"))
 
 
 def test_message_missing_from_cleaned_journal_was_delivered_if_later_one_is_known() -> None:
@@ -144,26 +149,26 @@ def test_message_missing_from_cleaned_journal_was_delivered_if_later_one_is_know
 
 
 def test_message_missing_from_cleaned_journal_may_be_new_if_no_later_one_is_known() -> None:
-    with pytest.raises(ResyncRefused) as refusal:
-        choose_store(master("| 1 2 3"), slave("4 5", SERVED, starts=(), cleaned=True))
+    with pytest.raises(ResyncRefusedError) as refusal:
+        choose_store_to_keep(master("| 1 2 3"), slave("4 5", SERVED, starts=(), cleaned=True))
     assert " 0 messages" not in str(refusal.value)
 
 
 def test_a_master_to_which_a_slave_came_twice_may_hold_what_it_took_in_between() -> None:
     twice = run("10:00:00", started=True, attached=2)
-    with pytest.raises(ResyncRefused):
-        choose_store(master("| 1 2 3", twice), slave("3 4", SERVED, starts=(), cleaned=True))
+    with pytest.raises(ResyncRefusedError):
+        choose_store_to_keep(master("| 1 2 3", twice), slave("3 4", SERVED, starts=(), cleaned=True))
 
 
 def test_the_operator_may_decide_and_is_told_what_is_left_in_the_backup() -> None:
-    verdict = choose_store(master("| 1 2 3"), slave("| 1 2 4 5", SERVED), MASTER)
+    verdict = choose_store_to_keep(master("| 1 2 3"), slave("| 1 2 4 5", SERVED), MASTER)
     assert verdict.winner == MASTER
     assert verdict.reasons == ("activemq_resync_from is x-mq01-a; only the backup of x-mq01-b keeps 2 messages",)
 
 
 def test_a_store_that_was_not_read_decides_nothing() -> None:
-    with pytest.raises(ResyncRefused, match="did not read the store"):
-        choose_store(NodeStore(MASTER, "master", seen=False), slave(""))
+    with pytest.raises(ResyncRefusedError, match="did not read the store"):
+        choose_store_to_keep(NodeStore(MASTER, "master", seen=False), slave(""))
 
 
 def test_a_slave_that_is_a_copy_differs_in_nothing() -> None:
@@ -222,8 +227,8 @@ def test_winner_holds_everything_accepted_and_nothing_delivered(events: list[str
         b = slave(" ".join(["|", *(str(key) if kind == 1 else f"-{key}" for kind, key in b.order[1:]), "999"]))
         held |= {999}
     try:
-        verdict = choose_store(a, b)
-    except ResyncRefused:
+        verdict = choose_store_to_keep(a, b)
+    except ResyncRefusedError:
         assert (
             flight != "none" or a.was_never_used
         )  # a life in order is never refused, but for a master without a store

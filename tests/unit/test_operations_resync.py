@@ -6,7 +6,7 @@ import pytest
 
 from activemq_fleet.errors import InputError
 from activemq_fleet.node.state.evidence import BrokerEvidence
-from activemq_fleet.operations.recency import NodeStore, ResyncRefused
+from activemq_fleet.operations.recency import NodeStore, ResyncRefusedError
 from activemq_fleet.operations.resync import PureNode, ResyncStep, next_resync_step
 from tests.unit.pure_pairs import MASTER, SERVED, SLAVE, master, node, run, slave
 
@@ -77,7 +77,9 @@ def test_equal_stores_are_not_copied() -> None:
 
 
 def test_a_lock_that_somebody_holds_ends_it() -> None:
-    with pytest.raises(ResyncRefused, match=r"x-mq01-b: the broker is stopped, but another process holds the lock"):
+    with pytest.raises(
+        ResyncRefusedError, match=r"x-mq01-b: the broker is stopped, but another process holds the lock"
+    ):
         step(node(EQUAL[0], "stopped"), node(EQUAL[1], "stopped", locked=True))
 
 
@@ -114,17 +116,17 @@ def test_a_master_that_has_yet_to_say_that_it_started_is_waited_for() -> None:
 
 
 def test_waiting_has_an_end() -> None:
-    with pytest.raises(ResyncRefused, match=r"x-mq01: the resync waited 301 s and stopped \("):
+    with pytest.raises(ResyncRefusedError, match=r"x-mq01: the resync waited 301 s and stopped \("):
         step(node(EQUAL[0], "starting"), node(EQUAL[1], "standby"), waited=301.0)
 
 
 def test_two_that_both_serve_are_left_to_the_operator() -> None:
-    with pytest.raises(ResyncRefused, match="both brokers serve clients"):
+    with pytest.raises(ResyncRefusedError, match="both brokers serve clients"):
         step(node(NEWER_SLAVE[0], "active"), node(NEWER_SLAVE[1], "active"))
 
 
 def test_a_store_that_cannot_be_replaced_is_told_before_anything_is_stopped() -> None:
-    with pytest.raises(ResyncRefused, match=r"x-mq01-b: nothing was changed, because .*: the disk is full"):
+    with pytest.raises(ResyncRefusedError, match=r"x-mq01-b: nothing was changed, because .*: the disk is full"):
         step(node(NEWER_MASTER[0], "active"), node(NEWER_MASTER[1], "stopped", obstacle="the disk is full"))
 
 
@@ -153,7 +155,7 @@ def test_a_target_without_pure_pairs_is_refused() -> None:
 def test_an_empty_store_is_not_chosen_over_one_that_holds_messages() -> None:
     stopped = node(master(""), "stopped"), node(slave("| 1 2"), "stopped")
     with pytest.raises(
-        ResyncRefused, match=r"x-mq01-a: .* its store is missing or empty.*activemq_resync_from=x-mq01-b"
+        ResyncRefusedError, match=r"x-mq01-a: .* its store is missing or empty.*activemq_resync_from=x-mq01-b"
     ):
         step(*stopped, chosen=MASTER)
     assert act(*stopped, chosen=SLAVE) == ("copy", (SLAVE, MASTER))
@@ -163,5 +165,5 @@ def test_an_empty_store_is_not_chosen_over_one_that_holds_messages() -> None:
 def test_master_listens_when_its_replication_connector_answers(answering: tuple[str, ...], listening: bool) -> None:
     broker = BrokerEvidence(state="starting", log={"phase": "waiting"}, answering_connectors=answering)
     contents = {"obstacle": "", "free": 1 << 40, "locked": False, "unfinished": False}
-    node = PureNode.from_store(NodeStore(host=MASTER, role="master"), broker, contents)
+    node = PureNode.from_node_store(NodeStore(host=MASTER, role="master"), broker, contents)
     assert node.listening is listening

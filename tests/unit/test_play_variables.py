@@ -20,7 +20,7 @@ from ansible.vars.hostvars import HostVars
 from ansible.vars.manager import VariableManager
 
 from activemq_fleet.errors import SettingsError
-from activemq_fleet.inventory import inventory_of_play, reject_runtime_variables
+from activemq_fleet.inventory import inventory_data_of_play, reject_runtime_variables
 from tests.support.played_sites import KIOSK, A, B, Place, make_place
 from tests.unit.hostile_hosts import HostilePython
 
@@ -182,7 +182,7 @@ def test_a_fact_outranks_no_variable_that_a_template_refers_to(tmp_path: Path) -
     for host in (A, PLAIN):
         manager.set_host_facts(host, {"site_release": "5.5.1"})
 
-    settings = inventory_of_play(hostvars, groups, hostvars._loader).hosts[A]
+    settings = inventory_data_of_play(hostvars, groups, hostvars._loader).hosts[A]
 
     assert hostvars.raw_get(A)["site_release"] == "5.5.1"
     assert (settings["activemq_release"], settings["activemq_x_of_other"]) == ("5.18.3", "5.18.3")
@@ -199,7 +199,7 @@ def test_a_template_may_refer_to_facts_and_results(tmp_path: Path) -> None:
         manager.set_host_facts(host, {"memory": 512})
         manager.set_nonpersistent_facts(host, {"measured": {"stdout": "x"}, "__activemq_site": {}})
 
-    settings = inventory_of_play(hostvars, groups, hostvars._loader).hosts[A]
+    settings = inventory_data_of_play(hostvars, groups, hostvars._loader).hosts[A]
 
     assert settings == {"activemq_heap": "512m", "activemq_x_result": "x", "activemq_x_other": 512}
 

@@ -83,6 +83,6 @@ def test_only_the_slave_of_a_pair_that_replicates_is_a_replica() -> None:
     pure = fleet("orders-mq01", ha="pure", release="5.5.1")
     shared = fleet("orders-mq01")
     assert [broker.is_replication_slave for broker in (*pure.brokers, *shared.brokers)] == [False, True, False, False]
-    assert [broker.shared_directory for broker in (*pure.brokers[:1], *shared.brokers[:1])] == [
+    assert [broker.shared_store_directory for broker in (*pure.brokers[:1], *shared.brokers[:1])] == [
         None, "/srv/activemq/orders-mq01",
     ]  # fmt: skip

@@ -16,7 +16,7 @@ from activemq_agent.config import KEYS, Config
 from activemq_agent.config_parser import read_config
 from activemq_agent.config_values import Endpoint
 from activemq_fleet.errors import SettingsError
-from activemq_fleet.render import file_mode_of, render_agent, render_clients
+from activemq_fleet.render import file_mode_of, render_agent, render_java_client_files
 from activemq_fleet.settings.agent import COMPUTED, VARIABLES
 from activemq_fleet.topology import Agent, build_fleet
 from tests.unit.fleets import fleet, hosts
@@ -205,7 +205,7 @@ def test_systemd_waits_longer_than_the_agent_drains() -> None:
 
 def test_java_clients_dial_each_broker_as_it_listens() -> None:
     inventory = hosts("o-mq1") | hosts("o-mq2", tls=TLS)
-    lines = render_clients(build_fleet(inventory, {}))["clients/o/jndi.properties"].decode().splitlines()
+    lines = render_java_client_files(build_fleet(inventory, {}))["clients/o/jndi.properties"].decode().splitlines()
 
     provider = next(line for line in lines if line.startswith("java.naming.provider.url="))
     assert provider.partition("=")[2] == (
@@ -215,7 +215,7 @@ def test_java_clients_dial_each_broker_as_it_listens() -> None:
 
 
 def test_java_clients_are_not_sent_to_a_pure_slave() -> None:
-    text = render_clients(fleet("o-mq1", release="5.5.1", ha="pure"))["clients/o/jndi.properties"].decode()
+    text = render_java_client_files(fleet("o-mq1", release="5.5.1", ha="pure"))["clients/o/jndi.properties"].decode()
 
     assert "o-mq1-a" in text
     assert "o-mq1-b" not in text
@@ -224,4 +224,4 @@ def test_java_clients_are_not_sent_to_a_pure_slave() -> None:
 def test_a_group_that_java_clients_cannot_dial_gets_no_file() -> None:
     stomp = [{"name": "s", "scheme": "stomp", "port": 61613}]
 
-    assert render_clients(fleet("o-mq1", connectors=stomp)) == {}
+    assert render_java_client_files(fleet("o-mq1", connectors=stomp)) == {}

@@ -39,7 +39,7 @@ def broker(release: str = "5.18.3", node: str = "a", **variables: Any) -> Broker
 
 
 def unit(of: Broker) -> str:
-    return service.unit_and_environment_files(of)[service.unit_path(of)].decode()
+    return service.unit_and_environment_files(of)[service.systemd_unit_path(of)].decode()
 
 
 def values(text: str, key: str) -> list[str]:
@@ -76,7 +76,7 @@ def test_two_instances_on_one_machine_share_no_path_but_home_and_store() -> None
     spec["o-mq01-b.example.com"] |= {"activemq_instance": "activemq-b", "activemq_port_offset": 10}
     first, second = build_fleet(spec, {}).brokers
 
-    assert service.unit_path(first) != service.unit_path(second)
+    assert service.systemd_unit_path(first) != service.systemd_unit_path(second)
     shared = set(re.findall(r"/var/lib/\S+", unit(first))) & set(re.findall(r"/var/lib/\S+", unit(second)))
     assert shared == set()
 
@@ -438,7 +438,7 @@ def test_the_watchdog_is_told_what_the_broker_is() -> None:
 @pytest.mark.parametrize("off", ["off", False])
 def test_a_watchdog_that_is_off_has_no_unit(off: Any) -> None:
     of = broker(watchdog=off)
-    assert service.watchdog_path(of) is None
+    assert service.watchdog_unit_path(of) is None
     assert not [path for path in service.unit_and_environment_files(of) if "watchdog" in path]
 
 
@@ -459,7 +459,7 @@ def test_a_guard_starts_java_and_the_broker_waits_at_a_link_on_its_own_disk(rele
     keeps = [] if release == "6.3.1" else ["--keep-index-copies"]
     assert guard == ["/usr/local/sbin/activemq-guard", "--store", "/srv/activemq/o-mq01", "--local", local, *keeps]
     assert java == words(value(unit(broker(release)), "ExecStart"))
-    assert service.kahadb_directory(fenced) == f"{local}/store"
+    assert service.kahadb_directory_in_xml(fenced) == f"{local}/store"
     assert value(unit(fenced), "WatchdogSignal") == "SIGKILL"
     assert "/srv/activemq/o-mq01" in value(unit(fenced), "ReadWritePaths")
 
@@ -482,7 +482,7 @@ def test_copy_of_index_is_kept_beside_broker_that_loses_subscriptions_on_rebuild
 
 def test_without_a_fence_the_store_is_what_the_broker_opens() -> None:
     plain = broker(fence="none")
-    assert service.kahadb_directory(plain) == plain.store_directory == "/srv/activemq/o-mq01"
+    assert service.kahadb_directory_in_xml(plain) == plain.store_directory == "/srv/activemq/o-mq01"
     assert service.guard_command(plain) == ()
     assert values(unit(plain), "WatchdogSec") == []
 

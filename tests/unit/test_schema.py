@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from lxml import etree
 
-from activemq_fleet.errors import SchemaUnavailable
+from activemq_fleet.errors import SchemaUnavailableError
 from activemq_fleet.schema import Schema, XmlDocument
 from tests.xsds import beans, broker, small_xsd
 
@@ -231,7 +231,7 @@ def test_a_schema_that_imports_a_file_reads_none(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("xsd", [b"", b"<html/>", b"PK\x03\x04", small_xsd()[:200]])
 def test_bytes_that_are_no_schema_are_one_line(xsd: bytes) -> None:
-    with pytest.raises(SchemaUnavailable, match=r"^the file activemq.xsd is not an XML schema of ActiveMQ[^\n]+$"):
+    with pytest.raises(SchemaUnavailableError, match=r"^the file activemq.xsd is not an XML schema of ActiveMQ[^\n]+$"):
         Schema(xsd)
 
 

@@ -213,7 +213,7 @@ def test_t008_a_link_inside_a_pair_or_to_whoever_comes_needs_credentials(variabl
 def test_a_single_pair_needs_no_network_credentials() -> None:
     inventory = {name: {"activemq_release": "5.18.3"} for name in hosts("o-mq1")}
 
-    assert build_fleet(inventory, {}).blocking == ()
+    assert build_fleet(inventory, {}).blocking_findings == ()
 
 
 def test_t016_a_broker_that_nobody_can_log_in_to_is_a_warning() -> None:

@@ -54,7 +54,7 @@ def test_a_bridge_to_nothing_or_of_no_kind_is_refused(addresses: tuple[()], kind
     ("scheme", "dialled"), [("nio", "tcp"), ("tcp", "tcp"), ("auto+nio", "tcp"), ("nio+ssl", "ssl"), ("ssl", "ssl")]
 )
 def test_a_listener_is_dialled_as_tcp_or_ssl(scheme: str, dialled: str) -> None:
-    assert uris.dialled_uri(("h", 1), scheme) == f"{dialled}://h:1"
+    assert uris.uri_to_dial(("h", 1), scheme) == f"{dialled}://h:1"
 
 
 def test_an_ipv6_address_gets_brackets() -> None:
@@ -62,7 +62,7 @@ def test_an_ipv6_address_gets_brackets() -> None:
 
 
 def test_multicast_names_the_interface_twice() -> None:
-    uri = uris.multicast_uri("224.1.2.3:6255", "orders", "lo")
+    uri = uris.multicast_discovery_uri("224.1.2.3:6255", "orders", "lo")
 
     assert uri == "multicast://224.1.2.3:6255?group=orders&networkInterface=lo&joinNetworkInterface=lo"
 

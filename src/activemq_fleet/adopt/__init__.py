@@ -11,7 +11,12 @@ from activemq_fleet.adopt.adoption import AdoptedInventory, adopt_documents, ado
 from activemq_fleet.adopt.agents import read_agent_configurations
 from activemq_fleet.adopt.difference_report import describe_differences
 from activemq_fleet.adopt.inventory_writer import MARK, is_inventory_unedited
-from activemq_fleet.adopt.sources import AdoptedDocument, UnparsedHostNamesError, read_addresses_by_host, read_sources
+from activemq_fleet.adopt.sources import (
+    AdoptedDocument,
+    UnparsedHostNamesError,
+    read_addresses_by_host,
+    read_adopted_documents,
+)
 from activemq_fleet.adopt.xml_diff import XmlDifference
 
 __all__ = [
@@ -25,6 +30,6 @@ __all__ = [
     "describe_differences",
     "is_inventory_unedited",
     "read_addresses_by_host",
+    "read_adopted_documents",
     "read_agent_configurations",
-    "read_sources",
 ]

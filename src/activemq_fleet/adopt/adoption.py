@@ -22,22 +22,22 @@ from activemq_fleet.adopt.brokers import (
     DEFAULT_HEAP,
     authentication_user_elements,
     propose_acl,
-    propose_broker_variables,
+    propose_limits_console_and_connectors,
     propose_users,
 )
 from activemq_fleet.adopt.element_variables import drop_default_policies, propose_element_variables
 from activemq_fleet.adopt.inventory_writer import inventory_files, secret_labels_in
-from activemq_fleet.adopt.leftovers import propose_fragments
+from activemq_fleet.adopt.leftovers import propose_attributes_and_fragments
 from activemq_fleet.adopt.network_connectors import propose_addresses, propose_master_nodes
 from activemq_fleet.adopt.network_variables import propose_network
 from activemq_fleet.adopt.profiles import propose_profiles, propose_store_directories
 from activemq_fleet.adopt.properties import PLACEHOLDER
 from activemq_fleet.adopt.proposal import VariableProposal, is_default_value
-from activemq_fleet.adopt.secrets import value_with_secret_placeholders, with_masked_passwords, without_passwords
-from activemq_fleet.adopt.sources import AdoptedDocument, read_addresses_by_host, read_sources
+from activemq_fleet.adopt.secrets import value_with_secret_placeholders, with_masked_passwords, with_secret_references
+from activemq_fleet.adopt.sources import AdoptedDocument, read_addresses_by_host, read_adopted_documents
 from activemq_fleet.adopt.waivers import FindingsOf, note_kept_warnings, propose_waivers
 from activemq_fleet.adopt.xml_diff import ComparedElement, XmlDifference, compared_element_of, document_differences
-from activemq_fleet.errors import ArtifactError, SchemaUnavailable
+from activemq_fleet.errors import ArtifactError, SchemaUnavailableError
 from activemq_fleet.findings import Finding
 from activemq_fleet.lint import fleet_findings
 from activemq_fleet.naming import DEFAULT_PATTERN, Naming
@@ -115,7 +115,7 @@ def adopt_files(
     """
     names = [os.fspath(file) for file in files]
     naming = Naming(naming_pattern, parity=naming_parity, stated={"node": node} if node else {})
-    documents = read_sources(names, releases, naming, properties)
+    documents = read_adopted_documents(names, releases, naming, properties)
     for warning in dict.fromkeys(text for document in documents for text in document.release.warnings):
         warn(warning)
 
@@ -124,7 +124,7 @@ def adopt_files(
     def findings_of(fleet: Fleet, rendered: Mapping[str, XmlDocument]) -> Iterable[Finding]:
         try:
             return check_rendered_fleet(fleet, rendered, schema_of).findings
-        except (SchemaUnavailable, ArtifactError) as error:
+        except (SchemaUnavailableError, ArtifactError) as error:
             if str(error) not in unavailable:
                 warn(
                     "adopt did not validate the rendered files against the XML schema of ActiveMQ, so errors in them "
@@ -161,7 +161,7 @@ def adopt_documents(
     companion_files.propose_heap_and_user(proposal)
     propose_profiles(proposal, shared)
     propose_authentication(proposal)
-    propose_broker_variables(proposal)
+    propose_limits_console_and_connectors(proposal)
     propose_element_variables(proposal)
     companion_files.propose_console(proposal)
     propose_master_nodes(proposal)
@@ -178,9 +178,9 @@ def adopt_documents(
     companion_files.propose_java_options(proposal, fleet)
     for variables in (*proposal.variables.values(), *proposal.agents.values()):
         for name, value in variables.items():
-            variables[name] = without_passwords(name, value, proposal.secrets)
+            variables[name] = with_secret_references(name, value, proposal.secrets)
     for document in proposal.documents:
-        propose_fragments(proposal, document, _render_document_tree(fleet.broker(document.host)))
+        propose_attributes_and_fragments(proposal, document, _render_document_tree(fleet.broker(document.host)))
     propose_waivers(proposal, findings)
     note_kept_warnings(proposal, findings)
     fleet = proposal.proposed_fleet()

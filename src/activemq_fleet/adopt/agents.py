@@ -10,7 +10,7 @@ from pathlib import Path
 
 from activemq_fleet.addresses import parse_host_port
 from activemq_fleet.adopt.companion_reader import CompanionFiles, file_paths_below
-from activemq_fleet.adopt.proposal import VariableProposal, Variables, is_valid_value, yaml_value_of
+from activemq_fleet.adopt.proposal import VariableProposal, Variables, is_valid_value, yaml_scalar_of
 from activemq_fleet.dialling import ListenersByAddress
 from activemq_fleet.settings.agent import VARIABLES
 from activemq_fleet.topology import Broker
@@ -89,7 +89,7 @@ def propose_agents(proposal: VariableProposal, files: Iterable[AgentConfiguratio
 def _agent_variables(file: AgentConfiguration) -> Variables:
     """Return the agent's variables that its agent.conf and systemd unit set, without the prefix ``activemq_``."""
     variables: Variables = {
-        f"agent_{VARIABLES[key]}": text.split(",") if VARIABLES[key] == "topics" else yaml_value_of(text)
+        f"agent_{VARIABLES[key]}": text.split(",") if VARIABLES[key] == "topics" else yaml_scalar_of(text)
         for key, text in file.entries.items()
         if key in VARIABLES
     }

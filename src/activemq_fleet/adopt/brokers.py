@@ -10,8 +10,8 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from activemq_fleet.adopt.equal_meaning import opens_jmx
-from activemq_fleet.adopt.proposal import VariableProposal, is_valid_value, yaml_value_of
-from activemq_fleet.adopt.secrets import file_contains_password, has_clear_text_password
+from activemq_fleet.adopt.proposal import VariableProposal, is_valid_value, yaml_scalar_of
+from activemq_fleet.adopt.secrets import contains_clear_text_password, file_contains_password
 from activemq_fleet.adopt.sources import AdoptedDocument, imported_file_paths
 from activemq_fleet.adopt.xml_diff import ComparedElement, is_console_import
 from activemq_fleet.node.config.probe_account import PROBE_GROUP, PROBE_USER
@@ -19,7 +19,7 @@ from activemq_fleet.render.activemq_xml import default_memory_limit_text
 from activemq_fleet.settings.broker import Settings
 from activemq_fleet.settings.network import default_connector_options
 from activemq_fleet.settings.sizes import size_in_bytes
-from activemq_fleet.topology.access import AGENT_GROUP, NETWORK_GROUP, agent_user_group
+from activemq_fleet.topology.access import AGENT_GROUP, NETWORK_GROUP, user_group_of_agent
 from activemq_fleet.uris import is_openwire
 
 _LISTENS = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)://(\[[^\]]+\]|[^:/?#]+):(\d{1,5})/?(?:\?(.*))?", re.DOTALL)
@@ -49,21 +49,21 @@ class AdoptedListener:
     tls: bool = True
     own_bind: bool = False
 
-    def to_setting(self) -> dict[str, Any]:
+    def to_connectors_entry(self) -> dict[str, Any]:
         """Return the transportConnector as an entry of ``activemq_connectors``."""
         entry: dict[str, Any] = {"name": self.name, "scheme": self.scheme, "port": self.port}
         if list(self.options.items()) != list(default_connector_options(self.scheme).items()):
-            entry["options"] = {name: yaml_value_of(value) for name, value in self.options.items()}
+            entry["options"] = {name: yaml_scalar_of(value) for name, value in self.options.items()}
         if self.own_bind:
             entry["bind"] = self.bind
         if not self.tls:
             entry["tls"] = False
         if self.attributes:
-            entry["attributes"] = {name: yaml_value_of(value) for name, value in self.attributes.items()}
+            entry["attributes"] = {name: yaml_scalar_of(value) for name, value in self.attributes.items()}
         return entry
 
 
-def propose_broker_variables(proposal: VariableProposal) -> None:
+def propose_limits_console_and_connectors(proposal: VariableProposal) -> None:
     """Propose the variables for limits, console and connectors of every host, from its own activemq.xml."""
     _propose_missing_heaps(proposal)
     for document in proposal.documents:
@@ -214,7 +214,7 @@ def _propose_connectors(proposal: VariableProposal, documents: Sequence[AdoptedD
             replace(listener, own_bind=listener.bind != bind and "${" not in listener.bind) for listener in listeners
         ]
         listeners_by_host[host] = listeners = _propose_tls(proposal, document, listeners)
-        proposal[host]["connectors"] = [listener.to_setting() for listener in listeners]
+        proposal[host]["connectors"] = [listener.to_connectors_entry() for listener in listeners]
     _propose_offset(proposal, listeners_by_host)
     if proposal.proposed_profile(documents[0].host).replicates:
         # A slave opens no connector, so its connectors have no effect: give it those of its master.
@@ -249,10 +249,10 @@ def _listeners(proposal: VariableProposal, document: AdoptedDocument) -> Iterato
         listener = AdoptedListener(name, scheme, bind.strip("[]"), int(port), options, attributes)
         if scheme not in document.release.schemes or scheme == "vm":
             continue
-        secret = any(has_clear_text_password(option, value) for option, value in options.items())
-        if secret or not is_valid_value("connectors", [listener.to_setting()]):
+        secret = any(contains_clear_text_password(option, value) for option, value in options.items())
+        if secret or not is_valid_value("connectors", [listener.to_connectors_entry()]):
             listener = replace(listener, options={})
-        if is_valid_value("connectors", [listener.to_setting()]):
+        if is_valid_value("connectors", [listener.to_connectors_entry()]):
             yield listener
 
 
@@ -329,7 +329,7 @@ def authentication_user_elements(document: AdoptedDocument) -> list[ComparedElem
     return document.broker.find_all("plugins/simpleAuthenticationPlugin/users/authenticationUser")
 
 
-def listed_group_names(node: ComparedElement, attribute: str = "groups") -> list[str]:
+def group_names_in_attribute(node: ComparedElement, attribute: str = "groups") -> list[str]:
     """Return the names of user groups that an XML attribute lists.
 
     The attribute is that of an authenticationUser, or a right of an authorizationEntry. The group of the probe account
@@ -350,10 +350,10 @@ def propose_users(proposal: VariableProposal) -> None:
         users = []
         names = Counter(account.get("username") for account in authentication_user_elements(document))
         for account in authentication_user_elements(document):
-            name, groups = account.get("username"), listed_group_names(account)
+            name, groups = account.get("username"), group_names_in_attribute(account)
             if name in (proposal[document.host].get("network_username"), PROBE_USER) or names[name] > 1:
                 continue
-            is_agents = groups in ([AGENT_GROUP], [AGENT_GROUP, agent_user_group(name)])
+            is_agents = groups in ([AGENT_GROUP], [AGENT_GROUP, user_group_of_agent(name)])
             if is_agents and name in known.get(document.identity.group, ()):
                 continue
             secret = proposal.secrets.secret_lookup_for(name, account.get("password"), f"password of user {name}")
@@ -389,7 +389,7 @@ def propose_acl(proposal: VariableProposal) -> None:
     agents: set[str] = set()
     for document in proposal.documents:
         agents |= {
-            agent_user_group(name)
+            user_group_of_agent(name)
             for account in authentication_user_elements(document)
             if (name := account.get("username"))
         }
@@ -400,8 +400,10 @@ def propose_acl(proposal: VariableProposal) -> None:
         return
     default_groups = {NETWORK_GROUP, AGENT_GROUP, *agents}
     reduced = {host: _remove_default_groups(entries, default_groups) for host, entries in complete.items()}
-    complete_fleet = proposal.proposed_fleet_with_changes(lambda host: {"acl": complete.get(host)})
-    reduced_fleet = proposal.proposed_fleet_with_changes(lambda host: {"acl": reduced.get(host) or complete.get(host)})
+    complete_fleet = proposal.proposed_fleet_with_host_changes(lambda host: {"acl": complete.get(host)})
+    reduced_fleet = proposal.proposed_fleet_with_host_changes(
+        lambda host: {"acl": reduced.get(host) or complete.get(host)}
+    )
     for host, entries in complete.items():
         same = complete_fleet.broker(host).permissions == reduced_fleet.broker(host).permissions
         proposal[host]["acl"] = reduced[host] if reduced[host] and same else entries
@@ -413,7 +415,7 @@ def _permission(node: ComparedElement) -> dict[str, Any] | None:
         return None
     entry: dict[str, Any] = {"destination": node.get(kinds[0]), "kind": kinds[0]}
     for right in ("read", "write", "admin"):
-        if groups := listed_group_names(node, right):
+        if groups := group_names_in_attribute(node, right):
             entry[right] = groups
     has_rights = len(entry) > 2 or PROBE_GROUP not in "".join(node.attributes.values())
     return entry if has_rights and is_valid_value("acl", [entry]) else None

@@ -56,7 +56,7 @@ class LimitAsPercentage:
         return f"{self.path}: limit {self.limit} becomes percentLimit {self.percent} of total {self.total} (rule C012)"
 
 
-def limits_as_percentages(differences: Iterable[XmlDifference]) -> list[LimitAsPercentage]:
+def limits_rendered_as_percentages(differences: Iterable[XmlDifference]) -> list[LimitAsPercentage]:
     """Return the limits that rendered files have as percentages.
 
     Each consists of three differences of one host.

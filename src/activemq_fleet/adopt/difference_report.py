@@ -15,7 +15,7 @@ from activemq_fleet.adopt.difference_groups import (
     AdditionGroup,
     group_additions,
     group_omissions_and_changes,
-    limits_as_percentages,
+    limits_rendered_as_percentages,
     without_percentage_limits,
 )
 from activemq_fleet.node.printable import counted
@@ -31,7 +31,7 @@ def describe_differences(adoption: AdoptedInventory) -> Iterator[str]:
     Omissions and changed values come first, then additions with their effect and how to undo them.
     """
     number = len(adoption.fleet.brokers)
-    replacements = limits_as_percentages(adoption.differences)
+    replacements = limits_rendered_as_percentages(adoption.differences)
     others = without_percentage_limits(adoption.differences, replacements)
     limits: dict[str, list[str]] = defaultdict(list)
     for replacement in replacements:

@@ -13,8 +13,8 @@ from typing import Any, get_args
 
 from pydantic import ValidationError
 
-from activemq_fleet.adopt.proposal import VariableProposal, is_valid_value, yaml_value_of
-from activemq_fleet.adopt.secrets import has_clear_text_password
+from activemq_fleet.adopt.proposal import VariableProposal, is_valid_value, yaml_scalar_of
+from activemq_fleet.adopt.secrets import contains_clear_text_password
 from activemq_fleet.adopt.sources import AdoptedDocument
 from activemq_fleet.adopt.xml_diff import ComparedElement
 from activemq_fleet.releases import Release
@@ -25,7 +25,7 @@ from activemq_fleet.settings.plugins import PluginSettings, RedeliveryPolicy
 from activemq_fleet.settings.usage import UsageSettings
 from activemq_fleet.settings.virtual_destinations import DEFAULT_VIRTUAL_TOPICS, VirtualDestination
 from activemq_fleet.settings.xml_beans import DestinationBean, NamedDestination, TypedBean, XmlBean
-from activemq_fleet.spring_values import boolean_of
+from activemq_fleet.spring_values import spring_boolean
 from activemq_fleet.topology import Broker, Fleet
 
 _KINDS = {"queue": "queue", "topic": "topic", "tempQueue": "temp_queue", "tempTopic": "temp_topic"}
@@ -64,7 +64,7 @@ def propose_element_variables(proposal: VariableProposal) -> None:
             proposal.propose_value(document.host, "kahadb", value)
         _propose_plugins(proposal, document)
         directory = broker.get("schedulerDirectory")
-        if boolean_of(broker.get("schedulerSupport", "")) and (
+        if spring_boolean(broker.get("schedulerSupport", "")) and (
             directory or "redelivery" not in variables.get("plugins", {})
         ):
             proposal.propose_value(document.host, "scheduler", {"directory": directory} if directory else True)
@@ -211,7 +211,7 @@ def _propose_plugins(proposal: VariableProposal, document: AdoptedDocument) -> N
 def _redelivery_keys(node: ComparedElement, release: Release) -> dict[str, Any] | None:
     """Return the keys of a redeliveryPlugin, those of the map inside it as its own."""
     plugin_keys = {
-        key: yaml_value_of(node.get(name))
+        key: yaml_scalar_of(node.get(name))
         for key, name in (
             ("fallback_to_dead_letter", "fallbackToDeadLetter"),
             ("send_to_dlq_if_max_retries_exceeded", "sendToDlqIfMaxRetriesExceeded"),
@@ -290,9 +290,9 @@ def _field_value(node: ComparedElement, field: str, annotation: Any, model: type
     inner = _model_of(annotation)
     if inner is None:
         text = node.attributes.get(written)
-        if text is None or has_clear_text_password(written, text):
+        if text is None or contains_clear_text_password(written, text):
             return None
-        return int(text) if text.removeprefix("-").isdecimal() and text.startswith("-") else yaml_value_of(text)
+        return int(text) if text.removeprefix("-").isdecimal() and text.startswith("-") else yaml_scalar_of(text)
     holder = node.find(written)
     if holder is None or not holder.children:
         return None

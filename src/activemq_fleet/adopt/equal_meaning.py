@@ -10,7 +10,7 @@ from activemq_fleet.adopt.xml_diff import UNNAMED_BRIDGE, ComparedElement
 from activemq_fleet.network.uri import Uri
 from activemq_fleet.node.protocols import protocol_of
 from activemq_fleet.releases import Release
-from activemq_fleet.spring_values import boolean_of
+from activemq_fleet.spring_values import spring_boolean
 
 MULTICAST_ADDRESS, MULTICAST_PORT, MULTICAST_GROUP = "239.255.2.3", 6155, "default"
 """The address that ``multicast://default`` represents (MulticastDiscoveryAgent of the release tags)."""
@@ -78,14 +78,14 @@ def base_and_data_directories(base: str, instance: str) -> dict[str, str]:
     return {"base": home, "data": f"{home}/data"}
 
 
-def means_the_same(
+def are_attribute_values_equivalent(
     node: ComparedElement, name: str, original: str, rendered: str, directories: Mapping[str, str]
 ) -> bool:
     """Return whether two values of an XML attribute have the same effect on a broker."""
     if original == rendered:
         return True
     if rendered in ("true", "false"):
-        return boolean_of(original) is boolean_of(rendered)
+        return spring_boolean(original) is spring_boolean(rendered)
     if name == "directory" and node.name in ("kahaDB", "mKahaDB"):
         return expand_directories(original, directories).rstrip("/") == rendered
     if node.name == "networkConnector" and name == "uri":
@@ -109,10 +109,12 @@ def opens_jmx(context: ComparedElement, release: Release) -> bool:
 
     Up to 5.14 it does so by default.
     """
-    return boolean_of(context.get("createConnector", "false" if release.is_within_span("5.15.0") else "true")) is True
+    return (
+        spring_boolean(context.get("createConnector", "false" if release.is_within_span("5.15.0") else "true")) is True
+    )
 
 
-def is_absence_harmless(
+def is_missing_attribute_harmless(
     node: ComparedElement, name: str, release: Release, rendered: ComparedElement | None = None
 ) -> bool:
     """Return whether an XML attribute may be missing in the rendered file without an effect."""

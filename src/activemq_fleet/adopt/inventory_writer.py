@@ -15,8 +15,8 @@ from typing import Any
 import yaml
 
 from activemq_fleet.adopt.proposal import VariableProposal, Variables
-from activemq_fleet.adopt.secrets import SecretReference, TemplatedText
-from activemq_fleet.grouping import MASTERS, SLAVES, group_name
+from activemq_fleet.adopt.secrets import SecretReference, TextWithSecretLabels
+from activemq_fleet.grouping import MASTERS, SLAVES, inventory_group_name
 from activemq_fleet.inventory_yaml import STRING, TextWithJinjaExpression, yaml_node_of
 from activemq_fleet.naming import DEFAULT_PATTERN
 from activemq_fleet.node.printable import counted, printable
@@ -101,7 +101,7 @@ def secret_labels_in(value: Any) -> set[str]:
     """Return the labels of all secrets that a value refers to, at any depth."""
     if isinstance(value, SecretReference):
         return {value.label}
-    if isinstance(value, TemplatedText):
+    if isinstance(value, TextWithSecretLabels):
         return value.secret_labels
     items: Iterable[Any] = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
     return set().union(*(secret_labels_in(item) for item in items))
@@ -115,7 +115,7 @@ def _replace_names_by_templates(variables: Mapping[str, Variables], fleet: Fleet
     templated_variables = {host: dict(host_variables) for host, host_variables in variables.items()}
     names = {
         "{{ activemq_identity.pair }}": {broker.host: broker.pair for broker in fleet.brokers},
-        "{{ inventory_hostname_short }}": {broker.host: broker.identity.host for broker in fleet.brokers},
+        "{{ inventory_hostname_short }}": {broker.host: broker.identity.host_label for broker in fleet.brokers},
     }
     for name in ("broker_name", "store_directory"):
         values_by_host = {
@@ -163,8 +163,8 @@ def _scalar(text: str) -> str:
 
 def _variables_by_level(variables: Mapping[str, Variables], fleet: Fleet) -> dict[str, Variables]:
     """Return the variables of brokers by the file that sets them, as general as their values allow."""
-    groups = {group_name("group", g.name): [b.host for b in g.brokers] for g in fleet.groups}
-    pairs = {group_name("pair", name): [b.host for b in pair.brokers] for name, pair in fleet.pairs.items()}
+    groups = {inventory_group_name("group", g.name): [b.host for b in g.brokers] for g in fleet.groups}
+    pairs = {inventory_group_name("pair", name): [b.host for b in pair.brokers] for name, pair in fleet.pairs.items()}
     groups, pairs = ({name: hosts for name, hosts in of.items() if len(hosts) > 1} for of in (groups, pairs))
     roles = {
         name: [broker.host for broker in fleet.brokers if broker.role == role]
@@ -224,7 +224,7 @@ def _yaml_node(value: Any) -> yaml.Node:
     """Return a variable's value as YAML: short mappings and lists of plain strings on one line, secrets as lookups."""
     if isinstance(value, SecretReference):
         return yaml.ScalarNode(STRING, f"{{{{ {value.lookup_expression} }}}}", style=">")
-    if isinstance(value, TemplatedText):
+    if isinstance(value, TextWithSecretLabels):
         return yaml.ScalarNode(STRING, value.jinja_template, style="|")
     if isinstance(value, dict):
         items = [(_yaml_node(name), _yaml_node(item)) for name, item in value.items()]

@@ -11,11 +11,11 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from activemq_fleet.adopt.equal_meaning import is_absence_harmless, means_the_same
-from activemq_fleet.adopt.proposal import VariableProposal, is_valid_value, yaml_value_of
+from activemq_fleet.adopt.equal_meaning import are_attribute_values_equivalent, is_missing_attribute_harmless
+from activemq_fleet.adopt.proposal import VariableProposal, is_valid_value, yaml_scalar_of
 from activemq_fleet.adopt.secrets import (
-    TemplatedText,
-    has_clear_text_password,
+    TextWithSecretLabels,
+    contains_clear_text_password,
     is_clear_text_password,
     is_password_name,
     with_secret_labels,
@@ -50,7 +50,9 @@ class _Skip:
     release: Release
 
 
-def propose_fragments(proposal: VariableProposal, document: AdoptedDocument, rendered: ComparedElement) -> None:
+def propose_attributes_and_fragments(
+    proposal: VariableProposal, document: AdoptedDocument, rendered: ComparedElement
+) -> None:
     """Propose broker attributes and XML fragments of one host, for what no variable expresses.
 
     ``rendered`` is the host's document as rendered from variables alone, without fragments.
@@ -100,11 +102,13 @@ def _propose_attributes(proposal: VariableProposal, document: AdoptedDocument, r
     for name, value in document.broker.attributes.items():
         if name in _OUR_OWN:
             continue
-        if name in rendered.attributes and means_the_same(document.broker, name, value, rendered.attributes[name], {}):
+        if name in rendered.attributes and are_attribute_values_equivalent(
+            document.broker, name, value, rendered.attributes[name], {}
+        ):
             continue
-        secret = has_clear_text_password(name, value)
+        secret = contains_clear_text_password(name, value)
         if not secret and is_valid_value("broker_attributes", {name: value}):
-            attributes[name] = yaml_value_of(value)
+            attributes[name] = yaml_scalar_of(value)
         elif name == _MASTER_URI and document.release.has_pure_master_slave:
             _propose_master_connector(proposal, document, value)
         else:
@@ -137,7 +141,7 @@ def _fragment_entry(
     safe = with_secret_labels(_with_references(node, proposal, document), proposal.secrets)
     safe = _with_schema_locations(safe, _schema_locations(document))
     entry: dict[str, Any] = {"parent": parent} if parent else {}
-    return {**entry, "xml": TemplatedText(to_xml(safe))}
+    return {**entry, "xml": TextWithSecretLabels(to_xml(safe))}
 
 
 def _schema_locations(document: AdoptedDocument) -> dict[str, str]:
@@ -241,10 +245,10 @@ def _changed_attributes(original: ComparedElement, rendered: ComparedElement, sk
     return {
         name: value
         for name, value in original.attributes.items()
-        if not is_absence_harmless(original, name, skip.release, rendered)
+        if not is_missing_attribute_harmless(original, name, skip.release, rendered)
         and not (
             name in rendered.attributes
-            and means_the_same(original, name, value, rendered.attributes[name], skip.directories)
+            and are_attribute_values_equivalent(original, name, value, rendered.attributes[name], skip.directories)
         )
         and not is_clear_text_password(name, value)
         # A password with a placeholder of credentials.properties is defined there, whatever its earlier name.

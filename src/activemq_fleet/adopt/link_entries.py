@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from activemq_fleet.adopt.network_connectors import ReplaceableBridge, ttl_as_setting
-from activemq_fleet.adopt.proposal import yaml_value_of
+from activemq_fleet.adopt.proposal import yaml_scalar_of
 from activemq_fleet.topology import Broker, Fleet
 
 
@@ -62,7 +62,7 @@ class LinkEntry:
     target: str
     links: tuple[AdoptedLink, ...]
 
-    def to_setting(self, *, with_ttl: bool) -> dict[str, Any]:
+    def to_links_entry(self, *, with_ttl: bool) -> dict[str, Any]:
         """Return the entry as a dictionary, as an item of the variable ``activemq_links``."""
         link, bridge = self.links[0], self.links[0].bridge
         entry: dict[str, Any] = {"from": self.source, "to": self.target}
@@ -78,9 +78,9 @@ class LinkEntry:
         if with_ttl:
             entry["ttl"] = ttl_as_setting(bridge.ttl)
         if link.attributes:
-            entry["attributes"] = {name: yaml_value_of(text) for name, text in link.attributes}
+            entry["attributes"] = {name: yaml_scalar_of(text) for name, text in link.attributes}
         if link.options is not None:
-            entry["options"] = {name: yaml_value_of(text) for name, text in link.options}
+            entry["options"] = {name: yaml_scalar_of(text) for name, text in link.options}
         return entry
 
 
@@ -90,7 +90,7 @@ def entries_and_leftover_links(links: Sequence[AdoptedLink], fleet: Fleet) -> tu
     Entries of groups come first.
     """
     members = _units_by_name(fleet)
-    home = {broker.unit: broker for broker in fleet.brokers}
+    home = {broker.link_end_name: broker for broker in fleet.brokers}
     by_settings: dict[Any, dict[tuple[str, str], AdoptedLink]] = defaultdict(dict)
     for link in links:
         by_settings[link.settings_key][link.source, link.target] = link
@@ -131,6 +131,6 @@ def _units_by_name(fleet: Fleet) -> dict[str, list[str]]:
     pairs: dict[str, dict[str, None]] = defaultdict(dict)
     groups: dict[str, dict[str, None]] = defaultdict(dict)
     for broker in fleet.brokers:
-        pairs[broker.pair][broker.unit] = None
-        groups[broker.group][broker.unit] = None
+        pairs[broker.pair][broker.link_end_name] = None
+        groups[broker.group][broker.link_end_name] = None
     return {name: list(units) for name, units in (pairs | groups).items()}

@@ -262,7 +262,9 @@ def _addresses_dialled_by_slaves(proposal: VariableProposal) -> Iterator[tuple[s
 def _addresses_named_by_link(bridge: ReplaceableBridge, proposal: VariableProposal) -> Iterator[tuple[str, str]]:
     """Yield (host, dialled address) for a bridge named ``X-to-Y``, where Y is a pair or a host and the ports match."""
     target = bridge.name.rpartition("-to-")[2]
-    pair = proposal.documents_by_pair().get(target) or [d for d in proposal.documents if d.identity.host == target]
+    pair = proposal.documents_by_pair().get(target) or [
+        d for d in proposal.documents if d.identity.host_label == target
+    ]
     marks = {proposal[d.host].get("master_node", proposal.naming.preferred_node) for d in pair}
     ordered = sorted(pair, key=lambda d: (d.identity.node not in marks, d.identity.node))
     ports = [_port(proposal[d.host]) for d in ordered]

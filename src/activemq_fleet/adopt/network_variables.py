@@ -26,7 +26,7 @@ from activemq_fleet.adopt.network_connectors import (
 from activemq_fleet.adopt.network_user import NEW_USER, propose_network_user, withdraw_network_user
 from activemq_fleet.adopt.profiles import kahadb_directory, master_connector_element
 from activemq_fleet.adopt.properties import address_hint
-from activemq_fleet.adopt.proposal import VariableProposal, is_default_value, is_valid_value, yaml_value_of
+from activemq_fleet.adopt.proposal import VariableProposal, is_default_value, is_valid_value, yaml_scalar_of
 from activemq_fleet.adopt.sources import AdoptedDocument
 from activemq_fleet.settings.fields import option_text
 from activemq_fleet.topology import Broker, Fleet, Link
@@ -73,7 +73,9 @@ class _Network:
         self.links: list[AdoptedLink] = []
         self.pair_links: dict[str, ReplaceableBridge] = {}
         self.base = self._without_links()
-        self.taken = {name for broker in self.base.brokers for name in (broker.group, broker.pair, broker.unit)}
+        self.taken = {
+            name for broker in self.base.brokers for name in (broker.group, broker.pair, broker.link_end_name)
+        }
 
     def propose_link_variables(self) -> None:
         """Propose variables for links that render the existing bridges.
@@ -98,7 +100,7 @@ class _Network:
         addresses = BrokersByAddress(self.base, self.proposal.documents)
         by_unit: dict[str, list[AdoptedDocument]] = defaultdict(list)
         for document in self.proposal.documents:
-            by_unit[self.base.broker(document.host).unit].append(document)
+            by_unit[self.base.broker(document.host).link_end_name].append(document)
         self.links, self.pair_links = [], {}
         for unit, documents in by_unit.items():
             by_name: dict[str, dict[str, tuple[ReplaceableBridge, str]]] = defaultdict(dict)
@@ -125,7 +127,7 @@ class _Network:
         user = bridge.node.get("userName")
         owners = [addresses.broker_at(*address) for address in bridge.addresses]
         brokers = [owner for owner in owners if owner]
-        units = {broker.unit for broker in brokers}
+        units = {broker.link_end_name for broker in brokers}
         dialling_broker = self.base.broker(document.host)
         if user and user != self.proposal[document.host].get("network_username"):
             reason = f"the bridge logs in as {user}, but other bridges log in with a different account"
@@ -134,7 +136,7 @@ class _Network:
             address = f"{host.rpartition('@')[2]}:{port}"
             named = f"the bridge connects to {address}, which is not an address of a broker of these files"
             return self._outside_target(document, bridge, f"{named} ({address_hint(host)})")
-        elif units == {dialling_broker.unit}:
+        elif units == {dialling_broker.link_end_name}:
             if _is_pair_link(bridge, dialling_broker, brokers):
                 self.pair_links[document.host] = bridge
                 return None
@@ -227,8 +229,8 @@ class _Network:
         options = Counter(bridge.options for bridge in bridges).most_common(1)[0][0]
         for document in self._documents_without_multicast():
             variables = self.proposal[document.host]
-            variables["network_attributes"] = {name: yaml_value_of(text) for name, text in sorted(common)}
-            variables["network_options"] = {name: yaml_value_of(text) for name, text in options}
+            variables["network_attributes"] = {name: yaml_scalar_of(text) for name, text in sorted(common)}
+            variables["network_options"] = {name: yaml_scalar_of(text) for name, text in options}
             for name in ("network_attributes", "network_options"):
                 if is_default_value(name, tuple((key, option_text(text)) for key, text in variables[name].items())):
                     del variables[name]
@@ -242,7 +244,7 @@ class _Network:
         ]
 
     def _propose_discovery(self) -> None:
-        listening = Counter(broker.unit for broker in self.base.brokers if broker.openwire)
+        listening = Counter(broker.link_end_name for broker in self.base.brokers if broker.openwire)
         kinds: dict[str, Counter[str]] = defaultdict(Counter)
         for link in self.links:
             # A single address does not show how a pair is addressed.
@@ -269,13 +271,15 @@ class _Network:
         apart = {document.identity.group for document in self._documents_without_multicast()} - {
             document.identity.group for document in self.proposal.documents if allows_replay_over_bridges(document)
         }
-        several = {group.name for group in self.base.groups if len({broker.unit for broker in group.brokers}) > 1}
+        several = {
+            group.name for group in self.base.groups if len({broker.link_end_name for broker in group.brokers}) > 1
+        }
         for shape in _SHAPES:
             expected: dict[str, set[tuple[str, str, str, bool]]] = defaultdict(set)
             for broker in self._without_links(shape).brokers:
                 if not broker.is_replication_slave:
                     expected[broker.group] |= {
-                        (broker.unit, link.target, link.name, link.duplex)
+                        (broker.link_end_name, link.target, link.name, link.duplex)
                         for link in broker.links
                         if link.kind != "multicast"
                     }
@@ -322,7 +326,7 @@ class _Network:
         """Propose ``activemq_links``; an entry has a TTL if it makes one of the links ``with_ttl``."""
         wanted = set(with_ttl)
         if entries:
-            settings = [entry.to_setting(with_ttl=not wanted.isdisjoint(entry.links)) for entry in entries]
+            settings = [entry.to_links_entry(with_ttl=not wanted.isdisjoint(entry.links)) for entry in entries]
             for document in self.proposal.documents:
                 self.proposal[document.host]["links"] = settings
 
@@ -385,5 +389,5 @@ def _is_pair_link(bridge: ReplaceableBridge, dialling_broker: Broker, dialled: S
     """Return whether a bridge is the one that ``activemq_pair_links`` makes from a broker to its peer."""
     peer = dialling_broker.peer
     label = peer.partition(".")[0] if peer else ""
-    has_default_name = bridge.name == f"{dialling_broker.identity.host}-to-{label}"
+    has_default_name = bridge.name == f"{dialling_broker.identity.host_label}-to-{label}"
     return has_default_name and bridge.ttl == 1 and {broker.host for broker in dialled} == {peer}

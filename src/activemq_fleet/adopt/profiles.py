@@ -9,7 +9,7 @@ from collections.abc import Collection, Sequence
 from activemq_fleet.adopt.equal_meaning import expand_directories
 from activemq_fleet.adopt.properties import placeholder_names
 from activemq_fleet.adopt.proposal import VariableProposal
-from activemq_fleet.adopt.secrets import has_clear_text_password
+from activemq_fleet.adopt.secrets import contains_clear_text_password
 from activemq_fleet.adopt.sources import AdoptedDocument
 from activemq_fleet.adopt.xml_diff import PLACEHOLDERS, ComparedElement
 from activemq_fleet.errors import InputError
@@ -21,7 +21,7 @@ from activemq_fleet.render.service import STORE_MARKER
 _SHARED_PATH = re.compile(r"^/(?:srv|mnt|nfs|net|shared|media|cluster)/|nfs|shared|gfs|san\b", re.IGNORECASE)
 REPLICATION = "replication"
 _FENCED_PATH = "/data/fence/store"
-"""The end of a KahaDB directory that is the link of a guard (``render.service.kahadb_directory``)."""
+"""The end of a KahaDB directory that is the link of a guard (``render.service.kahadb_directory_in_xml``)."""
 _KAHADB = ("kahaDB", "mKahaDB")
 _LOCKED = ("lockKeepAlivePeriod", "databaseLockedWaitDelay")
 
@@ -255,7 +255,7 @@ def _has_default_store(document: AdoptedDocument) -> bool:
 def _propose_name(proposal: VariableProposal, document: AdoptedDocument) -> None:
     shared = proposal.proposed_profile(document.host).shares_store
     name = document.broker.get("brokerName")
-    if name != (document.identity.pair if shared else document.identity.host):
+    if name != (document.identity.pair if shared else document.identity.host_label):
         proposal.propose_value(document.host, "broker_name", name)
 
 
@@ -300,7 +300,7 @@ def _propose_jdbc(proposal: VariableProposal, documents: Sequence[AdoptedDocumen
 
 def _propose_database(proposal: VariableProposal, document: AdoptedDocument) -> bool:
     bean = jdbc_data_source_bean(document)
-    if bean is None or has_clear_text_password("url", bean_properties(bean)["url"]):
+    if bean is None or contains_clear_text_password("url", bean_properties(bean)["url"]):
         return False
     values = bean_properties(bean)
     user = values["username"]

@@ -101,9 +101,9 @@ class VariableProposal:
 
         ``changes`` override every host's variables, None removes one.
         """
-        return self.proposed_fleet_with_changes(lambda _host: changes)
+        return self.proposed_fleet_with_host_changes(lambda _host: changes)
 
-    def proposed_fleet_with_changes(self, changes: Callable[[str], Mapping[str, Any]]) -> Fleet:
+    def proposed_fleet_with_host_changes(self, changes: Callable[[str], Mapping[str, Any]]) -> Fleet:
         """Return the fleet that the proposed variables describe, with changes for each host.
 
         ``changes`` returns the overrides for a host.
@@ -168,7 +168,7 @@ def is_default_value(name: str, value: Any) -> bool:
     return bool(Settings.model_fields[name].get_default(call_default_factory=True) == value)
 
 
-def yaml_value_of(text: str) -> str | int | bool:
+def yaml_scalar_of(text: str) -> str | int | bool:
     """Return a text as a YAML scalar: the boolean, number or text that YAML writes as the same text."""
     if text in ("true", "false"):
         return text == "true"

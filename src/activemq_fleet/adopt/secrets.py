@@ -58,7 +58,7 @@ class SecretReference:
 
 
 @dataclass(frozen=True, slots=True)
-class TemplatedText:
+class TextWithSecretLabels:
     """A text in which each password is replaced by the label of its secret.
 
     The labels are between private-use characters.
@@ -148,7 +148,7 @@ def _is_reference(value: str) -> bool:
     return _NOT_CLEAR.fullmatch(value) is not None
 
 
-def has_clear_text_password(name: str, value: str) -> bool:
+def contains_clear_text_password(name: str, value: str) -> bool:
     """Return whether the value of an attribute contains a password in clear text, as a URI may."""
     return with_masked_passwords(ComparedElement("", {name: value})).get(name) != value
 
@@ -240,15 +240,15 @@ def _replace_in_text(text: str, node: ComparedElement, by: Callable[[ComparedEle
     return _IN_URI.sub(hide, text)
 
 
-def without_passwords(name: str, value: Any, secrets: LabeledPasswords) -> Any:
+def with_secret_references(name: str, value: Any, secrets: LabeledPasswords) -> Any:
     """Return a variable's value with references to secrets in place of clear-text passwords.
 
     Values at any depth are replaced.
     """
     if isinstance(value, dict):
-        return {key: without_passwords(str(key), item, secrets) for key, item in value.items()}
+        return {key: with_secret_references(str(key), item, secrets) for key, item in value.items()}
     if isinstance(value, list):
-        return [without_passwords(name, item, secrets) for item in value]
+        return [with_secret_references(name, item, secrets) for item in value]
     if not isinstance(value, str):
         return value
     if is_clear_text_password(name, value):
@@ -258,7 +258,7 @@ def without_passwords(name: str, value: Any, secrets: LabeledPasswords) -> Any:
         return f"{_OPEN}{secrets.secret_lookup_for(kind, password, f'password inside {name}').label}{_CLOSE}"
 
     marked = _replace_in_text(value, ComparedElement("", {}), label)
-    return value if marked == value else TemplatedText(marked)
+    return value if marked == value else TextWithSecretLabels(marked)
 
 
 def value_with_secret_placeholders(value: Any) -> Any:
@@ -268,7 +268,7 @@ def value_with_secret_placeholders(value: Any) -> Any:
     """
     if isinstance(value, SecretReference):
         return f"secret-{value.label}"
-    if isinstance(value, TemplatedText):
+    if isinstance(value, TextWithSecretLabels):
         return value.text_with_secret_markers
     if isinstance(value, dict):
         return {name: value_with_secret_placeholders(item) for name, item in value.items()}

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from lxml import etree
 
-from activemq_fleet.addresses import validated_host
+from activemq_fleet.addresses import validated_host_name
 from activemq_fleet.adopt.companion_reader import CompanionFiles, file_paths_below, read_limited_bytes
 from activemq_fleet.adopt.equal_meaning import with_default_connector_names
 from activemq_fleet.adopt.properties import (
@@ -22,11 +22,11 @@ from activemq_fleet.adopt.properties import (
 from activemq_fleet.adopt.xml_diff import ComparedElement, compared_element_of
 from activemq_fleet.errors import InputError, ReleaseError
 from activemq_fleet.findings import join_sentences
-from activemq_fleet.grouping import inventory_groups
+from activemq_fleet.grouping import inventory_groups_of_brokers
 from activemq_fleet.lint.file_kinds import foreign_file_kind
 from activemq_fleet.lint.versions_placeholders import first_template_mark
 from activemq_fleet.naming import Identity, Naming
-from activemq_fleet.naming_proposal import adopt_command, propose_naming, propose_single_naming
+from activemq_fleet.naming_proposal import adopt_command, propose_naming, propose_naming_without_pairs
 from activemq_fleet.releases import Release
 from activemq_fleet.render.rendered_header import read_rendered_header
 from activemq_fleet.schema import (
@@ -83,7 +83,7 @@ class AdoptedDocument:
     """Notes for the operator about the form of the file, each a sentence."""
 
 
-def read_sources(
+def read_adopted_documents(
     arguments: Sequence[str], releases: Sequence[str], naming: Naming, properties: Sequence[str] = ()
 ) -> list[AdoptedDocument]:
     """Read the activemq.xml files that arguments name, and return them sorted by host.
@@ -109,7 +109,7 @@ def read_sources(
         for host, path in sorted(paths.items())
     ]
     _refuse_doubles(documents)
-    inventory_groups(document.identity for document in documents)
+    inventory_groups_of_brokers(document.identity for document in documents)
     return documents
 
 
@@ -161,13 +161,13 @@ def _host_of(path: Path, naming: Naming) -> str:
     for parts in (path.parts, path.resolve().parts):
         if len(parts) > 3 and (parts[-4], parts[-2]) == ("hosts", "conf"):
             return parts[-3]
-        names = [part for part in reversed(parts[:-1]) if naming.matches(part)]
+        names = [part for part in reversed(parts[:-1]) if naming.matches_pattern(part)]
         # A pattern for any name also reads directories such as conf.
         unusual = (name for name in names if not _USUAL_NAME.fullmatch(name))
         if names:
             return next(unusual, names[0])
     stem = _stem_of(path)
-    return stem if naming.matches(stem) else ""
+    return stem if naming.matches_pattern(stem) else ""
 
 
 def _stem_of(path: Path) -> str:
@@ -204,7 +204,7 @@ def _refuse_unread_names(files: Sequence[tuple[str, Path, Path | None]], naming:
     """Raise UnparsedHostNamesError for files whose host is unknown, or has a name that the naming convention does not
     read.
     """
-    unread = [(host, path) for host, path, _ in files if not naming.matches(host)]
+    unread = [(host, path) for host, path, _ in files if not naming.matches_pattern(host)]
     if not unread:
         return
     wrong_host = next(
@@ -220,7 +220,7 @@ def _refuse_unread_names(files: Sequence[tuple[str, Path, Path | None]], naming:
     pairs = propose_naming(names)
     if pairs and len(pairs.identities) < len(names):
         pairs = None
-    alone = propose_single_naming(names, pairs, are_brokers=True)
+    alone = propose_naming_without_pairs(names, pairs, are_brokers=True)
     by_host = {guess: str(path) for path, guess in guesses.items()}
     reason = f"the host name {host} does not match the naming pattern {naming.pattern}"
     if not host:
@@ -264,13 +264,13 @@ def read_addresses_by_host(arguments: Sequence[str], documents: Sequence[Adopted
     address_by_host = {}
     for text in arguments:
         name, separator, address = text.partition("=")
-        named = [document.host for document in documents if name in (document.host, document.identity.host)]
+        named = [document.host for document in documents if name in (document.host, document.identity.host_label)]
         if not separator or len(named) != 1:
             raise InputError(
                 f"--address {text}: {_reason_for_address(name, separator, [document.host for document in documents])}"
             )
         try:
-            address_by_host[named[0]] = validated_host(address)
+            address_by_host[named[0]] = validated_host_name(address)
         except ValueError as error:
             raise InputError(f"--address {text}: {error}") from None
     return address_by_host

@@ -81,7 +81,7 @@ class ComparedElement:
         return self.tag.startswith(f"{{{CORE}}}")
 
     @property
-    def has_ordered_children(self) -> bool:
+    def is_order_of_children_significant(self) -> bool:
         """Whether the order of the XML element's children is significant."""
         return self.name in _CHAINS if self.is_in_activemq_namespace else self.tag != f"{{{BEANS}}}beans"
 
@@ -98,7 +98,7 @@ class ComparedElement:
             self.tag,
             tuple(sorted(self.attributes.items())),
             self.normalized_text,
-            tuple(children if self.has_ordered_children else sorted(children)),
+            tuple(children if self.is_order_of_children_significant else sorted(children)),
         )
 
     def get(self, name: str, default: str = "") -> str:
@@ -213,7 +213,7 @@ class _Comparison:
             yield self._difference(f"{path}/{steps[id(child)]}", to_xml(self.shown[id(child)], indent=None), None)
         for child in added:
             yield self._difference(f"{path}/{steps[id(child)]}", None, to_xml(self.shown[id(child)], indent=None))
-        if original.has_ordered_children and rendered.has_ordered_children:
+        if original.is_order_of_children_significant and rendered.is_order_of_children_significant:
             yield from self._order_differences(path, pairs, steps, rendered)
 
     def _attribute_differences(

@@ -14,7 +14,7 @@ from typing import IO
 
 from activemq_fleet.artifacts import _maven
 from activemq_fleet.artifacts._cache import Progress, cache_directory, ensure_cached, log_progress
-from activemq_fleet.errors import ArtifactError, FleetError, SchemaUnavailable
+from activemq_fleet.errors import ArtifactError, FleetError, SchemaUnavailableError
 from activemq_fleet.releases import Release, releases_with_schema
 from activemq_fleet.schema import Schema
 
@@ -33,8 +33,8 @@ _noted: set[tuple[Release, Release]] = set()
 def schema_bytes(release: Release, *, progress: Progress = log_progress) -> bytes:
     """Return the bytes of the XML schema ``activemq.xsd`` of a release.
 
-    It is fetched once, or that of the nearest release of its line. Raises SchemaUnavailable, which names the command to
-    run, when the line has no schema.
+    It is fetched once, or that of the nearest release of its line. Raises SchemaUnavailableError, which names the
+    command to run, when the line has no schema.
     """
     return _nearest(release, progress).read_bytes()
 
@@ -43,7 +43,7 @@ def load_schema(release: Release, *, progress: Progress = log_progress) -> Schem
     """Load the XML schema ``activemq.xsd`` of a release, and return it compiled.
 
     It is kept in memory. It may be that of the nearest release of its line. One line of progress names the other
-    release. Raises SchemaUnavailable when the line has no schema.
+    release. Raises SchemaUnavailableError when the line has no schema.
     """
     path = _nearest(release, progress)
     return _load(path, path.stat().st_mtime_ns)
@@ -77,7 +77,7 @@ def fetch_schema_to_cache(release: Release, source: Path | None = None, *, progr
 
     ``source`` is a jar (activemq-core to 5.7, activemq-spring, activemq-all) or a distribution (tar.gz or zip) of
     exactly this release, and replaces a cached XSD; without it, the release's jar comes from the cache or through
-    Maven. Raises SchemaUnavailable.
+    Maven. Raises SchemaUnavailableError.
     """
     if source is None:
         return _cached(release, progress)
@@ -93,7 +93,7 @@ def _nearest(release: Release, progress: Progress) -> Path:
     """
     try:
         return _cached(release, progress)
-    except (SchemaUnavailable, ArtifactError) as error:
+    except (SchemaUnavailableError, ArtifactError) as error:
         reason = _failures.get(cache_directory() / _name(release), error)
         maven_works = not isinstance(reason, ArtifactError) or isinstance(reason, _maven.MissingArtifactError)
         for nearest in _others_of_line(release):
@@ -101,7 +101,7 @@ def _nearest(release: Release, progress: Progress) -> Path:
                 continue
             try:
                 path = _cached(nearest, progress)
-            except (SchemaUnavailable, ArtifactError):
+            except (SchemaUnavailableError, ArtifactError):
                 continue
             if (release, nearest) not in _noted:
                 _noted.add((release, nearest))
@@ -139,15 +139,15 @@ def _cached(release: Release, progress: Progress) -> Path:
     def make(part: Path) -> None:
         try:
             _write(part, _obtain(release, progress))
-        except (ArtifactError, SchemaUnavailable) as error:
+        except (ArtifactError, SchemaUnavailableError) as error:
             _failures[target] = error
             raise _unavailable(release, error) from None
 
     return ensure_cached(_name(release), make, progress=progress)
 
 
-def _unavailable(release: Release, reason: FleetError) -> SchemaUnavailable:
-    return SchemaUnavailable(
+def _unavailable(release: Release, reason: FleetError) -> SchemaUnavailableError:
+    return SchemaUnavailableError(
         f"the XML schema of ActiveMQ {release} is not available ({reason}). To take it from a jar or archive of the "
         f"release, run `activemq-fleet schema fetch {release} --from FILE`"
     )
@@ -192,13 +192,13 @@ def _xsd_in(source: Path, release: Release) -> bytes:
                     _refuse_other_release(source, name, jar, release)
                     return _limited(jar.open(_MEMBER), _XSD_LIMIT, source)
     except OSError as error:
-        raise SchemaUnavailable(
+        raise SchemaUnavailableError(
             f"the file {source} cannot be read ({error.strerror or error}): correct its path, or allow this account "
             "to read it"
         ) from None
     except (zipfile.BadZipFile, tarfile.TarError, EOFError, RuntimeError, ValueError) as error:
-        raise SchemaUnavailable(f"the file {source} is damaged ({error}): download it again") from None
-    raise SchemaUnavailable(
+        raise SchemaUnavailableError(f"the file {source} is damaged ({error}): download it again") from None
+    raise SchemaUnavailableError(
         f"the file {source} contains no schema {_MEMBER}: use {release.schema_jar}-{release}.jar, or the tar.gz or zip "
         "of the release"
     )
@@ -215,7 +215,7 @@ def _jars_in(file: IO[bytes], name: str) -> Iterator[tuple[str, zipfile.ZipFile]
         return
     file.seek(0)
     if not tarfile.is_tarfile(file):
-        raise SchemaUnavailable(
+        raise SchemaUnavailableError(
             f"the file {file.name} is neither a jar nor a zip nor a tar.gz: use the jar or archive of the release"
         )
     file.seek(0)
@@ -231,7 +231,7 @@ def _limited(content: IO[bytes], limit: int, where: Path | str) -> bytes:
     with content:
         read = content.read(limit + 1)
     if len(read) > limit:
-        raise SchemaUnavailable(
+        raise SchemaUnavailableError(
             f"the file {where} unpacks to more than {limit >> 20} MiB, so it is not a file of ActiveMQ: use the jar "
             "or archive of the release"
         )
@@ -245,6 +245,6 @@ def _refuse_other_release(source: Path, name: str, jar: zipfile.ZipFile, release
     version = version_match[1] if version_match else release.text
     # builds of others carry a suffix, 5.11.0.redhat-630187
     if version != release.text and not version.startswith((f"{release}.", f"{release}-")):
-        raise SchemaUnavailable(
+        raise SchemaUnavailableError(
             f"the file {source} is of release {version}, not {release}: use the jar or archive of ActiveMQ {release}"
         )

@@ -123,7 +123,7 @@ def _hosts(inventory: InventoryOptions) -> Mapping[str, AuditedHost] | None:
             release=broker.release.text,
             group=broker.group,
             pair=broker.pair,
-            store=broker.shared_directory,
+            store=broker.shared_store_directory,
             problems=(assumed,),
         )
         for broker in fleet.brokers

@@ -9,7 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from activemq_fleet import Finding, InputError
-from activemq_fleet.atomic_files import write_file
+from activemq_fleet.atomic_files import write_file_atomically
 from activemq_fleet.cli.formats.report import INPUT_ERROR
 from activemq_fleet.validation import known_rule_ids
 
@@ -26,7 +26,7 @@ def write_baseline(path: Path, findings: Iterable[Finding]) -> int:
     known = sorted(_fingerprint(finding) for finding in findings if finding.waived is None)
     entries = [dict(zip(("rule", "host", "file", "message"), fingerprint, strict=True)) for fingerprint in known]
     content = {"version": _VERSION, "findings": entries}
-    write_file(path, (json.dumps(content, indent=1, ensure_ascii=False) + "\n").encode())
+    write_file_atomically(path, (json.dumps(content, indent=1, ensure_ascii=False) + "\n").encode())
     return len(entries)
 
 

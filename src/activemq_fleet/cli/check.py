@@ -126,8 +126,8 @@ def check_command(
         report_on_error,
         report_on_files,
         report_on_fleet,
-        write_output,
         write_repairs,
+        write_report_file,
     )
     from activemq_fleet.cli.file_repairs import refuse_pipes
     from activemq_fleet.cli.unused_settings import unused_setting_warnings
@@ -191,7 +191,7 @@ def check_command(
         if form != "text":  # else the lines on stderr are the report
             text = report_formatter(form)(report_on_error(error, ", ".join(map(str, paths or inventory.sources))))
             if output is not None:
-                write_output(output, text)
+                write_report_file(output, text)
             else:
                 click.echo(text)
         raise

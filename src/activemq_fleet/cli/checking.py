@@ -22,14 +22,19 @@ from activemq_fleet import (
     lint_links_between_files,
     repair_file,
 )
-from activemq_fleet.atomic_files import write_file
+from activemq_fleet.atomic_files import write_file_atomically
 from activemq_fleet.cli.activity import ACTIVITY
 from activemq_fleet.cli.baseline import read_baseline, with_baseline_waived, write_baseline
-from activemq_fleet.cli.companions import UnreadableFileError, read_companions, read_file, unreadable_finding
+from activemq_fleet.cli.companions import (
+    UnreadableFileError,
+    read_companion_files,
+    read_file_to_check,
+    unreadable_file_finding,
+)
 from activemq_fleet.cli.file_releases import (
-    broker_files_below,
-    header_differences,
-    is_activemq_xml,
+    find_broker_files,
+    has_activemq_xml_name,
+    header_release_warnings,
     read_release_rules,
     releases_of_files,
 )
@@ -42,7 +47,7 @@ from activemq_fleet.cli.printing import echo_to_stderr, print_warning
 from activemq_fleet.cli.terminal import print_through_pager
 from activemq_fleet.lint.file_kinds import KIND_RULE, NO_BROKER_RULE, foreign_file_kind
 from activemq_fleet.node.printable import counted
-from activemq_fleet.validation import suppress_by_comments
+from activemq_fleet.validation import suppress_findings_by_comments
 
 _POSITION = re.compile(
     r"\((?P<path>/[^()]*):(?P<line>[0-9]+)\)(?=: |\. |$)|^(?P<first>/[^:]*):(?P<first_line>[0-9]+): "
@@ -69,7 +74,7 @@ def report_on_files(
     A file that another one of them reads needs no broker, nor does one that the operator does not name itself. Raises
     InputError where no file can be read.
     """
-    named = broker_files_below(paths)
+    named = find_broker_files(paths)
     contents, findings = _read_all(named)
     rules = read_release_rules(release_from) if release_from else ()
     of_other_kinds = {path for path, content in contents.items() if foreign_file_kind(content, str(path))}
@@ -80,14 +85,14 @@ def report_on_files(
     texts = {path: file_release.text for path, file_release in releases.items()}
     schemas = {Release.of(text): load_schema_with_progress(Release.of(text)) for text in dict.fromkeys(texts.values())}
     warnings = [warning for read_by in schemas for warning in read_by.warnings]
-    warnings += header_differences(brokers_files, releases)
+    warnings += header_release_warnings(brokers_files, releases)
     for warning in warnings:
         print_warning(warning)
     read_with_others: set[Path] = set()
     xml_files = {str(path): content for path, content in contents.items()}
     companions: dict[Path, Mapping[str, bytes]] = {}
     for path, content in contents.items():
-        other_files, missing = read_companions(path, content)
+        other_files, missing = read_companion_files(path, content)
         companions[path] = other_files
         read_with_others |= {path.parent / name for name in other_files}
         xml_files |= {str(path.parent / name): data for name, data in other_files.items() if name.endswith(".xml")}
@@ -103,7 +108,7 @@ def report_on_files(
                 ignore=ignore,
             )
     exempt = {(rule, str(path)) for path in read_with_others for rule in (KIND_RULE, NO_BROKER_RULE)}
-    exempt |= {(NO_BROKER_RULE, str(path)) for path in named if path not in paths and not is_activemq_xml(path)}
+    exempt |= {(NO_BROKER_RULE, str(path)) for path in named if path not in paths and not has_activemq_xml_name(path)}
     findings = [finding for finding in findings if (finding.rule, finding.file) not in exempt]
     findings += lint_links_between_files(
         {str(path): content for path, content in contents.items() if path in texts},
@@ -111,7 +116,7 @@ def report_on_files(
         select=select,
         ignore=ignore,
     )
-    suppressed = suppress_by_comments(findings, xml_files, select=select, ignore=ignore)
+    suppressed = suppress_findings_by_comments(findings, xml_files, select=select, ignore=ignore)
     with_edits = {finding.file for finding in suppressed if finding.edits}
     repairs = {}
     for path, content in contents.items():
@@ -134,7 +139,7 @@ def report_on_files(
 def print_repairs(report: CheckReport) -> int:
     """Print what ``check --fix`` would change in the files, and return the exit code.
 
-    It is 1 where a file would change, else 0. 2 where a file was not read.
+    It is 2 where a file was not read, 1 where a file would change, else 0.
     """
     changed = repairs_with_changes(report.repairs)
     for path, repair in changed.items():
@@ -211,7 +216,7 @@ def print_report(
     if baseline is not None:
         report = replace(report, findings=with_baseline_waived(report.findings, read_baseline(baseline)))
     if output is not None:
-        write_output(output, report_formatter(form)(report))
+        write_report_file(output, report_formatter(form)(report))
         form = "text"
     (print_through_pager if form == "text" else click.echo)(report_formatter(form)(report))
     if write_to is not None:
@@ -228,12 +233,12 @@ def print_report(
     return 1 if counts["error"] or (strict and counts["warning"]) else 0
 
 
-def write_output(path: Path, text: str) -> None:
+def write_report_file(path: Path, text: str) -> None:
     """Write a formatted report to a file.
 
     Terminal colors are removed. Raises OutputError.
     """
-    write_file(path, f"{click.unstyle(text)}\n".encode(errors="backslashreplace"))
+    write_file_atomically(path, f"{click.unstyle(text)}\n".encode(errors="backslashreplace"))
 
 
 def report_on_error(error: FleetError, subject: str) -> CheckReport:
@@ -283,9 +288,9 @@ def _read_all(paths: Sequence[Path]) -> tuple[dict[Path, bytes], list[Finding]]:
     errors: dict[Path, UnreadableFileError] = {}
     for path in paths:
         try:
-            contents[path] = read_file(path)
+            contents[path] = read_file_to_check(path)
         except UnreadableFileError as error:
             errors[path] = error
     if not contents:
         raise InputError(*(line for error in errors.values() for line in error.lines))
-    return contents, [unreadable_finding(path, error) for path, error in errors.items()]
+    return contents, [unreadable_file_finding(path, error) for path, error in errors.items()]

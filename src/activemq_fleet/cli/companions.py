@@ -8,10 +8,14 @@ from pathlib import Path, PurePosixPath
 from zipfile import BadZipFile, ZipFile
 
 from activemq_fleet import Finding, InputError
-from activemq_fleet.cli.file_releases import first_entry_names, loaded_jar_directories, possible_homes
+from activemq_fleet.cli.file_releases import (
+    first_entry_names,
+    loaded_jar_directories,
+    possible_installation_directories,
+)
 from activemq_fleet.cli.formats.report import INPUT_ERROR
 from activemq_fleet.findings import error_finding, join_sentences
-from activemq_fleet.given_files import read_given_file
+from activemq_fleet.given_files import read_file_or_pipe
 from activemq_fleet.lint.locations import referenced_file_names, service_files_of_unknown_schemes
 from activemq_fleet.schema import decode_xml_document
 
@@ -34,7 +38,7 @@ _LARGEST = 16 << 20  # bytes; the largest activemq.xml ever seen has a few hundr
 _MOST_NAMES = 300
 
 
-def read_companions(path: Path, data: bytes) -> tuple[dict[str, bytes], list[Finding]]:
+def read_companion_files(path: Path, data: bytes) -> tuple[dict[str, bytes], list[Finding]]:
     """Read the companion files next to an activemq.xml, and return their contents by relative name.
 
     Errors for unreadable files are returned, too. Files that an XML file next to it names are read, too, because it may
@@ -54,9 +58,9 @@ def read_companions(path: Path, data: bytes) -> tuple[dict[str, bytes], list[Fin
             continue
         try:
             # Of a schema only its place matters.
-            contents[name] = b"" if name.endswith(".xsd") else read_file(file)
+            contents[name] = b"" if name.endswith(".xsd") else read_file_to_check(file)
         except UnreadableFileError as error:
-            problems.append(unreadable_finding(file, error))
+            problems.append(unreadable_file_finding(file, error))
             continue
         if name.endswith(".xml"):
             waiting += _names_in(contents[name], str(PurePosixPath(name).parent))
@@ -76,7 +80,7 @@ def _services_around(path: Path, data: bytes) -> Iterator[str]:
     if not wanted:
         return
     yield from (name for name in wanted if (path.parent / name).is_file())
-    for home in possible_homes(path):
+    for home in possible_installation_directories(path):
         for directory in loaded_jar_directories(home):
             for jar in first_entry_names(directory):
                 if jar.endswith(".jar"):
@@ -103,13 +107,13 @@ class UnreadableFileError(InputError):
         self.fix = fix
 
 
-def read_file(path: Path) -> bytes:
+def read_file_to_check(path: Path) -> bytes:
     """Return the contents of a file to be checked.
 
     Raises UnreadableFileError for one that cannot be read, or exceeds 16 MiB.
     """
     try:
-        data = read_given_file(path, _LARGEST + 1)
+        data = read_file_or_pipe(path, _LARGEST + 1)
     except OSError as error:
         raise UnreadableFileError(
             path,
@@ -125,7 +129,7 @@ def read_file(path: Path) -> bytes:
     return data
 
 
-def unreadable_finding(file: Path, error: UnreadableFileError) -> Finding:
+def unreadable_file_finding(file: Path, error: UnreadableFileError) -> Finding:
     """Return a finding about a file that cannot be read."""
     message = f"{error.problem}, and its content was not checked"
     return error_finding(INPUT_ERROR, "", message, error.fix, file=str(file))

@@ -29,9 +29,9 @@ def _completer(values: Callable[[click.Context], Iterable[tuple[str, str]]]) -> 
 
 
 def _rules(_context: click.Context) -> Iterable[tuple[str, str]]:
-    from activemq_fleet.validation import described_rules
+    from activemq_fleet.validation import lint_and_inventory_rules_by_id
 
-    return ((name, rule.title) for name, rule in described_rules().items())
+    return ((name, rule.title) for name, rule in lint_and_inventory_rules_by_id().items())
 
 
 def _topics(context: click.Context) -> Iterable[tuple[str, str]]:
@@ -49,9 +49,9 @@ def _hosts(context: click.Context) -> Iterable[tuple[str, str]]:
     sources = InventoryOptions(tuple(context.params.get("sources") or ())).with_configured_inventory().sources
     if not sources or any(map(_is_dynamic, sources)):
         return []
-    from activemq_fleet._ansible import open_inventory
+    from activemq_fleet._ansible import open_ansible_inventory
 
-    with open_inventory(sources) as loaded:
+    with open_ansible_inventory(sources) as loaded:
         return [(host.name, "") for host in loaded.inventory.get_hosts()]
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from activemq_fleet import InputError
-from activemq_fleet.atomic_files import check_writable, write_file
+from activemq_fleet.atomic_files import check_writable, write_file_atomically
 from activemq_fleet.cli.lab_options import lab_options, require_packages, sigterm_as_interrupt
 from activemq_fleet.cli.options import format_option
 from activemq_fleet.cli.printing import echo, echo_to_stderr
@@ -63,7 +63,7 @@ def drill_command(lab: Lab, report: str | None, form: str, **options: Any) -> in
     with sigterm_as_interrupt():
         result = run_drill(lab, DrillOptions(**options), echo_to_stderr)
     if report is not None:
-        write_file(Path(report), drill_report(result).encode())
+        write_file_atomically(Path(report), drill_report(result).encode())
     echo(json.dumps(result.to_dict(), indent=2) if form == "json" else drill_result_text(result))
     return 0 if result.verdict == "clean" else 1
 

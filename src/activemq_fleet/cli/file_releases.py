@@ -12,7 +12,7 @@ from typing import NamedTuple, NoReturn
 
 from activemq_fleet import InputError, Release, ReleaseError
 from activemq_fleet.errors import names_to_text
-from activemq_fleet.given_files import read_given_file
+from activemq_fleet.given_files import read_file_or_pipe
 from activemq_fleet.node.text_lines import split_lines
 from activemq_fleet.render.rendered_header import read_rendered_header
 
@@ -30,7 +30,7 @@ _MOST_FILES, _MOST_ENTRIES, _LOOK = 2_000, 5_000, 1 << 16
 Rules = Sequence[tuple[str, str]]
 
 
-def broker_files_below(paths: Iterable[Path]) -> list[Path]:
+def find_broker_files(paths: Iterable[Path]) -> list[Path]:
     """Return the given files, and the broker files below the given directories.
 
     These are every activemq.xml and other file with a broker.
@@ -65,7 +65,7 @@ def _below(directory: Path) -> Iterator[Path]:
         for name in sorted(filter(_NAME.fullmatch, names)):
             path = Path(where, name)
             # A link to nothing and a FIFO of this name are reported as unreadable.
-            if is_activemq_xml(path) or (path.is_file() and _has_broker(path)):
+            if has_activemq_xml_name(path) or (path.is_file() and _has_broker(path)):
                 yield path
 
 
@@ -76,7 +76,7 @@ def _size_of(path: Path) -> int:
         return 0  # reading it reports the reason
 
 
-def is_activemq_xml(path: Path) -> bool:
+def has_activemq_xml_name(path: Path) -> bool:
     """Return whether the name of a file is activemq.xml.
 
     It may have the suffix of a template language.
@@ -107,7 +107,7 @@ def read_release_rules(path: Path) -> Rules:
     The lines are ``PATTERN RELEASE``. Raises InputError for other lines.
     """
     try:
-        lines = split_lines(read_given_file(path, _MOST_BYTES).decode())
+        lines = split_lines(read_file_or_pipe(path, _MOST_BYTES).decode())
     except (OSError, UnicodeError) as error:
         raise InputError(
             f"{path}: the file of --release-from cannot be read ({getattr(error, 'strerror', None) or 'not UTF-8'}): "
@@ -143,9 +143,9 @@ def releases_of_files(
 ) -> dict[Path, FileRelease]:
     """Return the release by which each file is checked.
 
-    ``contents`` are the files' contents by path. It is that of the first matching rule, else ``release``, else that of
-    the jars around the file, else that of the header of a rendered file. ``rules_source`` names where the rules come
-    from.
+    ``contents`` are the files' contents by path. The release is that of the first matching rule, else ``release``, else
+    that of the jars around the file, else that of the header of a rendered file. ``rules_source`` names where the rules
+    come from.
 
     Raises InputError that names the files whose release is unknown.
     """
@@ -192,7 +192,7 @@ def patterns_without_files(patterns: Iterable[str], paths: Sequence[Path], proje
     return unmatched
 
 
-def header_differences(contents: Mapping[Path, bytes], releases: Mapping[Path, FileRelease]) -> list[str]:
+def header_release_warnings(contents: Mapping[Path, bytes], releases: Mapping[Path, FileRelease]) -> list[str]:
     """Return a warning for each release in headers of files that differs from the release of the check."""
     files: dict[tuple[str, FileRelease], list[str]] = {}
     for path, content in contents.items():
@@ -216,7 +216,7 @@ def _refuse_unknown_header_release(path: Path, text: str) -> None:
         ) from None
 
 
-def possible_homes(path: Path) -> list[Path]:
+def possible_installation_directories(path: Path) -> list[Path]:
     """Return the directories that may be the ActiveMQ installation of a file, the nearest first."""
     above = path.absolute().parent
     return [above, *list(above.parents)[:2]]
@@ -232,7 +232,7 @@ def loaded_jar_directories(home: Path) -> list[Path]:
 
 def _release_around(path: Path) -> str | None:
     """Return the release named by jars and directories around a file; None where they name none or several."""
-    for home in possible_homes(path):
+    for home in possible_installation_directories(path):
         releases = {match[1] for match in map(_HOME.fullmatch, [home.name]) if match}
         for directory in loaded_jar_directories(home):
             releases |= {match[1] for match in map(_JAR.fullmatch, first_entry_names(directory)) if match}

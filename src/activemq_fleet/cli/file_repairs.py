@@ -11,8 +11,8 @@ from pathlib import Path
 import click
 
 from activemq_fleet import FileRepair, InputError
-from activemq_fleet.atomic_files import create_file_like, replace_content
-from activemq_fleet.cli.companions import read_file
+from activemq_fleet.atomic_files import create_file_like, replace_content_atomically
+from activemq_fleet.cli.companions import read_file_to_check
 from activemq_fleet.node.printable import printable
 
 _COLORS = {"+": "green", "-": "red", "@": "cyan"}
@@ -60,13 +60,13 @@ def write_repair(path: Path, repair: FileRepair, *, keep_original: bool) -> Path
     target = Path(os.path.realpath(path))
     try:
         _check_replaceable(path, target)
-        if read_file(target) != repair.original:
+        if read_file_to_check(target) != repair.original:
             raise InputError(
                 f"{path}: another process changed the file after the check, so it was not repaired: run the command "
                 "again"
             )
         original = _keep(target, repair.original) if keep_original else None
-        replace_content(target, repair.content)
+        replace_content_atomically(target, repair.content)
     except OSError as error:
         raise InputError(
             f"{path}: the file was not repaired ({error.strerror}): run the command as an account that owns the file "

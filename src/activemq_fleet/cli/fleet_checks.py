@@ -10,7 +10,7 @@ from activemq_fleet.cli.activity import ACTIVITY
 from activemq_fleet.cli.formats import CheckReport, report_formatter
 from activemq_fleet.cli.printing import echo_to_stderr, print_warning
 from activemq_fleet.schema import Schema
-from activemq_fleet.topology.inventory_rules import warnings_about_inventory
+from activemq_fleet.topology.inventory_rules import inventory_warning_lines
 
 
 def print_warnings(fleet: Fleet) -> None:
@@ -24,7 +24,7 @@ def print_warnings_and_inventory_findings(fleet: Fleet) -> None:
 
     The function is for commands that print no other findings.
     """
-    for warning in warnings_about_inventory(fleet):
+    for warning in inventory_warning_lines(fleet):
         print_warning(warning)
 
 
@@ -33,7 +33,7 @@ def load_schema_with_progress(release: Release) -> Schema:
 
     It may be that of the nearest release of its line.
 
-    Raises SchemaUnavailable or ArtifactError when the line has no schema.
+    Raises SchemaUnavailableError or ArtifactError when the line has no schema.
     """
     with ACTIVITY.show_activity(f"Loading the schema of {release} (fetched through Maven once)"):
         return load_schema(release, progress=echo_to_stderr)

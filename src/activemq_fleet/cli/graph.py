@@ -29,10 +29,10 @@ def graph_command(inventory: InventoryOptions, output: Path, status: Path | None
 
     Findings are marked at their brokers and links, except those of the releases' schemas: `check` reports these.
     """
-    from activemq_fleet.atomic_files import write_file
+    from activemq_fleet.atomic_files import write_file_atomically
     from activemq_fleet.cli.fleet_checks import print_warnings_and_inventory_findings
     from activemq_fleet.diagram import to_mermaid, to_svg
-    from activemq_fleet.topology import count_units
+    from activemq_fleet.topology import pair_and_broker_counts
 
     writers = {".svg": to_svg, ".mmd": to_mermaid}
     if output.suffix not in writers:
@@ -57,8 +57,8 @@ def graph_command(inventory: InventoryOptions, output: Path, status: Path | None
             )
         shown = replace(fleet, findings=findings)
     with ACTIVITY.show_activity("Drawing the fleet"):
-        write_file(output, writers[output.suffix](shown, states).encode())
-    numbers = count_units(fleet.brokers)
+        write_file_atomically(output, writers[output.suffix](shown, states).encode())
+    numbers = pair_and_broker_counts(fleet.brokers)
     if any(broker.profile.has_peer for broker in fleet.brokers):
         numbers.insert(0, counted(len(fleet.brokers), "broker"))
     echo(f"{output}: {', '.join(numbers)}")

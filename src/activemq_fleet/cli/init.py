@@ -44,13 +44,13 @@ def init_command(hosts: tuple[str, ...], release: str, output: Path, archive: Pa
     loopback. No password is written: the files show where passwords come from.
     """
     from activemq_fleet import Release
-    from activemq_fleet.inventory_scaffold import InventoryRequest, scaffold_inventory
+    from activemq_fleet.inventory_scaffold import InventoryScaffoldRequest, scaffold_inventory
 
     check_directory_empty(output)
     for warning in Release.of(release).warnings:
         print_warning(warning)
     checksum = _sha512(archive) if archive else None
-    request = InventoryRequest(hosts, release, str(archive.absolute()) if archive else None, checksum, tls)
+    request = InventoryScaffoldRequest(hosts, release, str(archive.absolute()) if archive else None, checksum, tls)
     inventory = scaffold_inventory(request)
     replace_directory_files(output, inventory.files, check_target=check_directory_empty)
     for reading in inventory.readings:

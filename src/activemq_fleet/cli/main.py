@@ -15,7 +15,7 @@ import click
 from activemq_fleet import __version__
 from activemq_fleet.cli.completion import COMPLETE_VARIABLE, print_completions
 from activemq_fleet.cli.error_lines import PROGRAM, run_and_print_errors
-from activemq_fleet.cli.terminal import add_output_options, color_of_environment
+from activemq_fleet.cli.terminal import add_output_options, color_setting_of_environment
 from activemq_fleet.similar_names import most_similar_name
 
 _UTF8_LOCALE = "C.UTF-8"
@@ -106,6 +106,6 @@ def _invoke(arguments: Sequence[str] | None) -> int:
     words = list(sys.argv[1:] if arguments is None else arguments)
     if arguments is None and (instruction := os.environ.get(COMPLETE_VARIABLE)):
         return print_completions(fleet_cli, instruction)
-    with fleet_cli.make_context(PROGRAM, words, color=color_of_environment()) as context:
+    with fleet_cli.make_context(PROGRAM, words, color=color_setting_of_environment()) as context:
         result = fleet_cli.invoke(context)
     return result if isinstance(result, int) else 0

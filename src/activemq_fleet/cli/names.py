@@ -53,7 +53,7 @@ def names_command(hosts: tuple[str, ...], inventory: InventoryOptions, form: str
     With -i the hosts are those of the inventory, read with their variables. Exit code 1: a HOST is not read as a
     broker, or a broker's name and variables lack a part.
     """
-    from activemq_fleet.naming_proposal import propose_naming, propose_single_naming
+    from activemq_fleet.naming_proposal import propose_naming, propose_naming_without_pairs
 
     if not hosts:
         inventory = inventory.with_configured_inventory()
@@ -67,7 +67,7 @@ def names_command(hosts: tuple[str, ...], inventory: InventoryOptions, form: str
     if proposal and len(proposal.identities) <= len(rows) - len(unread):
         proposal = None
     are_brokers = bool(hosts) or len(unread) == len(rows)
-    alone = propose_single_naming(unread, proposal, are_brokers=are_brokers) if unread else None
+    alone = propose_naming_without_pairs(unread, proposal, are_brokers=are_brokers) if unread else None
     if form == "json":
         proposals = {"proposal": proposal, "alone": alone}
         echo(
@@ -120,7 +120,7 @@ def _row(host: str, variables: Mapping[str, object]) -> dict[str, Any]:
     except UnclearNameError as error:
         return row | {"problem": error.problem, "because": error.problem}
     if identity is None:
-        near = ", although it is similar to a broker's name" if naming.looks_like_broker(host) else ""
+        near = ", although it is similar to a broker's name" if naming.looks_like_misspelled_broker(host) else ""
         return row | {"because": f"not a broker: the name does not match {PATTERN_VARIABLE}{near}"}
     return row | {
         "broker": True,

@@ -100,9 +100,9 @@ class InventoryOptions:
         """Return the inventory options with Ansible's configured inventory where the user named none."""
         if self.sources:
             return self
-        from activemq_fleet.inventory import configured_sources
+        from activemq_fleet.inventory import configured_inventory_sources
 
-        return dataclasses.replace(self, sources=configured_sources())
+        return dataclasses.replace(self, sources=configured_inventory_sources())
 
     def load_fleet(self) -> Fleet:
         """Load the fleet of the inventory.
@@ -124,10 +124,10 @@ class InventoryOptions:
 
         Raises FleetError.
         """
-        from activemq_fleet.inventory import fleet_of
+        from activemq_fleet.inventory import fleet_from_inventory_data
 
         data = self.read_hosts_and_groups(with_positions=True)
-        return fleet_of(data), data.positions
+        return fleet_from_inventory_data(data), data.positions
 
     def read_hosts_and_groups(self, *, with_positions: bool = False) -> InventoryData:
         """Read the hosts and groups of the inventory.

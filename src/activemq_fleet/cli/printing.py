@@ -10,7 +10,7 @@ import click
 from click.core import ParameterSource
 
 from activemq_fleet.cli.activity import ACTIVITY
-from activemq_fleet.cli.terminal import UNFOLDED_WIDTH, rendered_text
+from activemq_fleet.cli.terminal import UNFOLDED_WIDTH, render_rich_text
 from activemq_fleet.node.printable import printable
 
 
@@ -88,7 +88,7 @@ def table_text(
     for row in rows:
         table.add_row(*(Text(printable(cell), style=(styles or {}).get(cell, "")) for cell in row))
     return "\n".join(
-        line.rstrip() for line in rendered_text(table, width=None if folded else UNFOLDED_WIDTH).split("\n")
+        line.rstrip() for line in render_rich_text(table, width=None if folded else UNFOLDED_WIDTH).split("\n")
     )
 
 

@@ -43,13 +43,13 @@ def render_command(inventory: InventoryOptions, output: Path) -> int:
 
     check_output_directory(output)
     fleet = inventory.load_fleet()
-    if fleet.blocking:
+    if fleet.blocking_findings:
         print_warnings_and_findings(fleet)
         return 1
     with ACTIVITY.show_activity(f"Rendering {counted(len(fleet.brokers), 'broker')}"):
         trees = render_hosts(fleet)
         checked = check_rendered_fleet(fleet, activemq_xml_by_host(fleet, trees), load_schema_with_progress)
-    if checked.blocking:
+    if checked.blocking_findings:
         print_warnings_and_findings(checked)
         return 1
     print_warnings_and_inventory_findings(checked)

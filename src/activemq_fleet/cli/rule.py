@@ -40,9 +40,9 @@ def rule_command(ids: tuple[str, ...], form: str) -> int:
     the mistake, its fix, the limits of the rule, the source, an example that the rule reports, and an example
     that it accepts.
     """
-    from activemq_fleet.validation import described_rules
+    from activemq_fleet.validation import lint_and_inventory_rules_by_id
 
-    described = described_rules()
+    described = lint_and_inventory_rules_by_id()
     wanted = [name for text in ids for name in _matching_ids(text, list(described))]
     if form == "json":
         echo(printable_json([_to_dict(described[name]) for name in wanted or described]))

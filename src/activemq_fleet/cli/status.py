@@ -229,7 +229,7 @@ def _text_lines(status: FleetStatus, *, wide: bool) -> Iterator[str]:
         host = finding.host.removesuffix(domain)
         kind = click.style(f"{finding.severity} {finding.rule}", **_SEVERITIES[finding.severity])
         yield f"{kind} {printable(host)}"
-        yield wrap_text(printable(finding.sentences), output_width(), first="    ", rest="    ")
+        yield wrap_text(printable(finding.message_and_fix_sentences), output_width(), first="    ", rest="    ")
     if status.findings:
         yield ""
     if domain:

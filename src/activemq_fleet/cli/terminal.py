@@ -21,7 +21,7 @@ _NO_PAGER = "activemq_fleet.no_pager"
 _COLORS: dict[str, bool | None] = {"auto": None, "always": True, "never": False}
 
 
-def color_of_environment() -> bool | None:
+def color_setting_of_environment() -> bool | None:
     """Return the color setting of the environment: False without colors, else None.
 
     It is False where NO_COLOR (https://no-color.org) is set or the terminal has no escape codes.
@@ -81,7 +81,7 @@ def chosen_color() -> bool | None:
     In that case only a terminal gets colors.
     """
     context = click.get_current_context(silent=True)
-    return context.color if context else color_of_environment()
+    return context.color if context else color_setting_of_environment()
 
 
 def is_terminal(stream: TextIO | None = None) -> bool:
@@ -118,7 +118,7 @@ def rich_console_for(file: TextIO | None = None, *, width: int | None = None) ->
     )
 
 
-def rendered_text(shown: RenderableType, *, width: int | None = None) -> str:
+def render_rich_text(shown: RenderableType, *, width: int | None = None) -> str:
     """Return the text that a rich console prints of an object.
 
     It has the escape codes of its colors.

@@ -8,7 +8,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from activemq_fleet.render import SECRET_FILES, file_mode_of, render_agent, render_balancer, render_masked_and_revealed
+from activemq_fleet.render import (
+    SECRET_FILES,
+    file_mode_of,
+    render_agent,
+    render_balancer,
+    render_broker_masked_and_revealed,
+)
 from activemq_fleet.topology import Agent, Balancer, Broker
 
 _OPEN = 0o007
@@ -35,7 +41,7 @@ def files_to_deploy(node: Broker | Agent | Balancer) -> dict[str, DeployedFile]:
     """
     hidden: set[str] = set()
     if isinstance(node, Broker):
-        masked, revealed = render_masked_and_revealed(node)
+        masked, revealed = render_broker_masked_and_revealed(node)
         hidden = {extra.path for extra in node.settings.extra_files}
     elif isinstance(node, Agent):
         masked, revealed = render_agent(node), render_agent(node, reveal=True)

@@ -10,7 +10,7 @@ import re
 from dataclasses import dataclass
 
 from activemq_fleet.addresses import join_host_port
-from activemq_fleet.canvas import Canvas, format_decimal, shorten_name, shorten_to_width, text_width, wrap_words
+from activemq_fleet.canvas import Canvas, cut_name_in_middle, format_decimal, shorten_to_width, text_width, wrap_words
 from activemq_fleet.diagram.descriptions import badge_text, badge_tooltip, port_texts
 from activemq_fleet.diagram.lines import draw_arrow_head, draw_connection
 from activemq_fleet.diagram.scene import BrokerView, PairView
@@ -159,7 +159,7 @@ class Card:
         elif text:
             room -= 24
             _draw_agent(canvas, right + 2, baseline - 12, text, _agents_tooltip(pair), "badge", 16.0)
-        name = shorten_name(pair.name, style.title, room - 10 if text else room, pair.number_in_name)
+        name = cut_name_in_middle(pair.name, style.title, room - 10 if text else room, pair.number_in_name)
         canvas.add_text(f"{style.title} ink", style.pad + 2, baseline, name)
 
     def _draw_node(self, canvas: Canvas, y: float, node: BrokerView) -> float:
@@ -193,7 +193,7 @@ class Card:
                     right = x + width - badge_width(text) - 5
             room = right - x - indent
             needed = text_width(aside, style.aside_font) + 8 if node.state or style.detailed else 0.0
-            label = shorten_name(node.host_label, style.name, room - needed, self.pair.number_in_name)
+            label = cut_name_in_middle(node.host_label, style.name, room - needed, self.pair.number_in_name)
             canvas.add_text(f"{style.name} ink", x + indent, baseline, label)
             room -= text_width(label, style.name) + 8
             if aside and room > 24:

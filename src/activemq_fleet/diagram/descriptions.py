@@ -19,7 +19,7 @@ from activemq_fleet.diagram.scene import (
 )
 from activemq_fleet.findings import Finding
 from activemq_fleet.node.printable import counted
-from activemq_fleet.topology import Broker, count_units
+from activemq_fleet.topology import Broker, pair_and_broker_counts
 
 MOST_FULL = 12
 """Pairs of a picture with detailed cards; with more pairs, cards show only what differs within a group."""
@@ -86,7 +86,7 @@ def heading_texts(view: GroupView, *, with_ports: bool = False) -> list[str]:
     """
     kinds = dict.fromkeys(node.broker.profile.plural for node in view.nodes)
     brokers = [node.broker for node in view.nodes]
-    facts = [join_words(count_units(brokers)), releases_phrase(brokers), join_words(kinds)]
+    facts = [join_words(pair_and_broker_counts(brokers)), releases_phrase(brokers), join_words(kinds)]
     if shape := network_shape_phrase(view):
         facts.append(shape)
     if any(pair.links and pair.high_availability_profile.has_peer for pair in view.pairs):
@@ -198,7 +198,7 @@ def fleet_summary_texts(scene: PictureContent) -> list[str]:
     """
     brokers = [node.broker for group in scene.groups for node in group.nodes]
     agents = sum(len(pair.agents) for pair in scene.pairs)
-    parts = [counted(len(scene.groups), "group"), *count_units(brokers)]
+    parts = [counted(len(scene.groups), "group"), *pair_and_broker_counts(brokers)]
     if any(broker.profile.has_peer for broker in brokers):
         parts.append(counted(len(brokers), "broker"))
     if agents:

@@ -93,7 +93,7 @@ class BrokerView:
     @property
     def host_label(self) -> str:
         """The label of the broker's host, without its domain."""
-        return self.broker.identity.host
+        return self.broker.identity.host_label
 
     @property
     def preferred_role(self) -> str:
@@ -279,7 +279,9 @@ def picture_content(fleet: Fleet, states: Mapping[str, str] = MappingProxyType({
             within[link.source.group].append(link)
 
     def view_of_pair(pair: Pair) -> PairView:
-        nodes = tuple(BrokerView(b, tuple(marks[b.host]), states.get(b.host, "")) for b in pair.in_order)
+        nodes = tuple(
+            BrokerView(b, tuple(marks[b.host]), states.get(b.host, "")) for b in pair.brokers_in_dialling_order
+        )
         order = [node.host_label for node in nodes]
         links = _connections(inner[pair.name], order, lambda link: (link.node, link.link.target))
         return PairView(pair.name, nodes, tuple(agents[pair.name]), links)
@@ -341,17 +343,17 @@ def _placed_links(fleet: Fleet) -> list[_PlacedLink]:
     for pair in fleet.pairs.values():
         pairs[pair.name] = pair
         for broker in pair.brokers:
-            pairs.setdefault(broker.identity.host, pair)
+            pairs.setdefault(broker.identity.host_label, pair)
     placed: dict[tuple[str, str, str], _PlacedLink] = {}
     for broker in fleet.brokers:
         for link in broker.links:
             target = pairs.get(link.target)
             if link.kind == "multicast" or target is None:
                 continue
-            key = (broker.unit, link.name, link.target)
+            key = (broker.link_end_name, link.name, link.target)
             # Of a pure pair only the master's link is duplex, and the master's shows the direction.
             if key not in placed or (link.duplex and not placed[key].link.duplex):
-                placed[key] = _PlacedLink(broker.identity.host, pairs[broker.pair], target, link)
+                placed[key] = _PlacedLink(broker.identity.host_label, pairs[broker.pair], target, link)
     return list(placed.values())
 
 

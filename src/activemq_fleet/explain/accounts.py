@@ -86,13 +86,17 @@ def clients_section(fleet: Fleet, broker: Broker) -> ExplanationSection:
 def _pair_of_broker(fleet: Fleet, broker: Broker) -> Pair:
     """Return the broker's pair, or the broker as a pair of one where its profile has no peer."""
     if not broker.profile.has_peer:
-        return Pair(broker.unit, broker.group, (broker,))
+        return Pair(broker.link_end_name, broker.group, (broker,))
     return fleet.pairs[broker.pair]
 
 
 def _java_clients_entry(unit: Pair) -> ExplanationEntry:
-    dialled = [uris.dialled_uri((b.address, b.openwire.port), b.openwire.scheme) for b in unit.in_order if b.openwire]
-    uri = uris.failover_uri_of(dialled) if dialled else None
+    dialled = [
+        uris.uri_to_dial((b.address, b.openwire.port), b.openwire.scheme)
+        for b in unit.brokers_in_dialling_order
+        if b.openwire
+    ]
+    uri = uris.failover_uri_from_uris(dialled) if dialled else None
     return ExplanationEntry("Java", uri or "nothing: no node has an OpenWire connector", data={"failover": uri})
 
 
@@ -110,7 +114,11 @@ def mqtt_urls_for_agent_conf(unit: Pair) -> str:
 
     The result is "" if the pair serves no agent.
     """
-    listening = [(b.address, c) for b in unit.in_order if b.release.supports_agents and (c := b.connector("mqtt"))]
+    listening = [
+        (b.address, c)
+        for b in unit.brokers_in_dialling_order
+        if b.release.supports_agents and (c := b.connector("mqtt"))
+    ]
     return format_mb_urls(
         [(address, connector.port) for address, connector in listening],
         tls=any(connector.tls for _, connector in listening),

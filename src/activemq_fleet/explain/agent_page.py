@@ -52,11 +52,11 @@ def _home_pair_section(fleet: Fleet, agent: Agent, pair: Pair) -> ExplanationSec
     home = variable_entry(settings, "agent_pair", "home pair", agent.pair, why=why, data={"pair": agent.pair})
     nodes = [
         ExplanationEntry(
-            b.identity.host,
+            b.identity.host_label,
             f"preferred {b.role}" if b.profile.has_peer else "a single broker",
             why=f"ActiveMQ {b.release.text}",
         )
-        for b in pair.in_order
+        for b in pair.brokers_in_dialling_order
     ]
     intro = (
         "The store of one pair contains the durable MQTT session, so the agent connects only to the nodes of that pair."
@@ -80,11 +80,11 @@ def _configuration_section(agent: Agent, pair: Pair) -> ExplanationSection:
 
 
 def _broker_death_section(pair: Pair) -> ExplanationSection:
-    master, brokers = pair.preferred_master, pair.in_order
+    master, brokers = pair.preferred_master, pair.brokers_in_dialling_order
     fate = "if the broker was active, the agent finds its session and its messages on the other node"
     if len(brokers) == 1 or not master.profile.has_peer:
         fate = "the agent waits until the broker is back"
-    entries = [ExplanationEntry(broker.identity.host, fate) for broker in brokers]
+    entries = [ExplanationEntry(broker.identity.host_label, fate) for broker in brokers]
     entries.append(ExplanationEntry("within", takeover_time_text(master, XmlDocument(activemq_xml(master)))))
     entries.append(
         ExplanationEntry(

@@ -101,7 +101,7 @@ def variable_entry(settings: Settings, name: str, label: str, text: str, **more:
 
 def is_alone_in_group(fleet: Fleet, broker: Broker) -> bool:
     """Return whether a broker's group has no other pair and no other single broker."""
-    return all(other.unit == broker.unit for other in fleet.brokers if other.group == broker.group)
+    return all(other.link_end_name == broker.link_end_name for other in fleet.brokers if other.group == broker.group)
 
 
 def broker_or_pair_noun(broker: Broker) -> str:

@@ -63,7 +63,7 @@ def _connectors_in_xml(broker: Broker, routes: Routes | None) -> Iterator[tuple[
 
 
 def _outgoing_connector_entry(connector: NetworkConnector, peers: Sequence[Broker]) -> ExplanationEntry:
-    hosts = [peer.identity.host for peer in peers]
+    hosts = [peer.identity.host_label for peer in peers]
     way = "duplex, in both directions" if connector.duplex else "one way, from this broker"
     target = f"to {names_to_text(hosts, most=_MOST_LISTED)}: " if hosts else ""
     return ExplanationEntry(
@@ -79,7 +79,8 @@ def _outgoing_connector_entry(connector: NetworkConnector, peers: Sequence[Broke
 def _no_links_reason(fleet: Fleet, broker: Broker) -> str:
     if is_alone_in_group(fleet, broker):
         noun = broker_or_pair_noun(broker)
-        return f"{broker.unit} is the only {noun} of group {broker.group}, and activemq_links has no link from here"
+        name = broker.link_end_name
+        return f"{name} is the only {noun} of group {broker.group}, and activemq_links has no link from here"
     return f"activemq_topology is {broker.settings.topology}, and activemq_links has no link from here"
 
 
@@ -111,7 +112,7 @@ def _target_text(fleet: Fleet, link: Link) -> str:
     pair = fleet.pairs.get(link.target)
     if pair is None:
         return link.target
-    return f"{pair.name} ({', '.join(b.identity.host for b in pair.in_order)})"
+    return f"{pair.name} ({', '.join(b.identity.host_label for b in pair.brokers_in_dialling_order)})"
 
 
 def ttl_in_words(link: Link) -> str:
@@ -146,8 +147,8 @@ def _deciding_variable(fleet: Fleet, broker: Broker, link: Link) -> tuple[str, O
     if broker.peer and link.target == broker.peer.partition(".")[0]:
         return named("pair_links")
     for position, entry in enumerate(broker.settings.links):
-        begins_here = entry.source in (broker.unit, broker.pair, broker.group)
-        wanted = entry.name or f"{broker.unit}-to-{link.target}"
+        begins_here = entry.source in (broker.link_end_name, broker.pair, broker.group)
+        wanted = entry.name or f"{broker.link_end_name}-to-{link.target}"
         if (
             begins_here
             and link.name in (wanted, f"{entry.name}-{link.target}")
@@ -161,7 +162,7 @@ def _names_of(fleet: Fleet, target: str) -> set[str]:
     """Return the names by which an entry of ``activemq_links`` may mean a target: itself, its pair, its group."""
     pair = fleet.pairs.get(target)
     if pair is None:
-        broker = next((b for b in fleet.brokers if b.identity.host == target), None)
+        broker = next((b for b in fleet.brokers if b.identity.host_label == target), None)
         return {target} | ({broker.pair, broker.group} if broker else set())
     return {target, pair.group}
 
@@ -171,24 +172,24 @@ def incoming_links_section(fleet: Fleet, broker: Broker, routes: Routes | None =
 
     It shows whether messages also go back. Those of ``activemq_xml_fragments`` are included if ``routes`` are given.
     """
-    names = {broker.unit, broker.identity.host}
+    names = {broker.link_end_name, broker.identity.host_label}
     incoming_links: dict[tuple[str, str], list[tuple[Broker, Link]]] = {}
     multicast_peers: list[Broker] = []
     for other in fleet.brokers:
         if other is broker:
             continue
         for link in other.links:
-            if link.kind == "multicast" and link.target == broker.group and other.unit != broker.unit:
+            if link.kind == "multicast" and link.target == broker.group and other.link_end_name != broker.link_end_name:
                 multicast_peers.append(other)
             elif link.target in names:
-                incoming_links.setdefault((other.unit, link.name), []).append((other, link))
+                incoming_links.setdefault((other.link_end_name, link.name), []).append((other, link))
     entries = [_incoming_link_entry(unit, name, dialled) for (unit, name), dialled in incoming_links.items()]
     for other in fleet.brokers:
         for connector, peers in _connectors_in_xml(other, routes) if other is not broker else ():
             if broker in peers:
                 entries.append(_incoming_connector_entry(other, connector))
     if multicast_peers and broker.openwire:
-        listed = names_to_text([b.identity.host for b in multicast_peers], most=_MOST_LISTED)
+        listed = names_to_text([b.identity.host_label for b in multicast_peers], most=_MOST_LISTED)
         text = f"each broker of the group that discovers it: {listed}"
         entries.append(ExplanationEntry("multicast", text, data={"from": [b.host for b in multicast_peers]}))
     if entries:
@@ -201,17 +202,17 @@ def _incoming_connector_entry(opener: Broker, connector: NetworkConnector) -> Ex
     way = "messages flow in both directions" if connector.duplex else "messages flow to this broker"
     return ExplanationEntry(
         connector.name or "without a name",
-        f"opened by {opener.identity.host}: {way}",
+        f"opened by {opener.identity.host_label}: {way}",
         details=(f"at {connector.uri}",),
         variable=f"{PREFIX}xml_fragments",
         origin="inventory",
-        data={"from": opener.unit, "duplex": connector.duplex, "dialled_by": [opener.host]},
+        data={"from": opener.link_end_name, "duplex": connector.duplex, "dialled_by": [opener.host]},
     )
 
 
 def _incoming_link_entry(unit: str, name: str, dialled: list[tuple[Broker, Link]]) -> ExplanationEntry:
     link = next((link for _, link in dialled if link.duplex), dialled[0][1])
-    hosts = [broker.identity.host for broker, _ in dialled]
+    hosts = [broker.identity.host_label for broker, _ in dialled]
     who = f"opened by {hosts[0]}" if len(hosts) == 1 else f"opened by the active node of {' and '.join(hosts)}"
     way = "messages flow in both directions" if link.duplex else "messages flow to this broker"
     at = ", ".join(join_host_port(*address) for address in link.addresses)

@@ -18,7 +18,9 @@ def reachability_section(fleet: Fleet, broker: Broker, routes: Routes) -> Explan
 
     The result is None for a fleet of one pair.
     """
-    places = {other.unit: other.group for other in fleet.brokers if other.unit != broker.unit}
+    places = {
+        other.link_end_name: other.group for other in fleet.brokers if other.link_end_name != broker.link_end_name
+    }
     if not places:
         return None
     answers: dict[str, dict[str, ReachAnswer]] = defaultdict(dict)
@@ -30,8 +32,8 @@ def reachability_section(fleet: Fleet, broker: Broker, routes: Routes) -> Explan
         for entry in _group_entries(group, group_answers, is_own_group=group == broker.group)
     ]
     intro = (
-        f"Delivery from {broker.unit} if the only consumer is at one other {_unit_nouns(fleet)}; --to HOST shows the "
-        "route."
+        f"Delivery from {broker.link_end_name} if the only consumer is at one other {_unit_nouns(fleet)}; --to HOST "
+        "shows the route."
     )
     title = "Reachable pairs" if all(other.profile.has_peer for other in fleet.brokers) else "Reachable brokers"
     return ExplanationSection("reach", title, (*entries, *_cut_route_entries(fleet, broker, routes)), intro=intro)

@@ -12,7 +12,7 @@ from activemq_fleet.explain.explanation import (
 )
 from activemq_fleet.naming import DEFAULT_PATTERN, PREFIX
 from activemq_fleet.routes.bridges import has_network_connector_fragments
-from activemq_fleet.topology import Broker, Fleet, count_units
+from activemq_fleet.topology import Broker, Fleet, pair_and_broker_counts
 
 _FOUND_OUT = "`activemq-fleet status` shows which node is active now, `lab status` in the lab"
 
@@ -37,7 +37,7 @@ def role_section(fleet: Fleet, broker: Broker) -> ExplanationSection:
 def _name_entry(fleet: Fleet, broker: Broker) -> ExplanationEntry:
     identity = broker.identity
     domain = f", domain {identity.domain}" if identity.domain else ", no domain"
-    text = f"{identity.host} is group {identity.group}"
+    text = f"{identity.host_label} is group {identity.group}"
     stated = [variable for variable in identity.origins.values() if variable.startswith(PREFIX)]
     if len(stated) == len(identity.origins):
         return ExplanationEntry(
@@ -82,7 +82,7 @@ def _role_entry(broker: Broker) -> ExplanationEntry:
 def _pair_entry(fleet: Fleet, broker: Broker) -> ExplanationEntry:
     data = {"pair": broker.pair, "peer": broker.peer}
     if not broker.profile.has_peer:
-        others = [b.identity.host for b in fleet.pairs[broker.pair].brokers if b is not broker]
+        others = [b.identity.host_label for b in fleet.pairs[broker.pair].brokers if b is not broker]
         meant = f"this broker and {', '.join(others)}" if others else "this broker"
         return ExplanationEntry("pair", "none", why=f"in activemq_links, {broker.pair} means {meant}", data=data)
     if broker.peer is None:
@@ -92,7 +92,7 @@ def _pair_entry(fleet: Fleet, broker: Broker) -> ExplanationEntry:
 
 
 def _group_entry(fleet: Fleet, broker: Broker) -> ExplanationEntry:
-    units = " and ".join(count_units(other for other in fleet.brokers if other.group == broker.group))
+    units = " and ".join(pair_and_broker_counts(other for other in fleet.brokers if other.group == broker.group))
     data = {"group": broker.group, "pairs": pair_count(fleet, broker.group), "topology": broker.settings.topology}
     if any(link.kind == "multicast" for link in broker.links):
         shape = "linked by multicast discovery"
@@ -111,8 +111,8 @@ def _group_entry(fleet: Fleet, broker: Broker) -> ExplanationEntry:
 def _variables_with_links(fleet: Fleet, group: str) -> list[str]:
     """Return the variables that define links between the brokers of a group without a topology."""
     brokers = [broker for broker in fleet.brokers if broker.group == group]
-    units = {broker.unit for broker in brokers}
-    has_entry = any(link.target in units - {broker.unit} for broker in brokers for link in broker.links)
+    units = {broker.link_end_name for broker in brokers}
+    has_entry = any(link.target in units - {broker.link_end_name} for broker in brokers for link in broker.links)
     has_fragment = any(has_network_connector_fragments(broker) for broker in brokers)
     defined = {"activemq_links": has_entry, "activemq_xml_fragments": has_fragment}
     return [name for name, defines_link in defined.items() if defines_link]

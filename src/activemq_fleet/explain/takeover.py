@@ -129,7 +129,7 @@ def _pure_entries(fleet: Fleet, broker: Broker, within: str) -> Iterator[Explana
 
 def _pure_master_entries(fleet: Fleet, broker: Broker, within: str) -> Iterator[ExplanationEntry]:
     others = [
-        b.identity.host
+        b.identity.host_label
         for group in fleet.groups
         if group.name == broker.group
         for b in group.brokers

@@ -14,7 +14,7 @@ from activemq_fleet.lab.lab import Lab
 from activemq_fleet.lab.log_tail import LOG
 from activemq_fleet.node.fence.store_access import generation_times_of_host
 from activemq_fleet.node.kahadb.risk_records import read_newest_risk_records
-from activemq_fleet.render.service import fence_directory
+from activemq_fleet.render.service import guard_directory
 from activemq_fleet.topology import Broker
 
 
@@ -45,9 +45,9 @@ def _tell(home: Path, group: str, pair: str, broker: Broker | None = None) -> No
     known: dict[str, Any] = {"host": home.name, "timezone": _zone(), "group": group, "pair": pair}
     if broker is not None:
         known["release"] = broker.release.text
-        known["store"] = broker.shared_directory
+        known["store"] = broker.shared_store_directory
         if broker.has_guard:
-            known["generations"] = generation_times_of_host(broker.store_directory, fence_directory(broker))
+            known["generations"] = generation_times_of_host(broker.store_directory, guard_directory(broker))
         with suppress(OSError):
             known["risk_records"] = [record.to_dict() for record in read_newest_risk_records(broker.store_directory)]
     (home / "host.json").write_text(json.dumps(known, indent=1), encoding="utf-8")

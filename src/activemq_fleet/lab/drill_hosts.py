@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, get_args
 
-from activemq_fleet.atomic_files import write_file
+from activemq_fleet.atomic_files import write_file_atomically
 from activemq_fleet.drills.model import DrillResult, FaultKind
 from activemq_fleet.errors import InputError, names_to_text
 from activemq_fleet.install_hint import install_hint
@@ -107,5 +107,5 @@ def write_drill_report(result: DrillResult, report: Path) -> None:
 
     Its path is ``report``. The data are written as JSON next to it (suffix ``.json``).
     """
-    write_file(report, drill_report(result).encode())
-    write_file(report.with_suffix(".json"), json.dumps(result.to_dict(), indent=2).encode())
+    write_file_atomically(report, drill_report(result).encode())
+    write_file_atomically(report.with_suffix(".json"), json.dumps(result.to_dict(), indent=2).encode())

@@ -368,7 +368,7 @@ def _spans(
         if fault.back is not None and not (fault.successor and is_lab_broker(fleet.broker(fault.host))):
             changes[fault.host].append((fault.at + fault.back, "standby" if fault.successor else "active"))
     for pair in plan.drilled_pairs:
-        for broker in fleet.pairs[pair].in_order:
+        for broker in fleet.pairs[pair].brokers_in_dialling_order:
             logged = _logged(broker, began) if is_lab_broker(broker) else []
             state = first.get(broker.host, "unknown")
             yield from state_spans(pair, broker.host, state, changes.get(broker.host, []) + logged, began, ended)

@@ -71,7 +71,7 @@ def freeze_active_broker(
     that shares no store, or does not serve.
     """
     broker = lab.fleet.broker(host)
-    if broker.shared_directory is None or broker.peer is None:
+    if broker.shared_store_directory is None or broker.peer is None:
         raise LabError(
             f"{broker.host} cannot be frozen, because it shares no store with a second node (activemq_ha is "
             f"{broker.settings.ha}): choose a broker of a pair with a shared store"
@@ -116,7 +116,7 @@ def lock_file_path(broker: Broker) -> str:
 
     The lock decides which node of a pair is active.
     """
-    store = str(broker.shared_directory)
+    store = str(broker.shared_store_directory)
     return pair_lock_path(store) if broker.has_guard else os.path.join(store, "lock")
 
 

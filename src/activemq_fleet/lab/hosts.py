@@ -137,7 +137,7 @@ class LabBrokers:
 
         The generation in force is returned, too.
         """
-        shared = str(broker.shared_directory)
+        shared = str(broker.shared_store_directory)
         process = self.running_process(broker)
         if process and broker.has_guard:
             process = processes.guarded_broker_process(process)
@@ -247,7 +247,7 @@ class LabBrokers:
             version,
             broker.release.text,
         )
-        _, *keep_index = service.copy_index_command(broker) or ("",)
+        _, *keep_index = service.copy_store_index_command(broker) or ("",)
         if keep_index:
             quiet = subprocess.DEVNULL
             subprocess.run([*_GUARD, *keep_index, str(run.pid)], stdin=quiet, stdout=quiet, stderr=quiet, check=False)

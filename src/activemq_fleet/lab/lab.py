@@ -311,14 +311,14 @@ class Lab(ReadOnlyLab):
         Returns the context manager, which records begin and end.
         """
         return self._record_operation(
-            operation, [broker.host for broker in self._pair(self.fleet.broker(host).pair).in_order]
+            operation, [broker.host for broker in self._pair(self.fleet.broker(host).pair).brokers_in_dialling_order]
         )
 
     # -- inside -------------------------------------------------------------------------------
 
     def _record_operation(self, operation: str, hosts: Sequence[str]) -> AbstractContextManager[None]:
         measured = [self.fleet.broker(host) for host in hosts]
-        labels = {broker.host: broker.labels for broker in measured if broker.settings.metrics}
+        labels = {broker.host: broker.metric_labels for broker in measured if broker.settings.metrics}
         return recorded_operation(self._layout, hosts, operation, self._progress, labels)
 
     def _prepare(self, *, metrics: bool = False) -> tuple[VariableSubstitution, ...]:

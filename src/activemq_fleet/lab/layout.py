@@ -128,7 +128,7 @@ def write_file_atomically(path: Path, content: bytes | str, mode: int = PRIVATE_
     """
     try:
         path.parent.mkdir(mode=PRIVATE_DIRECTORY, parents=True, exist_ok=True)
-        atomic_files.write_file(path, content.encode() if isinstance(content, str) else content, mode)
+        atomic_files.write_file_atomically(path, content.encode() if isinstance(content, str) else content, mode)
     except OSError as error:
         raise LabError(
             f"the file {path} cannot be written ({error.strerror or error}): check the permissions and the free space "

@@ -127,7 +127,7 @@ def write_load_generator_status(directory: Path, generators: Iterable[LoadGenera
             "last": generator.last_handled_time(),
             "at": now,
         }
-    atomic_files.write_file(directory / "status.json", json.dumps(states).encode())
+    atomic_files.write_file_atomically(directory / "status.json", json.dumps(states).encode())
 
 
 def main(arguments: Sequence[str]) -> int:

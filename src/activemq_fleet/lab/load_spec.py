@@ -88,7 +88,7 @@ def stomp_load_spec(fleet: Fleet, pair: Pair, rate: float) -> StompLoadSpec:
     connector.
     """
     first = pair.preferred_master
-    brokers = [broker for broker in pair.in_order if broker.connector("stomp")]
+    brokers = [broker for broker in pair.brokers_in_dialling_order if broker.connector("stomp")]
     if first.profile.replicates:  # its slave never takes clients: they go to the other masters
         group = next(group for group in fleet.groups if group.name == pair.group)
         brokers += [other.preferred_master for other in group.pairs if other.name != pair.name]
@@ -139,7 +139,7 @@ def _keys_of(agent: Agent, pair: Pair) -> dict[str, str]:
 
 
 def _keys_of_account(pair: Pair) -> dict[str, str]:
-    nodes: Sequence[Broker] = pair.in_order
+    nodes: Sequence[Broker] = pair.brokers_in_dialling_order
     connectors = [(broker, connector) for broker in nodes if (connector := broker.connector("mqtt"))]
     if any(connector.tls for _, connector in connectors):
         raise LabError(

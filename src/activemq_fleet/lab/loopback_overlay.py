@@ -174,7 +174,7 @@ def jvm_hosts_file_content(fleet: Fleet, addresses: Mapping[str, str]) -> str:
     for broker in fleet.brokers:
         names = lines.setdefault(addresses[broker.host], {})
         named = [broker.address] if not _is_literal(broker.address) else []
-        names |= dict.fromkeys([*named, broker.host, broker.identity.host])
+        names |= dict.fromkeys([*named, broker.host, broker.identity.host_label])
     text = "".join(f"{address} {' '.join(names)}\n" for address, names in lines.items())
     return f"# Names of this lab's brokers, for the option -Djdk.net.hosts.file of their JVMs.\n{text}"
 
@@ -233,7 +233,7 @@ def _broker(
         lab_variables["activemq_console"] = False
     if settings.runtime_configuration and not software.whole:
         lab_variables["activemq_runtime_configuration"] = False
-    if broker.shared_directory:
+    if broker.shared_store_directory:
         lab_variables["activemq_store_directory"] = str(layout.stores / broker.pair)
     elif settings.store_directory:
         lab_variables["activemq_store_directory"] = str(instance / "data" / "kahadb")

@@ -15,7 +15,7 @@ from activemq_fleet.artifacts import Progress
 from activemq_fleet.deployment import files_to_deploy
 from activemq_fleet.errors import ArtifactError, FleetError, LabError
 from activemq_fleet.findings import lines_of_findings
-from activemq_fleet.inventory import InventoryData, fleet_of
+from activemq_fleet.inventory import InventoryData, fleet_from_inventory_data
 from activemq_fleet.lab import loopback_overlay as over
 from activemq_fleet.lab.layout import LabLayout, write_file_atomically
 from activemq_fleet.lab.loopback_overlay import VariableSubstitution
@@ -28,7 +28,7 @@ from activemq_fleet.node.install import configuration_install
 from activemq_fleet.releases import Release
 from activemq_fleet.render import render_activemq_xml_by_host, service
 from activemq_fleet.topology import Broker, Fleet
-from activemq_fleet.topology.inventory_rules import warnings_about_inventory
+from activemq_fleet.topology.inventory_rules import inventory_warning_lines
 
 _JAVA = 11  # the oldest with long-term support that has -Djdk.net.hosts.file, which came with 9
 
@@ -50,9 +50,9 @@ def prepare_lab(
     findings of the rules are reported to ``progress``. ``metrics``: whether all brokers and agents have metrics,
     regardless of the inventory.
     """
-    fleet = fleet_of(data)
+    fleet = fleet_from_inventory_data(data)
     _refuse_findings(fleet)
-    for warning in warnings_about_inventory(fleet):
+    for warning in inventory_warning_lines(fleet):
         progress(f"warning: {warning}")
     _report_findings(fleet, progress)
     before = None
@@ -80,8 +80,8 @@ def prepare_lab(
 
 
 def _refuse_findings(fleet: Fleet) -> None:
-    if fleet.blocking:
-        raise LabError(*lines_of_findings(fleet.blocking))
+    if fleet.blocking_findings:
+        raise LabError(*lines_of_findings(fleet.blocking_findings))
 
 
 def _report_findings(fleet: Fleet, progress: Progress) -> None:
@@ -89,7 +89,7 @@ def _report_findings(fleet: Fleet, progress: Progress) -> None:
     # Imported here: commands that only inspect a lab need no rules, which load slowly.
     from activemq_fleet.validation import with_lint_findings
 
-    for line in lines_of_findings(with_lint_findings(fleet, render_activemq_xml_by_host(fleet)).blocking):
+    for line in lines_of_findings(with_lint_findings(fleet, render_activemq_xml_by_host(fleet)).blocking_findings):
         progress(f"warning: {line}")
 
 

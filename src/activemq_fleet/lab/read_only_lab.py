@@ -91,7 +91,7 @@ class ReadOnlyLab:
         the other one is checked is no second master.
         """
         brokers = self._pair(pair).brokers
-        if brokers[0].shared_directory is None:
+        if brokers[0].shared_store_directory is None:
             return ""
         looks = [
             two_masters_message({broker.host: self._hosts.store_generation_access(broker) for broker in brokers})
@@ -141,7 +141,12 @@ class ReadOnlyLab:
         It is the inventory name.
         """
         return next(
-            (b.host for b in self._pair(pair).in_order if self._hosts.observe_broker(b).state == "active"), None
+            (
+                b.host
+                for b in self._pair(pair).brokers_in_dialling_order
+                if self._hosts.observe_broker(b).state == "active"
+            ),
+            None,
         )
 
     def wait_active(self, pair: str, timeout: float = LAB_READY) -> str:
@@ -151,7 +156,9 @@ class ReadOnlyLab:
         """
         active_host = poll_until_true(lambda: self.active(pair), timeout)
         if active_host is None:
-            states = ", ".join(f"{b.host} is {self._hosts.observe_broker(b).state}" for b in self._pair(pair).in_order)
+            states = ", ".join(
+                f"{b.host} is {self._hosts.observe_broker(b).state}" for b in self._pair(pair).brokers_in_dialling_order
+            )
             raise LabError(
                 f"no node of pair {pair} is active after {timeout:g} s ({states}): read the logs of its brokers"
             )
@@ -205,7 +212,7 @@ class ReadOnlyLab:
         TLS. ``name`` and ``protocol`` are those of ``addresses``.
         """
         return tuple(
-            uris.dialled_uri((self._hosts.loopback_address(broker.host), connector.port), connector.scheme)
+            uris.uri_to_dial((self._hosts.loopback_address(broker.host), connector.port), connector.scheme)
             for broker, connector in self._connectors(name, protocol)
         )
 
@@ -243,9 +250,9 @@ class ReadOnlyLab:
     def _members(self, name: str) -> tuple[Broker, ...]:
         groups = {group.name: group for group in self.fleet.groups}
         if name in self.fleet.pairs:
-            return self.fleet.pairs[name].in_order
+            return self.fleet.pairs[name].brokers_in_dialling_order
         if name in groups:
-            return tuple(broker for pair in groups[name].pairs for broker in pair.in_order)
+            return tuple(broker for pair in groups[name].pairs for broker in pair.brokers_in_dialling_order)
         return (self.fleet.broker(name),)
 
     def _living_process(self, host: str) -> psutil.Process:

@@ -92,7 +92,7 @@ class FleetStartup:
                 raise self._ended(broker, f"{broker.host}: the broker stopped after its start was complete")
 
     def _start_pair(self, pair: Pair) -> None:
-        ordered = pair.in_order
+        ordered = pair.brokers_in_dialling_order
         if not pair.profile.has_peer:
             for broker in ordered:
                 self._start(broker, _ACTIVE)
@@ -189,10 +189,10 @@ def check_pure_pair_stores(hosts: LabBrokers, pair: Pair) -> None:
     """
     if not pair.profile.replicates:
         return
-    alive = [broker for broker in pair.in_order if hosts.is_alive(broker)]
+    alive = [broker for broker in pair.brokers_in_dialling_order if hosts.is_alive(broker)]
     if len(alive) == len(pair.brokers):
         return
-    stories = [hosts.state_from_log(broker) for broker in pair.in_order]
+    stories = [hosts.state_from_log(broker) for broker in pair.brokers_in_dialling_order]
     if alive or any(story.promoted or story.lost_slave for story in stories):
         raise LabError(
             f"pair {pair.name} cannot be started, because the stores of its nodes may differ after a failover. Run the "

@@ -107,9 +107,9 @@ def make_shared_store_directory(broker: Broker) -> None:
 
     It has the marker file that the brokers require. Nothing is done for a broker without a shared store.
     """
-    if broker.shared_directory is None:
+    if broker.shared_store_directory is None:
         return
-    store = Path(broker.shared_directory)
+    store = Path(broker.shared_store_directory)
     store.mkdir(mode=0o700, parents=True, exist_ok=True)
     marker = store / STORE_MARKER
     if not marker.exists():

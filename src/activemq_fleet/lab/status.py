@@ -122,7 +122,7 @@ def bridges_of_broker_run(hosts: LabBrokers, broker: Broker, broker_run: BrokerR
 def _dialled(hosts: LabBrokers, bridge: BridgeUp) -> Broker | None:
     """Return the broker that listens where a bridge leads to; None where no broker of the fleet does."""
     for broker in hosts.fleet.brokers:
-        names = (broker.address, broker.host, broker.identity.host, hosts.loopback_address(broker.host))
+        names = (broker.address, broker.host, broker.identity.host_label, hosts.loopback_address(broker.host))
         if bridge.remote_host in names and bridge.remote_port in (c.port for c in broker.connectors):
             return broker
     return None
@@ -141,6 +141,11 @@ def _responding(hosts: LabBrokers, broker: Broker, bridge: BridgeUp) -> str:
     for peer in hosts.fleet.brokers:
         if peer.broker_name == bridge.peer:
             for link in peer.links:
-                if link.duplex and link.target in (broker.unit, broker.pair, broker.group, broker.identity.host):
+                if link.duplex and link.target in (
+                    broker.link_end_name,
+                    broker.pair,
+                    broker.group,
+                    broker.identity.host_label,
+                ):
                     return link.name
     return ""

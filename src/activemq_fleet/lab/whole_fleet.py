@@ -14,7 +14,7 @@ from activemq_fleet.lab.links import ExpectedLinks
 from activemq_fleet.lab.startup import FleetStartup, Progress, check_pure_pair_stores
 from activemq_fleet.node.config.versions import ConfigurationPaths, read_version
 from activemq_fleet.node.fence.in_place import unfence_store
-from activemq_fleet.render import render_agent, render_clients, service
+from activemq_fleet.render import render_agent, render_java_client_files, service
 from activemq_fleet.topology import Broker, Fleet, Pair
 
 _NAMED_FILES = 4  # in the line of a restart
@@ -47,7 +47,7 @@ def start_fleet(hosts: LabBrokers, database: LabDatabase | None, timeout: float,
 def _remove_fence(hosts: LabBrokers, pair: Pair) -> None:
     """Make generations the store itself again, for a pair that has no guards any more and does not run."""
     broker = pair.brokers[0]
-    is_fenced = broker.shared_directory and broker.settings.fence != "guard"
+    is_fenced = broker.shared_store_directory and broker.settings.fence != "guard"
     if is_fenced and not any(hosts.is_alive(node) for node in pair.brokers):
         unfence_store(broker.store_directory)
 
@@ -122,7 +122,7 @@ def write_client_files(layout: LabLayout, client_fleet: Fleet) -> None:
 
     They are ``clients/GROUP/…``, and ``clients/HOST/…`` of agents.
     """
-    for path, content in render_clients(client_fleet).items():
+    for path, content in render_java_client_files(client_fleet).items():
         write_file_atomically(layout.directory / path, content, 0o644)
     for agent in client_fleet.agents:
         directory = layout.clients / agent.host

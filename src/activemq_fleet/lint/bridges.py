@@ -8,7 +8,7 @@ from activemq_fleet.findings import Severity
 from activemq_fleet.lint.bridges_options import uri_text_from_option_on
 from activemq_fleet.lint.document import Document, Element, Problem
 from activemq_fleet.lint.engine import rule
-from activemq_fleet.naming import is_certainly_pair_node, without_node_mark
+from activemq_fleet.naming import is_certainly_pair_node, with_masked_node_mark
 from activemq_fleet.network.uri import Uri, has_placeholder
 from activemq_fleet.node.printable import counted
 
@@ -231,7 +231,7 @@ def _nodes_of_one_pair(link: Element, parts: list[Uri]) -> tuple[Uri, Uri] | Non
             return (parts[0], parts[1]) if len(planned_link.addresses) > 1 and len(parts) > 1 else None
     same_names: dict[str, list[Uri]] = {}
     for part in parts:
-        if (name := without_node_mark(part.host)) is not None:
+        if (name := with_masked_node_mark(part.host)) is not None:
             same_names.setdefault(name, []).append(part)
     for first, *others in same_names.values():
         if second := next((part for part in others if part.host != first.host), None):

@@ -20,7 +20,7 @@ from activemq_fleet.profiles import Profile
 from activemq_fleet.releases import Release
 from activemq_fleet.schema import SourcePosition, UnreadableXmlError, XmlDocument, XmlPositions, decode_xml_document
 from activemq_fleet.settings.sizes import size_in_bytes
-from activemq_fleet.spring_values import boolean_of
+from activemq_fleet.spring_values import spring_boolean
 from activemq_fleet.topology import Broker
 
 # In place of an ampersand that is no reference: one character, so that columns stay right.
@@ -96,7 +96,7 @@ class Element:
         """Return an XML attribute as a boolean: ``default`` where it is absent, None where it is no boolean."""
         if not self.has(attribute):
             return default
-        return boolean_of(self.known_value(attribute) or "")
+        return spring_boolean(self.known_value(attribute) or "")
 
     def number(self, attribute: str) -> int | None:
         """Return an XML attribute as a whole number; None where it is absent, a placeholder or not a number."""

@@ -96,7 +96,7 @@ def client_failover_lists_one_node_of_pair(view: FleetView) -> Iterator[Problem]
             if (listed_broker := view.broker_at(t.host, t.port))
         }
         for broker in listed.values():
-            for other in view.units[broker.unit]:
+            for other in view.units[broker.link_end_name]:
                 # A pure slave has no connector that could be listed.
                 if other.host not in listed and other.openwire is not None:
                     yield use.problem(
@@ -200,14 +200,14 @@ def duplicate_audit_too_small(view: FleetView) -> Iterator[Problem]:
 
 def _dialled_by(view: FleetView, broker: Broker) -> list[Broker]:
     """Return the brokers that have a link to a broker; with multicast, all brokers of its group."""
-    names = {broker.unit, broker.group}
-    others = (other for other in view.brokers if other.unit != broker.unit)
+    names = {broker.link_end_name, broker.group}
+    others = (other for other in view.brokers if other.link_end_name != broker.link_end_name)
     return [other for other in others for link in other.links if link.target in names]
 
 
 def _producers(view: FleetView, broker: Broker) -> int:
     agents = sum(agent.pair == broker.pair for agent in view.fleet.agents)
-    return agents + len({other.unit for other in _dialled_by(view, broker)})
+    return agents + len({other.link_end_name for other in _dialled_by(view, broker)})
 
 
 def _in_flight(view: FleetView, broker: Broker) -> int:

@@ -91,7 +91,7 @@ def messages_too_large_for_link(view: FleetView) -> Iterator[Problem]:
                 pairs = [(source, target), (target, source)] if link.duplex else [(source, target)]
                 for sender, receiver in pairs:
                     key = sender.host, receiver.host, carried.place
-                    if sender.unit != receiver.unit and key not in reported:
+                    if sender.link_end_name != receiver.link_end_name and key not in reported:
                         reported.add(key)
                         yield from _compare(limits[sender.host], sender, receiver, link, carried)
 

@@ -12,7 +12,7 @@ from activemq_fleet.lint.document import Problem
 from activemq_fleet.lint.network_demand import wildcard_covers
 from activemq_fleet.network.connectors import NetworkConnector
 from activemq_fleet.routes.bridges import has_network_connector_fragments, network_connector_of
-from activemq_fleet.topology.links import components_of, hop_counts_from
+from activemq_fleet.topology.links import hop_counts_from, network_components
 
 if TYPE_CHECKING:
     from activemq_fleet.findings import Severity
@@ -39,7 +39,7 @@ class LintedLink:
     @property
     def source(self) -> str:
         """The name of the pair, or of the broker without a peer, that the link comes from."""
-        return self.broker.unit
+        return self.broker.link_end_name
 
     @property
     def name(self) -> str:
@@ -101,7 +101,9 @@ class FleetBridges:
             )
             # Those that lead to other units of the fleet.
             self.of_broker[broker.host] = [
-                link for link in links if not link.target or (link.target != broker.unit and link.target in units)
+                link
+                for link in links
+                if not link.target or (link.target != broker.link_end_name and link.target in units)
             ]
             for bridge in self.of_broker[broker.host]:
                 if bridge.target:
@@ -142,7 +144,7 @@ class FleetBridges:
         joined = {unit: set(targets) for unit, targets in self.one_hop_targets.items()}
         for members in self.multicast_groups.values():
             joined[min(members)] |= members
-        return [frozenset(names) for names in components_of(joined) if len(names) > 1]
+        return [frozenset(names) for names in network_components(joined) if len(names) > 1]
 
     def distances(self, component: frozenset[str]) -> Mapping[str, Mapping[str, int]]:
         """Return the hops from each pair (or single broker) of a component to each it reaches, multicast included."""
@@ -177,6 +179,6 @@ def _links_of(
         target = targets.get(connector.name)
         if target is None:
             dialled = (broker_at(host, port) for host, port in connector.addresses)
-            target = next((peer.unit for peer in dialled if peer is not None), _OUTSIDE)
+            target = next((peer.link_end_name for peer in dialled if peer is not None), _OUTSIDE)
         links.append(LintedLink(broker, connector, target, node))
     return links

@@ -131,8 +131,8 @@ def pair_nodes_with_different_links(view: FleetView) -> Iterator[Problem]:
 
 
 def _planned_link_problems(first: Broker, second: Broker) -> Iterator[Problem]:
-    first_links = {link.name: link for link in first.links if link.target != second.identity.host}
-    second_links = {link.name: link for link in second.links if link.target != first.identity.host}
+    first_links = {link.name: link for link in first.links if link.target != second.identity.host_label}
+    second_links = {link.name: link for link in second.links if link.target != first.identity.host_label}
     for name in dict.fromkeys((*first_links, *second_links)):
         first_link, second_link = first_links.get(name), second_links.get(name)
         if first_link is None or second_link is None:
@@ -178,7 +178,7 @@ def _written_links(view: FleetView, broker: Broker, peer: Broker) -> Mapping[str
     document = view.document(broker)
     if document is None:
         return None
-    to_peer = {link.name for link in broker.links if link.target == peer.identity.host}
+    to_peer = {link.name for link in broker.links if link.target == peer.identity.host_label}
     return {link.get("name"): link for link in document.links if link.get("name") not in to_peer}
 
 

@@ -144,7 +144,7 @@ def pure_pair_nodes_configured_differently(view: FleetView) -> Iterator[Problem]
     """
     changed = {broker.pair for broker in view.brokers_with_user_xml if broker.profile.replicates}
     for name in sorted(changed):
-        master, *slaves = view.fleet.pairs[name].in_order
+        master, *slaves = view.fleet.pairs[name].brokers_in_dialling_order
         for slave in slaves:
             first, second = _mirrored_elements(view, master), _mirrored_elements(view, slave)
             for element in _MIRRORED:

@@ -137,7 +137,7 @@ def shared_file_pair_without_common_store(view: FleetView) -> Iterator[Problem]:
     """
     changed = {broker.host for broker in view.brokers_with_user_xml if broker.settings.xml_fragments}
     for node, peer in _node_pairs(view):
-        if node.shared_directory is None or peer.shared_directory is None:
+        if node.shared_store_directory is None or peer.shared_store_directory is None:
             continue
         for broker in (node, peer):
             data_directory = f"{broker.settings.base.rstrip('/')}/{broker.settings.instance}/data"
@@ -210,12 +210,12 @@ def same_store_for_two_pairs(view: FleetView) -> Iterator[Problem]:
     reported: set[str] = set()
     for broker in view.brokers:
         store = store_identity_key(broker.settings, broker.address, broker.store_directory)
-        owner = owners.setdefault(store, broker.unit)
-        if owner != broker.unit and broker.unit not in reported:
-            reported.add(broker.unit)
+        owner = owners.setdefault(store, broker.link_end_name)
+        if owner != broker.link_end_name and broker.link_end_name not in reported:
+            reported.add(broker.link_end_name)
             message = (
-                f"the brokers of {broker.unit} and {owner} use the same store, {store[-1]}: only one broker can serve "
-                "clients, the others wait indefinitely"
+                f"the brokers of {broker.link_end_name} and {owner} use the same store, {store[-1]}: only one broker "
+                "can serve clients, the others wait indefinitely"
             )
             yield Problem(message, host=broker.host, fix=_remedy_of_common_store(store[0], broker, owner))
 
@@ -223,12 +223,12 @@ def same_store_for_two_pairs(view: FleetView) -> Iterator[Problem]:
 def _remedy_of_common_store(kind: str, broker: Broker, owner: str) -> str:
     """Return how two pairs or brokers get separate stores; ``kind`` is that of ``store_identity_key``."""
     if kind == "machine":
-        return f"set a different activemq_store_directory for {broker.unit} and for {owner}"
+        return f"set a different activemq_store_directory for {broker.link_end_name} and for {owner}"
     if kind == "database":
-        return f"set the url of activemq_jdbc to a different database for {broker.unit} and for {owner}"
+        return f"set the url of activemq_jdbc to a different database for {broker.link_end_name} and for {owner}"
     return (
         "remove activemq_store_directory, so that each of them gets a directory with its name, or set a different "
-        f"activemq_store_directory for {broker.unit} and for {owner}"
+        f"activemq_store_directory for {broker.link_end_name} and for {owner}"
     )
 
 
@@ -354,4 +354,4 @@ def _node_pairs(view: FleetView) -> Iterator[tuple[Broker, Broker]]:
     """Yield the two nodes of each pair, preferred master first."""
     for pair in view.fleet.pairs.values():
         if pair.profile.has_peer:
-            yield from pairwise(pair.in_order)
+            yield from pairwise(pair.brokers_in_dialling_order)

@@ -98,7 +98,7 @@ class FleetView:
         """The brokers of each pair (or the single broker without a peer), by name of the pair or of the broker."""
         members: dict[str, list[Broker]] = {}
         for broker in self.brokers:
-            members.setdefault(broker.unit, []).append(broker)
+            members.setdefault(broker.link_end_name, []).append(broker)
         return {name: tuple(brokers) for name, brokers in members.items()}
 
     @cached_property

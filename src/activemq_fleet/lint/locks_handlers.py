@@ -14,7 +14,7 @@ from activemq_fleet.lint.locks_signs import (
     message_store_elements,
     sharing_reason_of_store,
 )
-from activemq_fleet.spring_values import boolean_of
+from activemq_fleet.spring_values import spring_boolean
 
 DEFAULT_HANDLER = "defaultIOExceptionHandler"
 JDBC_HANDLER = "jDBCIOExceptionHandler"
@@ -44,7 +44,7 @@ class IoExceptionHandler:
         for node in self.node.children("property"):
             if node.get("name") == name:
                 value = node.child("value")
-                return boolean_of(node.get("value") or (value.text if value else ""))
+                return spring_boolean(node.get("value") or (value.text if value else ""))
         return default
 
     @property

@@ -12,7 +12,7 @@ from activemq_fleet.addresses import Address
 from activemq_fleet.network.uri import Uri
 from activemq_fleet.node.protocols import is_encrypted, protocol_of
 from activemq_fleet.releases import CORE
-from activemq_fleet.spring_values import boolean_of
+from activemq_fleet.spring_values import spring_boolean
 
 UNLIMITED = 1 << 20
 """The value for a TTL of -1; no route is as long."""
@@ -105,14 +105,14 @@ def parse_network_connector(element: Any) -> NetworkConnector:
         way=way,
         addresses=tuple(address for address, _ in dialled),
         multicast=multicast_endpoint_and_group(uri) if way == "multicast" else None,
-        duplex=boolean_of(attributes.get("duplex", "false")),
+        duplex=spring_boolean(attributes.get("duplex", "false")),
         consumer_ttl=parse_ttl(attributes.get("consumerTTL", network_ttl)),
         message_ttl=parse_ttl(attributes.get("messageTTL", network_ttl)),
         include=_names_of(lists[_INCLUDE]),
         exclude=_names_of(lists[_EXCLUDE]),
         static=_names_of(lists[_STATIC]),
-        near=None if near is None else boolean_of(near) is True,
-        subscribes=boolean_of(attributes.get("staticBridge", "")) is not True,
+        near=None if near is None else spring_boolean(near) is True,
+        subscribes=spring_boolean(attributes.get("staticBridge", "")) is not True,
         secure=tuple(address for address, tls in dialled if tls),
         user=attributes.get("userName", ""),
         has_split_ttl=bool({"consumerTTL", "messageTTL"} & attributes.keys()),

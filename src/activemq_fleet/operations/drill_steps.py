@@ -168,7 +168,7 @@ def decide_drill_step(request: OperationRequest) -> Decision:
     options, states = request.options, dict[str, dict[str, str]]()
     accesses = dict[str, dict[str, StoreAccess]]()
     for host, evidence in request.evidence.items():
-        pair = request.brokers[host].pair
+        pair = request.broker_facts_by_host[host].pair
         states.setdefault(pair, {})[host] = evidence.state
         if evidence.guard:
             access = StoreAccess(evidence.generation, evidence.generation_in_force)
@@ -180,6 +180,6 @@ def decide_drill_step(request: OperationRequest) -> Decision:
                 "broker to which no clients are connected, and keep a copy of the store"
             )
     waited, settle = request.progress.waited, float(options["settle"])
-    return request.decision_after_showing_notes(
+    return request.decide_and_show_notes(
         next_drill_step(states, options["due"], options["faulted"], waited=waited, settle=settle)
     )

@@ -93,7 +93,7 @@ class PairProblem:
         return self.text
 
 
-def observed_node(broker: BrokerFacts, evidence: BrokerEvidence) -> ObservedNode:
+def observe_node(broker: BrokerFacts, evidence: BrokerEvidence) -> ObservedNode:
     """Return a node as observed, from its broker's facts and its evidence."""
     observed = {known.name: getattr(evidence, known.name) for known in fields(evidence)}
     return ObservedNode(

@@ -65,7 +65,7 @@ def release_change_effects(
     the two nodes of a pair is the active one's (a standby has opened nothing); without it, ``old_release``.
     """
     holder = holder or old_release
-    back = downgrade_possibility(old_release, wanted, now, then)
+    back = downgrade_possibility_of_store(old_release, wanted, now, then)
     return ReleaseChangeEffects(
         old_release.text,
         wanted.text,
@@ -76,7 +76,7 @@ def release_change_effects(
     )
 
 
-def downgrade_possibility(old_release: Release, wanted: Release, now: StoreFacts, then: StoreFacts) -> Back:
+def downgrade_possibility_of_store(old_release: Release, wanted: Release, now: StoreFacts, then: StoreFacts) -> Back:
     """Return the possibility of a downgrade to an old release with a store: ``open``, ``rebuilds`` or ``closed``.
 
     The store is used as it is, with a new index, or not at all. A store of JDBC has no index: its rows are read as long

@@ -102,7 +102,7 @@ class MigrationStep(OperationStep):
     notes: tuple[str, ...] = ()
 
 
-def pair_by_draining_host(brokers: Mapping[str, BrokerFacts], old: Iterable[str]) -> dict[str, str]:
+def pair_by_host_that_drains(brokers: Mapping[str, BrokerFacts], old: Iterable[str]) -> dict[str, str]:
     """Return, by host, the pair of each broker with a link that drains one of the ``old`` pairs."""
     wanted = set(old)
     return {
@@ -373,13 +373,13 @@ def decide_migration_target(request: OperationRequest) -> Decision:
     change (all, if it is missing). Raises InputError if no target is set, or if the run excludes a host that drains the
     target.
     """
-    target, brokers = request.target, request.brokers
+    target, brokers = request.target, request.broker_facts_by_host
     if not target["name"]:
         raise InputError(
             "activemq_target is not set, but the playbook migrate empties only the pairs that this variable names. Set "
             "the old group or pair with -e activemq_target=OLD_GROUP"
         )
-    others = pair_by_draining_host(brokers, target["pairs"])
+    others = pair_by_host_that_drains(brokers, target["pairs"])
     if lost := sorted(set(others) - set(request.options.get("reach") or others)):
         raise InputError(
             f"--limit excludes hosts that receive the messages of {target['name']}: {', '.join(lost)}. Run the "
@@ -396,7 +396,7 @@ def decide_migration_step(request: OperationRequest) -> Decision:
     are known. ``options["retire"]`` is True if empty old brokers are to be retired. The step has the ``counts`` of
     messages by host that the run has seen; the records of the hosts keep them for the next decision.
     """
-    brokers, options = request.brokers, request.options
+    brokers, options = request.broker_facts_by_host, request.options
     held = {host: _held(options["held"].get(host)) for host in request.evidence}
     counts = {
         host: [*request.progress.progress_of_host(host).counts, *([backlog.messages] if backlog else [])]
@@ -419,7 +419,7 @@ def decide_migration_step(request: OperationRequest) -> Decision:
     ]
     pairs = sorted(request.target["pairs"])
     step = next_migration_step(evidence, pairs, retire=options["retire"], waited=request.progress.waited)
-    return {"step": {**request.decision_after_showing_notes(step)["step"], "counts": counts}}
+    return {"step": {**request.decide_and_show_notes(step)["step"], "counts": counts}}
 
 
 def _held(backlog: Mapping[str, Any] | None) -> StoreBacklog | None:

@@ -26,15 +26,15 @@ def host_rule_findings(request: OperationRequest) -> Decision:
     """Return the findings of host rules about machines.
 
     The machines are those in ``evidence``. ``options``: ``upgrades``, whether the run may change release lines and
-    replace directories from which brokers run, and the hosts of ``check_reachability``. Raises RefusalError for lost
-    hosts, for a change of the release line, for a directory or an archive that does not hold the expected release, and
-    for an error that is not waived.
+    replace directories from which brokers run, and the hosts of ``refuse_unreachable_hosts``. Raises RefusalError for
+    lost hosts, for a change of the release line, for a directory or an archive that does not hold the expected release,
+    and for an error that is not waived.
     """
-    check_reachability(request)
+    refuse_unreachable_hosts(request)
     if not request.options.get("upgrades"):
         refuse_release_line_changes(request)
     refuse_unexpected_releases(request)
-    findings = preflight_findings(request.brokers, request.evidence, request.fleet.waivers)
+    findings = preflight_findings(request.broker_facts_by_host, request.evidence, request.fleet.waivers)
     if blocking := lines_of_findings(finding for finding in findings if finding.blocks):
         raise RefusalError(
             "nothing was changed, because hosts do not meet the requirements of the playbook. Correct these errors, "
@@ -47,7 +47,7 @@ def host_rule_findings(request: OperationRequest) -> Decision:
 
 
 @register_operation("reachability")
-def check_reachability(request: OperationRequest) -> Decision:
+def refuse_unreachable_hosts(request: OperationRequest) -> Decision:
     """Raise RefusalError if required hosts of a play are unreachable.
 
     ``required`` hosts are not among the ``remaining`` ones (``options``).
@@ -66,7 +66,7 @@ def check_reachability(request: OperationRequest) -> Decision:
 
 def refuse_release_line_changes(request: OperationRequest) -> None:
     """Raise RefusalError for brokers whose ``activemq_release`` is of another release line than the running release."""
-    brokers = request.brokers
+    brokers = request.broker_facts_by_host
     # The administrator of the system's packages decides the release of a package.
     running = {
         host: machine.release for host, machine in request.evidence.items() if brokers[host].install != "package"
@@ -272,7 +272,7 @@ def refuse_unexpected_releases(request: OperationRequest) -> None:
     The inventory requires another release. ``options``: ``upgrades``, whether the run replaces directories from which
     brokers run.
     """
-    brokers = request.brokers
+    brokers = request.broker_facts_by_host
     homes = [observed_release_directory(brokers[host], machine) for host, machine in request.evidence.items()]
     wanted = {(home.archive, home.install) for home in homes if home.needs_archive and home.archive}
     seen = {path: request.inspect_release_archive(path, install) for path, install in wanted}

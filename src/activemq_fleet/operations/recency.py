@@ -40,7 +40,7 @@ _SET_RESYNC_FROM = (
 )
 
 
-class ResyncRefused(FleetError):
+class ResyncRefusedError(FleetError):
     """An error that refuses a resync of a pair's stores.
 
     For instance it is not known which store is newer.
@@ -146,7 +146,7 @@ class NodeStore:
     def has_served_without_master(self) -> bool | None:
         """Whether the slave has served without its master since it was last attached.
 
-        None if not proven.
+        It is None if this is not proven.
         """
         if self.last_writer_run is None:
             return None
@@ -170,7 +170,7 @@ class NodeStore:
             return run_traces[0]
         return 0 if all(moment and moment >= end for moment in moments) else None
 
-    def count_runs_started_after(self, positions: Collection[int]) -> int:
+    def count_runs_started_after_records(self, positions: Collection[int]) -> int:
         """Return the number of broker runs that started after given records of the store journal.
 
         The oldest of the records counts; records are given by index.
@@ -178,7 +178,7 @@ class NodeStore:
         first = min(positions)
         return sum(1 for kind, _ in self.order[first:] if kind == _TRACE)
 
-    def record_indices(self, brought: Iterable[int]) -> list[int]:
+    def journal_indices_of_records(self, brought: Iterable[int]) -> list[int]:
         """Return the index in the store journal of each given record.
 
         ``brought`` holds the records' keys; -1 for a record no longer there.
@@ -218,16 +218,16 @@ class StoreChoice:
     reasons: tuple[str, ...]
 
 
-def choose_store(master: NodeStore, slave: NodeStore, chosen: str | None = None) -> StoreChoice:
+def choose_store_to_keep(master: NodeStore, slave: NodeStore, chosen: str | None = None) -> StoreChoice:
     """Choose which of the two stores of a pure pair is kept.
 
     ``chosen`` is the operator's own decision.
 
-    Raises ResyncRefused, with what to check, when the evidence is not sufficient.
+    Raises ResyncRefusedError, with what to check, when the evidence is not sufficient.
     """
     for store in (master, slave):
         if not store.seen:
-            raise ResyncRefused(
+            raise ResyncRefusedError(
                 f"{store.host}: the playbook did not read the store of this broker, so it cannot determine which store "
                 "of the pair is newer. Run the playbook resync again"
             )
@@ -239,7 +239,7 @@ def choose_store(master: NodeStore, slave: NodeStore, chosen: str | None = None)
         return _chosen(master, slave, chosen)
     for store in (master, slave):
         if store.damaged:
-            raise ResyncRefused(
+            raise ResyncRefusedError(
                 f"{store.host}: the store journal has {counted(store.damaged, 'damaged place')}, so the playbook "
                 f"cannot determine whether this host has the newer store. {_SET_RESYNC_FROM}"
             )
@@ -264,9 +264,9 @@ def store_difference_sentence(master: NodeStore, slave: NodeStore) -> str:
         ),
         default=-1,
     )
-    missed = sum(1 for at in master.record_indices(only_master) if 0 <= at < heard)
+    missed = sum(1 for at in master.journal_indices_of_records(only_master) if 0 <= at < heard)
     starts = [at for at, (kind, _) in enumerate(slave.order) if kind == _TRACE]
-    alone = sum(1 for at in slave.record_indices(only_slave) if starts and 0 <= at < starts[-1])
+    alone = sum(1 for at in slave.journal_indices_of_records(only_slave) if starts and 0 <= at < starts[-1])
     clauses = []
     if missed:
         clauses.append(f"{slave.host} never received {counted(missed, 'message')} that {master.host} holds")
@@ -281,7 +281,7 @@ def store_difference_sentence(master: NodeStore, slave: NodeStore) -> str:
 def _chosen(master: NodeStore, slave: NodeStore, chosen: str) -> StoreChoice:
     winner, loser = (master, slave) if chosen == master.host else (slave, master)
     if winner.was_never_used:
-        raise ResyncRefused(
+        raise ResyncRefusedError(
             f"{chosen}: activemq_resync_from names this host, but its store is missing or empty. Restore the store "
             f"from a backup, or run the playbook with -e activemq_resync_from={loser.host}"
         )
@@ -295,7 +295,7 @@ def _judge_empty(master: NodeStore, slave: NodeStore) -> StoreChoice:
         return StoreChoice(master.host, False, (f"the store of {slave.host} never held messages",))
     if slave.has_served_without_master:
         return StoreChoice(slave.host, False, (f"the store of {master.host} never held messages",))
-    raise ResyncRefused(
+    raise ResyncRefusedError(
         f"{master.host}: the store of this broker is empty, and no log shows that {slave.host} was active after "
         f"{master.host} stopped. So the store of {slave.host} may be older than the store that {master.host} lost. "
         f"{_SET_RESYNC_FROM}"
@@ -334,7 +334,7 @@ def _judge_contents(master: NodeStore, slave: NodeStore) -> StoreChoice:
         None: f"no log shows whether {s} served alone",
     }
     facts.append(periods[served])
-    raise ResyncRefused(
+    raise ResyncRefusedError(
         f"{m} and {s}: the playbook cannot determine which store is newer: {'; '.join(facts)}. {_SET_RESYNC_FROM}"
     )
 
@@ -360,7 +360,7 @@ def _unknown(store: NodeStore, other: NodeStore) -> tuple[list[int], int]:
     if not missing or not other.cleaned:
         return missing, 0
     first, last = _shared(store, other)
-    places = store.record_indices(missing)
+    places = store.journal_indices_of_records(missing)
     left = [brought for brought, at in zip(missing, places, strict=True) if not first <= at < last]
     return left, len(missing) - len(left)
 
@@ -397,7 +397,7 @@ def _is_in_flight(master: NodeStore, slave: NodeStore, only_slave: Collection[in
     service = master.last_serving_run
     if service is None or not service.attached:
         return False
-    places = slave.record_indices(only_slave)
+    places = slave.journal_indices_of_records(only_slave)
     return not places or (
-        min(places) >= 0 and slave.count_runs_started_after(places) == 0 and len(places) <= _IN_FLIGHT
+        min(places) >= 0 and slave.count_runs_started_after_records(places) == 0 and len(places) <= _IN_FLIGHT
     )

@@ -112,7 +112,7 @@ class RunProgress:
         """
         return self.hosts.get(host) or HostProgress()
 
-    def acted_hosts(self, act: str | None = None) -> set[str]:
+    def hosts_acted_on(self, act: str | None = None) -> set[str]:
         """Return the hosts on which the operation has performed an act.
 
         None matches any act.
@@ -159,11 +159,11 @@ class OperationRequest:
     inspect_release_archive: Callable[[str, str], Mapping[str, Any] | None] = lambda _path, _install: None
 
     @property
-    def brokers(self) -> Mapping[str, BrokerFacts]:
+    def broker_facts_by_host(self) -> Mapping[str, BrokerFacts]:
         """The facts of every broker, by host."""
         return self.fleet.brokers
 
-    def decision_after_showing_notes(self, step: OperationStep) -> Decision:
+    def decide_and_show_notes(self, step: OperationStep) -> Decision:
         """Show a step's notes to the operator, and return the decision with this step."""
         for note in getattr(step, "notes", ()):
             self.warn(note)
@@ -233,7 +233,7 @@ def decide_operation(name: str, request: OperationRequest) -> Decision:
             f"the option operation of activemq.fleet.decide is {name!r}, which is not an operation. Set one of "
             f"{', '.join(sorted(_OPERATIONS))}"
         )
-    if unknown := sorted(request.evidence.keys() - request.brokers.keys()):
+    if unknown := sorted(request.evidence.keys() - request.broker_facts_by_host.keys()):
         raise InputError(
             f"the playbook inspected hosts that are not brokers in the inventory: {', '.join(unknown)}. Correct the "
             "inventory or the names of these hosts, and run the playbook again"
@@ -244,7 +244,7 @@ def decide_operation(name: str, request: OperationRequest) -> Decision:
     if "step" not in decision:
         return decision
     progress = request.progress.progress_after(decision["step"], request.evidence)
-    done = sorted(request.progress.acted_hosts())
+    done = sorted(request.progress.hosts_acted_on())
     decision = {**decision, "progress": {**progress.as_dict(), "done": done}}
     if decision["step"]["act"] != "done" or "hosts" not in request.target or not known.has_table:
         return decision

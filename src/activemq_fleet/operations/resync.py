@@ -19,9 +19,9 @@ from activemq_fleet.node.judge import SERVING
 from activemq_fleet.node.state.evidence import BrokerEvidence
 from activemq_fleet.operations.recency import (
     NodeStore,
-    ResyncRefused,
+    ResyncRefusedError,
     StoreChoice,
-    choose_store,
+    choose_store_to_keep,
     store_difference_sentence,
 )
 from activemq_fleet.operations.requests import Decision, OperationRequest, OperationStep, register_operation
@@ -56,7 +56,7 @@ class PureNode:
     obstacle: str = ""
 
     @classmethod
-    def from_store(
+    def from_node_store(
         cls, store: NodeStore, broker: BrokerEvidence, contents: Mapping[str, Any], needed: int = 0
     ) -> PureNode:
         """Return the node of a pure pair from its store and its broker's evidence.
@@ -129,8 +129,8 @@ def next_resync_step(
 
     Pairs are (master, slave), and are done one after the other, by name. ``chosen`` is the host of
     ``activemq_resync_from``, ``waited`` the seconds since the last act. Brokers whose process is older than
-    ``restart_older`` seconds are restarted; with None no healthy broker is restarted. Raises ResyncRefused with what to
-    check, and InputError if ``chosen`` is not a node of the only pair.
+    ``restart_older`` seconds are restarted; with None no healthy broker is restarted. Raises ResyncRefusedError with
+    what to check, and InputError if ``chosen`` is not a node of the only pair.
     """
     if not pairs:
         raise InputError(
@@ -143,7 +143,7 @@ def next_resync_step(
         master, slave = pairs[name]
         step = _next(name, master, slave, winner, restart_older)
         if step.act == "wait" and waited > _PATIENCE:
-            raise ResyncRefused(
+            raise ResyncRefusedError(
                 f"pair {name}: the resync waited {waited:g} s and stopped ({step.say}). Check "
                 "data/activemq.log of both nodes, and run the playbook resync again"
             )
@@ -182,7 +182,7 @@ def _next(pair: str, master: PureNode, slave: PureNode, chosen: str | None, rest
         return _stop(master, slave, choice)
     for node in both:
         if node.locked:
-            raise ResyncRefused(
+            raise ResyncRefusedError(
                 f"{node.host}: the broker is stopped, but another process holds the lock of its store. Find this "
                 "process with fuser on the file named lock in the store, and stop it"
             )
@@ -238,16 +238,16 @@ def _rising(master: PureNode, slave: PureNode) -> ResyncStep | None:
 
 def _judge(master: PureNode, slave: PureNode, chosen: str | None) -> StoreChoice:
     if chosen is None and master.state in SERVING and slave.state in SERVING:
-        raise ResyncRefused(
+        raise ResyncRefusedError(
             f"{master.host} and {slave.host}: both brokers serve clients, and each has messages that the other does "
             "not have. Keep clients away from one of them, and let consumers receive its messages. Then run the "
             "playbook resync with -e activemq_resync_from=HOST, the host of the other broker, whose store is kept. The "
             "replaced store is kept as a backup"
         )
-    choice = choose_store(master.store, slave.store, chosen)
+    choice = choose_store_to_keep(master.store, slave.store, chosen)
     loser = slave if choice.winner == master.host else master
     if not choice.equal and loser.obstacle:
-        raise ResyncRefused(
+        raise ResyncRefusedError(
             f"{loser.host}: nothing was changed, because the store of this host cannot be replaced. Correct this "
             f"problem: {loser.obstacle}"
         )
@@ -271,7 +271,7 @@ def decide_resync_step(request: OperationRequest) -> Decision:
     The pairs are those of the target. ``options``: ``stores`` by host, ``chosen``, ``restart``, ``check``,
     ``looked_at``.
     """
-    brokers, options, target = request.brokers, request.options, request.target
+    brokers, options, target = request.broker_facts_by_host, request.options, request.target
     pure, others = {}, []
     for pair, hosts in target["pairs"].items():
         if not brokers[hosts[0]].needs_resync:
@@ -283,7 +283,7 @@ def decide_resync_step(request: OperationRequest) -> Decision:
                 f"pair {pair} has {len(hosts)} node, but a pure pair requires two. Add the second node to the inventory"
             )
     # The playbook restart has restarted the others before.
-    if pure and others and not options["restart"] and not request.progress.acted_hosts():
+    if pure and others and not options["restart"] and not request.progress.hosts_acted_on():
         request.warn(
             f"the resync skips the pairs {', '.join(others)}, because only pure pairs (activemq_ha: pure) require it"
         )
@@ -296,15 +296,15 @@ def decide_resync_step(request: OperationRequest) -> Decision:
     )
     if options["check"] and step.act != "done":
         return {"step": {"act": "done", "hosts": [], "say": f"nothing was changed; the next step would be: {step.say}"}}
-    return request.decision_after_showing_notes(step)
+    return request.decide_and_show_notes(step)
 
 
 def _node(request: OperationRequest, host: str, peer: str) -> PureNode:
-    broker, stores = request.brokers[host], request.options["stores"]
+    broker, stores = request.broker_facts_by_host[host], request.options["stores"]
     if broker.service != "systemd":
         raise InputError(
             f"{host}: activemq_service is {broker.service}, but the playbook resync can stop and start only brokers "
             "that systemd runs. Set activemq_service to systemd, or set activemq_target to another pair"
         )
     store = NodeStore.from_evidence(host, broker.role, stores[host])
-    return PureNode.from_store(store, request.evidence[host], stores[host], stores[peer]["allocated"])
+    return PureNode.from_node_store(store, request.evidence[host], stores[host], stores[peer]["allocated"])

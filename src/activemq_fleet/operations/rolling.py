@@ -16,7 +16,7 @@ from typing import Any
 from activemq_fleet.errors import InputError
 from activemq_fleet.node.printable import counted
 from activemq_fleet.node.timeouts import SETTLE
-from activemq_fleet.operations.health import ObservedNode, blocking_pair_problems, observed_node
+from activemq_fleet.operations.health import ObservedNode, blocking_pair_problems, observe_node
 from activemq_fleet.operations.requests import (
     Decision,
     OperationRequest,
@@ -225,7 +225,7 @@ def step_for_node(node: ObservedNode, pair: Sequence[ObservedNode], act: str) ->
 @register_operation("restart")
 def decide_restart_step(request: OperationRequest) -> Decision:
     """Return the next step of a rolling restart."""
-    return request.decision_after_showing_notes(next_restart_step(*nodes_and_rolling_progress(request, "restart")))
+    return request.decide_and_show_notes(next_restart_step(*nodes_and_rolling_progress(request, "restart")))
 
 
 @register_operation("switchover")
@@ -241,7 +241,7 @@ def decide_switchover_step(request: OperationRequest) -> Decision:
             "activemq_target to the pair, and set the host that must become active with -e activemq_to=HOST"
         )
     nodes, run = nodes_and_rolling_progress(request, "switch")
-    return request.decision_after_showing_notes(next_switchover_step(nodes, request.target["to"], run))
+    return request.decide_and_show_notes(next_switchover_step(nodes, request.target["to"], run))
 
 
 def nodes_and_rolling_progress(
@@ -249,8 +249,8 @@ def nodes_and_rolling_progress(
 ) -> tuple[list[ObservedNode], RollingProgress]:
     """Return the observed nodes of the target, and the progress of a rolling operation."""
     options, target = request.options, request.target
-    nodes = [observed_node(request.brokers[host], evidence) for host, evidence in request.evidence.items()]
-    acted = request.progress.acted_hosts(act)
+    nodes = [observe_node(request.broker_facts_by_host[host], evidence) for host, evidence in request.evidence.items()]
+    acted = request.progress.hosts_acted_on(act)
     since, looked_at = float(target["since_epoch"]), float(options["looked_at"])
     done = {node.host for node in nodes if not node.restart_required and was_started_since(node, since, looked_at)}
     run = RollingProgress(

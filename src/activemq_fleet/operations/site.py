@@ -14,7 +14,7 @@ from typing import Any
 
 from activemq_fleet.node.printable import counted
 from activemq_fleet.node.state.evidence import BrokerEvidence
-from activemq_fleet.operations.health import ObservedNode, observed_node
+from activemq_fleet.operations.health import ObservedNode, observe_node
 from activemq_fleet.operations.requests import (
     Decision,
     OperationRequest,
@@ -176,7 +176,7 @@ def decide_brokers_to_roll_out(request: OperationRequest) -> Decision:
     ``configured``: of every broker whose files were installed. ``options``: the hosts of the play, ``all``, and those
     of them that are not lost, ``remaining``. Raises RefusalError for lost ones.
     """
-    options, brokers, evidence = request.options, request.brokers, request.evidence
+    options, brokers, evidence = request.options, request.broker_facts_by_host, request.evidence
     lost = [
         host
         for host in request.fleet.expected
@@ -189,7 +189,7 @@ def decide_brokers_to_roll_out(request: OperationRequest) -> Decision:
             "Correct the errors that Ansible printed for them above, and run the playbook site again",
             [],
         )
-    nodes = [observed_node(brokers[host], observed) for host, observed in evidence.items()]
+    nodes = [observe_node(brokers[host], observed) for host, observed in evidence.items()]
     # In check mode the hosts cannot know what the files that were not installed would need.
     owing = {host for host, result in request.configured.items() if result["restart_required"]}
     nodes = [replace(node, restart_required=node.restart_required or node.host in owing) for node in nodes]
@@ -219,20 +219,20 @@ def decide_site_step(request: OperationRequest) -> Decision:
     It is to refuse, wait, restart a broker or finish, for the hosts of a request. ``options``: ``peers``, by host the
     result of ``broker_info`` on a peer that the run is not for, and ``settle``.
     """
-    options, brokers, evidence = request.options, request.brokers, request.evidence
+    options, brokers, evidence = request.options, request.broker_facts_by_host, request.evidence
     answered = {brokers[host].peer or "": peer for host, peer in options["peers"].items() if "state" in peer}
     peers = read_evidence_by_host(answered, BrokerEvidence.of)
-    nodes = [observed_node(brokers[host], observed) for host, observed in {**peers, **evidence}.items()]
+    nodes = [observe_node(brokers[host], observed) for host, observed in {**peers, **evidence}.items()]
     known = {node.host for node in nodes}
     unseen = {host: peer for host in evidence if (peer := brokers[host].peer) and peer not in known}
     run = RollingProgress(
         act="site",
         chosen=set(evidence),
-        acted=request.progress.acted_hosts(),
+        acted=request.progress.hosts_acted_on(),
         waited=request.progress.waited,
         settle=float(options["settle"]),
     )
-    return request.decision_after_showing_notes(next_site_step(nodes, run, unseen))
+    return request.decide_and_show_notes(next_site_step(nodes, run, unseen))
 
 
 def _evidence_if_any(returned: Mapping[str, Any]) -> BrokerEvidence | None:

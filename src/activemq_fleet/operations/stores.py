@@ -105,7 +105,7 @@ def decide_store_markers(request: OperationRequest) -> Decision:
 
     Raises RefusalError for an unusable store.
     """
-    brokers = request.brokers
+    brokers = request.broker_facts_by_host
     stores = [
         ObservedSharedStore(
             **vars(observed),

@@ -180,9 +180,12 @@ def decide_target(request: OperationRequest) -> Decision:
     play.
     """
     options = request.options
-    places = [TargetHost(host, broker.pair, broker.group, broker.role) for host, broker in request.brokers.items()]
+    places = [
+        TargetHost(host, broker.pair, broker.group, broker.role)
+        for host, broker in request.broker_facts_by_host.items()
+    ]
     target = resolve_target(places, options.get("name") or "", options.get("to") or "", options.get("reach"))
-    needs_resync = [host for host in target.hosts if request.brokers[host].needs_resync]
+    needs_resync = [host for host in target.hosts if request.broker_facts_by_host[host].needs_resync]
     since = run_start_seconds(options.get("since"), time.time())
     return {"target": {**target.to_dict(), **since, "needs_resync": needs_resync}}
 
@@ -198,8 +201,11 @@ def decide_log_collection(request: OperationRequest) -> Decision:
     places = [
         TargetHost(host, agent.pair or "", agent.group or "", "agent")
         for host, agent in request.fleet.agents.items()
-        if host not in request.brokers
+        if host not in request.broker_facts_by_host
     ]
-    places += [TargetHost(host, broker.pair, broker.group, broker.role) for host, broker in request.brokers.items()]
+    places += [
+        TargetHost(host, broker.pair, broker.group, broker.role)
+        for host, broker in request.broker_facts_by_host.items()
+    ]
     target = resolve_target(places, request.options.get("name") or "")
     return {"hosts": list(target.chosen), "time": time.strftime("%Y%m%dT%H%M%SZ", time.gmtime())}

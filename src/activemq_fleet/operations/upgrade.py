@@ -15,7 +15,7 @@ from activemq_fleet.errors import ReleaseError, names_to_text
 from activemq_fleet.node.printable import counted
 from activemq_fleet.node.state.evidence import BrokerEvidence
 from activemq_fleet.operations.health import ObservedNode
-from activemq_fleet.operations.jumps import ReleaseChangeEffects, downgrade_possibility, release_change_effects
+from activemq_fleet.operations.jumps import ReleaseChangeEffects, downgrade_possibility_of_store, release_change_effects
 from activemq_fleet.operations.requests import Decision, OperationRequest, register_operation
 from activemq_fleet.operations.rolling import (
     RollingProgress,
@@ -124,7 +124,7 @@ def may_roll_back(host: str, nodes: Sequence[ObservedNode], stores: Mapping[str,
     opener = node.wanted if peer is None else peer.release
     known = stores[host]
     return (
-        downgrade_possibility(Release.of(node.release or ""), Release.of(opener or ""), known.now, known.then)
+        downgrade_possibility_of_store(Release.of(node.release or ""), Release.of(opener or ""), known.now, known.then)
         != "closed"
     )
 
@@ -217,7 +217,7 @@ def decide_upgrade_changes(request: OperationRequest) -> Decision:
     """
     step, jumps = upgrade_readiness_step_and_changes(*_upgrade_of(request))
     return {
-        **request.decision_after_showing_notes(step),
+        **request.decide_and_show_notes(step),
         "jumps": {pair: jump.to_dict() for pair, jump in jumps.items()},
     }
 
@@ -232,7 +232,7 @@ def decide_upgrade_step(request: OperationRequest) -> Decision:
     switched = {host: record.acted.count("switch") for host, record in request.progress.hosts.items()}
     step = next_upgrade_step(nodes, stores, run, switched)
     may = step.act != "upgrade" or may_roll_back(step.hosts[0], nodes, stores)
-    return {"step": {**request.decision_after_showing_notes(step)["step"], "put_back": may}}
+    return {"step": {**request.decide_and_show_notes(step)["step"], "put_back": may}}
 
 
 def _running_store(evidence: BrokerEvidence) -> StoreFacts:
@@ -250,6 +250,6 @@ def _upgrade_of(request: OperationRequest) -> tuple[list[ObservedNode], dict[str
             install=broker.install,
         )
         for host, evidence in request.evidence.items()
-        for broker in (request.brokers[host],)
+        for broker in (request.broker_facts_by_host[host],)
     }
     return nodes, stores, run

@@ -22,8 +22,8 @@ from activemq_fleet.settings.broker import WaiverSettings
 from activemq_fleet.settings.network import LinkSettings
 from activemq_fleet.topology import MOST_LISTED, GroupListing
 from activemq_fleet.topology.build import apply_waivers, split_expired_waivers
-from activemq_fleet.topology.links import connected_components, unknown_end
-from activemq_fleet.topology.roster import common_pattern, fleet_without_brokers_error
+from activemq_fleet.topology.links import component_names, unknown_link_end_finding
+from activemq_fleet.topology.roster import common_naming_pattern, fleet_without_brokers_error
 
 LinkEntry = tuple[LinkSettings, str, int]
 """An entry of ``activemq_links``, the first host whose variables contain it, and its position in that list."""
@@ -101,7 +101,7 @@ def divide_into_components(
         edges_of_roles,
         *(product(ends.get(link.source, ()), ends.get(link.to, ())) for link, _, _ in links),
     )
-    joined = connected_components(edges)
+    joined = component_names(edges)
     releases = tuple(sorted({broker.release for broker in brokers if broker.release}))
     waivers, expired = _waivers_in_force(facts, today)
     asks_for_groups = any(host.agent or host.balancer for host in facts)
@@ -157,7 +157,7 @@ def raise_for_inventory_problems(facts: Iterable[HostFacts]) -> None:
 
 
 def _common_pattern_of(facts: Iterable[HostFacts]) -> str:
-    return common_pattern(host.pattern for host in facts if host.pattern is not None)
+    return common_naming_pattern(host.pattern for host in facts if host.pattern is not None)
 
 
 def _fleet_warnings(facts: Iterable[HostFacts], releases: Iterable[str]) -> list[str]:
@@ -269,7 +269,7 @@ def _outside_facts_by_component(
     group_of = {broker.host: broker.group or "" for broker in brokers} if unknown else {}
     known = sorted({name for broker in brokers for name in (broker.group or "", broker.pair or "")}) if unknown else []
     for host, variable, name in unknown:
-        finding = unknown_end(host, variable, name, known)
+        finding = unknown_link_end_finding(host, variable, name, known)
         rest[joined.get(group_of[host], group_of[host])].findings.append(finding)
     for store, unit, groups in _stores_of_several_units(brokers):
         for group in groups:

@@ -19,9 +19,9 @@ from activemq_fleet.planning.components import FleetDivision, RestOfFleetFacts
 from activemq_fleet.planning.host_facts import parsed_settings_and_problems
 from activemq_fleet.planning.records import variables_from_json
 from activemq_fleet.releases import Release
-from activemq_fleet.render import activemq_xml_by_host, render_clients, render_hosts
+from activemq_fleet.render import activemq_xml_by_host, render_hosts, render_java_client_files
 from activemq_fleet.schema import Schema
-from activemq_fleet.topology import AGENTS, BALANCERS, BROKERS, Broker, Fleet, WholeInventory, build_fleet
+from activemq_fleet.topology import AGENTS, BALANCERS, BROKERS, Broker, Fleet, WholeInventoryFacts, build_fleet
 from activemq_fleet.topology.brokers import BrokerHost, build_broker
 from activemq_fleet.topology.build import apply_waivers
 from activemq_fleet.validation import check_rendered_fleet
@@ -187,7 +187,7 @@ def _compute_rows(
     if computed.blocking:
         computed.withheld = len(fleet.brokers)
         return
-    computed.add_file_rows(None, render_clients(fleet), content=context.content)
+    computed.add_file_rows(None, render_java_client_files(fleet), content=context.content)
     for host, tree in sorted(trees.items()):
         computed.add_file_rows(host, tree, content=context.content)
 
@@ -207,7 +207,7 @@ def _build_component_fleet(component: str, hosts: Sequence[FleetComponentHost], 
             BROKERS: [host.host for host in hosts if host.by_hand],
         },
         naming_pattern=division.pattern,
-        rest=WholeInventory(
+        rest=WholeInventoryFacts(
             groups=division.known_groups,
             links=tuple(rest.links),
             waivers=division.waivers,

@@ -17,8 +17,8 @@ from activemq_fleet.releases import Release
 from activemq_fleet.settings.broker import Settings
 from activemq_fleet.settings.reading import read_settings
 from activemq_fleet.topology import AGENTS, BALANCERS, BROKERS
-from activemq_fleet.topology.brokers import BrokerHost, store_directory
-from activemq_fleet.topology.model.broker import multicast_group
+from activemq_fleet.topology.brokers import BrokerHost, store_directory_of
+from activemq_fleet.topology.model.broker import multicast_group_name
 from activemq_fleet.topology.roster import NAME, RELEASE_NOT_SET
 
 _ANY_HOST = "?"
@@ -103,7 +103,7 @@ def host_facts(record: HostRecord, position: int, pattern: str | None) -> tuple[
     try:
         naming = Naming.of_host(record.host, record.variables, pattern)
         identity = naming.identify(record.host)
-        is_near = identity is None and naming.looks_like_broker(record.host)
+        is_near = identity is None and naming.looks_like_misspelled_broker(record.host)
     except UnclearNameError:
         is_unclear = True
     except SettingsError as error:
@@ -152,16 +152,16 @@ def _facts_of_variables(identity: Identity | None, variables: _Variables) -> dic
     if release is None:
         kind = variables.problem_kind or InventoryProblemKind.NO_RELEASE
         return facts | {"problem_kind": kind, "problems": variables.problems or (RELEASE_NOT_SET,)}
-    lower, short = identity.name.lower(), identity.host.lower()
+    lower, short = identity.name.lower(), identity.host_label.lower()
     address = settings.address.lower() if settings.address else None
     return facts | {
         "group": identity.group,
         "pair": identity.pair,
-        "unit": identity.pair if settings.profile.has_peer else identity.host,
+        "unit": identity.pair if settings.profile.has_peer else identity.host_label,
         "release": release.text,
         "address": address,
         "dialled": (*variables.dialled, *_dialled_by_settings(identity, settings)),
-        "names": tuple({lower, short, address or short, _MULTICAST + multicast_group(identity.group, settings)}),
+        "names": tuple({lower, short, address or short, _MULTICAST + multicast_group_name(identity.group, settings)}),
         "store": _shared_store(BrokerHost(identity, settings, release)),
         "sets_store": settings.store_directory is not None or settings.profile.has_database_lease,
         "links": variables.links,
@@ -210,8 +210,8 @@ def _dialled_in_texts(settings: Settings) -> tuple[str, ...]:
 def _dialled_by_settings(identity: Identity, settings: Settings) -> list[str]:
     dialled = []
     if settings.environment or settings.multicast_group:
-        dialled.append(_MULTICAST + multicast_group(identity.group, settings))
-    if settings.address and settings.address.lower() not in (identity.name.lower(), identity.host.lower()):
+        dialled.append(_MULTICAST + multicast_group_name(identity.group, settings))
+    if settings.address and settings.address.lower() not in (identity.name.lower(), identity.host_label.lower()):
         dialled.append(settings.address.lower())
     if settings.vip:
         dialled.append(settings.vip.lower())
@@ -223,7 +223,7 @@ def _shared_store(member: BrokerHost) -> str | None:
     if not member.settings.profile.shares_store:
         return None
     address = member.settings.address or member.identity.name
-    store = store_identity_key(member.settings, address, store_directory(member))
+    store = store_identity_key(member.settings, address, store_directory_of(member))
     return None if store[0] == "machine" else json.dumps(store)
 
 

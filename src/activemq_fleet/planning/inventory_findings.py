@@ -9,17 +9,17 @@ from activemq_fleet.errors import FleetError, InputError
 from activemq_fleet.findings import Finding
 from activemq_fleet.inventory import InventoryData
 from activemq_fleet.topology.brokers import build_brokers
-from activemq_fleet.topology.roster import read_members, sort_hosts_by_role
+from activemq_fleet.topology.roster import read_settings_by_role, sort_hosts_by_role
 
 
 def findings_of_inventory(data: InventoryData) -> tuple[Finding, ...]:
     """Return the findings about the files and hosts of an inventory.
 
-    ``fleet_of`` adds them to the findings of the fleet. Only the brokers that may share a machine are built. Raises
-    InputError for errors in the files.
+    ``fleet_from_inventory_data`` adds them to those of the fleet. Only the brokers that may share a machine are built.
+    Raises InputError for errors in the files.
     """
-    if data.file_error_lines:
-        raise InputError(*data.file_error_lines)
+    if data.inventory_file_error_lines:
+        raise InputError(*data.inventory_file_error_lines)
     machines = Counter(data.machines.values())
     try:
         roster, _ = sort_hosts_by_role(data.hosts, data.groups, None)
@@ -27,7 +27,7 @@ def findings_of_inventory(data: InventoryData) -> tuple[Finding, ...]:
             host: roster.identities[host] for host in roster.identities if machines[data.machines.get(host, ())] > 1
         }
         alone = replace(roster, identities=sharing, agents=(), balancers=(), misnamed={}, unclear=(), others=())
-        _, members = read_members(data.hosts, alone)
+        _, members = read_settings_by_role(data.hosts, alone)
         brokers, _ = build_brokers(members)
     except FleetError:
         return data.findings  # the plan reports the errors of all hosts

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from activemq_fleet.errors import SettingsError
 from activemq_fleet.render import console, fence, jmx_access, jmx_exporter, service
 from activemq_fleet.render.activemq_xml import activemq_xml
-from activemq_fleet.render.agent import CONFIGURATION, PASSWORD, agent_files, client_files
+from activemq_fleet.render.agent import CONFIGURATION, PASSWORD, agent_files, java_client_files
 from activemq_fleet.render.credentials import PATH as CREDENTIALS
 from activemq_fleet.render.credentials import credentials_file
 from activemq_fleet.render.haproxy import HAPROXY, balancer_files
@@ -29,10 +29,10 @@ __all__ = [
     "render_agent",
     "render_balancer",
     "render_broker",
-    "render_clients",
+    "render_broker_masked_and_revealed",
     "render_fleet",
     "render_hosts",
-    "render_masked_and_revealed",
+    "render_java_client_files",
 ]
 
 ACTIVEMQ_XML = "conf/activemq.xml"
@@ -85,7 +85,7 @@ def render_broker(broker: Broker, *, reveal: bool = False) -> dict[str, bytes]:
     return revealed or masked
 
 
-def render_masked_and_revealed(broker: Broker) -> tuple[dict[str, bytes], dict[str, bytes]]:
+def render_broker_masked_and_revealed(broker: Broker) -> tuple[dict[str, bytes], dict[str, bytes]]:
     """Return the rendered files of a broker twice: with secrets masked, and with their values."""
     return _render_broker(broker, reveal=True)
 
@@ -102,8 +102,12 @@ def _render_broker(broker: Broker, *, reveal: bool) -> tuple[dict[str, bytes], d
     if reveal:
         shown = SecretSource(broker.host, reveal=True)
         # The fingerprint among the metrics is that of the files with secrets hidden.
-        revealed = masked | _files_with_secrets(broker, shown) | jmx_exporter.metrics_files(broker, shown, masked)
-    masked |= jmx_exporter.metrics_files(broker, hidden, masked)
+        revealed = (
+            masked
+            | _files_with_secrets(broker, shown)
+            | jmx_exporter.exporter_configuration_files(broker, shown, masked)
+        )
+    masked |= jmx_exporter.exporter_configuration_files(broker, hidden, masked)
     return dict(sorted(masked.items())), dict(sorted(revealed.items()))
 
 
@@ -151,7 +155,7 @@ def render_balancer(balancer: Balancer, *, reveal: bool = False) -> dict[str, by
     return dict(sorted(balancer_files(balancer, SecretSource(balancer.host, reveal)).items()))
 
 
-def render_clients(fleet: Fleet) -> dict[str, bytes]:
+def render_java_client_files(fleet: Fleet) -> dict[str, bytes]:
     """Return the rendered files for Java clients of every group, by path.
 
     They are ``clients/GROUP/jndi.properties``, with addresses of brokers.
@@ -159,7 +163,7 @@ def render_clients(fleet: Fleet) -> dict[str, bytes]:
     return {
         f"clients/{group.name}/{path}": content
         for group in fleet.groups
-        for path, content in client_files(group).items()
+        for path, content in java_client_files(group).items()
     }
 
 
@@ -196,12 +200,12 @@ def render_fleet(fleet: Fleet, trees: Mapping[str, Mapping[str, bytes]] | None =
     >>> files = render_fleet(build_fleet({"orders-mq01-a": variables}))
     >>> [path for path in files if path.endswith((".xml", ".json"))]
     ['fleet.json', 'hosts/orders-mq01-a/conf/activemq.xml', 'hosts/orders-mq01-a/conf/jetty.xml']
-    >>> files["hosts/orders-mq01-a/conf/activemq.xml"].partition(b"\n")[0]
+    >>> files["hosts/orders-mq01-a/conf/activemq.xml"].partition(b"\\n")[0]
     b'<?xml version="1.0" encoding="UTF-8"?>'
     """
     trees = render_hosts(fleet) if trees is None else trees
     files = {f"hosts/{host}/{path}": content for host, tree in trees.items() for path, content in tree.items()}
-    files |= render_clients(fleet)
+    files |= render_java_client_files(fleet)
     files |= _render_monitoring(fleet, trees)
     return dict(sorted({**files, "fleet.json": fleet_json(fleet, files)}.items()))
 

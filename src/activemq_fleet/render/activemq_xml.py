@@ -13,7 +13,7 @@ from typing import Any, NamedTuple, TypeAlias
 from activemq_fleet import uris
 from activemq_fleet.render import elements, service
 from activemq_fleet.render.engine import render_template
-from activemq_fleet.render.fragments import merge_fragments
+from activemq_fleet.render.fragments import merge_xml_fragments
 from activemq_fleet.render.jmx_access import management_context_values
 from activemq_fleet.settings.xml_beans import XmlElement
 from activemq_fleet.topology import Broker, Link
@@ -55,7 +55,7 @@ def activemq_xml(broker: Broker) -> bytes:
     Passwords are placeholders that credentials.properties fills.
     """
     document = render_template("broker/activemq.xml.j2", **_template_variables(broker))
-    return merge_fragments(document, broker) if broker.settings.xml_fragments else document
+    return merge_xml_fragments(document, broker) if broker.settings.xml_fragments else document
 
 
 def _template_variables(broker: Broker) -> dict[str, Any]:
@@ -86,7 +86,7 @@ def _template_variables(broker: Broker) -> dict[str, Any]:
         "system_usage": elements.system_usage_element(
             broker,
             memory=default_memory_limit_text(settings.heap),
-            raises_store_limit_again=raises_lowered_store_limit(broker),
+            raises_store_limit_again=raises_store_limit_after_start(broker),
         ),
         "connectors": [
             (
@@ -112,7 +112,7 @@ def reloads_configuration(broker: Broker) -> bool:
     return broker.settings.runtime_configuration and broker.release.has_runtime_configuration
 
 
-def raises_lowered_store_limit(broker: Broker) -> bool:
+def raises_store_limit_after_start(broker: Broker) -> bool:
     """Return whether a broker raises its store limit again after it had to lower the limit at its start.
 
     A broker lowers any limit to the room that the disk has, which may be none, and raises only a limit in percent again
@@ -125,8 +125,10 @@ def raises_lowered_store_limit(broker: Broker) -> bool:
 def _title(broker: Broker) -> str:
     node, release = broker.identity.node, broker.release.text
     if not broker.profile.has_peer:
-        return f"{broker.identity.host}: a broker on its own, group {broker.group}, release {release}"
-    return f"{broker.identity.host}: node {node} (preferred {broker.role}) of pair {broker.pair}, release {release}"
+        return f"{broker.identity.host_label}: a broker on its own, group {broker.group}, release {release}"
+    return (
+        f"{broker.identity.host_label}: node {node} (preferred {broker.role}) of pair {broker.pair}, release {release}"
+    )
 
 
 def _attributes(broker: Broker, plugins: tuple[XmlElement, ...]) -> Attributes:
@@ -138,7 +140,7 @@ def _attributes(broker: Broker, plugins: tuple[XmlElement, ...]) -> Attributes:
     }
     if release.has_network_start_async:
         attributes["networkConnectorStartAsync"] = "true"
-    if raises_lowered_store_limit(broker):
+    if raises_store_limit_after_start(broker):
         attributes["schedulePeriodForDiskUsageCheck"] = _DISK_CHECK
         attributes["diskUsageCheckRegrowThreshold"] = _REGROW_THRESHOLD
     if reloads_configuration(broker):
@@ -233,7 +235,7 @@ def _store_elements(broker: Broker) -> _Store:
         clock = (("maxAllowableDiffFromDBTime", _CLOCK_DIFFERENCE),) if release.goes_by_database_clock else ()
         lease: tuple[tuple[str, str], ...] = (
             ("lockAcquireSleepInterval", str(length)),
-            ("leaseHolderId", broker.identity.host),
+            ("leaseHolderId", broker.identity.host_label),
             *clock,
         )
         url = settings.jdbc.url if settings.jdbc else ""
@@ -246,7 +248,7 @@ def _store_elements(broker: Broker) -> _Store:
     stores = elements.multi_kahadb_element(broker)
     name, parts = (stores.name, stores.children) if stores else ("kahaDB", ())
     store_attributes = stores.attributes if stores else elements.kahadb_attributes(broker)
-    directory: Attributes = (("directory", service.kahadb_directory(broker)), *store_attributes)
+    directory: Attributes = (("directory", service.kahadb_directory_in_xml(broker)), *store_attributes)
     if not broker.profile.shares_store_directory:
         return _Store(name, directory, parts=parts)
     wait = acquire or 1000

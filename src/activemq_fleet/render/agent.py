@@ -27,7 +27,7 @@ def agent_files(agent: Agent, secrets: SecretSource) -> dict[str, bytes]:
     return {
         CONFIGURATION: _configuration(agent),
         PASSWORD: (secrets.secret_text("activemq_agent_password", agent.settings.agent_password) + "\n").encode(),
-        "jndi.properties": jndi_properties(agent.group, agent),
+        "jndi.properties": jndi_properties_on_agent_host(agent.group, agent),
         UNIT: _unit_file(agent),
     }
 
@@ -86,25 +86,25 @@ def _option_text(value: object) -> str:
     return "true" if value is True else str(value)
 
 
-def jndi_properties(group: str, agent: Agent) -> bytes:
+def jndi_properties_on_agent_host(group: str, agent: Agent) -> bytes:
     """Return the file ``jndi.properties`` for Java clients on an agent's host.
 
     It lists the brokers of the agent's home pair.
     """
-    dialled = [uris.dialled_uri(url, scheme) for url, scheme in zip(agent.java_urls, agent.java_schemes, strict=True)]
-    return _jndi_file(group, uris.failover_uri_of(dialled)) if dialled else b""
+    dialled = [uris.uri_to_dial(url, scheme) for url, scheme in zip(agent.java_urls, agent.java_schemes, strict=True)]
+    return _jndi_file(group, uris.failover_uri_from_uris(dialled)) if dialled else b""
 
 
-def client_files(group: Group) -> dict[str, bytes]:
+def java_client_files(group: Group) -> dict[str, bytes]:
     """Return the files for a group's Java clients, by path.
 
     They list every broker that accepts clients, masters first.
     """
     brokers = sorted(group.brokers, key=lambda b: (b.role != "master", b.host))
-    dialled = [uris.dialled_uri((b.address, b.openwire.port), b.openwire.scheme) for b in brokers if b.openwire]
+    dialled = [uris.uri_to_dial((b.address, b.openwire.port), b.openwire.scheme) for b in brokers if b.openwire]
     if not dialled:
         return {}
-    return {"jndi.properties": _jndi_file(group.name, uris.failover_uri_of(dialled))}
+    return {"jndi.properties": _jndi_file(group.name, uris.failover_uri_from_uris(dialled))}
 
 
 def _jndi_file(group: str, uri: str) -> bytes:

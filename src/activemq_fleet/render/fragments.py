@@ -43,7 +43,7 @@ class _StartTag(NamedTuple):
     serialized: str
 
 
-def merge_fragments(document: bytes, broker: Broker) -> bytes:
+def merge_xml_fragments(document: bytes, broker: Broker) -> bytes:
     """Return an activemq.xml with the broker's XML fragments merged into it.
 
     Each of ``activemq_xml_fragments`` is placed below its parent element. The schema alternates: a bean (``broker``,

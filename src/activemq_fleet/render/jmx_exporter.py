@@ -169,7 +169,9 @@ _BEANS = {
 }
 
 
-def metrics_files(broker: Broker, secrets: SecretSource, others: Mapping[str, bytes]) -> dict[str, bytes]:
+def exporter_configuration_files(
+    broker: Broker, secrets: SecretSource, others: Mapping[str, bytes]
+) -> dict[str, bytes]:
     """Return the configuration files of a broker's Prometheus JMX exporter, by path.
 
     There are none with ``activemq_metrics: false``. ``others`` are the broker's other files with secrets hidden: their

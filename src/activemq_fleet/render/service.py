@@ -105,7 +105,7 @@ def broker_directory_paths(broker: Broker) -> BrokerPaths:
     return BrokerPaths(home, base, current, f"{current}/conf", f"{base}/data")
 
 
-def environment_path(broker: Broker) -> str:
+def environment_file_path(broker: Broker) -> str:
     """Return the relative path of a broker's environment file.
 
     It is ``etc/default/INSTANCE``, ``bin/env`` or ``bin/setenv``.
@@ -114,12 +114,12 @@ def environment_path(broker: Broker) -> str:
     return f"{name}/{broker.settings.instance}" if name == "etc/default" else name
 
 
-def unit_path(broker: Broker) -> str:
+def systemd_unit_path(broker: Broker) -> str:
     """Return the relative path of a broker's systemd unit, ``systemd/INSTANCE.service``."""
     return f"systemd/{broker.settings.instance}.service"
 
 
-def watchdog_path(broker: Broker) -> str | None:
+def watchdog_unit_path(broker: Broker) -> str | None:
     """Return the relative path of the systemd unit of a broker's watchdog, or None without a watchdog."""
     off = broker.settings.watchdog == "off"
     return None if off else f"systemd/{watchdog_service(broker.settings.instance)}.service"
@@ -130,11 +130,11 @@ def unit_and_environment_files(broker: Broker) -> dict[str, bytes]:
 
     The log configuration is included; none of the files holds a secret.
     """
-    watchdog = watchdog_path(broker)
+    watchdog = watchdog_unit_path(broker)
     return {
         **{f"conf/{name}": _log_configuration(name) for name in _log_files(broker).values()},
-        environment_path(broker): _environment_file(broker),
-        unit_path(broker): _unit_file(broker),
+        environment_file_path(broker): _environment_file(broker),
+        systemd_unit_path(broker): _unit_file(broker),
         **({watchdog: _watchdog_file(broker)} if watchdog else {}),
     }
 
@@ -155,7 +155,7 @@ def apt_packages(broker: Broker) -> tuple[str, ...]:
     return (f"activemq={broker.release.text}[-+]*", *needs) if broker.settings.install == "package" else ()
 
 
-def fence_directory(broker: Broker) -> str:
+def guard_directory(broker: Broker) -> str:
     """Return the path of the directory in which a broker's guard (the process that fences its store) keeps files.
 
     It is on the host's own disk.
@@ -163,12 +163,12 @@ def fence_directory(broker: Broker) -> str:
     return f"{broker_directory_paths(broker).data}/fence"
 
 
-def kahadb_directory(broker: Broker) -> str:
+def kahadb_directory_in_xml(broker: Broker) -> str:
     """Return the path of a broker's KahaDB store in activemq.xml.
 
     It is the store itself, or with a guard the symbolic link that the guard sets.
     """
-    return f"{fence_directory(broker)}/store" if broker.has_guard else broker.store_directory
+    return f"{guard_directory(broker)}/store" if broker.has_guard else broker.store_directory
 
 
 def guard_command(broker: Broker) -> tuple[str, ...]:
@@ -186,7 +186,7 @@ def guard_command(broker: Broker) -> tuple[str, ...]:
     )
     keep = ("--keep-index-copies",) if broker.release.loses_subscriptions_on_rebuild else ()
     refuse = ("--refuse-loss",) if broker.settings.index_rebuild == "refuse" else ()
-    options = ("--local", fence_directory(broker), *command, *keep, *refuse)
+    options = ("--local", guard_directory(broker), *command, *keep, *refuse)
     return (program, "--store", broker.store_directory, *options, "--")
 
 
@@ -203,7 +203,7 @@ def repair_store_command(broker: Broker) -> tuple[str, ...]:
     return (f"{_PROGRAMS}/{broker.settings.instance}-guard", "--store", broker.store_directory, "--mend", *accept)
 
 
-def copy_index_command(broker: Broker) -> tuple[str, ...]:
+def copy_store_index_command(broker: Broker) -> tuple[str, ...]:
     """Return the command (a list of words) that copies the index of a broker's store.
 
     It runs once java runs; the caller appends java's PID. The result is empty with a guard, which does the same,
@@ -349,12 +349,12 @@ def _unit_variables(broker: Broker) -> dict[str, Any]:
         "mounts": " ".join((where.base, *store)),
         "user": settings.user,
         "directory": where.data,
-        "environment_file": f"{where.current}/{environment_path(broker)}",
+        "environment_file": f"{where.current}/{environment_file_path(broker)}",
         "before": [" ".join(map(escape_systemd_word, command)) for command in commands_before_start(broker)],
         "mend_store": " ".join(map(escape_systemd_word, repair_store_command(broker))),
         # With "refuse" a start that would lose messages fails with the reason.
         "mend_may_fail": broker.settings.index_rebuild == "serve",
-        "keep_index": " ".join(map(escape_systemd_word, copy_index_command(broker))),
+        "keep_index": " ".join(map(escape_systemd_word, copy_store_index_command(broker))),
         # systemd reads k, m and g as upper case only.
         "memory": _systemd_size(broker_memory_max(settings)),
         "command": _command(broker),
@@ -403,7 +403,7 @@ def _watchdog_file(broker: Broker) -> bytes:
     command = [f"{_PROGRAMS}/{name}", "--base", where.base, "--unit", unit, "--ha", settings.ha]
     if settings.metrics:
         command += ["--metrics", f"/run/{name}/metrics.prom"]
-        command += [word for label, value in broker.labels.items() for word in ("--label", f"{label}={value}")]
+        command += [word for label, value in broker.metric_labels.items() for word in ("--label", f"{label}={value}")]
     return render_template(
         "broker/watchdog.service.j2",
         description=_description("Watchdog of ActiveMQ", broker),
@@ -427,8 +427,8 @@ def commands_before_start(broker: Broker) -> tuple[tuple[str, ...], ...]:
 
     One that fails prints what to do. The words after a script are its ``$0``, ``$1`` … and never code.
     """
-    if broker.shared_directory:
-        return (("/bin/sh", "-c", _MARKER_TEST, broker.shared_directory, broker.pair, STORE_MARKER),)
+    if broker.shared_store_directory:
+        return (("/bin/sh", "-c", _MARKER_TEST, broker.shared_store_directory, broker.pair, STORE_MARKER),)
     if broker.is_replication_slave and broker.peer_address:
         host, port = broker.peer_address
         return (("/bin/bash", "-c", _MASTER_WAIT, host, str(port)),)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from activemq_fleet.atomic_files import write_file
+from activemq_fleet.atomic_files import write_file_atomically
 from activemq_fleet.errors import InputError
 from activemq_fleet.reports.pages import render_page
 from activemq_fleet.status import FleetStatus
@@ -39,9 +39,9 @@ def write_status_file(status: FleetStatus, to: str) -> None:
     """
     path = Path(to)
     if path.suffix == ".html":
-        write_file(path, status_page(status).encode())
+        write_file_atomically(path, status_page(status).encode())
     elif path.suffix == ".json":
-        write_file(path, json.dumps(status.to_dict(), indent=1).encode() + b"\n")
+        write_file_atomically(path, json.dumps(status.to_dict(), indent=1).encode() + b"\n")
     else:
         raise InputError(
             f"{to}: the suffix of this file is no format of the status: name a file that ends in .html or .json"

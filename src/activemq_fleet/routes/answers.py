@@ -91,7 +91,7 @@ class Routes:
                     f"producer and consumer are both connected to {source_unit.name}: no bridge is needed",
                 )
             return ReachAnswer("does not reach", reasons.unreachable_pair_sentence(source_unit, dead))
-        if source_unit.active(dead) is None:
+        if source_unit.active_broker_without(dead) is None:
             return ReachAnswer(
                 "does not reach", f"{source_unit.name} is down: its messages stay there until it is started again"
             )
@@ -126,7 +126,7 @@ class Routes:
 
     def _leaves_the_only_route(self, dead: str, healthy_state: NetworkState, source: int, target: int) -> bool:
         """Return whether messages have only one route, and the broker ``dead`` is not on it."""
-        unit = self.network.units[self.fleet.broker(dead).unit]
+        unit = self.network.units[self.fleet.broker(dead).link_end_name]
         reach = healthy_state.shape.message_reach_by_broker[source]
         place = healthy_state.number_by_pair.get(unit.name, source)
         passed = reach.forked | reach.through.get(place, 0)
@@ -137,14 +137,14 @@ class Routes:
         component = self._component[source]
         outward = [
             (
-                refused_connector.peer.unit if refused_connector.unit in component else refused_connector.unit,
+                refused_connector.peer.link_end_name if refused_connector.unit in component else refused_connector.unit,
                 refused_connector,
             )
             for refused_connector in self.network.refused
             if refused_connector.refusal.is_certain_to_fail
             and (
                 refused_connector.unit in component
-                or (refused_connector.connector.duplex and refused_connector.peer.unit in component)
+                or (refused_connector.connector.duplex and refused_connector.peer.link_end_name in component)
             )
         ]
         first = min(outward, key=lambda outward_link: outward_link[0] != target, default=None)
@@ -169,7 +169,7 @@ class Routes:
         Source and target are numbers of pairs.
         """
         broker = self.fleet.broker(host)
-        unit = self.network.units[broker.unit]
+        unit = self.network.units[broker.link_end_name]
         names = self._component[unit.name]
         healthy = self.bridges_while_down(names)
         number = healthy.number_by_pair[unit.name]
@@ -200,14 +200,14 @@ class Routes:
         pair = self.fleet.pairs.get(name)
         if pair and len(pair.brokers) == 1:
             name = pair.brokers[0].host
-        return self.network.units.get(name) or self.network.units[self.fleet.broker(name).unit]
+        return self.network.units.get(name) or self.network.units[self.fleet.broker(name).link_end_name]
 
     def _dead_broker_host(self, name: str | None) -> str | None:
         if name is None:
             return None
         pair = self.network.units.get(name)
         if pair and len(pair.brokers) > 1:
-            nodes = " or ".join(broker.identity.host for broker in pair.brokers)
+            nodes = " or ".join(broker.identity.host_label for broker in pair.brokers)
             raise InputError(f"{name} is a pair of two brokers, but only one broker can be set here: write {nodes}")
         return self.fleet.broker(name).host
 
@@ -227,7 +227,7 @@ class Routes:
 
     def changes_bridges(self, down: str, names: tuple[str, ...]) -> bool:
         """Return whether the death of the broker ``down`` changes a bridge among the given pairs."""
-        unit = self.network.units[self.fleet.broker(down).unit]
+        unit = self.network.units[self.fleet.broker(down).link_end_name]
         return (
             unit.preferred_broker.host == down
             and unit.name not in self.network.steady
@@ -240,7 +240,7 @@ class Routes:
         bridges = self.network.open_bridges(names, down)
         if destination:
             bridges = [b for b in bridges if carries_destination(b, destination, self.fleet.broker(b.host).release)]
-        active = [units[name].active(down) for name in names]
+        active = [units[name].active_broker_without(down) for name in names]
         mute = {name for name, broker in zip(names, active, strict=True) if broker and _announces_no_consumers(broker)}
         edges = tuple(
             BridgeEdge(

@@ -20,7 +20,7 @@ from activemq_fleet.network.connectors import NetworkConnector, Way, multicast_e
 from activemq_fleet.routes.shape import BridgeGraph
 from activemq_fleet.schema import UnreadableXmlError, XmlDocument
 from activemq_fleet.topology import Broker, Fleet, Link, LinkEnd
-from activemq_fleet.topology.links import components_of, units_of
+from activemq_fleet.topology.links import link_ends_by_name, network_components
 
 _NAMELESS = "NC"
 """The name that a broker gives a networkConnector without one."""
@@ -145,8 +145,8 @@ class Network:
     def __init__(
         self, fleet: Fleet, written: Mapping[str, tuple[NetworkConnector, ...]], *, as_planned: bool = False
     ) -> None:
-        units = units_of(fleet.brokers)
-        self.units = {name: units[name] for name in dict.fromkeys(broker.unit for broker in fleet.brokers)}
+        units = link_ends_by_name(fleet.brokers)
+        self.units = {name: units[name] for name in dict.fromkeys(broker.link_end_name for broker in fleet.brokers)}
         self.refused: list[RefusedConnector] = []
         self._written = written
         self._as_planned = as_planned
@@ -173,7 +173,11 @@ class Network:
         dialler = dialling.tls_settings_of_broker(broker)
         for connector in map(network_connector_of, broker.links) if written is None else written:
             peers = self._accepting_peers(broker, connector, dialler)
-            if peers and connector.way != "multicast" and all(peer.unit == broker.unit for peer in peers):
+            if (
+                peers
+                and connector.way != "multicast"
+                and all(peer.link_end_name == broker.link_end_name for peer in peers)
+            ):
                 self._within_pairs.setdefault(broker.host, []).append(connector)
             else:
                 resolved.append((connector, peers))
@@ -187,9 +191,9 @@ class Network:
         if key not in self._met:
             self._met[key] = tuple(self._dial_peers(connector, dialler))
         refused = [
-            RefusedConnector(broker.host, broker.unit, connector, peer, refusal)
+            RefusedConnector(broker.host, broker.link_end_name, connector, peer, refusal)
             for peer, refusal in self._met[key]
-            if refusal is not None and peer.unit != broker.unit
+            if refusal is not None and peer.link_end_name != broker.link_end_name
         ]
         self.refused += refused
         shut_hosts = {
@@ -229,10 +233,10 @@ class Network:
         for resolved_connectors in self._connectors.values():
             for _, brokers in resolved_connectors:
                 if len(brokers) == 1:
-                    unsteady_units.add(brokers[0].unit)
+                    unsteady_units.add(brokers[0].link_end_name)
                 else:
                     hosts = {broker.host for broker in brokers}
-                    unsteady_units |= {b.unit for b in brokers if b.peer and b.peer not in hosts}
+                    unsteady_units |= {b.link_end_name for b in brokers if b.peer and b.peer not in hosts}
         for unit in self.units.values():
             if len(unit.brokers) == 2 and unit.name not in unsteady_units:
                 first, second = unit.brokers
@@ -249,11 +253,14 @@ class Network:
         """
         peers_by_unit = {
             unit.name: {
-                peer.unit for broker in unit.brokers for _, peers in self._connectors[broker.host] for peer in peers
+                peer.link_end_name
+                for broker in unit.brokers
+                for _, peers in self._connectors[broker.host]
+                for peer in peers
             }
             for unit in self.units.values()
         }
-        return components_of(peers_by_unit)
+        return network_components(peers_by_unit)
 
     def open_bridges(self, names: Iterable[str], down: str | None = None) -> list[Bridge]:
         """Return all bridges that the given pairs open while the broker ``down`` is dead.
@@ -263,13 +270,13 @@ class Network:
         return [bridge for name in names for bridge in self._bridges_of(self.units[name], down)]
 
     def _bridges_of(self, unit: LinkEnd, down: str | None) -> Iterator[Bridge]:
-        owner = unit.active(down)
+        owner = unit.active_broker_without(down)
         if owner is None:
             return
         for connector, peers in self._connectors[owner.host]:
             reached_units: set[str] = set()
             for peer in peers:
-                peer_unit = peer.unit
+                peer_unit = peer.link_end_name
                 if (
                     peer_unit in reached_units
                     or peer_unit == unit.name
@@ -297,10 +304,10 @@ def is_active_broker(unit: LinkEnd, broker: Broker, down: str | None) -> bool:
 
     The active node accepts connections.
     """
-    return broker.host != down and unit.active(down) is broker
+    return broker.host != down and unit.active_broker_without(down) is broker
 
 
 def accepts_clients(unit: LinkEnd, down: str | None) -> bool:
     """Return whether consumers and producers can connect to a pair while the broker ``down`` is dead."""
-    active = unit.active(down)
+    active = unit.active_broker_without(down)
     return active is not None and bool(active.connectors)

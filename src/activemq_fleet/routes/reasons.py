@@ -12,10 +12,10 @@ from activemq_fleet.topology import LinkEnd
 
 def unreachable_pair_sentence(unit: LinkEnd, down: str | None) -> str:
     """Return a sentence with the reason why no client can connect to a pair while the broker ``down`` is dead."""
-    active = unit.active(down)
+    active = unit.active_broker_without(down)
     if active is None:
         return f"{unit.name} is down: no consumer can connect to it"
-    return f"{active.identity.host} has taken over {unit.name} but opens no port: no consumer can connect to it"
+    return f"{active.identity.host_label} has taken over {unit.name} but opens no port: no consumer can connect to it"
 
 
 def no_bridges_sentence(source: str, target: str) -> str:
@@ -34,9 +34,9 @@ def route_sentence(
     """Return a sentence that describes a message's route: its bridges, and what can stop messages on it."""
     links = ", ".join(f"{b.connector.name}{' in its reverse direction' if b.back else ''}" for b in way)
     text = f"messages go from {source.name} to {target.name} over {counted(len(way), 'bridge')} ({links})"
-    active = source.active(down)
+    active = source.active_broker_without(down)
     if active and not active.connectors:
-        text += f"; these are the stored messages of {source.name}, which {active.identity.host} now sends"
+        text += f"; these are the stored messages of {source.name}, which {active.identity.host_label} now sends"
     if choice == "strands":
         text += "; a broker may also choose a route that does not lead to the consumer: such messages stay there"
     elif choice == "full":

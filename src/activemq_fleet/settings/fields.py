@@ -23,7 +23,7 @@ from pydantic import (
 )
 from pydantic_core import core_schema
 
-from activemq_fleet.addresses import join_host_port, parse_listening_address, parse_url_and_tls, validated_host
+from activemq_fleet.addresses import join_host_port, parse_listening_address, parse_url_and_tls, validated_host_name
 from activemq_fleet.errors import text_required_message
 from activemq_fleet.node.process.systemd import WATCHDOG_SUFFIX
 from activemq_fleet.settings.encrypted import EncryptedValue
@@ -236,7 +236,7 @@ Sha512 = Annotated[str | dict[str, str], text_by_release_validator(check_sha512)
 Text = Annotated[str, AfterValidator(_check_filled)]
 Attribute = Annotated[str, AfterValidator(_check_directories)]
 AbsolutePath = Annotated[str, AfterValidator(check_absolute_path)]
-Host = Annotated[str, AfterValidator(_check_filled), AfterValidator(validated_host)]
+Host = Annotated[str, AfterValidator(_check_filled), AfterValidator(validated_host_name)]
 ReleaseText = Annotated[str, BeforeValidator(_no_float), AfterValidator(_check_filled)]
 Name = Annotated[
     str,

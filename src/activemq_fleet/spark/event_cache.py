@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from activemq_fleet import __version__
-from activemq_fleet.atomic_files import write_file
+from activemq_fleet.atomic_files import write_file_atomically
 from activemq_fleet.audit.log_summaries import LogFileSummary
 from activemq_fleet.spark.input_directory import check_no_outside_links
 from activemq_fleet.spark.inputs import AuditedHost
@@ -128,7 +128,7 @@ class EventCache:
         ledger = {
             host: [*cached[:2], [file.to_dict() for file in cached.files]] for host, cached in self._hosts.items()
         }
-        write_file(self._ledger, json.dumps(ledger).encode())
+        write_file_atomically(self._ledger, json.dumps(ledger).encode())
         known = {part.file for cached in self._hosts.values() for part in cached.parts}
         for path in self.directory.glob("*.parquet"):
             if path.name not in known:

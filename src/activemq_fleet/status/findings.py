@@ -73,7 +73,7 @@ def status_findings(
     units: dict[str, list[BrokerStatus]] = defaultdict(list)
     for row in brokers:
         broker = fleet.broker(row.host)
-        units[broker.unit].append(row)
+        units[broker.link_end_name].append(row)
         for rule in _OF_BROKERS:
             findings += rule(row, broker, evidence.get(row.host, {}))
     for rows in units.values():
@@ -448,7 +448,7 @@ def _who_is_active(rows: Sequence[BrokerStatus], fleet: Fleet, evidence: Mapping
     """Yield what is wrong with a pair, or a broker on its own, about which of its nodes is active."""
     active = [row for row in rows if row.state in SERVING]
     others = [row for row in rows if row.state not in SERVING]
-    name, has_peer = fleet.broker(rows[0].host).unit, len(rows) > 1
+    name, has_peer = fleet.broker(rows[0].host).link_end_name, len(rows) > 1
     other_states = ", ".join(map(_state_text, others))
     if len(active) > 1:
         yield from _two_active(active, evidence)

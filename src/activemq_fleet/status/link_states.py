@@ -70,7 +70,9 @@ def expected_peers(
     active brokers.
     """
     for connector, candidates in network.connectors_to_other_pairs(broker.host):
-        serving = tuple(peer for peer in candidates if peer.host in active and peer.unit != broker.unit)
+        serving = tuple(
+            peer for peer in candidates if peer.host in active and peer.link_end_name != broker.link_end_name
+        )
         for peers in [serving] if connector.way == "one" and serving else [(peer,) for peer in serving]:
             yield connector, peers
 
@@ -117,7 +119,7 @@ def _logged_complaint_about(broker: Broker, peers: Sequence[Broker], records: Ma
 
 def _names_of(broker: Broker) -> Iterator[tuple[str, int]]:
     for connector in broker.connectors:
-        for name in {broker.address, broker.host, broker.identity.host}:
+        for name in {broker.address, broker.host, broker.identity.host_label}:
             yield name, connector.port
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from activemq_fleet.topology.agents import home_pair
+from activemq_fleet.topology.agents import default_home_pair
 from activemq_fleet.topology.build import build_fleet
 from activemq_fleet.topology.model.balancer import Backend, Balancer, VirtualAddress, VirtualPort
 from activemq_fleet.topology.model.broker import Account, Broker, Connector, Link, LinkKind, Permission
@@ -14,8 +14,8 @@ from activemq_fleet.topology.model.fleet import (
     GroupListing,
     LinkEnd,
     Pair,
-    WholeInventory,
-    count_units,
+    WholeInventoryFacts,
+    pair_and_broker_counts,
 )
 from activemq_fleet.topology.roster import AGENTS, BALANCERS, BROKERS
 
@@ -40,8 +40,8 @@ __all__ = [
     "Permission",
     "VirtualAddress",
     "VirtualPort",
-    "WholeInventory",
+    "WholeInventoryFacts",
     "build_fleet",
-    "count_units",
-    "home_pair",
+    "default_home_pair",
+    "pair_and_broker_counts",
 ]

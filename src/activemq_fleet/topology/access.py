@@ -44,7 +44,7 @@ _DERIVATION_LABEL = b"activemq.fleet: password of the probe account"
 _DERIVATION_ROUNDS = 50_000
 
 
-def agent_user_group(username: str) -> str:
+def user_group_of_agent(username: str) -> str:
     """Return the name of an agent's user group, which contains only this agent.
 
     Only this group may send the agent's canaries (messages that it sends to itself to test its connection) and barriers
@@ -71,16 +71,16 @@ def add_links_and_accounts(
     includes: dict[str, list[tuple[str, ...]]] = defaultdict(list)
     for plans in network.plans.values():
         for plan in plans:
-            includes[plan.source].append(plan.include)
-            includes[plan.target].append(plan.include)
+            includes[plan.source].append(plan.included_destinations)
+            includes[plan.target].append(plan.included_destinations)
     complete = []
     for broker in brokers:
-        group, unit, links = broker.group, broker.unit, network.links[broker.host]
-        in_front = [balancer for balancer in balancers if balancer.serves(group)]
+        group, unit, links = broker.group, broker.link_end_name, network.links_by_host[broker.host]
+        in_front = [balancer for balancer in balancers if balancer.serves_group(group)]
         accounts = accounts_of(broker, agents_by_group[group], in_front)
         permissions: tuple[Permission, ...] = ()
         if broker.settings.acl:
-            carried = carried_destinations([*includes.get(unit, ()), *(link.include for link in links)])
+            carried = union_of_carried_destinations([*includes.get(unit, ()), *(link.include for link in links)])
             permissions = permissions_of(broker, accounts, agents_by_group[group], carried)
         networked = unit in includes or len(network.multicast_groups.get(group, ())) > 1
         complete.append(replace(broker, links=links, accounts=accounts, permissions=permissions, networked=networked))
@@ -123,7 +123,7 @@ def accounts_of(broker: Broker, agents: Sequence[Agent], balancers: Sequence[Bal
         name = agent.settings.agent_username
         if name:
             # Without activemq_acl a separate group would have no effect.
-            groups = (AGENT_GROUP, agent_user_group(name)) if settings.acl else (AGENT_GROUP,)
+            groups = (AGENT_GROUP, user_group_of_agent(name)) if settings.acl else (AGENT_GROUP,)
             password = agent.settings.agent_password
             add(name, "activemq_agent_password", password, groups, f"activemq.user.{name}.password")
     for balancer in balancers:
@@ -198,7 +198,7 @@ def permissions_of(
         granted.read += entry.read
         granted.write += entry.write
         granted.admin += entry.admin
-    private_groups = {agent_user_group(account.name) for account in accounts}
+    private_groups = {user_group_of_agent(account.name) for account in accounts}
     private_groups.add(PROBE_GROUP)
     everyone = dict.fromkeys(group for account in accounts for group in account.groups if group not in private_groups)
     for group in everyone:
@@ -219,7 +219,7 @@ def permissions_of(
         if agent.settings.agent_username:
             for topic in _check_topics_of(agent):
                 at("topic", _destination_of_filter(topic, broker.release)).all(
-                    agent_user_group(agent.settings.agent_username)
+                    user_group_of_agent(agent.settings.agent_username)
                 )
     if any(account.name == PROBE_USER for account in accounts):
         at("topic", PROBE_TOPICS).all(PROBE_GROUP)
@@ -261,7 +261,7 @@ def _check_topics_of(agent: Agent) -> tuple[str, ...]:
     return tuple(dict.fromkeys(topics))
 
 
-def carried_destinations(includes: Iterable[tuple[str, ...]]) -> tuple[str, ...]:
+def union_of_carried_destinations(includes: Iterable[tuple[str, ...]]) -> tuple[str, ...]:
     """Return the union of the destinations that several links carry.
 
     ``includes`` has the destinations of each link. A link without includes carries everything, and then the result is

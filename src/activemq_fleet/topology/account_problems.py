@@ -12,7 +12,7 @@ from activemq_fleet.topology.model.broker import Broker
 from activemq_fleet.topology.model.fleet import Agent
 
 
-def agent_password_findings(agents: Sequence[Agent]) -> Iterator[Finding]:
+def conflicting_agent_password_findings(agents: Sequence[Agent]) -> Iterator[Finding]:
     """Yield an error for two agents of one group with the same user name and different passwords (T009)."""
     known: dict[tuple[str, str], Agent] = {}
     for agent in agents:
@@ -38,7 +38,7 @@ def different_password_finding(prefix: str, name: str, host: str, other: str) ->
     )
 
 
-def shared_account_findings(agents: Sequence[Agent]) -> Iterator[Finding]:
+def shared_agent_account_findings(agents: Sequence[Agent]) -> Iterator[Finding]:
     """Yield a warning for agents of one group that share an account (T029)."""
     known: dict[tuple[str, str], Agent] = {}
     for agent in agents:
@@ -90,7 +90,7 @@ def _missing_probe_account_findings(broker: Broker) -> Iterator[Finding]:
         )
 
 
-def account_password_findings(
+def conflicting_account_password_findings(
     broker: Broker, agents: Iterable[Agent], balancers: Iterable[Balancer] = ()
 ) -> Iterator[Finding]:
     """Yield an error for a user name with different passwords on one broker (T009).

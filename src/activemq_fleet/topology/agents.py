@@ -18,7 +18,7 @@ from activemq_fleet.topology.model.fleet import Agent, Group, GroupListing, Pair
 _NO_DELIVERY = "the agent delivers the events of its host through the brokers of one pair"
 
 
-def home_pair(host: str, pairs: Sequence[str]) -> str:
+def default_home_pair(host: str, pairs: Sequence[str]) -> str:
     """Return the default home pair of an agent.
 
     It is for an agent without ``activemq_agent_pair``, and chosen by a hash of host and pair names. The choice uses
@@ -27,7 +27,7 @@ def home_pair(host: str, pairs: Sequence[str]) -> str:
     return max(pairs, key=lambda pair: (hashlib.sha256(f"{host}\0{pair}".encode()).digest(), pair))
 
 
-def place_agents(
+def assign_agents_to_pairs(
     names: Sequence[str], settings: Mapping[str, Settings], groups: Sequence[Group], every: GroupListing
 ) -> tuple[tuple[Agent, ...], list[Finding]]:
     """Assign each agent to its home pair, and return the agents and findings.
@@ -38,14 +38,14 @@ def place_agents(
     agents: list[Agent] = []
     findings: list[Finding] = []
     for name in sorted(names):
-        agent, agent_findings = place_agent(name, settings[name], groups_by_name, every)
+        agent, agent_findings = assign_agent_to_pair(name, settings[name], groups_by_name, every)
         findings += agent_findings
         if agent:
             agents.append(agent)
     return tuple(agents), findings
 
 
-def place_agent(
+def assign_agent_to_pair(
     host: str, settings: Settings, groups: Mapping[str, Group], every: GroupListing
 ) -> tuple[Agent | None, list[Finding]]:
     """Assign the agent of a host to its home pair, and return the agent and findings.
@@ -70,7 +70,7 @@ def place_agent(
                 why=_NO_DELIVERY,
             )
         ]
-    pair = names[settings.agent_pair or home_pair(host, sorted(names))]
+    pair = names[settings.agent_pair or default_home_pair(host, sorted(names))]
     return _connect_agent(host, settings, pair)
 
 
@@ -110,7 +110,7 @@ def _connect_agent(host: str, settings: Settings, pair: Pair) -> tuple[Agent | N
                 why="a broker that requires authentication rejects the agent",
             )
         )
-    listening = [(broker, broker.connector("mqtt")) for broker in pair.in_order]
+    listening = [(broker, broker.connector("mqtt")) for broker in pair.brokers_in_dialling_order]
     urls = tuple((b.address, c.port) for b, c in listening if c and b.release.supports_agents)
     if not urls:
         return None, [*findings, _no_mqtt_finding(host, pair.preferred_master)]
@@ -122,8 +122,8 @@ def _connect_agent(host: str, settings: Settings, pair: Pair) -> tuple[Agent | N
             pair=pair.name,
             urls=urls,
             tls=any(c is not None and c.tls for _, c in listening),
-            java_urls=tuple((b.address, b.openwire.port) for b in pair.in_order if b.openwire),
-            java_schemes=tuple(b.openwire.scheme for b in pair.in_order if b.openwire),
+            java_urls=tuple((b.address, b.openwire.port) for b in pair.brokers_in_dialling_order if b.openwire),
+            java_schemes=tuple(b.openwire.scheme for b in pair.brokers_in_dialling_order if b.openwire),
         ),
         findings,
     )

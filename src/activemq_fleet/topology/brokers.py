@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from activemq_fleet import uris
-from activemq_fleet.addresses import Address, HostNameError, validated_host
+from activemq_fleet.addresses import Address, HostNameError, validated_host_name
 from activemq_fleet.findings import Finding, error_finding
 from activemq_fleet.naming import Identity
 from activemq_fleet.node.protocols import PROTOCOLS, protocol_of
@@ -16,7 +16,7 @@ from activemq_fleet.releases import Release
 from activemq_fleet.settings.broker import Settings
 from activemq_fleet.settings.network import ConnectorSettings, SplitTtl, default_connector_options
 from activemq_fleet.similar_names import most_similar_name
-from activemq_fleet.topology.model.broker import Broker, Connector, discovery_of, multicast_uri_of
+from activemq_fleet.topology.model.broker import Broker, Connector, discovery_method_of, multicast_uri_of_group
 
 _DEFAULT_CONNECTORS = (
     ConnectorSettings(name="openwire", scheme="nio", port=PROTOCOLS["openwire"].port),
@@ -87,8 +87,8 @@ def build_broker(member: BrokerHost, peer: BrokerHost | None = None) -> tuple[Br
         settings=settings,
         release=release,
         address=settings.address or identity.name,
-        broker_name=settings.broker_name or (identity.pair if settings.profile.shares_store else identity.host),
-        store_directory=store_directory(member),
+        broker_name=settings.broker_name or (identity.pair if settings.profile.shares_store else identity.host_label),
+        store_directory=store_directory_of(member),
         ports=listeners.ports,
         connectors=listeners.connectors,
         peer=peer.host if peer and settings.profile.has_peer else None,
@@ -150,7 +150,7 @@ def _connectors(member: BrokerHost) -> tuple[tuple[Connector, ...], tuple[tuple[
     unknown: list[tuple[int, ConnectorSettings]] = []
     wanted = settings.connectors if settings.connectors is not None else _default_connectors(release)
     # Only one connector announces the broker: a second announcement would be a second bridge.
-    announced = discovery_of(settings, release) != "multicast" or any(
+    announced = discovery_method_of(settings, release) != "multicast" or any(
         name == "discoveryUri" for connector in wanted for name, _ in connector.attributes
     )
     is_limited = release.limits_client_frames or not any(protocol_of(c.scheme) in _UNLIMITED for c in wanted)
@@ -161,7 +161,7 @@ def _connectors(member: BrokerHost) -> tuple[tuple[Connector, ...], tuple[tuple[
             continue
         discovery = dict(connector.attributes).get("discoveryUri")
         if not announced and uris.is_openwire(scheme):
-            discovery, announced = multicast_uri_of(member.identity.group, settings), True
+            discovery, announced = multicast_uri_of_group(member.identity.group, settings), True
         options = connector.options
         if "options" not in connector.model_fields_set:
             options = default_connector_options(scheme, limits_client_frames=is_limited)
@@ -250,7 +250,7 @@ def _unknown_scheme_finding(member: BrokerHost, position: int, connector: Connec
     )
 
 
-def store_directory(member: BrokerHost) -> str:
+def store_directory_of(member: BrokerHost) -> str:
     """Return the path of a broker's store directory.
 
     It is ``activemq_store_directory`` where it is set, else a default from its profile and pair.
@@ -264,7 +264,7 @@ def store_directory(member: BrokerHost) -> str:
 
 
 def _check_name(member: BrokerHost) -> Iterator[Finding]:
-    label = member.identity.host
+    label = member.identity.host_label
     if not label.isascii() or not label.replace("-", "").replace("_", "").isalnum():
         yield error_finding(
             "T013",
@@ -275,7 +275,7 @@ def _check_name(member: BrokerHost) -> Iterator[Finding]:
         )
     elif member.settings.address is None:
         try:
-            validated_host(member.host)
+            validated_host_name(member.host)
         except HostNameError as reason:
             fix = "set activemq_address to a name or IP address that clients can connect to, or rename the host"
             why = "other brokers and clients connect to the host name, because activemq_address is not set"

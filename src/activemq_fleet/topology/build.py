@@ -15,13 +15,13 @@ from types import MappingProxyType
 from activemq_fleet.findings import Finding
 from activemq_fleet.settings.broker import WaiverSettings
 from activemq_fleet.topology.access import add_links_and_accounts
-from activemq_fleet.topology.agents import place_agents
-from activemq_fleet.topology.balancers import place_balancers
+from activemq_fleet.topology.agents import assign_agents_to_pairs
+from activemq_fleet.topology.balancers import build_balancers
 from activemq_fleet.topology.brokers import build_brokers
 from activemq_fleet.topology.links import plan_network
-from activemq_fleet.topology.model.fleet import Fleet, GroupListing, WholeInventory, groups_of
+from activemq_fleet.topology.model.fleet import Fleet, GroupListing, WholeInventoryFacts, groups_of
 from activemq_fleet.topology.problems import topology_findings
-from activemq_fleet.topology.roster import Variables, read_members, sort_hosts_by_role
+from activemq_fleet.topology.roster import Variables, read_settings_by_role, sort_hosts_by_role
 
 _NO_GROUPS: Mapping[str, Sequence[str]] = MappingProxyType({})
 
@@ -32,7 +32,7 @@ def build_fleet(
     *,
     naming_pattern: str | None = None,
     today: date | None = None,
-    rest: WholeInventory | None = None,
+    rest: WholeInventoryFacts | None = None,
 ) -> Fleet:
     """Build the fleet of an inventory from variables by host name, and host names by inventory group.
 
@@ -54,13 +54,13 @@ def build_fleet(
     ['orders-mq01']
     """
     roster, name_findings = sort_hosts_by_role(hosts, groups, naming_pattern)
-    settings, members = read_members(hosts, roster)
+    settings, members = read_settings_by_role(hosts, roster)
     nodes, node_findings = build_brokers(members)
     network, link_findings = plan_network(nodes, rest)
     broker_groups = groups_of(nodes)
-    known = rest.groups if rest else GroupListing.of([group.name for group in broker_groups])
-    agents, agent_findings = place_agents(roster.agents, settings, broker_groups, known)
-    balancers, balancer_findings = place_balancers(roster.balancers, settings, broker_groups, known)
+    known = rest.groups if rest else GroupListing.from_names([group.name for group in broker_groups])
+    agents, agent_findings = assign_agents_to_pairs(roster.agents, settings, broker_groups, known)
+    balancers, balancer_findings = build_balancers(roster.balancers, settings, broker_groups, known)
     brokers = add_links_and_accounts(nodes, network, agents, balancers)
     findings = [*name_findings, *node_findings, *link_findings, *agent_findings, *balancer_findings]
     findings += rest.findings if rest else ()

@@ -38,7 +38,7 @@ def inventory_rules() -> tuple[InventoryRule, ...]:
     return tuple(InventoryRule(**entry) for entry in tables["rules"])
 
 
-def warnings_about_inventory(fleet: Fleet) -> list[str]:
+def inventory_warning_lines(fleet: Fleet) -> list[str]:
     """Return the warnings about an inventory as lines of text.
 
     They are the fleet's warnings, and findings about the inventory's structure that are not waived. They are for

@@ -20,7 +20,7 @@ from activemq_fleet.findings import Finding, error_finding
 from activemq_fleet.settings.network import LinkSettings, SplitTtl
 from activemq_fleet.similar_names import most_similar_name
 from activemq_fleet.topology.model.broker import Broker, Link, LinkKind, dialling_order
-from activemq_fleet.topology.model.fleet import MOST_LISTED, LinkEnd, WholeInventory
+from activemq_fleet.topology.model.fleet import MOST_LISTED, LinkEnd, WholeInventoryFacts
 
 MULTICAST_TTL = 3
 _MISSING_LINK = "the network connection between the brokers would be missing, and messages would wait"
@@ -52,7 +52,7 @@ class PlannedLink:
     meshed: bool = False
 
     @property
-    def include(self) -> tuple[str, ...]:
+    def included_destinations(self) -> tuple[str, ...]:
         """The destinations that the link includes.
 
         The tuple is empty where it carries all.
@@ -60,19 +60,19 @@ class PlannedLink:
         return (*self.entry.include, *self.entry.static_include) if self.entry and self.entry.include else ()
 
     @property
-    def leads_outside(self) -> bool:
+    def leads_outside_inventory(self) -> bool:
         """Whether the link leads to brokers outside of the inventory."""
         return self.entry is not None and bool(self.entry.addresses)
 
 
-def units_of(brokers: Iterable[Broker]) -> dict[str, LinkEnd]:
+def link_ends_by_name(brokers: Iterable[Broker]) -> dict[str, LinkEnd]:
     """Return the ends of links (pairs, and brokers without a peer) by name.
 
     They are sorted by group and number.
     """
     members: dict[str, list[Broker]] = defaultdict(list)
     for broker in brokers:
-        members[broker.unit].append(broker)
+        members[broker.link_end_name].append(broker)
     ordered = sorted(members.items(), key=lambda unit: (unit[1][0].group, _number_sort_key(unit[1][0]), unit[0]))
     return {name: LinkEnd(name, brokers[0].group, dialling_order(brokers)) for name, brokers in ordered}
 
@@ -103,7 +103,9 @@ def plan_group_links(units: Sequence[LinkEnd]) -> list[PlannedLink]:
     return [_planned_link_between(a, b, duplex=True) for a, b in neighbours]
 
 
-def plan_between(link: LinkSettings, sources: Sequence[LinkEnd], targets: Sequence[LinkEnd]) -> list[PlannedLink]:
+def plan_links_of_entry(
+    link: LinkSettings, sources: Sequence[LinkEnd], targets: Sequence[LinkEnd]
+) -> list[PlannedLink]:
     """Plan the links of one entry of ``activemq_links``, and return them.
 
     There is one from each source (a pair or single broker) to each target.
@@ -125,12 +127,12 @@ def _planned_link_between(a: LinkEnd, b: LinkEnd, *, duplex: bool, meshed: bool 
     return PlannedLink(a.name, b.name, duplex, f"{a.name}-to-{b.name}", meshed=meshed)
 
 
-def plan_network(brokers: Sequence[Broker], rest: WholeInventory | None) -> tuple[PlannedNetwork, list[Finding]]:
+def plan_network(brokers: Sequence[Broker], rest: WholeInventoryFacts | None) -> tuple[PlannedNetwork, list[Finding]]:
     """Plan the network of links between brokers, and return it and findings.
 
     ``activemq_topology`` and ``activemq_links`` define the links; the findings are T007.
     """
-    units = units_of(brokers)
+    units = link_ends_by_name(brokers)
     by_group: dict[str, list[LinkEnd]] = defaultdict(list)
     by_pair: dict[str, list[LinkEnd]] = defaultdict(list)
     for unit in units.values():
@@ -144,17 +146,19 @@ def plan_network(brokers: Sequence[Broker], rest: WholeInventory | None) -> tupl
         if entry.addresses and targets:
             findings.append(_known_end_finding(host, position, entry.to))
             targets = None
-        plans += plan_between(entry, sources or (), targets or ())
+        plans += plan_links_of_entry(entry, sources or (), targets or ())
         unknown = {"from": None if sources else entry.source, "to": None if targets or entry.addresses else entry.to}
         for key, name in unknown.items():
             if name is not None and rest is None:
                 known = [*by_group, *by_pair]
                 variable = f"activemq_links[{position}].{key}"
-                findings.append(unknown_end(host, variable, name, sorted(known)))
-    return PlannedNetwork.of(units, plans), findings
+                findings.append(unknown_link_end_finding(host, variable, name, sorted(known)))
+    return PlannedNetwork.from_planned_links(units, plans), findings
 
 
-def _configured_links(brokers: Sequence[Broker], rest: WholeInventory | None) -> dict[LinkSettings, tuple[str, int]]:
+def _configured_links(
+    brokers: Sequence[Broker], rest: WholeInventoryFacts | None
+) -> dict[LinkSettings, tuple[str, int]]:
     """Return every distinct entry of ``activemq_links`` with the first host that has it and its position there."""
     if rest is not None:
         return {entry: (host, position) for entry, host, position in rest.links}
@@ -176,7 +180,7 @@ def _known_end_finding(host: str, position: int, name: str) -> Finding:
     )
 
 
-def unknown_end(host: str, variable: str, name: str, known: Sequence[str]) -> Finding:
+def unknown_link_end_finding(host: str, variable: str, name: str, known: Sequence[str]) -> Finding:
     """Return the finding for a link end that is no group or pair of the inventory (T007).
 
     The end is ``from`` or ``to`` of the link. ``known`` are the groups and pairs.
@@ -229,7 +233,7 @@ class PlannedNetwork:
     pure_mesh: Mapping[str, bool]
 
     @classmethod
-    def of(cls, units: Mapping[str, LinkEnd], plans: Sequence[PlannedLink]) -> PlannedNetwork:
+    def from_planned_links(cls, units: Mapping[str, LinkEnd], plans: Sequence[PlannedLink]) -> PlannedNetwork:
         """Return the network that planned links form.
 
         It has its pairs and single brokers, its connected components and their longest paths.
@@ -242,7 +246,7 @@ class PlannedNetwork:
         onward: dict[str, set[str]] = {name: set() for name in units}
         for plan in plans:
             by_source[plan.source].append(plan)
-            if plan.leads_outside:
+            if plan.leads_outside_inventory:
                 continue
             onward[plan.source].add(plan.target)
             if plan.duplex:
@@ -253,13 +257,17 @@ class PlannedNetwork:
                 onward[name] |= names - {name}
         longest: dict[str, int] = {}
         mesh: dict[str, bool] = {}
-        components = components_of(onward)
+        components = network_components(onward)
         for component in components:
             furthest = max(max(hop_counts_from(name, onward).values()) for name in component)
             longest |= dict.fromkeys(component, max(1, furthest))
             mesh |= dict.fromkeys(
                 component,
-                all(plan.meshed or plan.leads_outside for name in component for plan in by_source.get(name, ())),
+                all(
+                    plan.meshed or plan.leads_outside_inventory
+                    for name in component
+                    for plan in by_source.get(name, ())
+                ),
             )
         return cls(
             units,
@@ -271,7 +279,7 @@ class PlannedNetwork:
         )
 
     @cached_property
-    def links(self) -> dict[str, tuple[Link, ...]]:
+    def links_by_host(self) -> dict[str, tuple[Link, ...]]:
         """The links of each broker, by host.
 
         They are in the order of its activemq.xml: multicast, planned, to its peer.
@@ -279,7 +287,7 @@ class PlannedNetwork:
         return {broker.host: tuple(_links(broker, self)) for unit in self.units.values() for broker in unit.brokers}
 
 
-def connected_components(edges: Iterable[tuple[str, str]]) -> dict[str, str]:
+def component_names(edges: Iterable[tuple[str, str]]) -> dict[str, str]:
     """Return the name of the connected component of each name in a graph.
 
     It is the component's alphabetically first name.
@@ -299,12 +307,12 @@ def connected_components(edges: Iterable[tuple[str, str]]) -> dict[str, str]:
     return {name: root(name) for name in sorted(parent)}
 
 
-def components_of(onward: Mapping[str, Iterable[str]]) -> list[tuple[str, ...]]:
+def network_components(onward: Mapping[str, Iterable[str]]) -> list[tuple[str, ...]]:
     """Return the connected components of a network of brokers, as tuples of names.
 
     The direction of links is ignored. ``onward`` maps each unit to those that its links lead to.
     """
-    least = connected_components((name, target) for name, targets in onward.items() for target in targets)
+    least = component_names((name, target) for name, targets in onward.items() for target in targets)
     members: dict[str, list[str]] = defaultdict(list)
     for name in onward:
         members[least.get(name, name)].append(name)
@@ -325,7 +333,7 @@ def _links(broker: Broker, network: PlannedNetwork) -> Iterator[Link]:
     """Yield the links of one broker, without those to pairs that have no port that bridges can dial."""
     if broker.group in network.multicast_groups:
         yield _multicast_link(broker)
-    for plan in network.plans.get(broker.unit, ()):
+    for plan in network.plans.get(broker.link_end_name, ()):
         target = network.units.get(plan.target)
         if target is None:
             yield _link_outside(broker, plan, network)
@@ -340,7 +348,7 @@ def _multicast_link(broker: Broker) -> Link:
     settings, profile = broker.settings, broker.profile
     return Link(
         name=settings.multicast_name
-        or f"{broker.pair if profile.shares_store else broker.identity.host}-{broker.group}",
+        or f"{broker.pair if profile.shares_store else broker.identity.host_label}-{broker.group}",
         kind="multicast",
         target=broker.group,
         uri=broker.multicast_uri,
@@ -356,7 +364,7 @@ def _pair_link(broker: Broker, peer: str, address: Address) -> Link:
     """Return the link of ``activemq_pair_links`` from a broker to the other node of its pair."""
     scheme = broker.openwire.scheme if broker.openwire else "tcp"
     return Link(
-        name=f"{broker.identity.host}-to-{peer}",
+        name=f"{broker.identity.host_label}-to-{peer}",
         kind="static",
         target=peer,
         uri=uris.bridge_uri(
@@ -423,9 +431,9 @@ def _kind_of(broker: Broker, addresses: Sequence[Address]) -> LinkKind:
 
 def _default_ttl(broker: Broker, network: PlannedNetwork) -> int | SplitTtl:
     """Return the TTL of a link for which none is set: no limit in a mesh, else the network's longest path."""
-    if network.pure_mesh[broker.unit] and broker.release.has_consumer_ttl:
+    if network.pure_mesh[broker.link_end_name] and broker.release.has_consumer_ttl:
         return SplitTtl()
-    return network.longest[broker.unit]
+    return network.longest[broker.link_end_name]
 
 
 def _ttls(ttl: int | SplitTtl) -> _Ttls:

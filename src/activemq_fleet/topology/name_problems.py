@@ -58,7 +58,7 @@ def _form_of_name(pattern: str) -> str:
     return "so that its name matches the pattern"
 
 
-def unread_host_findings(names: Iterable[str]) -> Iterator[Finding]:
+def host_without_role_findings(names: Iterable[str]) -> Iterator[Finding]:
     """Yield a warning for each host that has no role and may be meant as a broker (T037)."""
     for name in names:
         yield Finding(
@@ -119,7 +119,7 @@ def duplicate_node_findings(brokers: Sequence[Broker]) -> Iterator[Finding]:
             yield error_finding("T003", host, message, fix, why)
 
 
-def half_pairs_of_surplus_nodes(brokers: Sequence[Broker]) -> set[str]:
+def half_pairs_by_contradicting_variable(brokers: Sequence[Broker]) -> set[str]:
     """Return pairs of one node whose other node is in another pair by its variable ``activemq_pair``."""
     seen: set[tuple[str, str]] = set()
     halves = set()
@@ -160,7 +160,7 @@ def name_clash_findings(brokers: Sequence[Broker]) -> Iterator[Finding]:
 
     Targets and link ends would be ambiguous.
     """
-    hosts = {(broker.group, broker.identity.host): broker.host for broker in brokers}
+    hosts = {(broker.group, broker.identity.host_label): broker.host for broker in brokers}
     for pair, broker in {broker.pair: broker for broker in brokers if broker.profile.has_peer}.items():
         if other := hosts.get((broker.group, pair)):
             yield error_finding(

@@ -13,13 +13,13 @@ from activemq_fleet.settings.encrypted import may_equal
 from activemq_fleet.similar_names import most_similar_name
 from activemq_fleet.topology import name_problems
 from activemq_fleet.topology.account_problems import (
-    account_password_findings,
-    agent_password_findings,
+    conflicting_account_password_findings,
+    conflicting_agent_password_findings,
     missing_account_findings,
-    shared_account_findings,
+    shared_agent_account_findings,
 )
 from activemq_fleet.topology.links import PlannedNetwork
-from activemq_fleet.topology.metrics_problems import agent_metrics_findings, metrics_findings
+from activemq_fleet.topology.metrics_problems import agent_metrics_access_findings, metrics_access_findings
 from activemq_fleet.topology.model.balancer import Balancer
 from activemq_fleet.topology.model.broker import Broker
 from activemq_fleet.topology.model.fleet import Agent, LinkEnd
@@ -66,7 +66,7 @@ _PAIR_EQUAL: tuple[tuple[str, _Question, str], ...] = (
 _SHARED_EQUAL: tuple[tuple[str, _Question, str], ...] = (
     (
         "activemq_store_directory",
-        lambda b: b.shared_directory,
+        lambda b: b.shared_store_directory,
         "two directories have no common lock, so both nodes become active",
     ),
     (
@@ -160,28 +160,28 @@ def topology_findings(
     yield from name_problems.duplicate_node_findings(brokers)
     yield from name_problems.name_clash_findings(brokers)
     yield from name_problems.name_conflict_findings(brokers)
-    yield from port_findings(brokers)
-    yield from instance_findings(brokers)
+    yield from port_conflict_findings(brokers)
+    yield from instance_conflict_findings(brokers)
     paired = {broker.host for nodes in by_pair.values() if len(nodes) > 1 for broker in nodes}
     known = paired | {agent.host for agent in agents} | {balancer.host for balancer in balancers}
     unpaired = [name for name in names if name not in known]
-    explained = name_problems.half_pairs_of_surplus_nodes(brokers)
+    explained = name_problems.half_pairs_by_contradicting_variable(brokers)
     complete = {pair: nodes for pair, nodes in by_pair.items() if pair not in explained}
     yield from findings_within_pairs(_without_consequences(complete, unclear), unpaired)
     yield from findings_within_groups(by_group)
-    yield from network_findings(network)
-    yield from shared_account_findings(agents)
-    yield from agent_password_findings(agents)
+    yield from link_end_findings(network)
+    yield from shared_agent_account_findings(agents)
+    yield from conflicting_agent_password_findings(agents)
     agents_by_group: dict[str, list[Agent]] = defaultdict(list)
     for agent in agents:
         agents_by_group[agent.group].append(agent)
     for broker in brokers:
-        in_front = [balancer for balancer in balancers if balancer.serves(broker.group)]
+        in_front = [balancer for balancer in balancers if balancer.serves_group(broker.group)]
         yield from missing_account_findings(broker)
         yield from duplicate_name_findings(broker)
-        yield from account_password_findings(broker, agents_by_group[broker.group], in_front)
-        yield from metrics_findings(broker)
-    yield from agent_metrics_findings(agents, brokers)
+        yield from conflicting_account_password_findings(broker, agents_by_group[broker.group], in_front)
+        yield from metrics_access_findings(broker)
+    yield from agent_metrics_access_findings(agents, brokers)
 
 
 def _without_consequences(
@@ -352,7 +352,7 @@ def findings_within_groups(members: Mapping[str, Sequence[Broker]]) -> Iterator[
             yield from _unequal_setting_findings(brokers, _MULTICAST_EQUAL, f"group {group}")
 
 
-def port_findings(brokers: Sequence[Broker]) -> Iterator[Finding]:
+def port_conflict_findings(brokers: Sequence[Broker]) -> Iterator[Finding]:
     """Yield an error for ports that are used twice on an address (T006).
 
     Two brokers use a port, or one broker uses it twice.
@@ -405,7 +405,7 @@ def _address_finding(broker: Broker, host: str, shared: Sequence[tuple[str, str,
     )
 
 
-def instance_findings(brokers: Sequence[Broker]) -> Iterator[Finding]:
+def instance_conflict_findings(brokers: Sequence[Broker]) -> Iterator[Finding]:
     """Yield an error for two brokers on one machine with the same directories and systemd unit (T009)."""
     owners: dict[tuple[str, str, str], Broker] = {}
     for broker in brokers:
@@ -424,13 +424,13 @@ def instance_findings(brokers: Sequence[Broker]) -> Iterator[Finding]:
             )
 
 
-def network_findings(network: PlannedNetwork) -> Iterator[Finding]:
+def link_end_findings(network: PlannedNetwork) -> Iterator[Finding]:
     """Yield the findings about the two ends of planned links (T008, T009, T014).
 
     They are about credentials, and a listener for OpenWire.
     """
     for plan in (plan for plans in network.plans.values() for plan in plans):
-        if not plan.leads_outside:
+        if not plan.leads_outside_inventory:
             yield from _undialled_link_findings(plan.name, network.units[plan.target])
     for units in network.components:
         brokers = [broker for unit in units for broker in unit.brokers]

@@ -66,7 +66,7 @@ def sort_hosts_by_role(
     Raises InputError where no host is a broker, for different naming patterns, and for a name whose characters could
     leave the directory, line or list it is written to.
     """
-    pattern = naming_pattern or common_pattern(
+    pattern = naming_pattern or common_naming_pattern(
         str(variables[PATTERN_VARIABLE]) for variables in hosts.values() if variables.get(PATTERN_VARIABLE)
     )
     identities: dict[str, Identity] = {}
@@ -95,7 +95,7 @@ def sort_hosts_by_role(
         raise fleet_without_brokers_error(len(hosts), pattern)
     known = {*identities, *unmatched, *misnamed, *agents, *balancers}
     rest = [name for name in hosts if name not in known]
-    misspelt = [name for name in rest if Naming(pattern).looks_like_broker(name)]
+    misspelt = [name for name in rest if Naming(pattern).looks_like_misspelled_broker(name)]
     elsewhere = {
         name
         for group, members in groups.items()
@@ -110,7 +110,7 @@ def sort_hosts_by_role(
     return Roster(pattern, identities, agents, balancers, misnamed, tuple(unmatched), tuple(rest), unread), findings
 
 
-def common_pattern(patterns: Iterable[str]) -> str:
+def common_naming_pattern(patterns: Iterable[str]) -> str:
     """Return the common naming pattern of hosts, or raise InputError where they set different ones.
 
     It is the default where none is set.
@@ -137,7 +137,7 @@ def fleet_without_brokers_error(hosts: int, pattern: str) -> InputError:
     )
 
 
-def read_members(hosts: Variables, roster: Roster) -> tuple[dict[str, Settings], list[BrokerHost]]:
+def read_settings_by_role(hosts: Variables, roster: Roster) -> tuple[dict[str, Settings], list[BrokerHost]]:
     """Read the settings of all brokers, agents and load balancers, and return them by host.
 
     The brokers' hosts are returned with settings and release, too.

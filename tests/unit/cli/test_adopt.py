@@ -12,7 +12,7 @@ import yaml
 
 from activemq_fleet.cli import fleet_checks as shared
 from activemq_fleet.cli.main import main
-from activemq_fleet.errors import SchemaUnavailable
+from activemq_fleet.errors import SchemaUnavailableError
 from activemq_fleet.inventory import load_fleet
 from activemq_fleet.validation import check_fleet
 from tests.unit.adopt_files import document, documents_of, write_files
@@ -33,7 +33,7 @@ ORDER = (
 @pytest.fixture(autouse=True)
 def _no_schema(monkeypatch: pytest.MonkeyPatch) -> None:
     def load(release: Any, **options: Any) -> Any:
-        raise SchemaUnavailable("there is no network in a unit test")
+        raise SchemaUnavailableError("there is no network in a unit test")
 
     monkeypatch.setattr(shared, "load_schema", load)
 
@@ -233,7 +233,7 @@ class TestWhatItWrites:
 
         found = load_fleet([str(tmp_path / "inventory")])
         assert "T004" in {finding.rule for finding in found.findings if finding.waived}
-        assert not found.blocking
+        assert not found.blocking_findings
         assert "T004 (" in capsys.readouterr().out
 
     def test_inventory_keeps_the_note_about_a_store_that_must_be_named(self, hand: Path, tmp_path: Path) -> None:

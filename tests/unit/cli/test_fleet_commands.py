@@ -13,7 +13,7 @@ from lxml import etree
 
 from activemq_fleet.cli import fleet_checks as shared
 from activemq_fleet.cli.main import main
-from activemq_fleet.errors import SchemaUnavailable
+from activemq_fleet.errors import SchemaUnavailableError
 from activemq_fleet.schema import SchemaProblem, XmlDocument
 
 NETWORK = "activemq_network_username: net, activemq_network_password: s3cret"
@@ -154,7 +154,7 @@ class TestRender:
         self, inventory: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
     ) -> None:
         def unavailable(release: Any, **options: Any) -> FakeSchema:
-            raise SchemaUnavailable("6.3.1: its schema is not available")
+            raise SchemaUnavailableError("6.3.1: its schema is not available")
 
         monkeypatch.setattr(shared, "load_schema", unavailable)
         assert run("render", "-i", inventory, "-o", tmp_path / "out") == 2

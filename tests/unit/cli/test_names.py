@@ -71,7 +71,7 @@ def test_output_ends_with_a_command_line_of_adopt(hosts: list[str], capsys: pyte
     assert command[:2] == ["activemq-fleet", "adopt"]
     pattern = command[command.index("--naming-pattern") + 1]
     naming = Naming(pattern, stated={"node": "a"})
-    assert all(naming.matches(host) for host in hosts)
+    assert all(naming.matches_pattern(host) for host in hosts)
 
 
 def test_inventory_without_any_broker_gets_a_convention_for_single_brokers(

@@ -10,7 +10,7 @@ import pytest
 from activemq_fleet.cli.main import main
 from activemq_fleet.lint import rules_of_scope
 from activemq_fleet.topology.inventory_rules import inventory_rules
-from activemq_fleet.validation import described_rules
+from activemq_fleet.validation import lint_and_inventory_rules_by_id
 
 
 def output_of(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
@@ -19,7 +19,7 @@ def output_of(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
 
 
 def test_rule_is_explained_with_every_part_and_both_examples(capsys: pytest.CaptureFixture[str]) -> None:
-    rule = described_rules()["N003"]
+    rule = lint_and_inventory_rules_by_id()["N003"]
     text = output_of(capsys, "n003")
     assert text.startswith(f"N003  warning\n{rule.title}\n")
     for label in ("Releases: before 5.6.0", "Why: ", "Fix: ", "Source: ", "Fires on 5.5.1:", "Silent on 5.5.1:"):
@@ -29,11 +29,11 @@ def test_rule_is_explained_with_every_part_and_both_examples(capsys: pytest.Capt
 
 def test_rule_of_the_topology_is_explained_with_severity_and_fix(capsys: pytest.CaptureFixture[str]) -> None:
     text = output_of(capsys, "T016")
-    assert text.startswith(f"T016  warning\n{described_rules()['T016'].title}\n")
-    assert f"\nFix: {described_rules()['T016'].fix}\n" in text
+    assert text.startswith(f"T016  warning\n{lint_and_inventory_rules_by_id()['T016'].title}\n")
+    assert f"\nFix: {lint_and_inventory_rules_by_id()['T016'].fix}\n" in text
 
 
-@pytest.mark.parametrize("rule", sorted(described_rules()))
+@pytest.mark.parametrize("rule", sorted(lint_and_inventory_rules_by_id()))
 def test_explanation_names_no_file_of_a_checkout(rule: str, capsys: pytest.CaptureFixture[str]) -> None:
     text = output_of(capsys, rule)
     assert not re.search(r"docs/|\]\(", text)

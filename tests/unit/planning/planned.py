@@ -11,7 +11,7 @@ from typing import Any
 from activemq_fleet.artifacts import load_schema
 from activemq_fleet.planning.records import variables_to_json
 from activemq_fleet.releases import Release
-from activemq_fleet.render import activemq_xml_by_host, render_clients, render_hosts
+from activemq_fleet.render import activemq_xml_by_host, render_hosts, render_java_client_files
 from activemq_fleet.schema import XmlDocument
 from activemq_fleet.topology import Fleet, build_fleet
 from activemq_fleet.validation import check_rendered_fleet
@@ -107,7 +107,7 @@ def whole(hosts: Hosts, groups: Groups) -> tuple[Fleet, Rows]:
     files: list[tuple[str | None, str, bytes]] = [
         (host, path, content) for host, tree in trees.items() for path, content in tree.items()
     ]
-    files += [(None, path, content) for path, content in render_clients(fleet).items()]
+    files += [(None, path, content) for path, content in render_java_client_files(fleet).items()]
     return fleet, {
         "brokers": brokers,
         "links": links,

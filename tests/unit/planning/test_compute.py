@@ -48,7 +48,7 @@ def test_a_tangled_fleet_is_computed_as_the_whole_is() -> None:
     assert len(found) > 8
     for name in ("brokers", "links", "findings"):
         assert in_order(rows_of([*found.values()], name)) == in_order(wanted[name]), name
-    assert sum(one.blocking for one in found.values()) == len(fleet.blocking)
+    assert sum(one.blocking for one in found.values()) == len(fleet.blocking_findings)
     written = {row["host"] for row in rows_of([*found.values()], "files")}
     sound = [one for one in found.values() if not one.blocking]
     assert {row["host"] for row in rows_of(sound, "brokers")} <= written

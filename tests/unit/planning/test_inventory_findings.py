@@ -9,7 +9,7 @@ import pytest
 
 from activemq_fleet.errors import InputError
 from activemq_fleet.findings import Finding
-from activemq_fleet.inventory import fleet_of, read_inventory
+from activemq_fleet.inventory import fleet_from_inventory_data, read_inventory
 from activemq_fleet.planning.components import divide_into_components
 from activemq_fleet.planning.host_facts import host_facts
 from activemq_fleet.planning.inventory_findings import findings_of_inventory
@@ -42,7 +42,7 @@ def test_findings_are_those_of_the_whole_fleet(inventory: Path) -> None:
     data = read_inventory([str(inventory)])
     findings = findings_of_inventory(data)
     assert {finding.rule for finding in findings} == RULES
-    assert reported(findings) == reported(fleet_of(data).findings)
+    assert reported(findings) == reported(fleet_from_inventory_data(data).findings)
 
 
 def test_finding_belongs_to_the_component_of_its_host_or_is_a_warning(inventory: Path) -> None:

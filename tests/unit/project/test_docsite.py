@@ -7,7 +7,7 @@ from pathlib import Path, PurePosixPath
 import pytest
 
 from activemq_fleet.lint import rules_of_scope
-from activemq_fleet.validation import described_rules
+from activemq_fleet.validation import lint_and_inventory_rules_by_id
 from scripts.docsite.command_pages import command_line_page
 from scripts.docsite.page_links import rewrite_links
 from scripts.docsite.rule_pages import rule_pages, rules_index
@@ -45,11 +45,11 @@ def test_link_of_a_page_in_a_directory_leads_up() -> None:
 
 
 def test_every_rule_has_a_page() -> None:
-    assert {page.stem for page in rule_pages()} == set(described_rules())
+    assert {page.stem for page in rule_pages()} == set(lint_and_inventory_rules_by_id())
 
 
 def test_page_of_topology_error_has_severity_title_and_fix() -> None:
-    page, rule = rule_pages()[PurePosixPath("rules/T016.md")], described_rules()["T016"]
+    page, rule = rule_pages()[PurePosixPath("rules/T016.md")], lint_and_inventory_rules_by_id()["T016"]
 
     assert page.startswith(f"# T016\n\n**{rule.title[:1].upper()}{rule.title[1:]}.** Warning.\n")
     assert f"\nFix: {rule.fix}.\n" in page

@@ -23,7 +23,7 @@ from activemq_fleet.cli.help_pages import strip_markdown_links
 from activemq_fleet.documentation import replace_page_paths, rule_address, rule_address_or_command
 from activemq_fleet.errors import names_to_text
 from activemq_fleet.node.printable import printable, printable_json
-from activemq_fleet.validation import described_rules
+from activemq_fleet.validation import lint_and_inventory_rules_by_id
 
 
 def to_json(report: CheckReport) -> str:
@@ -80,7 +80,7 @@ def to_sarif(report: CheckReport) -> str:
 
 def _sarif_rule(name: str) -> dict[str, Any]:
     """Return a rule's SARIF description; it has a ``helpUri`` once the documentation is published."""
-    rule = described_rules()[name]
+    rule = lint_and_inventory_rules_by_id()[name]
     title, why, fix = (replace_page_paths(strip_markdown_links(text)) for text in (rule.title, rule.why, rule.fix))
     address = rule_address(name)
     return {

@@ -68,8 +68,8 @@ class CheckReport:
     def inventory_origin_of(self, finding: Finding) -> Position | None:
         """Return the origin of a finding in the inventory, where the value that it is about is defined.
 
-        None is returned for a finding about files. That is the variable from which a rendered value came, or the first
-        one that the message names, else the host.
+        None is returned for a finding about files. The origin is that of the variable from which a rendered value came,
+        or the first one that the message names, else the host.
         """
         return _with_path_from_here(position_of_finding(self.positions.get(finding.host, {}), finding))
 
@@ -83,13 +83,13 @@ class CheckReport:
     def user_file_position(self, finding: Finding) -> tuple[str | None, int | None, int | None]:
         """Return the position (path, line, column) of a finding in the user's files.
 
-        Unknown parts are left out. For a finding about a fleet that is the inventory, else the path in the output
-        directory of ``render``.
+        Unknown parts are left out. For a finding about a fleet the path is in the inventory, else it is the path in the
+        output directory of ``render``.
         """
         source = self.inventory_origin_of(finding)
         if source is not None:
             return source.file, source.line, None
-        return path_in_output(finding), finding.line, finding.column
+        return path_in_output_directory(finding), finding.line, finding.column
 
     def shown_position(self, finding: Finding) -> str:
         """Return the position of a finding as shown to the user.
@@ -151,7 +151,7 @@ def message_with_fix(finding: Finding) -> str:
     return f"{finding.message}{stop} Fix: {finding.fix}"
 
 
-def path_in_output(finding: Finding) -> str | None:
+def path_in_output_directory(finding: Finding) -> str | None:
     """Return the path of a finding's file in the output directory of ``render``.
 
     None is returned for a finding without file. A finding about input that cannot be used has the path of the input

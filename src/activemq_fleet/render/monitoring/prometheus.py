@@ -110,7 +110,7 @@ def planned_configuration_rules_file(
 
     The alert on drift uses them.
     """
-    planned = [{**broker.labels, "fingerprint": fingerprints[broker.host]} for broker in brokers]
+    planned = [{**broker.metric_labels, "fingerprint": fingerprints[broker.host]} for broker in brokers]
     return render_template("prometheus/planned.yml.j2", planned=planned, interval=surroundings.interval)
 
 
@@ -134,7 +134,7 @@ def _scrape_jobs(brokers: Iterable[Broker]) -> dict[str, tuple[str, str]]:
 def _broker_target(broker: Broker) -> tuple[str, dict[str, str]]:
     scheme = {"__scheme__": "https"} if broker.settings.metrics_tls else {}
     host = _scraped_address(broker.settings.metrics_bind, broker.address)
-    return join_host_port(host, broker.ports["metrics"]), broker.labels | scheme
+    return join_host_port(host, broker.ports["metrics"]), broker.metric_labels | scheme
 
 
 def _agent_target(agent: Agent) -> tuple[str, dict[str, str]]:
@@ -149,7 +149,7 @@ def _scraped_address(bind: str, address: str) -> str:
 
 
 def _host_target(broker: Broker) -> tuple[str, dict[str, str]]:
-    return join_host_port(broker.address, broker.settings.metrics_node_port), broker.labels
+    return join_host_port(broker.address, broker.settings.metrics_node_port), broker.metric_labels
 
 
 def _targets_file(pairs: Iterable[tuple[str, dict[str, str]]]) -> bytes:

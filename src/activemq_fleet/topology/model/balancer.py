@@ -84,7 +84,7 @@ class Balancer:
     settings: Settings
     addresses: tuple[VirtualAddress, ...] = ()
 
-    def serves(self, group: str) -> bool:
+    def serves_group(self, group: str) -> bool:
         """Return whether the load balancer serves a group, that is, has its virtual address."""
         return any(address.group == group for address in self.addresses)
 

@@ -132,7 +132,7 @@ class Permission:
 Discovery = Literal["masterslave", "failover", "static", "multicast"]
 
 
-def discovery_of(settings: Settings, release: Release) -> Discovery:
+def discovery_method_of(settings: Settings, release: Release) -> Discovery:
     """Return the method by which a broker's bridges discover other brokers.
 
     It is ``activemq_discovery``, or a default by profile and release.
@@ -141,7 +141,7 @@ def discovery_of(settings: Settings, release: Release) -> Discovery:
     return settings.discovery or settings.profile.default_discovery or by_release
 
 
-def multicast_group(group: str, settings: Settings) -> str:
+def multicast_group_name(group: str, settings: Settings) -> str:
     """Return the name of the multicast group for discovery among a group's brokers.
 
     It is prefixed with ``activemq_environment`` where set.
@@ -150,9 +150,11 @@ def multicast_group(group: str, settings: Settings) -> str:
     return f"{settings.environment}-{name}" if settings.environment else name
 
 
-def multicast_uri_of(group: str, settings: Settings) -> str:
+def multicast_uri_of_group(group: str, settings: Settings) -> str:
     """Return the URI of multicast discovery for a group's brokers."""
-    return uris.multicast_uri(settings.multicast, multicast_group(group, settings), settings.multicast_interface)
+    return uris.multicast_discovery_uri(
+        settings.multicast, multicast_group_name(group, settings), settings.multicast_interface
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -182,7 +184,7 @@ class Broker:
     permissions: tuple[Permission, ...] = ()
 
     @property
-    def labels(self) -> dict[str, str]:
+    def metric_labels(self) -> dict[str, str]:
         """The labels of the broker's metrics (host, group, pair and node)."""
         return {"host": self.host, "group": self.group, "pair": self.pair, "node": self.identity.node}
 
@@ -209,12 +211,12 @@ class Broker:
     @property
     def discovery(self) -> Discovery:
         """The discovery method by which the broker's bridges find other brokers."""
-        return discovery_of(self.settings, self.release)
+        return discovery_method_of(self.settings, self.release)
 
     @property
     def multicast_uri(self) -> str:
         """The URI of multicast discovery for the broker's group."""
-        return multicast_uri_of(self.group, self.settings)
+        return multicast_uri_of_group(self.group, self.settings)
 
     @property
     def is_replication_slave(self) -> bool:
@@ -225,7 +227,7 @@ class Broker:
         return self.profile.replicates and self.role == "slave"
 
     @property
-    def shared_directory(self) -> str | None:
+    def shared_store_directory(self) -> str | None:
         """The store directory that both nodes of the broker's pair share, or None."""
         return self.store_directory if self.profile.shares_store_directory else None
 
@@ -246,12 +248,12 @@ class Broker:
         return self.settings.fence == "command" and self.profile.shares_store_directory
 
     @property
-    def unit(self) -> str:
+    def link_end_name(self) -> str:
         """The name of the broker as an end of links.
 
         It is its pair's name, or its own host label if it has no peer.
         """
-        return self.identity.pair if self.profile.has_peer else self.identity.host
+        return self.identity.pair if self.profile.has_peer else self.identity.host_label
 
     @property
     def openwire(self) -> Connector | None:

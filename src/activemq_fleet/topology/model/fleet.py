@@ -52,7 +52,7 @@ class Pair:
         return self.preferred_master.profile
 
     @property
-    def in_order(self) -> tuple[Broker, ...]:
+    def brokers_in_dialling_order(self) -> tuple[Broker, ...]:
         """The brokers of the pair in the order in which clients and bridges connect to them, preferred master first."""
         return dialling_order(self.brokers)
 
@@ -84,7 +84,7 @@ class LinkEnd:
         """
         return self.brokers[0]
 
-    def active(self, down: str | None) -> Broker | None:
+    def active_broker_without(self, down: str | None) -> Broker | None:
         """Return the active broker of the pair while the broker ``down`` is down, or None."""
         if self.brokers[0].host != down:
             return self.brokers[0]
@@ -121,9 +121,9 @@ def groups_of(brokers: Iterable[Broker]) -> tuple[Group, ...]:
     return tuple(Group(name, tuple(pairs)) for name, pairs in sorted(by_group.items()))
 
 
-def count_units(brokers: Iterable[Broker]) -> list[str]:
+def pair_and_broker_counts(brokers: Iterable[Broker]) -> list[str]:
     """Return the numbers of pairs and of single brokers as texts, such as ``["2 pairs", "1 single broker"]``."""
-    has_peer = {broker.unit: broker.profile.has_peer for broker in brokers}
+    has_peer = {broker.link_end_name: broker.profile.has_peer for broker in brokers}
     pairs = sum(has_peer.values())
     numbers = {"pair": pairs, "single broker": len(has_peer) - pairs}
     return [counted(number, noun) for noun, number in numbers.items() if number]
@@ -158,7 +158,7 @@ class GroupListing(NamedTuple):
     number: int
 
     @classmethod
-    def of(cls, names: Sequence[str]) -> GroupListing:
+    def from_names(cls, names: Sequence[str]) -> GroupListing:
         """Return the shortened listing of groups, given the names of all groups in order."""
         return cls(tuple(names[:MOST_LISTED]), len(names))
 
@@ -173,7 +173,7 @@ class GroupListing(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class WholeInventory:
+class WholeInventoryFacts:
     """Facts about a whole inventory, for building the fleet of a part of it.
 
     So the part equals this part of the whole fleet. A part has whole groups, and every group that a link, an agent or
@@ -209,7 +209,7 @@ class Fleet:
     warnings: tuple[str, ...] = field(default=(), compare=False)
     naming_pattern: str = DEFAULT_PATTERN
     unread: tuple[str, ...] = field(default=(), compare=False)
-    rest: WholeInventory | None = field(default=None, compare=False)
+    rest: WholeInventoryFacts | None = field(default=None, compare=False)
     variables: Mapping[str, Mapping[str, Any]] = field(default_factory=dict, compare=False, repr=False)
 
     @cached_property
@@ -235,22 +235,22 @@ class Fleet:
         """
         if host in self._by_host:
             return self._by_host[host]
-        short = [b for b in self.brokers if b.identity.host == host]
+        short = [b for b in self.brokers if b.identity.host_label == host]
         if len(short) == 1:
             return short[0]
         if host in self.pairs:
-            brokers = names_to_text([broker.host for broker in self.pairs[host].in_order])
+            brokers = names_to_text([broker.host for broker in self.pairs[host].brokers_in_dialling_order])
             raise InputError(f"{host} is a pair, not a broker: choose one of its brokers: {brokers}")
         if members := [broker.host for group in self.groups if group.name == host for broker in group.brokers]:
             raise InputError(f"{host} is a group, not a broker: choose one of its brokers: {names_to_text(members)}")
         if short:
             names = names_to_text([broker.host for broker in short])
             raise InputError(f"{host} is the first label of {len(short)} host names: write one of {names}")
-        near = most_similar_name(host, [*self._by_host, *(broker.identity.host for broker in self.brokers)])
+        near = most_similar_name(host, [*self._by_host, *(broker.identity.host_label for broker in self.brokers)])
         hint = f"did you mean {near}?" if near else "write the name of a broker as in the inventory"
         raise InputError(f"{host} is not a broker of this inventory: {hint}")
 
     @property
-    def blocking(self) -> tuple[Finding, ...]:
+    def blocking_findings(self) -> tuple[Finding, ...]:
         """The findings that block rendering: errors that no waiver covers."""
         return tuple(finding for finding in self.findings if finding.blocks)
