@@ -61,8 +61,8 @@ class ActionModule(FleetAction):
             raise AnsibleActionFail(str(error)) from None
         except OSError as error:
             raise AnsibleActionFail(
-                f"the status cannot be written to {error.filename}: {error.strerror}. Set activemq_status_to to a file "
-                "in a directory that you may write to"
+                f"the status of the fleet cannot be written to {error.filename} ({error.strerror}). Set "
+                "activemq_status_to to a file in a directory that you may write to"
             ) from None
 
 
@@ -86,7 +86,9 @@ def _outcome(status: Any, to: str | None) -> dict[str, Any]:
 def _evidence(result: Mapping[str, Any]) -> dict[str, Any]:
     """Return the evidence of a host, or why there is none: it was not reached, or the module failed."""
     if result.get("unreachable") or result.get("failed"):
-        why = str(result.get("msg", "the host returned no result")).removeprefix("Task failed: ")
+        why = str(result.get("msg", "the host returned no result: run the playbook again with -vvv")).removeprefix(
+            "Task failed: "
+        )
         return {"unreachable": " ".join(why.split())[:300]}
     try:
         parts: dict[str, Any] = parse_json(json.dumps({part: result[part] for part in _PARTS if part in result}))

@@ -58,8 +58,8 @@ class ActionModule(ActionBase):
         except OSError as error:
             path = error.filename or _spool(arguments)
             raise AnsibleActionFail(
-                f"the controller cannot use {path} for the copy of the store: {error.strerror or error}. Correct the "
-                "cause, and run the playbook resync again"
+                f"the controller cannot use its directory {path} for the copy of the store "
+                f"({error.strerror or error}). Correct the cause, and run the playbook resync again"
             ) from None
         return result | self._module(arguments, variables)
 
@@ -92,8 +92,8 @@ class ActionModule(ActionBase):
                 piece = store_copy.unpack_chunk(self._module(asked | {"offset": offset + have}, variables)["data"])
                 if not piece:
                     raise NodeError(
-                        f"the file {name} of the store became shorter during the copy. Stop the process that writes to "
-                        "the store, and run the playbook resync again"
+                        f"the file {name} of the store became shorter during the copy, because a process still "
+                        "writes to the store. Stop this process, and run the playbook resync again"
                     )
                 file.write(piece)
                 file.flush()

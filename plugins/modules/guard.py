@@ -83,7 +83,12 @@ def main() -> None:
         "state": {"type": "str", "choices": ["present", "absent"], "default": "present"},
         "directory": {"type": "path", "default": "/usr/local/sbin"},
     }
-    run_module(spec, install_or_remove_guard, "the guard of the instance {instance} cannot be changed: {error}")
+    run_module(
+        spec,
+        install_or_remove_guard,
+        "the guard program of the broker instance {instance} cannot be installed or removed ({error}). Correct "
+        "the cause, and run the playbook again",
+    )
 
 
 if __name__ == "__main__":

@@ -97,8 +97,8 @@ def record_operation(parameters: dict[str, Any], check: bool) -> dict[str, Any]:
             write_metrics(parameters["kind"], parameters["operation"], parameters["labels"])
     except (NodeError, OSError) as error:
         warn(
-            "the start or end of the operation was not recorded on this host, so activemq-fleet audit will report the "
-            f"downtime as unplanned. Correct this error before the next operation: {error}"
+            f"the start or end of the playbook run was not recorded on this host ({error}), so activemq-fleet "
+            "audit will report its downtime as unplanned. Correct this error before the next run"
         )
         return {"recorded": False, "why": str(error)}
     return {"recorded": True}

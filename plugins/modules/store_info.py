@@ -185,7 +185,7 @@ def main() -> None:
     run_module(
         spec,
         lambda given, _check: gather_store_evidence(*(given[name] for name in spec)),
-        "the store {directory} cannot be read: {error}",
+        "the store {directory} of this host cannot be read ({error}). Correct the cause, and run the playbook again",
     )
 
 

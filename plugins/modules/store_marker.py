@@ -104,7 +104,7 @@ def check_or_change_marker(parameters: dict[str, Any], check: bool) -> dict[str,
         return {"changed": store_marker.withdraw_marker(directory, word, user)}
     if word not in (marker_state["marked"] or ()):
         raise NodeError(
-            f"the directory {directory} of this host is not the directory of the other node of pair "
+            "the store directory {directory} of this host is not the same directory as on the other node of pair "
             f"{parameters['pair']}, so both nodes could become active. Mount the same share on both nodes"
         )
     return {"changed": False}
@@ -119,7 +119,7 @@ def main() -> None:
         "user": {"type": "str"},
     }
     needs_word = [("state", state, ["word"]) for state in ("claimed", "confirmed", "withdrawn")]
-    run_module(spec, check_or_change_marker, "the store of pair {pair}: {error}", required_if=needs_word)
+    run_module(spec, check_or_change_marker, "the store of pair {pair} cannot be used: {error}", required_if=needs_word)
 
 
 if __name__ == "__main__":

@@ -93,7 +93,10 @@ def main() -> None:
         "directory": {"type": "path", "default": "/usr/local/sbin"},
         "units": {"type": "path", "default": "/etc/systemd/system"},
     }
-    failure = "the watchdog of the instance {instance} cannot be changed: {error}"
+    failure = (
+        "the watchdog of the broker instance {instance} cannot be installed or removed ({error}). Correct the "
+        "cause, and run the playbook again"
+    )
     run_module(spec, install_or_remove_watchdog, failure, required_if=[("state", "present", ["unit"])])
 
 

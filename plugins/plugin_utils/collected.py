@@ -34,15 +34,15 @@ def open_directory(path: str) -> str:
         os.makedirs(path, mode=0o700, exist_ok=True)
         if os.listdir(path) and not os.path.isfile(mark):
             raise AnsibleActionFail(
-                f"nothing was collected, because the directory {path} contains other files. Set a new directory with "
-                "-e activemq_collect_to=DIR"
+                f"nothing was collected, because the directory {path} on the controller contains files that are "
+                "not of a collection. Set a new directory with -e activemq_collect_to=DIR"
             )
         with open(mark, "a", encoding="utf-8"):
             pass
     except OSError as error:
         raise AnsibleActionFail(
-            f"the directory {path} cannot be used: {error.strerror}. Set another directory with -e "
-            "activemq_collect_to=DIR"
+            f"nothing was collected, because the directory {path} on the controller cannot be used "
+            f"({error.strerror}). Set another directory with -e activemq_collect_to=DIR"
         ) from None
     return path
 
@@ -84,11 +84,12 @@ def unpack_evidence(archive: str, facts: Mapping[str, Any], place: str, target: 
     except (tarfile.TarError, OSError) as error:
         if isinstance(error, OSError) and error.strerror:
             raise AnsibleActionFail(
-                f"the collected files cannot be written to {target}: {error.strerror}. Correct the cause, and run the "
-                "playbook collect again"
+                f"the collected files of this host cannot be written to {target} on the controller "
+                f"({error.strerror}). Correct the cause, and run the playbook collect again"
             ) from None
         raise AnsibleActionFail(
-            f"the collected files of this host cannot be unpacked: {error}. Run the playbook collect again"
+            f"the collected files of this host cannot be unpacked on the controller ({error}). Run the "
+            "playbook collect again"
         ) from None
     except ValueError as error:  # a sentence with the remedy
         raise AnsibleActionFail(f"the collected files of this host cannot be unpacked: {error}") from None

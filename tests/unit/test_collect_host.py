@@ -246,7 +246,11 @@ def test_a_packed_log_that_would_not_fit_unpacked_is_left_out(host: Host) -> Non
     files, result = host.collect(megabytes=1)
 
     assert "activemq.log.1.gz" not in files
-    assert result["left_out"][0]["why"] == "the unpacked log exceeds the size limit of the archive (option megabytes)"
+    assert (
+        result["left_out"][0]["why"]
+        == "the unpacked log does not fit into the limit activemq_collect_megabytes. Increase this variable to collect "
+        "the log"
+    )
 
 
 def test_a_packed_log_that_is_damaged_keeps_nothing_else_away(host: Host) -> None:
@@ -274,7 +278,10 @@ def test_a_line_without_end_in_a_log_fills_no_memory_and_shows_no_secret(host: H
 
     assert files["activemq.log"].startswith(b"password=@secret@ [")
     assert files["activemq.log"].endswith(b" more characters of this line were left out]\nlast\n")
-    assert result["left_out"][0]["why"] == "lines of this log that are too long were shortened"
+    assert result["left_out"][0]["why"] == (
+        "the collected copy of this log contains only the beginning of very long lines. Read the log on the host for "
+        "the complete lines"
+    )
     assert result["left_out"][0]["bytes"] > size // 2
 
 

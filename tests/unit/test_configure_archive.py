@@ -32,7 +32,7 @@ def test_the_same_files_give_the_same_archive() -> None:
 
 @pytest.mark.parametrize("path", ["/etc/passwd", "../up", "conf/../../up", "a//b", "", "./a", ".fleet-manifest.json"])
 def test_a_path_that_leaves_the_tree_is_refused(path: str) -> None:
-    with pytest.raises(NodeError, match="the configuration archive contains"):
+    with pytest.raises(NodeError, match="the configuration archive of this host contains"):
         pack_configuration({path: ConfigurationFile(b"", 0o644)})
 
 

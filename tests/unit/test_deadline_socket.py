@@ -93,7 +93,10 @@ def test_all_reads_together_are_limited() -> None:
     with connected_peer(send_zeros) as connection:
         reader = DeadlineSocket(connection, PATIENCE, 100_000)
         outcome = outcome_of(lambda: [reader.read(7) for _ in itertools.count()])
-        assert str(outcome) == "the server sent more than 100000 bytes: check that the port is the broker's"
+        assert str(outcome) == (
+            "the server on this port sent more than 100000 bytes, which no broker does: check that the broker listens "
+            "on this port"
+        )
 
 
 def test_closed_connection_is_an_error_unless_its_end_was_awaited() -> None:

@@ -422,7 +422,7 @@ def test_a_connector_that_refuses_clients_without_a_certificate_answers_by_tls_a
         answer_without_notice = probe.probe_connector(scheme, ("127.0.0.1", port), Login("probe", "made-up"))
 
     assert answer == probe.ProbeAnswer(
-        True, None, "the broker answers over TLS and rejects a client without a certificate"
+        True, None, "the broker answers over TLS and rejects the probe, which has no client certificate"
     )
     assert not answer_without_notice.answered
 

@@ -125,7 +125,7 @@ def test_the_tests_go_by_the_preferred_role(name: str, master: bool, slave: bool
     ("kind", "name", "arguments", "message"),
     [
         ("filter", "identity", ("web01",), "does not match activemq_naming_pattern"),
-        ("filter", "identity", (3,), "the input is of type int, but it must be a host name"),
+        ("filter", "identity", (3,), "the input of this filter is of type int, but it must be a host name"),
         ("filter", "identity", (A, "("), "is not a regular expression"),
         ("filter", "mb_urls", ([],), "the list of brokers is empty"),
         ("filter", "mb_urls", (7,), "write a list of addresses"),

@@ -26,10 +26,19 @@ from ..printable import printable
 
 _CHUNK = 1 << 20
 _LINE = 1 << 18
-TIME_IS_OVER = "the time limit for this host (option seconds) was reached"
-NEWEST_ONLY = "only the newest lines of this log fit into the size limit (option megabytes)"
-_TOO_LARGE = "the file exceeds the size limit of the archive (option megabytes)"
-_TOO_LARGE_UNPACKED = "the unpacked log exceeds the size limit of the archive (option megabytes)"
+TIME_IS_OVER = (
+    "collecting from this host took longer than activemq_collect_timeout. Increase this variable to collect the file"
+)
+NEWEST_ONLY = (
+    "only the newest lines of this log fit into the limit activemq_collect_megabytes. Increase this variable to "
+    "collect all lines"
+)
+_TOO_LARGE = (
+    "the file does not fit into the limit activemq_collect_megabytes. Increase this variable to collect the file"
+)
+_TOO_LARGE_UNPACKED = (
+    "the unpacked log does not fit into the limit activemq_collect_megabytes. Increase this variable to collect the log"
+)
 _TRIES = 5
 
 Mask = typing.Callable[[str], str]
@@ -163,7 +172,12 @@ class EvidenceArchive:
         if unread > 0 and self.is_time_over():
             self.leave_out(log.name, unread, TIME_IS_OVER)
         if dropped:
-            self.leave_out(log.name, dropped, "lines of this log that are too long were shortened")
+            self.leave_out(
+                log.name,
+                dropped,
+                "the collected copy of this log contains only the beginning of very long lines. Read the log on "
+                "the host for the complete lines",
+            )
 
     def _write(self, name: str, data: Any, size: int, mtime: float) -> None:
         member = tarfile.TarInfo(name)

@@ -127,7 +127,11 @@ def _read_file(
     digest = hashlib.sha256(content).hexdigest()
     same = "unknown" if version is None else "same" if digest == deployed else "changed" if deployed else "added"
     status = "shipped" if version and same == "same" and path in version.shipped else same
-    why = "the file is larger than 1 MiB" if len(content) > _LARGEST else masking.omission_reason(path, content)
+    why = (
+        "the file is larger than 1 MiB, the limit for configuration files. Copy it from the host if you need it"
+        if len(content) > _LARGEST
+        else masking.omission_reason(path, content)
+    )
     if why:
         bundle.leave_out(prefix + path, len(content), why)
         tree.found[path] = {"status": status, "why": why, **({} if "MiB" in why else {"sha256": digest})}

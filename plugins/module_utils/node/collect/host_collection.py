@@ -70,9 +70,15 @@ def write_evidence_archive(parameters: Mapping[str, Any]) -> dict[str, Any]:
     Returns the result of the module collect. Raises NodeError with one line when there can be no archive.
     """
     if parameters["megabytes"] < 1:
-        raise NodeError(f"the option megabytes of the module collect must be at least 1, not {parameters['megabytes']}")
+        raise NodeError(
+            f"the option megabytes of the module collect is {parameters['megabytes']}, but must be at least 1: "
+            "correct activemq_collect_megabytes"
+        )
     if parameters.get("seconds", 600) < 1:
-        raise NodeError(f"the option seconds of the module collect must be at least 1, not {parameters['seconds']}")
+        raise NodeError(
+            f"the option seconds of the module collect is {parameters['seconds']}, but must be at least 1: "
+            "correct activemq_collect_timeout"
+        )
     bundle = EvidenceArchive(parameters["archive"], parameters["megabytes"] << 20, parameters.get("seconds", 600))
     work = _Work(bundle, parameters["days"], parameters["dumps"])
     try:
@@ -112,8 +118,9 @@ class _Work:
         if self.known.word_like_count:
             number = counted(self.known.word_like_count, "secret")
             self.notes.append(
-                f"{number} of this host are short or common words. The collected files mask them only where they are "
-                "the value of a password setting. Check the files before you pass them on"
+                f"the inventory contains {number} of this host that are short or common words. The collected "
+                "files mask them only as values of password settings. Search the collected files for these words "
+                "before you pass the files on"
             )
         facts = _machine()
         process = find_broker(homes[0].base, broker.get("unit")) if broker else None
@@ -154,7 +161,8 @@ class _Work:
             broker_state: dict[str, Any] = gather_broker_state(home.base, broker.get("unit"))
         except (NodeError, OSError) as error:
             self.notes.append(
-                f"the collection does not contain the state of the broker in {home.base}, because of an error: {error}"
+                f"the collection does not contain the state of the broker in {home.base}, because the state "
+                f"cannot be determined ({error}). Correct this error, and run the playbook collect again"
             )
             broker_state = {"state": None, "how": str(error)}
         broker_state.pop("changed", None)

@@ -48,13 +48,14 @@ def check_path(path: str) -> str:
     parts = path.split("/")
     if not path or path.startswith("/") or any(part in ("", ".", "..") for part in parts) or "\0" in path:
         raise NodeError(
-            f"the configuration archive contains the path {path!r}, which leads outside of the configuration "
-            "directory: run activemq.fleet.compile again"
+            f"the configuration archive of this host contains the path {path!r}, which leads outside of the "
+            "configuration directory, so nothing was installed. Run the playbook again, which creates the "
+            "archive again"
         )
     if parts[0].startswith(".fleet-"):
         raise NodeError(
-            f"the configuration archive contains the path {path!r}, but names that begin with .fleet- are reserved: "
-            "choose a different name for this file"
+            f"the configuration archive of this host contains the file {path!r}, but names that begin with "
+            ".fleet- are reserved: choose a different name for this file in activemq_extra_files"
         )
     return path
 
@@ -94,8 +95,8 @@ def unpack_configuration(data: bytes) -> dict[str, ConfigurationFile]:
             members = archive.getmembers()
             if not members or members[0].name != _INDEX or not all(member.isreg() for member in members):
                 raise NodeError(
-                    "a different version of activemq.fleet made the configuration archive: run "
-                    "activemq.fleet.compile again"
+                    "a different version of activemq.fleet created the configuration archive of this host, so "
+                    "nothing was installed. Run the playbook again, which creates the archive again"
                 )
             contents = {
                 member.name: archive.extractfile(member).read()  # type: ignore[union-attr]
@@ -104,12 +105,13 @@ def unpack_configuration(data: bytes) -> dict[str, ConfigurationFile]:
         index = json.loads(contents[_INDEX])
     except (tarfile.TarError, ValueError, EOFError) as error:
         raise NodeError(
-            f"the configuration archive cannot be read ({error}): run activemq.fleet.compile again"
+            f"the configuration archive of this host cannot be read ({error}), so nothing was installed. Run "
+            "the playbook again, which creates the archive again"
         ) from None
     if index.get("format") != _FORMAT:
         raise NodeError(
-            f"the configuration archive has format {index.get('format')!r}, but this version of activemq.fleet "
-            f"requires format {_FORMAT}: run activemq.fleet.compile again"
+            f"the configuration archive of this host has format {index.get('format')!r}, but this version of "
+            f"activemq.fleet requires format {_FORMAT}. Run the playbook again, which creates the archive again"
         )
     masked, hidden = index["masked"], frozenset(index.get("hidden", ()))
     return {

@@ -169,14 +169,16 @@ class ConfigurationPaths:
             return None
         except OSError:
             raise NodeError(
-                f"{self.current} is not a symbolic link to a configuration version in {self.versions}: move it away, "
-                "and run the playbook again"
+                f"{self.current} is not a symbolic link to a configuration version in {self.versions}, so the "
+                f"configuration in use is not known. Move {self.current} to a different path, and run the "
+                "playbook site"
             ) from None
         directory, name = os.path.split(target)
         if directory != os.path.dirname(self.link_target("x")) or not name or name.startswith("."):
             raise NodeError(
-                f"the link {self.current} leads to {target}, which is not a configuration version of activemq.fleet: "
-                "remove this link, and run the playbook again"
+                f"the link {self.current} leads to {target}, which is not a configuration version of "
+                "activemq.fleet, so the configuration in use is not known. Remove this link, and run the "
+                "playbook site"
             )
         return name
 

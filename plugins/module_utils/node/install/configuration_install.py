@@ -104,8 +104,9 @@ def _refuse_exchangeable(layout: ConfigurationPaths, owners: Owners) -> None:
         if foreign:
             who = "an account other than root" + (f" ({account_name(foreign[0])})" if foreign[0] else "")
             raise NodeError(
-                f"{who} can replace files that root installs in {directory}: make root the owner of this directory and "
-                "of all directories above it (chown root:root, chmod go-w)"
+                f"the configuration was not installed, because {who} can replace files that root installs in "
+                f"{directory}. Make root the owner of this directory and of all directories above it (chown "
+                "root:root, chmod go-w)"
             )
 
 
@@ -191,8 +192,8 @@ def restore_version(where: str | ConfigurationPaths, version: str, check: bool =
     directory = layout.directory(version)
     if os.path.basename(directory) != version or version.startswith(".") or read_version(directory) is None:
         raise NodeError(
-            f"the directory {layout.versions} contains no configuration version {version!r}: use the name of one of "
-            "its subdirectories"
+            f"the configuration was not rolled back, because {layout.versions} contains no configuration version "
+            f"{version!r}: set the option version to the name of one of its subdirectories"
         )
     with nullcontext() if check else disk.directory_lock(layout.versions):
         name = layout.current_version_name()

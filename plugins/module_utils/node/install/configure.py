@@ -84,8 +84,8 @@ def _act(layout: ConfigurationPaths, parameters: Mapping[str, Any], check: bool)
     wanted = parameters.get("sha256")
     if wanted and hashlib.sha256(data).hexdigest() != wanted:
         raise NodeError(
-            "the configuration archive was damaged in transfer: its SHA-256 differs from the option sha256. Run the "
-            "playbook again"
+            "the configuration archive of this host was damaged in transfer, so nothing was installed: its "
+            "SHA-256 differs from the option sha256. Run the playbook again"
         )
     home = parameters.get("home")
     tree: dict[str, ConfigurationFile] = {**(vendor_files(home) if home else {}), **unpack_configuration(data)}
@@ -116,16 +116,16 @@ def _validate(commands: Sequence[str], directory: str) -> None:
             )
         except (OSError, subprocess.TimeoutExpired) as error:
             raise NodeError(
-                f"nothing was changed, because the check program {words[0]} could not be run: {error}. Correct the "
-                "option validate of the module configure"
+                f"nothing was changed, because the check program {words[0]} could not be run ({error}). Install "
+                "this program on the host, or correct the option validate of the module configure"
             ) from None
         if done.returncode:
             failure_reason = (
                 "; ".join(split_lines(done.stdout.strip())[-_MOST_SAID:]) or f"exit status {done.returncode}"
             )
             raise NodeError(
-                f"nothing was changed, because the check program {words[0]} rejects the new configuration files: "
-                f"{hide_passwords(failure_reason)}. Correct the variables of this host"
+                f"nothing was changed, because the check program {words[0]} rejects the new configuration files "
+                f"({hide_passwords(failure_reason)}). Correct the variables of this host that the message names"
             )
 
 
@@ -139,7 +139,8 @@ def _owners(user: str | None, group: str | None, check: bool) -> Owners:
         if check:
             return Owners()
         raise NodeError(
-            f"this host has no user {user}: create it, or correct the option user of the module configure"
+            f"nothing was installed, because this host has no user {user}: create this user, or correct the "
+            "option user of the module configure"
         ) from None
     try:
         gid = grp.getgrnam(group).gr_gid if group else account.pw_gid
@@ -147,12 +148,16 @@ def _owners(user: str | None, group: str | None, check: bool) -> Owners:
         if check:
             return Owners()
         raise NodeError(
-            f"this host has no group {group}: create it, or correct the option group of the module configure"
+            f"nothing was installed, because this host has no group {group}: create this group, or correct "
+            "the option group of the module configure"
         ) from None
     if os.geteuid() == 0:
         return Owners(user=account.pw_uid, root=0, group=gid)
     if os.geteuid() != account.pw_uid:
-        raise NodeError(f"only root or the account {user} can install files of {user}: set become")
+        raise NodeError(
+            f"nothing was installed, because only root or the account {user} can install files of {user}: set "
+            "become: true for the task"
+        )
     return Owners()
 
 

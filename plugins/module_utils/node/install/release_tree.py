@@ -172,8 +172,8 @@ def _stopped(unit: str, home: str) -> Iterator[None]:
         left = processes_in(home)
         if left:
             raise NodeError(
-                f"{home} was not replaced, because process {left[0]} runs from it and does not belong to the service "
-                f"unit {unit}: stop this process"
+                f"the release directory {home} was not replaced, because process {left[0]} runs from it and does "
+                f"not belong to the service unit {unit}: stop this process, and run the playbook again"
             )
         yield
     finally:
@@ -185,9 +185,11 @@ def _systemctl(command: str, unit: str) -> None:
         subprocess.run(["systemctl", command, unit], capture_output=True, text=True, timeout=_SLOWEST_STOP, check=True)
     except subprocess.CalledProcessError as error:
         raise NodeError(
-            f"systemctl {command} {unit} failed: {error.stderr.strip()[-300:]}. Check journalctl -u {unit}"
+            f"the command systemctl {command} {unit} failed ({error.stderr.strip()[-300:]}). Check journalctl "
+            f"-u {unit} on this host"
         ) from None
     except subprocess.TimeoutExpired:
         raise NodeError(
-            f"systemctl {command} {unit} did not end within {_SLOWEST_STOP} s: check journalctl -u {unit}"
+            f"the command systemctl {command} {unit} did not end within {_SLOWEST_STOP} s: check journalctl "
+            f"-u {unit} on this host, and run the playbook again"
         ) from None

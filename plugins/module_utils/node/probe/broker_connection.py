@@ -162,7 +162,9 @@ def _require_owner(connection: socket.socket, expected: int, timeout: float, pid
 def _remaining(deadline: float) -> float:
     seconds = deadline - time.monotonic()
     if seconds <= 0:
-        raise TimeoutError("the broker did not answer in time: check its process and its log activemq.log")
+        raise TimeoutError(
+            "the broker did not answer the connection within the time limit: check its process and its log activemq.log"
+        )
     return seconds
 
 

@@ -86,7 +86,9 @@ def end_of_certificate(der: bytes) -> float:
         tag, text = list(_elements(parts[3]))[1]
         return float(calendar.timegm(time.strptime(text.decode("ascii"), _TIMES[tag])))
     except (IndexError, KeyError, ValueError):
-        raise ValueError("the server sent a TLS certificate that cannot be read: check its keystore") from None
+        raise ValueError(
+            "the server sent a TLS certificate that cannot be read: check the keystore of this connector (activemq_tls)"
+        ) from None
 
 
 def _elements(data: bytes) -> Iterator[tuple[int, bytes]]:

@@ -149,13 +149,15 @@ def probe_connector(
     except ForeignListenerError as error:
         return ProbeAnswer(False, None, str(error.strerror))
     except ConnectionRefusedError:
-        return ProbeAnswer(False, None, "the port refuses connections")
+        return ProbeAnswer(False, None, "the port refuses connections, because no process listens on it")
     except _SILENCE:
         return ProbeAnswer(False, False, f"the broker accepts connections and sends no data for {timeout:g} s")
     except (ConnectionError, ssl.SSLError) as error:
         # Only a running broker completes a handshake, or rejects it by an alert.
         if requires_client_certificate and (is_agreed or "ALERT" in (getattr(error, "reason", None) or "")):
-            return ProbeAnswer(True, None, "the broker answers over TLS and rejects a client without a certificate")
+            return ProbeAnswer(
+                True, None, "the broker answers over TLS and rejects the probe, which has no client certificate"
+            )
         return ProbeAnswer(False, None, f"the connection fails ({type(error).__name__}: {error})", failed=is_agreed)
     except (ValueError, struct.error) as error:
         return ProbeAnswer(False, None, f"the broker violates the connector's protocol ({error}): check activemq.log")

@@ -54,7 +54,10 @@ class DeadlineSocket:
         """
         seconds = self._deadline - time.monotonic()
         if seconds <= 0:
-            raise TimeoutError(f"the server sent no complete answer within {self._timeout:g} s: check its process")
+            raise TimeoutError(
+                f"the server on this port sent no complete answer within {self._timeout:g} s: check whether its "
+                "process hangs"
+            )
         return seconds
 
     def send(self, content: bytes) -> None:
@@ -159,10 +162,15 @@ class DeadlineSocket:
             raise
         self._allowed -= len(block)
         if self._allowed < 0:
-            raise ValueError(f"the server sent more than {self._limit} bytes: check that the port is the broker's")
+            raise ValueError(
+                f"the server on this port sent more than {self._limit} bytes, which no broker does: check that "
+                "the broker listens on this port"
+            )
         self._buffer += block
         return bool(block)
 
 
 def _closed_error() -> ConnectionResetError:
-    return ConnectionResetError("the server closed the connection unexpectedly: check its log")
+    return ConnectionResetError(
+        "the server on this port closed the connection before its answer was complete: check activemq.log"
+    )

@@ -73,8 +73,8 @@ class MBeanServer:
         match = _URL.search(url)
         if match is None:
             raise JmxError(
-                f"the JVM reports {url[:80]!r}, which is not the address of a local JMX connector: check its JMX "
-                "options"
+                f"the JVM of the broker reports {url[:80]!r}, which is not the address of a local JMX connector: "
+                "check the options -Dcom.sun.management.jmxremote of the JVM"
             )
         self._left = _LONGEST
         with _reported_errors():
@@ -87,7 +87,10 @@ class MBeanServer:
                 connection.connect(("127.0.0.1", server.port))
                 self._socket.send(b"JRMI\0\2\x4b")
                 if self._socket.read(1) != b"\x4e":
-                    raise ValueError("the JMX port of the JVM does not use RMI: check the JMX options of the JVM")
+                    raise ValueError(
+                        "the local JMX port of the broker's JVM does not use RMI: check the options "
+                        "-Dcom.sun.management.jmxremote of the JVM"
+                    )
                 self._socket.read(struct.unpack(">H", self._socket.read(2))[0] + 4)
                 self._socket.send(b"\0\0\0\0\0\0")
                 self._connection = _remote(self._call(server, _NEW_CLIENT, NULL))
@@ -172,9 +175,12 @@ def _reported_errors() -> Iterator[None]:
     try:
         yield
     except (OSError, ValueError) as error:
-        raise JmxError(f"the management view (JMX) of the broker cannot be read: {error}") from None
+        raise JmxError(
+            f"the management view (JMX) of the broker cannot be read ({error}): check whether its process hangs, "
+            "and try again"
+        ) from None
     except (IndexError, TypeError, struct.error) as error:
-        raise JmxError(f"the management view (JMX) of the broker cannot be read: {decoding_error(error)}") from None
+        raise JmxError(f"the management view (JMX) of the broker cannot be read ({decoding_error(error)})") from None
 
 
 def _described(exception: Any) -> str:
@@ -247,7 +253,10 @@ def _remote(stub: Any) -> _Remote:
     size = struct.unpack(">H", rest[:2])[0]
     port = struct.unpack(">i", rest[2 + size : 6 + size])[0]
     if not 0 < port < 1 << 16:
-        raise ValueError(f"the JMX server of the JVM reports the invalid port {port}: check the JMX options of the JVM")
+        raise ValueError(
+            f"the JMX server of the broker's JVM reports the invalid port {port}: check the options "
+            "-Dcom.sun.management.jmxremote of the JVM"
+        )
     return _Remote(port, bytes(rest[6 + size : 28 + size]))
 
 
@@ -258,7 +267,9 @@ def _reader_of(data: memoryview) -> Any:
         nonlocal position
         position += count
         if position > len(data):
-            raise ValueError("the JVM reports a truncated address of its local JMX connector: query the broker again")
+            raise ValueError(
+                "the JVM of the broker reports a truncated address of its local JMX connector: run the command again"
+            )
         return bytes(data[position - count : position])
 
     return read

@@ -74,7 +74,10 @@ def _run_as_account_of(process: Process, timeout: float, function: typing.Callab
     except (FileNotFoundError, ProcessLookupError):
         raise _ended_error(process) from None
     except OSError as error:
-        raise NodeError(f"process {process.pid} cannot be inspected ({error.strerror}): set become") from None
+        raise NodeError(
+            f"process {process.pid} of the broker cannot be inspected ({error.strerror}): set become: true for "
+            "the task, or run it as the broker's account"
+        ) from None
     deadline = time.monotonic() + timeout
     try:
         return run_as(account, function, _Jvm(process, root), deadline, *arguments, patience=timeout + 1)
@@ -198,10 +201,13 @@ def _account(process: Process) -> tuple[int, int]:
     if not os.path.exists(f"/proc/{process.pid}"):
         raise _ended_error(process)
     raise NodeError(
-        f"process {process.pid} was not queried, because it runs with more than one account. Start the broker without "
-        "a set-user-id program"
+        f"process {process.pid} of the broker was not queried, because its real and effective accounts differ. "
+        "Start the broker without a set-user-id program"
     )
 
 
 def _ended_error(process: Process) -> NodeError:
-    return NodeError(f"process {process.pid} was not queried, because it ended: start the broker, and query it again")
+    return NodeError(
+        f"process {process.pid} of the broker was not queried, because the process has ended: start the broker, "
+        "and run the command again"
+    )

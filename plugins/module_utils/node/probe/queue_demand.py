@@ -57,8 +57,9 @@ def subscribe_to_queues(base: str, queues: Iterable[str], seconds: float) -> dic
             exchange.wait_while_open(seconds)
     except (OSError, ValueError) as error:
         raise NodeError(
-            f"the connector {listener.name} at {listener.address[0]}:{listener.address[1]} cannot be used ({error}). "
-            "Check the broker with activemq-fleet status"
+            f"the migration cannot use the connector {listener.name} at "
+            f"{listener.address[0]}:{listener.address[1]} of this broker ({error}). Check the broker with "
+            "activemq-fleet status"
         ) from None
     return {"changed": False, "queues": subscribed, "seconds": seconds}
 
@@ -69,6 +70,6 @@ def _expect(frame: Frame, command: str) -> None:
         if frame.command != "ERROR":
             reason = frame.command[:200]
         raise NodeError(
-            f"the broker rejects the subscription to the queues ({reason}): permit the account of its network "
-            "connectors to read them"
+            f"the broker rejects the migration's subscription to the queues ({reason}): let the account "
+            "activemq_network_username read these queues in activemq_acl"
         )

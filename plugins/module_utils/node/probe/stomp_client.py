@@ -61,8 +61,8 @@ class StompClient:
         lines = [command, *(f"{name}:{text}" for name, text in headers.items())]
         if any("\n" in line or "\0" in line for line in lines) or "\0" in body:
             raise ValueError(
-                f"the STOMP frame {command} has a line end or a NUL in a header, which STOMP 1.0 cannot represent: "
-                "remove it from the user name, the password or the queue's name"
+                f"the STOMP frame {command} cannot be sent, because one of its headers contains a line end or a "
+                "NUL character. Remove this character from the user name, the password or the queue's name"
             )
         self.exchange.send(("\n".join(lines) + "\n\n" + body + "\0").encode())
 

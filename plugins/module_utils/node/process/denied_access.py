@@ -35,8 +35,8 @@ def explain_denied_access(account: SystemAccount, *paths: str, root: str = "") -
             if _permitted(status, account) & needed != needed:
                 return _describe(part, status, account, part == path)
     return (
-        f"{paths[0]} denies access to {account.name}, although its owner and mode permit it: check the access lists of "
-        "the file system and the export of the share"
+        f"the broker runs as {account.name}, and cannot use {paths[0]}, although owner and mode permit it: check "
+        "the access lists of the file system (getfacl) and the export options of the share"
     )
 
 

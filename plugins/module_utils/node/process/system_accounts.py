@@ -81,7 +81,8 @@ def named_account(name: str) -> SystemAccount:
         entry = pwd.getpwnam(name)
     except KeyError:
         raise AccountError(
-            f"the user {name} does not exist on this host: create the account, or correct the variable that names it"
+            f"the user {name} does not exist on this host: create the account, or correct activemq_user "
+            "(activemq_agent_user for the agent)"
         ) from None
     return SystemAccount(entry.pw_uid, entry.pw_gid, tuple(os.getgrouplist(name, entry.pw_gid)))
 
@@ -162,12 +163,13 @@ def run_as(
         return function(*arguments)
     if os.geteuid() != 0 and not account.is_own:
         raise AccountError(
-            f"the task must run as root or as {account.name}, but runs as {own_account().name}: set become"
+            f"the task must run as root or as {account.name}, but runs as {own_account().name}: set become: "
+            "true for the task"
         )
     if account.uid == 0 and not account.is_own:
         raise AccountError(
-            f"the account {account.name} has the user id 0 (root), but the task must not run as root: set "
-            "activemq_user (or activemq_agent_user) to a different account"
+            f"the account {account.name} has the user id 0 (root), but neither broker nor agent may run as root: "
+            "set activemq_user (activemq_agent_user for the agent) to a different account"
         )
     reading, writing = os.pipe()
     child = os.fork()
@@ -240,8 +242,8 @@ def _give_up_root(account: SystemAccount) -> None:
         has_ids = False
     if not has_ids:
         raise AccountError(
-            f"the process could not drop root privileges to run as {account.name}: check the security settings of this "
-            "host for root (capabilities, seccomp)"
+            f"a process of root could not change to the account {account.name}: check whether the security "
+            "settings of this host (capabilities, seccomp) let root change its user id"
         )
 
 

@@ -44,20 +44,29 @@ def gather_agent_status(agent: Mapping[str, Any]) -> dict[str, Any]:
         return {
             **evidence,
             "state": "stopped",
-            "how": f"the agent does not answer on its socket in {agent['state']}: {error}",
+            "how": (
+                f"the agent does not answer on its socket in {agent['state']} ({error}): check systemctl status "
+                "activemq-agent"
+            ),
         }
     except ValueError as error:
         return {
             **evidence,
             "state": "stopped",
-            "how": f"the agent's answer on its socket in {agent['state']} is not a status ({error}): check its log",
+            "how": (
+                f"the agent's answer on its socket in {agent['state']} is not a status ({error}): check "
+                "journalctl -u activemq-agent"
+            ),
         }
     wrong = [part for part in ("store", "publisher", "subscriber") if not isinstance(status.get(part) or {}, dict)]
     if wrong:
         return {
             **evidence,
             "state": None,
-            "how": f"the agent sent a status that cannot be used, because its {wrong[0]} is not a JSON object",
+            "how": (
+                f"the agent sent a status that cannot be used, because its member {wrong[0]} is not a JSON "
+                "object: install the same version of the agent and the collection"
+            ),
         }
     store = status.get("store") or {}
     return {

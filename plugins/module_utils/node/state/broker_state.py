@@ -192,7 +192,8 @@ def _deployed(layout: ConfigurationPaths, name: str | None) -> DeployedConfigura
         return read_deployed(layout, name)
     except (OSError, ParseError) as error:
         raise NodeError(
-            f"{layout.directory(name or '')}/conf/activemq.xml cannot be read ({error}): run the playbook site again"
+            f"the broker's configuration {layout.directory(name or '')}/conf/activemq.xml cannot be read "
+            f"({error}): run the playbook site again"
         ) from None
 
 

@@ -85,13 +85,16 @@ def wait_for_start(base: str, wait: float) -> dict[str, Any]:
 def _active_broker(layout: ConfigurationPaths, unit: str | None) -> Process:
     process = find_broker(layout.base, unit)
     if process is None:
-        raise NodeError("no fault was injected, because the broker is not running: start it, then try again")
+        raise NodeError(
+            "no fault was injected, because the broker of this host is not running: start the broker, and run "
+            "the drill again"
+        )
     phase = broker_log.read_phase(layout.data, process.started_at)
     # A standby does not listen, and a client can write into the log.
     if process.state == "T" or (phase.name != "started" and not _is_listening(layout, process)):
         raise NodeError(
-            "no fault was injected, because the broker is not active at present "
-            f"({phase.message or phase.name}): check the broker with `activemq-fleet status`, then try again"
+            f"no fault was injected, because the broker is not active at present ({phase.message or phase.name}): "
+            "check the broker with `activemq-fleet status`, and run the drill again"
         )
     return process
 
@@ -150,5 +153,6 @@ def _systemctl(*words: str, must: bool = True) -> None:
     done = subprocess.run(["systemctl", *words], stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
     if done.returncode and must:
         raise NodeError(
-            f"systemctl {' '.join(words)} failed ({done.stderr.strip()[-200:]}): check journalctl -u {words[-1]}"
+            f"the command systemctl {' '.join(words)} failed on this host ({done.stderr.strip()[-200:]}): "
+            f"check journalctl -u {words[-1]}"
         )

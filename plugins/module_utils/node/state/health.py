@@ -97,7 +97,7 @@ def release_or_reason(process: Process) -> tuple[str | None, str]:
             release = jars.release_of_jar_at(f"{place}/{number}", name)
             if release:
                 return release, ""
-            silent = f"neither the content nor the name of {name} contains a release"
+            silent = f"neither the content nor the name of the broker's jar {name} contains a release"
     unseen = (
         f"none of the {len(files)} open files of the process is a jar of the broker (activemq-broker, activemq-core or "
         "activemq-all)"
