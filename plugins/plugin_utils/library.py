@@ -114,6 +114,4 @@ def filter_errors(plugin: str, value: object) -> Iterator[None]:
     try:
         yield
     except (fleet_error, ValueError, TypeError) as error:
-        raise AnsibleFilterError(
-            f"the filter activemq.fleet.{plugin} cannot use its input {str(value)[:200]!r}: {error}"
-        ) from None
+        raise AnsibleFilterError(f"activemq.fleet.{plugin}: {error} (input: {str(value)[:200]!r})") from None

@@ -16,7 +16,7 @@ def has_preferred_role(role: str, name: str, pattern: str | None, master_node: s
     with filter_errors(role, name):
         if not isinstance(name, str):
             raise TypeError(
-                f"the input of this filter is of type {type(name).__name__}, but it must be a host name. Pass "
+                f"the input of this test is of type {type(name).__name__}, but it must be a host name. Pass "
                 "text, such as inventory_hostname"
             )
         identity = naming.Naming(pattern or naming.DEFAULT_PATTERN, master_node, parity).identify(name)

@@ -43,7 +43,7 @@ def test_an_archive_with_anything_but_files_is_refused(kind: bytes) -> None:
         member = tarfile.TarInfo("conf/link")
         member.type, member.linkname = kind, "/etc/passwd"
         archive.addfile(member)
-    with pytest.raises(NodeError, match=r"a different version of .* made the configuration archive"):
+    with pytest.raises(NodeError, match=r"a different version of .* created the configuration archive"):
         unpack_configuration(buffer.getvalue())
 
 

@@ -38,7 +38,7 @@ def test_a_version_that_is_taken_comes_into_force(tmp_path: Path) -> None:
 def test_one_that_is_refused_leaves_all_as_it_was_and_says_why(tmp_path: Path) -> None:
     base = tmp_path / "base"
     version = put(base, "good", LOOK)["version"]
-    with pytest.raises(NodeError, match=r"nothing was changed, because .*python.* rejects the .* files: line 7: bad"):
+    with pytest.raises(NodeError, match=r"nothing was changed, because .*python.* rejects the .* files .line 7: bad"):
         put(base, "poor", LOOK)
     assert in_force(base) == "good"
     assert [path.name for path in (base / "versions").iterdir() if not path.name.startswith(".fleet")] == [version]

@@ -35,7 +35,7 @@ def test_root_installs_nothing_where_the_account_can_exchange_it(common: Path) -
     """Debian's package gives /var/lib/activemq to its account; a unit of systemd is linked from below it."""
     home = owned_directory(common / "home")
     do_as(BROKER, lambda: (home / "activemq").symlink_to(common / "secret"))
-    with pytest.raises(NodeError, match=rf"account 61616\) can replace files that root installs in {home}: make root"):
+    with pytest.raises(NodeError, match=rf"account 61616\) can replace files that root installs in {home}. Make root"):
         install_configuration(str(home / "activemq"), TREE, OWNERS)
     assert os.listdir(common / "secret") == []
     assert (common / "secret").stat().st_gid == 0

@@ -37,7 +37,7 @@ from tests.waiting import PATIENCE, wait_until, within
 ALIVE = Process(42, 1.0, "S", ("java",))
 FROZEN = dataclasses.replace(ALIVE, state="T")
 SERVES = probe.ProbeAnswer(True, True, "the broker completed a round trip over STOMP")
-REFUSES = probe.ProbeAnswer(False, None, "the port refuses connections")
+REFUSES = probe.ProbeAnswer(False, None, "the port refuses connections, because no process listens on it")
 SILENT = probe.ProbeAnswer(False, False, "the broker accepts connections and sends no data for 5 s")
 
 

@@ -140,7 +140,7 @@ def test_the_tests_go_by_the_preferred_role(name: str, master: bool, slave: bool
             "filter",
             "mb_urls",
             ([A, "b:99999"],),
-            "entry 1 of the list of brokers (counted from 0): the port in 'b:99999' is not valid",
+            "entry 1 of the list of brokers (counted from 0): the port in the address 'b:99999' is not valid",
         ),
         (
             "filter",
@@ -154,7 +154,7 @@ def test_the_tests_go_by_the_preferred_role(name: str, master: bool, slave: bool
         ("filter", "bridge_uri", ([A], "5.5.1", "masterslave"), "does not support masterslave: URIs"),
         ("filter", "bridge_uri", ([A], "6.3.1", "vm"), "vm: is not a URI scheme for a network connector"),
         ("filter", "jndi_properties", ([A], "orders\nevil=1"), "but it must be one line of text"),
-        ("test", "master", (None,), "the input is of type NoneType, but it must be a host name"),
+        ("test", "master", (None,), "the input of this test is of type NoneType, but it must be a host name"),
     ],
 )
 def test_bad_input_is_one_line_that_names_the_plugin_and_the_input(

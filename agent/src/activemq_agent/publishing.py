@@ -277,7 +277,11 @@ class Publisher:
 
     def _forget(self, name: str) -> None:
         """Drop the state of a prefix to make room; acknowledged events that wait for its canary become unconfirmed."""
-        self._give_up_on(name, f"the agent publishes below more than {MOST_PREFIXES} first levels of topics")
+        self._give_up_on(
+            name,
+            f"the agent publishes to topics with more than {MOST_PREFIXES} different first levels, and tests the "
+            "delivery of only so many",
+        )
         del self._prefixes[name]
         topic = canary_topic(name, self._config.agent)
         self._prefix_of_canary.pop(topic, None)
@@ -290,7 +294,9 @@ class Publisher:
         self._asked_at = now
         for name, prefix in list(self._prefixes.items()):
             if prefix.state == "asked" and now - prefix.asked_at >= ANSWER:
-                self._give_up_on(name, f"the agent's test message did not return within {ANSWER:g} s")
+                self._give_up_on(
+                    name, f"the broker did not return the agent's test message below this topic within {ANSWER:g} s"
+                )
             elif prefix.state == "unproved" and now - prefix.asked_at >= ASK_AGAIN:
                 prefix.asked_at = now
                 self._send_canary(name)
@@ -374,7 +380,11 @@ class Publisher:
             self._disk_since = None
         except AgentError as error:
             if self._disk_since is None:
-                self._log.error("the agent cannot record the broker's answers, and tries again", reason=str(error))
+                self._log.error(
+                    "the agent cannot record in its store which events the broker acknowledged, for the reason "
+                    "in the field `reason`, and tries again. Check the disk of state.directory",
+                    reason=str(error),
+                )
             self._disk_since = self._clock()
             if fate != "sent":
                 self._unrecorded[fate] = events + self._unrecorded[fate]

@@ -75,7 +75,11 @@ class Service:
             self._start()
             self._watch()
             if self._died:
-                self._log.error("the agent stops because a thread failed", reason="; ".join(self._died))
+                self._log.error(
+                    "the agent stops, because one of its threads failed for the reason in the field `reason`. "
+                    "systemd starts the agent again",
+                    reason="; ".join(self._died),
+                )
                 self._notifier.send("STOPPING=1", f"STATUS={self._died[0]}")
                 self.handlers.close(0.0)
                 return 1
@@ -128,7 +132,11 @@ class Service:
         self.store = Store.open(config.state_directory, agent=config.agent, limits=config.limits)
         ends.callback(self._close_store)
         if self.store.damage is not None:
-            log.error("the store was damaged", reason=str(self.store.damage))
+            log.error(
+                "the agent's store on disk was damaged. The field `reason` shows which events the agent kept, "
+                "and where the damaged files are",
+                reason=str(self.store.damage),
+            )
         numbers = itertools.count(1)  # one journal, so one count of connections
         self.publisher = Publisher(config, self.store, log=log, numbers=numbers)
         metrics = Metrics(self.status)
@@ -168,7 +176,13 @@ class Service:
                 target()
             except Exception as error:  # noqa: BLE001 -- whatever it is, the process must not go on without it
                 reason = f"{type(error).__name__}: {error}"
-                self._log.error("a main thread of the agent failed", part=name, reason=reason, exc_info=True)
+                self._log.error(
+                    "a main thread of the agent failed, so the agent stops and systemd starts it again. This is "
+                    "a bug of the agent: report it with the field `reason`",
+                    part=name,
+                    reason=reason,
+                    exc_info=True,
+                )
             if not self._is_stopping:
                 self._died.append(f"{name}: {reason}")
                 self._look.set()
@@ -190,7 +204,11 @@ class Service:
                 is_failing = False
             except AgentError as error:
                 if not is_failing:
-                    self._log.error("the agent cannot write its event journal, and tries again", reason=str(error))
+                    self._log.error(
+                        "the agent cannot write its event journal, for the reason in the field `reason`, and "
+                        "tries again. Check the disk of state.directory",
+                        reason=str(error),
+                    )
                 is_failing = True
             if is_last:
                 return
@@ -216,7 +234,11 @@ class Service:
         def on_death(death: threading.ExceptHookArgs) -> None:
             name = death.thread.name if death.thread else "?"
             reason = f"{death.exc_type.__name__}: {death.exc_value}"
-            self._log.error("a worker thread of the agent failed", part=name, reason=reason)
+            self._log.error(
+                "a worker thread of the agent failed. This is a bug of the agent: report it with the field `reason`",
+                part=name,
+                reason=reason,
+            )
             self._look.set()
 
         threading.excepthook = on_death
@@ -249,10 +271,11 @@ class Service:
                 stalled = pulse.stalled_loops(self.last_turns())
                 if stalled:
                     self._log.error(
-                        "threads of the agent make no progress",
+                        "threads of the agent make no progress, so the agent may not send or handle events. "
+                        "Check the disk of state.directory and the handlers in the field `overdue`",
                         loops=",".join(stalled),
                         overdue=",".join(self.handlers.overdue_filters),
-                        hint="if this continues, systemd's watchdog restarts the agent",
+                        hint="if the threads make no progress for longer, systemd's watchdog restarts the agent",
                     )
                 else:
                     self._notifier.send("WATCHDOG=1")

@@ -130,7 +130,7 @@ class Subscriber:
         if now - self._up_at >= RENEW_AFTER and any(
             lane.has_left and not lane.waiting for lane in self._lanes.values()
         ):
-            self.link.renew("the agent reconnects to receive the messages that had no room in memory")
+            self.link.renew("the agent reconnects to its broker to receive the messages that had no room in its memory")
 
     def _handle(self, event: object) -> None:
         match event:
@@ -274,7 +274,11 @@ class Subscriber:
         try:
             return future.result()
         except AgentError as error:
-            self._log.error("the agent cannot store a received message", reason=str(error))
+            self._log.error(
+                "the agent cannot store a received message, for the reason in the field `reason`, so the broker "
+                "keeps it. Check the disk of state.directory",
+                reason=str(error),
+            )
             return None
 
     def _noted(self, message: Message, future: Future[None]) -> None:

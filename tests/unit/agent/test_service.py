@@ -109,7 +109,7 @@ def test_the_watchdog_hungers_while_a_loop_stands_still(
     fed = agent.heard.count("WATCHDOG=1")
     time.sleep(2.0)
     assert agent.hear().count("WATCHDOG=1") <= fed + 1
-    assert "threads of the agent make no progress" in agent.log.events("error")
+    assert any(event.startswith("threads of the agent make no progress") for event in agent.log.events("error"))
 
 
 def test_a_part_that_dies_ends_the_agent_with_a_line(
@@ -123,7 +123,7 @@ def test_a_part_that_dies_ends_the_agent_with_a_line(
     monkeypatch.setattr(agent.service.publisher, "run_once", fail)
     agent.thread.join(60)
     assert agent.code == 1
-    (fields,) = (fields for level, event, fields in agent.log.all if event == "the agent stops because a thread failed")
+    (fields,) = (fields for level, event, fields in agent.log.all if event.startswith("the agent stops, because"))
     assert fields == {"reason": "publisher: RuntimeError: planted"}
 
 
@@ -139,11 +139,12 @@ def test_a_worker_that_dies_does_so_too(running: Callable[..., Running], monkeyp
         broker.send("t/E", b"{}")
         agent.thread.join(60)
     assert agent.code == 1
-    assert (
-        "error",
-        "a worker thread of the agent failed",
-        {"part": "handler t/#", "reason": "RuntimeError: planted"},
-    ) in agent.log.all
+    assert any(
+        level == "error"
+        and event.startswith("a worker thread of the agent failed")
+        and fields == {"part": "handler t/#", "reason": "RuntimeError: planted"}
+        for level, event, fields in agent.log.all
+    )
 
 
 def test_a_store_whose_writer_dies_ends_the_agent_too(running: Callable[..., Running]) -> None:
