@@ -56,7 +56,7 @@ def test_a_foreign_directory_is_refused_before_any_work(spark: SparkSession, tmp
     out = tmp_path / "out"
     out.mkdir()
     (out / name).write_text("{}")
-    with pytest.raises(InputError, match="choose another directory"):
+    with pytest.raises(InputError, match="choose another output directory"):
         JobOutput(spark, str(out), "drift")
     assert [path.name for path in tmp_path.iterdir()] == ["out"]
     assert (out / name).read_text() == "{}"
