@@ -296,7 +296,7 @@ def ansible_error_message(error: BaseException) -> str:
     if any(text in message for text in _WITHOUT_PASSWORD):
         message += ": set --vault-password-file or --vault-id, or ANSIBLE_VAULT_PASSWORD_FILE"
     if _NO_PASSWORD_FILE.search(message):
-        message += ": correct its path"
+        message += ": correct its path in --vault-password-file, --vault-id or ANSIBLE_VAULT_PASSWORD_FILE"
     if match := _NO_MAPPING.match(message):
         message = f"{match[1]}: the file contains no mapping of variables: write its lines as NAME: VALUE"
     if match := _NO_FILE.match(message):

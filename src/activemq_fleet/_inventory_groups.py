@@ -61,7 +61,7 @@ def identify_and_group_brokers(
         if option_value is not None and variable_value is not None and option_value != variable_value:
             raise InputError(
                 f"the option {option} in the file of the inventory plugin (*.activemq.yml) is {option_value}, but the "
-                f"variable {variable} is {variable_value}: remove one of them"
+                f"variable {variable}, which has the same meaning, is {variable_value}: remove one of them"
             )
     stated = {OPTIONS[name]: value for name, value in options.items() if name in OPTIONS and value is not None}
     for variable, value in stated.items():

@@ -128,7 +128,7 @@ def test_each_wrong_state_of_a_fleet_is_named(source: Path, lab_of: LabOf) -> No
     assert {("wrong-release", A), ("wrong-release", B), ("not-deployed", B)} <= finding_rules(lab)
     code, line = shown(lab, source, "orders-mq01-a", "--format", "nagios")
     assert code == 2
-    assert line.startswith(f"ACTIVEMQ CRITICAL - {A} is standby: wrong-release: the broker runs release 6.3.1")
+    assert line.startswith(f"ACTIVEMQ CRITICAL - {A} is standby; wrong-release: the broker runs release 6.3.1")
     inventory(source)
     lab.prepare()
 

@@ -272,14 +272,14 @@ def test_one_line_for_other_monitoring_has_the_worst_and_performance_data() -> N
     line, code = nagios_line(fleet_status.restricted_to([A]))
     assert code == 2
     assert line.startswith(
-        f"ACTIVEMQ CRITICAL - {A} is active: wrong-release: the broker runs release 5.5.1, "
+        f"ACTIVEMQ CRITICAL - {A} is active; wrong-release: the broker runs release 5.5.1, "
         "but the inventory plans release 5.18.3; "
     )
     assert line.endswith("| store=85%;80;100;0 memory=1%;80;100;0 temp=1%;80;100;0 messages=3 durable=2 dlq=0")
     assert nagios_line(status().restricted_to([A]))[1] == 0
     assert nagios_line(status(b=STOPPED).restricted_to([B]))[1] == 1
     assert nagios_line(status(b={"unreachable": "x|y\nz"}).restricted_to([B])) == (
-        f"ACTIVEMQ UNKNOWN - {B} is unreachable: unreachable: the host did not answer Ansible (x/y z)",
+        f"ACTIVEMQ UNKNOWN - {B} is unreachable; unreachable: the host did not answer Ansible (x/y z)",
         3,
     )
 

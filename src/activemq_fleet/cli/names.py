@@ -23,7 +23,9 @@ Rows = list[dict[str, Any]]
 
 _COLUMNS = ("host", "group", "number", "node", "pair", "role", "because")
 
-_BY_VARIABLES = "For a host whose name does not contain them, set activemq_group, activemq_pair and activemq_node."
+_BY_VARIABLES = (
+    "For a host whose name lacks its group, pair or node, set activemq_group, activemq_pair or activemq_node."
+)
 _NO_CONVENTION = f"No known convention reads these names as pairs: set --naming-pattern. {_BY_VARIABLES}"
 
 

@@ -116,11 +116,11 @@ def test_nothing_to_read_and_a_pattern_that_is_none_are_wrong_usage(capsys: pyte
     [
         (
             "ip-10-0-1-15 ip-10-0-2-16",
-            "reads these names as pairs: set --naming-pattern. For a host whose name does not",
+            "reads these names as pairs: set --naming-pattern. For a host whose name lacks",
         ),
         (
             "amq-p-001 amq-p-002 amq-t-001",
-            "1 name cannot be read as pairs. For a host whose name does not contain them, set activemq_group",
+            "1 name cannot be read as pairs. For a host whose name lacks its group, pair or node, set activemq_group",
         ),
         ("mq-eu-1 mq-eu-2 mq-us-1 mq-us-2", "reads other pairs: check which are correct"),
     ],
