@@ -131,7 +131,7 @@ def test_a_pattern_that_is_said_twice_and_differs_is_an_error(inventory: Path) -
     lay(inventory, "orders-mq01-a", plugin="master_node: b\n", variables="activemq_master_node: a\n")
     printed = " ".join(listed(inventory)[1].split())
     assert "the option master_node in the file of the inventory plugin (*.activemq.yml) is b" in printed
-    assert "the variable activemq_master_node is a: remove one of them" in printed
+    assert "the variable activemq_master_node, which has the same meaning, is a: remove one of them" in printed
 
 
 @pytest.mark.parametrize(
