@@ -61,7 +61,7 @@ def _generate(random: Random, samples: Sequence[bytes]) -> bytes:
 def _run(data: bytes) -> str:
     text = data.decode(errors="replace")
     uri = Uri.read(text)
-    for part in uri.walk():
+    for part in uri.uri_and_nested_uris():
         if part.text not in text:
             return f"a part that is not in the text: {part.text!r}"
         if part.port and not part.host:
@@ -79,7 +79,7 @@ def _depth(uri: Uri) -> int:
 
 def _differs(uri: Uri) -> str:
     """The text of a composite whose parts are not those that a look at each character gives."""
-    for part in uri.walk():
+    for part in uri.uri_and_nested_uris():
         if part.scheme and (part.parts or part.scheme in COMPOSITE):
             rest = part.text.partition(":")[2].removeprefix("//")
             if [subpart.text for subpart in part.parts] != [text for text in _parts(rest) if text]:

@@ -113,7 +113,7 @@ def _inexpressible_part(connector: NetworkConnector) -> str:
 
 def _replaceable_bridge(node: ComparedElement, connector: NetworkConnector) -> ReplaceableBridge:
     uri = Uri.read(connector.uri)
-    kind: Literal["static", "failover", "masterslave"] = "failover" if any(uri.find("failover")) else "static"
+    kind: Literal["static", "failover", "masterslave"] = "failover" if any(uri.find_by_scheme("failover")) else "static"
     if uri.scheme == "masterslave":
         kind = "masterslave"
     return ReplaceableBridge(

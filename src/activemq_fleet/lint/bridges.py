@@ -35,7 +35,7 @@ def masterslave_with_fewer_than_two_uris(link: Element) -> Iterator[Problem]:
 
         <networkConnector name="south" uri="masterslave:(tcp://south-a:61616,tcp://south-b:61616)"/>
     """
-    for uri in link.uri().find("masterslave"):
+    for uri in link.uri_attribute().find_by_scheme("masterslave"):
         if len(uri.parts) < 2 and not has_placeholder(uri.text):
             yield link.problem(
                 f"the masterslave: URI lists {counted(len(uri.parts), 'broker')}, but requires a master and a slave: "
@@ -76,7 +76,7 @@ def failover_reconnects_without_new_bridge(link: Element) -> Iterator[Problem]:
     """
     wanted = link.document.release.bridge_reconnect_attempts
     for failover_uri in _failovers(link):
-        attempts = failover_uri.number("maxReconnectAttempts")
+        attempts = failover_uri.integer_option("maxReconnectAttempts")
         if attempts in (wanted, 0):  # a 0 that is wrong is N003's
             continue
         if attempts is not None:
@@ -120,7 +120,7 @@ def zero_max_reconnect_attempts_before_5_6(link: Element) -> Iterator[Problem]:
             uri="static:(failover:(tcp://a:61616,tcp://b:61616)?randomize=false&amp;maxReconnectAttempts=1)"/>
     """
     for failover_uri in _failovers(link):
-        if failover_uri.number("maxReconnectAttempts") == 0:
+        if failover_uri.integer_option("maxReconnectAttempts") == 0:
             message = (
                 f"maxReconnectAttempts=0 means unlimited attempts in ActiveMQ {link.document.release.text}: "
                 "after a failover the broker does not rebuild the bridge"
@@ -130,7 +130,7 @@ def zero_max_reconnect_attempts_before_5_6(link: Element) -> Iterator[Problem]:
 
 
 def _worse_for_duplex(link: Element) -> Severity | None:
-    return "error" if link.flag("duplex", default=False) else None
+    return "error" if link.boolean_attribute("duplex", default=False) else None
 
 
 @rule("N004", "warning", each="networkConnector", texts="failover:")
@@ -169,8 +169,8 @@ def _failovers(link: Element) -> Iterator[Uri]:
 
     A failover: without an agent is reported by rule V008.
     """
-    uri = link.uri()
-    for failover_uri in uri.find("failover"):
+    uri = link.uri_attribute()
+    for failover_uri in uri.find_by_scheme("failover"):
         literal = not any(has_placeholder(f"{name}={value}") for name, value in failover_uri.options.items())
         if failover_uri is not uri and literal:
             yield failover_uri
@@ -200,7 +200,7 @@ def static_uri_lists_both_nodes_of_pair(link: Element) -> Iterator[Problem]:
 
         <networkConnector name="others" uri="static:(tcp://south-a:61616,tcp://west-b:61616,tcp://mq1:61616)"/>
     """
-    for static_uri in link.uri().find("static"):
+    for static_uri in link.uri_attribute().find_by_scheme("static"):
         dialled_uris = [part for part in static_uri.parts if part.host and not part.parts]
         if pair := _nodes_of_one_pair(link, dialled_uris):
             first, second = pair
@@ -261,8 +261,8 @@ def max_reconnect_attempts_on_discovery_uri(link: Element) -> Iterator[Problem]:
 
         <networkConnector name="south" uri="static:(tcp://a:61616)?maxReconnectAttempts=0"/>
     """
-    for discovery_uri in link.uri().find("static", "simple", "masterslave"):
-        attempts = discovery_uri.number("maxReconnectAttempts")
+    for discovery_uri in link.uri_attribute().find_by_scheme("static", "simple", "masterslave"):
+        attempts = discovery_uri.integer_option("maxReconnectAttempts")
         if attempts is not None and attempts > 0:
             times = counted(attempts, "connection")
             message = (
@@ -270,7 +270,7 @@ def max_reconnect_attempts_on_discovery_uri(link: Element) -> Iterator[Problem]:
                 "within seconds the link stays off until the broker restarts"
             )
             part = uri_text_from_option_on(link, "uri", discovery_uri, "maxReconnectAttempts")
-            has_failover = any(discovery_uri.find("failover"))
+            has_failover = any(discovery_uri.find_by_scheme("failover"))
             yield link.problem(message, "uri", part, fix="" if has_failover else _RETRY_INDEFINITELY)
 
 
@@ -290,7 +290,7 @@ def unescaped_ampersand(document: Document) -> Iterator[Problem]:
 
         <networkConnector name="south" uri="static:(tcp://a:61616?wireFormat.maxFrameSize=10000000&amp;soTimeout=0)"/>
     """
-    yield from document.stray_ampersands()
+    yield from document.unescaped_ampersand_problems()
 
 
 @rule("N012", "error", each="broker", refuses=True)
@@ -322,7 +322,7 @@ def network_connectors_without_names(broker: Element) -> Iterator[Problem]:
         </broker>
     """
     nameless = [link for link in broker.descendants("networkConnector") if link.get("name", "NC") == "NC"]
-    jmx = broker.flag("useJmx", default=True)
+    jmx = broker.boolean_attribute("useJmx", default=True)
     if jmx:
         for link in nameless[1:]:
             first = nameless[0].position()[0]
@@ -332,7 +332,9 @@ def network_connectors_without_names(broker: Element) -> Iterator[Problem]:
             )
             yield link.problem(message)
     elif jmx is False:
-        for link, rival in _links_with_same_peer([link for link in nameless if link.flag("duplex", default=False)]):
+        for link, rival in _links_with_same_peer(
+            [link for link in nameless if link.boolean_attribute("duplex", default=False)]
+        ):
             line = rival.position()[0]
             message = (
                 f"the duplex links here and in line {line} connect to the same peer and both have the default name NC: "
@@ -360,7 +362,7 @@ def bridge_to_placeholder_invalid_host(link: Element) -> Iterator[Problem]:
 
         <networkConnector name="hub" uri="static:(tcp://hub.example.com:61616)"/>
     """
-    for peer in link.uri().transports:
+    for peer in link.uri_attribute().transports:
         if peer.host.lower().endswith(".invalid"):
             yield link.problem(
                 f"the link connects to {peer.host}, a placeholder name that never resolves: the bridge is "
@@ -382,4 +384,4 @@ def _links_with_same_peer(links: list[Element]) -> Iterator[tuple[Element, Eleme
 
 
 def _peer_addresses(link: Element) -> set[tuple[str, int]]:
-    return {(peer.host, peer.port) for peer in link.uri().transports if not has_placeholder(peer.text)}
+    return {(peer.host, peer.port) for peer in link.uri_attribute().transports if not has_placeholder(peer.text)}

@@ -130,8 +130,8 @@ def ignored_unknown_uri_option(document: Document) -> Iterator[Problem]:
                 option[7:], known.socket_options(release)
             ):
                 yield _problem(node, attribute, uri, option, _IGNORED, known.socket_options(release))
-    for connector in document.connectors:
-        uri = connector.uri()
+    for connector in document.transport_connectors:
+        uri = connector.uri_attribute()
         for option in uri.options:
             if names := _options_unless_known(uri.scheme, option, release):
                 yield _problem(connector, "uri", uri, option, _IGNORED, names)
@@ -181,8 +181,8 @@ def _remedy_of_number(option: str) -> str:
 def _dialled(document: Document) -> Iterator[tuple[Element, str, Uri]]:
     """Yield (element, attribute, URI) of every URI with options, also nested, by which a broker dials others."""
     masters = [(connector, "remoteURI") for connector in document.elements_named("masterConnector")]
-    for node, attribute in document.discovery_uris + masters:
-        for uri in node.uri(attribute).walk():
+    for node, attribute in document.discovery_uri_attributes + masters:
+        for uri in node.uri_attribute(attribute).uri_and_nested_uris():
             if uri.options:
                 yield node, attribute, uri
 
@@ -251,7 +251,7 @@ def _problem(node: Element, attribute: str, uri: Uri, option: str, effect: str, 
         and near == known.sole_similar_option(name, names)
         and part != uri.text
     ):
-        edits = node.with_part_replaced(attribute, part, correct, length=len(option))
+        edits = node.part_replacement_edit(attribute, part, correct, length=len(option))
     message = f"{uri.scheme}: URIs of ActiveMQ {release.text} have no option {option}: {effect}"
     return node.problem(message, attribute, part, fix=fix, edits=edits)
 

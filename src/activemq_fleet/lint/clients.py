@@ -50,7 +50,10 @@ def rebalance_without_update_cluster_clients(connector: Element) -> Iterator[Pro
                             rebalanceClusterClients="true" updateClusterClients="true"
                             updateClusterClientsOnRemove="true"/>
     """
-    if connector.flag("rebalanceClusterClients", False) and connector.flag("updateClusterClients", False) is False:
+    if (
+        connector.boolean_attribute("rebalanceClusterClients", False)
+        and connector.boolean_attribute("updateClusterClients", False) is False
+    ):
         message = (
             f"connector {connector.get('name')} has rebalanceClusterClients without updateClusterClients: it sends its "
             "clients an empty list of brokers"
@@ -79,7 +82,7 @@ def unreachable_address_published_to_clients(connector: Element) -> Iterator[Pro
         <transportConnector name="clients" uri="nio://mq01.example.com:61617?wireFormat.maxFrameSize=10485760"
                             updateClusterClients="true" updateClusterClientsOnRemove="true"/>
     """
-    if not connector.flag("updateClusterClients", False) or connector.children("publishedAddressPolicy"):
+    if not connector.boolean_attribute("updateClusterClients", False) or connector.children("publishedAddressPolicy"):
         return
     uri = listener_uri(connector)
     if not uri.scheme:
@@ -95,7 +98,7 @@ def unreachable_address_published_to_clients(connector: Element) -> Iterator[Pro
             "remove updateClusterClients",
             why="the broker sends this address to its clients. Each client then tries to connect to its own machine",
         )
-    elif is_wildcard_bind_address(uri.host) and not connector.has("publishedAddressPolicy"):
+    elif is_wildcard_bind_address(uri.host) and not connector.has_attribute("publishedAddressPolicy"):
         message = (
             f"connector {name} publishes the machine's host name to its clients: each client must be able to resolve it"
         )
@@ -122,7 +125,10 @@ def clients_not_updated_on_broker_removal(connector: Element) -> Iterator[Proble
         <transportConnector name="clients" uri="nio://mq01.example.com:61617?wireFormat.maxFrameSize=10485760"
                             updateClusterClients="true" updateClusterClientsOnRemove="true"/>
     """
-    if connector.flag("updateClusterClients", False) and connector.flag("updateClusterClientsOnRemove", False) is False:
+    if (
+        connector.boolean_attribute("updateClusterClients", False)
+        and connector.boolean_attribute("updateClusterClientsOnRemove", False) is False
+    ):
         message = (
             f"connector {connector.get('name')} does not notify its clients of brokers that stopped: "
             "clients still try to connect to them"
@@ -153,7 +159,7 @@ def maximum_connections_too_low(connector: Element) -> Iterator[Problem]:
             uri="nio://0.0.0.0:61617?maximumConnections=1000&amp;wireFormat.maxFrameSize=10485760"/>
     """
     uri = listener_uri(connector)
-    limit = uri.number("maximumConnections")
+    limit = uri.integer_option("maximumConnections")
     if limit is None:
         return
     part = f"maximumConnections={uri.options['maximumConnections']}"
@@ -162,7 +168,7 @@ def maximum_connections_too_low(connector: Element) -> Iterator[Problem]:
         fix = "remove maximumConnections, or set it above the number of clients and bridges"
         why = "0 does not mean unlimited: the broker closes each connection, and clients and bridges retry indefinitely"
         yield connector.problem(message, "uri", part, fix=fix, why=why)
-    elif is_openwire(uri.scheme) and limit < (links := len(connector.document.links)):
+    elif is_openwire(uri.scheme) and limit < (links := len(connector.document.network_connectors)):
         message = (
             f"connector {connector.get('name')} accepts {limit} connections, but this broker has {links} links: if "
             "each of the other brokers also has a link to it, no connection remains for clients"
@@ -190,15 +196,15 @@ def bridge_inactivity_duration_is_zero(document: Document) -> Iterator[Problem]:
         <networkConnector name="south" userName="net" password="${net.password}"
                           uri="static:(tcp://south:61616?wireFormat.maxInactivityDuration=30000)"/>
     """
-    for link in document.links:
-        for transport in link.uri().transports:
+    for link in document.network_connectors:
+        for transport in link.uri_attribute().transports:
             for option in options_that_disable_inactivity_monitor(transport):
                 message = (
                     f"{option} disables keep-alive: link {link.get('name')} does not detect a lost connection to "
                     f"{transport.host}"
                 )
                 yield link.problem(message, "uri", option, fix=_remedy_without_monitor(option))
-    for connector in document.connectors:
+    for connector in document.transport_connectors:
         uri = listener_uri(connector)
         if is_openwire(uri.scheme):
             for option in options_that_disable_inactivity_monitor(uri):
@@ -210,7 +216,7 @@ def bridge_inactivity_duration_is_zero(document: Document) -> Iterator[Problem]:
                     message,
                     "uri",
                     option,
-                    severity="warning" if document.links else "info",
+                    severity="warning" if document.network_connectors else "info",
                     fix=_remedy_without_monitor(option),
                 )
 
@@ -221,7 +227,7 @@ def _remedy_without_monitor(option: str) -> str:
 
 def options_that_disable_inactivity_monitor(uri: Uri) -> Iterator[str]:
     """Yield the options of a transport's URI that disable its inactivity monitor, as written in the file."""
-    if uri.number(_INACTIVITY) == 0:
+    if uri.integer_option(_INACTIVITY) == 0:
         yield f"{_INACTIVITY}={uri.options[_INACTIVITY]}"
     for option in ("useInactivityMonitor", "transport.useInactivityMonitor"):
         if uri.options.get(option, "").lower() == "false":

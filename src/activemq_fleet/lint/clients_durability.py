@@ -32,7 +32,7 @@ def acknowledged_before_disk_sync(store: Element) -> Iterator[Problem]:
 
         <persistenceAdapter><kahaDB directory="/srv/a" journalDiskSyncStrategy="always"/></persistenceAdapter>
     """
-    if store.flag("enableJournalDiskSyncs", True) is False:
+    if store.boolean_attribute("enableJournalDiskSyncs", True) is False:
         yield store.problem(
             "enableJournalDiskSyncs is false: the broker acknowledges messages before they are on disk",
             "enableJournalDiskSyncs",

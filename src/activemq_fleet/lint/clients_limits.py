@@ -53,11 +53,11 @@ def memory_limits_exceed_usage_or_heap(broker: Element) -> Iterator[Problem]:
         <memoryUsage limit="256 mb"/>
     """
     whole = _limit_element(broker, "memoryUsage")
-    if whole is None or not (memory := whole.size("limit")):
+    if whole is None or not (memory := whole.size_attribute("limit")):
         return
     above = False
     for entry in broker.descendants("policyEntry"):
-        limit = entry.size("memoryLimit")
+        limit = entry.size_attribute("memoryLimit")
         if limit is not None and limit > memory:
             above = True
             destination = _destination_text(entry, "a destination")
@@ -117,15 +117,15 @@ def usage_limit_below_one_journal_file(broker: Element) -> Iterator[Problem]:
     """
     store = next((node for holder in broker.descendants("persistenceAdapter") for node in holder.children()), None)
     kaha = store is None or store.name == "kahaDB"
-    if broker.flag("persistent", True) is not False and kaha:
+    if broker.boolean_attribute("persistent", True) is not False and kaha:
         yield from _small_limit_problems(_limit_element(broker, "storeUsage"), _file_length(store), "the store")
-    if broker.flag("persistent", True) and not broker.children("tempDataStore"):
+    if broker.boolean_attribute("persistent", True) and not broker.children("tempDataStore"):
         yield from _small_limit_problems(_limit_element(broker, "tempUsage"), _JOURNAL, "the temporary store")
 
 
 def _small_limit_problems(usage: Element | None, file_length: int | None, what: str) -> Iterator[Problem]:
-    attribute = "limit" if usage is not None and usage.has("limit") else "total"
-    limit = usage.size(attribute) if usage is not None else None
+    attribute = "limit" if usage is not None and usage.has_attribute("limit") else "total"
+    limit = usage.size_attribute(attribute) if usage is not None else None
     if usage is not None and limit and file_length and limit < file_length:
         message = (
             f"{what} is limited to {_mb(limit)}, but one file of its journal has {_mb(file_length)}: "
@@ -137,9 +137,9 @@ def _small_limit_problems(usage: Element | None, file_length: int | None, what: 
 
 def _file_length(store: Element | None) -> int | None:
     """Return the size of a journal file in bytes; None where a placeholder decides it."""
-    if store is None or not store.has("journalMaxFileLength"):
+    if store is None or not store.has_attribute("journalMaxFileLength"):
         return _JOURNAL
-    return store.size("journalMaxFileLength")
+    return store.size_attribute("journalMaxFileLength")
 
 
 @rule("C008", "warning", each="broker", needs="@sendFailIfNoSpace @sendFailIfNoSpaceAfterTimeout")
@@ -169,12 +169,12 @@ def send_fail_if_no_space_with_mqtt_or_links(broker: Element) -> Iterator[Proble
           </transportConnectors>
         </broker>
     """
-    schemes = {protocol_of(connector.uri().scheme) for connector in broker.descendants("transportConnector")}
+    schemes = {protocol_of(connector.uri_attribute().scheme) for connector in broker.descendants("transportConnector")}
     loses = _ACKNOWLEDGED_ALL_THE_SAME in schemes
     links = broker.descendants("networkConnector")
     for usage in [*broker.descendants("systemUsage"), *broker.descendants("policyEntry")]:
         for attribute in ("sendFailIfNoSpace", "sendFailIfNoSpaceAfterTimeout"):
-            if not (usage.flag(attribute, False) or (usage.number(attribute) or 0) > 0):
+            if not (usage.boolean_attribute(attribute, False) or (usage.integer_attribute(attribute) or 0) > 0):
                 continue
             if loses:
                 yield usage.problem(
@@ -218,7 +218,7 @@ def lowered_store_limit_not_raised_again(broker: Element) -> Iterator[Problem]:
           </systemUsage></systemUsage>
         </broker>
     """
-    if broker.flag("persistent", True) is False:  # without a store no limit of one is lowered
+    if broker.boolean_attribute("persistent", True) is False:  # without a store no limit of one is lowered
         return
     usage = _limit_element(broker, "storeUsage")
     if usage is not None and not (
@@ -232,7 +232,10 @@ def lowered_store_limit_not_raised_again(broker: Element) -> Iterator[Problem]:
 
 def _limit_element(broker: Element, name: str) -> Element | None:
     """Return the usage element called ``name`` that has a limit, or 100 % of a total; None without one."""
-    return next((node for node in broker.descendants(name) if node.has("limit") or is_100_percent_of_total(node)), None)
+    return next(
+        (node for node in broker.descendants(name) if node.has_attribute("limit") or is_100_percent_of_total(node)),
+        None,
+    )
 
 
 def is_100_percent_of_total(usage: Element) -> bool:
@@ -240,14 +243,14 @@ def is_100_percent_of_total(usage: Element) -> bool:
 
     A broker raises such a limit again after it lowered the limit.
     """
-    return usage.get("percentLimit") == "100" and usage.has("total")
+    return usage.get("percentLimit") == "100" and usage.has_attribute("total")
 
 
 def _limits_of_destinations(broker: Element) -> dict[tuple[str, str], int]:
     """Return the memory limit in bytes by (kind, name) of each destination that a policy entry names in full."""
     limits: dict[tuple[str, str], int] = {}
     for entry in broker.descendants("policyEntry"):
-        limit = entry.size("memoryLimit")
+        limit = entry.size_attribute("memoryLimit")
         for kind in ("queue", "topic"):
             name = entry.known_value(kind)
             if limit is not None and name and not _WILDCARDS.search(name):
@@ -280,7 +283,7 @@ def gc_inactive_without_purge_schedule(broker: Element) -> Iterator[Problem]:
     if period.strip() != "0":
         return
     for entry in broker.descendants("policyEntry"):
-        if entry.flag("gcInactiveDestinations", False):
+        if entry.boolean_attribute("gcInactiveDestinations", False):
             message = "gcInactiveDestinations has no effect: <broker> has no schedulePeriodForDestinationPurge"
             yield entry.problem(message, "gcInactiveDestinations")
 
@@ -314,7 +317,7 @@ def memory_usage_too_small_or_above_heap(document: Document) -> Iterator[Problem
     if document.release.supports("memoryUsage", "percentOfJvmHeap"):
         fix = 'write <memoryUsage percentOfJvmHeap="70"/> instead of the limit'
     for usage in document.elements_named("memoryUsage"):
-        limit = usage.size("limit")
+        limit = usage.size_attribute("limit")
         if limit is None:
             continue
         if limit <= _LITTLE:
@@ -366,7 +369,7 @@ def flow_control_off_without_limit_or_cursor(policies: Element) -> Iterator[Prob
     unbounded = [
         entry
         for entry in policies.descendants("policyEntry")
-        if entry.flag("producerFlowControl", True) is False
+        if entry.boolean_attribute("producerFlowControl", True) is False
         and not (entry.is_positive("memoryLimit") or entry.children(*_BOUNDS))
     ]
     if unbounded:
@@ -381,7 +384,7 @@ def flow_control_off_without_limit_or_cursor(policies: Element) -> Iterator[Prob
 
 def _destination_text(entry: Element, default: str) -> str:
     """Return how messages name the destinations of a policy entry, such as ``queue orders``."""
-    return next((f"{kind} {entry.get(kind)}" for kind in ("queue", "topic") if entry.has(kind)), default)
+    return next((f"{kind} {entry.get(kind)}" for kind in ("queue", "topic") if entry.has_attribute(kind)), default)
 
 
 @rule("C015", "info", each="broker", releases="5.12.0")
@@ -411,11 +414,14 @@ def dead_letters_without_expiration(broker: Element) -> Iterator[Problem]:
     """
     if broker.document.broker is not None:  # the fleet's own policy is decided by its settings
         return
-    if any(plugin.flag("dropAll", True) is not False for plugin in broker.descendants("discardingDLQBrokerPlugin")):
+    if any(
+        plugin.boolean_attribute("dropAll", True) is not False
+        for plugin in broker.descendants("discardingDLQBrokerPlugin")
+    ):
         return  # C041: no dead letter is kept
     strategies = broker.descendants("individualDeadLetterStrategy", "sharedDeadLetterStrategy")
     unlimited = [strategy for strategy in strategies if not strategy.is_positive("expiration")]
     if unlimited:
-        reason = "its expiration is not above 0" if unlimited[0].has("expiration") else "it has no expiration"
+        reason = "its expiration is not above 0" if unlimited[0].has_attribute("expiration") else "it has no expiration"
         message = f"<{unlimited[0].name}> keeps dead letters permanently: {reason}"
         yield unlimited[0].problem(message + other_lines_suffix(unlimited))

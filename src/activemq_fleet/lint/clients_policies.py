@@ -66,8 +66,8 @@ def plugin_discards_all_dead_letters(plugin: Element) -> Iterator[Problem]:
 
         <broker><plugins><discardingDLQBrokerPlugin dropAll="false" dropOnly="PRICES"/></plugins></broker>
     """
-    if plugin.flag("dropAll", True):
-        attribute = "dropAll" if plugin.has("dropAll") else ""
+    if plugin.boolean_attribute("dropAll", True):
+        attribute = "dropAll" if plugin.has_attribute("dropAll") else ""
         yield plugin.problem(
             "with <discardingDLQBrokerPlugin> the broker discards every message that would go to a dead letter queue",
             attribute,
@@ -97,7 +97,7 @@ def relative_data_or_store_directory(broker: Element) -> Iterator[Problem]:
           <persistenceAdapter><kahaDB directory="${activemq.data}/kahadb"/></persistenceAdapter>
         </broker>
     """
-    if broker.document.broker is not None or broker.flag("persistent", True) is False:
+    if broker.document.broker is not None or broker.boolean_attribute("persistent", True) is False:
         return
     stores = [store for holder in broker.children("persistenceAdapter", "persistenceFactory")
               for store in holder.children()]  # fmt: skip
@@ -159,9 +159,9 @@ def flow_control_off_with_memory_only_cursor(policies: Element) -> Iterator[Prob
 
 def _kinds_kept_in_memory(entry: Element) -> Iterator[str]:
     """Yield the kinds of destinations of a policyEntry whose pending messages nothing bounds."""
-    if entry.flag("producerFlowControl", True) is not False:
+    if entry.boolean_attribute("producerFlowControl", True) is not False:
         return
     for cursor, kind in _IN_MEMORY.items():
-        bounded = cursor == "vmCursor" and entry.child("pendingMessageLimitStrategy") is not None
-        if entry.has(kind) and entry.descendants(cursor) and not bounded:
+        bounded = cursor == "vmCursor" and entry.first_child("pendingMessageLimitStrategy") is not None
+        if entry.has_attribute(kind) and entry.descendants(cursor) and not bounded:
             yield kind

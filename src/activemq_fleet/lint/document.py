@@ -59,7 +59,7 @@ class Element:
     def __repr__(self) -> str:
         return f"<{self.name}> of line {self.position()[0]}"
 
-    def has(self, attribute: str) -> bool:
+    def has_attribute(self, attribute: str) -> bool:
         """Return whether the XML element has an attribute of the given name."""
         return attribute in self.attributes
 
@@ -74,39 +74,48 @@ class Element:
         return list(zip(words[::2], words[1::2], strict=False))
 
     @property
-    def text(self) -> str:
+    def leading_text(self) -> str:
         """The XML element's text before its first child element."""
         return (self._element.text or "").strip().replace(STRAY, "&")
 
-    def values(self) -> Iterator[tuple[str, str]]:
-        """Yield the name and value of each attribute of the XML element, then "" and the element's text."""
+    def attribute_values_and_text(self) -> Iterator[tuple[str, str]]:
+        """Yield the (name, value) pairs of the XML element's attributes, followed by ("", text of the element)."""
         yield from self.attributes.items()
-        yield "", self.text
+        yield "", self.leading_text
 
     def known_value(self, attribute: str) -> str | None:
         """Return the value of an XML attribute, or None if it is absent or contains a placeholder."""
         value = self.attributes.get(attribute)
         return None if value is None or _UNKNOWN.search(value) else value.strip()
 
-    def is_unknown(self, attribute: str) -> bool:
-        """Return whether an XML attribute is set to a value that holds a placeholder such as ``${…}``."""
-        return self.has(attribute) and self.known_value(attribute) is None
+    def has_placeholder_value(self, attribute: str) -> bool:
+        """Return whether the value of an XML attribute contains a placeholder such as ``${…}``."""
+        return self.has_attribute(attribute) and self.known_value(attribute) is None
 
-    def flag(self, attribute: str, default: bool) -> bool | None:
-        """Return an XML attribute as a boolean: ``default`` where it is absent, None where it is no boolean."""
-        if not self.has(attribute):
+    def boolean_attribute(self, attribute: str, default: bool) -> bool | None:
+        """Return the value of an XML attribute as a boolean.
+
+        The result is ``default`` for an absent attribute, and None for a value that is not a boolean.
+        """
+        if not self.has_attribute(attribute):
             return default
         return spring_boolean(self.known_value(attribute) or "")
 
-    def number(self, attribute: str) -> int | None:
-        """Return an XML attribute as a whole number; None where it is absent, a placeholder or not a number."""
+    def integer_attribute(self, attribute: str) -> int | None:
+        """Return the value of an XML attribute as an integer.
+
+        The result is None for an absent attribute, a placeholder, or a value that is not a whole number.
+        """
         try:
             return int(self.known_value(attribute) or "")
         except ValueError:
             return None
 
-    def size(self, attribute: str) -> int | None:
-        """Return an XML attribute such as ``20 gb`` in bytes; None where it is absent, a placeholder or not a size."""
+    def size_attribute(self, attribute: str) -> int | None:
+        """Return the value of an XML attribute that is a size, such as ``20 gb``, in bytes.
+
+        The result is None for an absent attribute, a placeholder, or a value that is not a size.
+        """
         return size_in_bytes(self.known_value(attribute) or "")
 
     def is_positive(self, attribute: str) -> bool:
@@ -114,12 +123,15 @@ class Element:
 
         The attributes in question are those in which 0 disables a function.
         """
-        number = self.number(attribute)
-        value = self.size(attribute) if number is None else number
-        return self.has(attribute) and (value is None or value > 0)
+        number = self.integer_attribute(attribute)
+        value = self.size_attribute(attribute) if number is None else number
+        return self.has_attribute(attribute) and (value is None or value > 0)
 
-    def uri(self, attribute: str = "uri") -> Uri:
-        """Return an XML attribute parsed as a URI; a URI without scheme where the attribute is absent."""
+    def uri_attribute(self, attribute: str = "uri") -> Uri:
+        """Return the value of an XML attribute parsed as a URI.
+
+        The URI has no scheme if the attribute is absent.
+        """
         return Uri.read(self.get(attribute))
 
     @property
@@ -127,8 +139,8 @@ class Element:
         """The XML element parsed as a networkConnector."""
         return parse_network_connector(self._element)
 
-    def ancestor(self, *names: str) -> Element | None:
-        """Return the element's nearest ancestor with one of the names, or None."""
+    def nearest_ancestor(self, *names: str) -> Element | None:
+        """Return the nearest ancestor of the XML element that has one of the given names, or None."""
         above = self.parent
         while above is not None and above.name not in names:
             above = above.parent
@@ -159,14 +171,14 @@ class Element:
             elements += named[begin : bisect_left(named, self._last + 1, begin, key=_INDEX)]
         return elements if len(names) == 1 else sorted(elements, key=_INDEX)
 
-    def child(self, name: str) -> Element | None:
-        """Return the element's first child element with the given name, or None."""
+    def first_child(self, name: str) -> Element | None:
+        """Return the first child element of an XML element that has the given name, or None."""
         return next((child for child in self._children if child.name == name), None)
 
     def position(self, attribute: str = "", part: str = "") -> SourcePosition:
         """Return the line and column of the XML element, of its attribute, or of a part of the attribute's value."""
-        positions = self.document.positions
-        if not attribute or not self.has(attribute):
+        positions = self.document.tag_and_attribute_positions
+        if not attribute or not self.has_attribute(attribute):
             return positions.element_position(self._element)
         if self.document.has_stray and part not in str(self._element.get(attribute)):
             part = part.replace("&", STRAY)
@@ -194,19 +206,24 @@ class Element:
 
     def rename_edits(self, name: str) -> tuple[TextEdit, ...]:
         """Return the text edits that rename the XML element in its file."""
-        return self.document.positions.element_renaming_edits(self._element, name)
+        return self.document.tag_and_attribute_positions.element_renaming_edits(self._element, name)
 
-    def with_attribute_renamed(self, attribute: str, name: str) -> tuple[TextEdit, ...]:
-        """Return the edit of the file that gives an attribute another name."""
-        return self.document.positions.attribute_renaming_edit(self._element, attribute, name)
+    def attribute_rename_edit(self, attribute: str, name: str) -> tuple[TextEdit, ...]:
+        """Return the text edit that renames an attribute of an XML element in its file."""
+        return self.document.tag_and_attribute_positions.attribute_renaming_edit(self._element, attribute, name)
 
-    def with_part_replaced(
+    def part_replacement_edit(
         self, attribute: str, part: str, text: str, *, length: int | None = None
     ) -> tuple[TextEdit, ...]:
-        """Return the edit that replaces a part of an attribute's value, or its first ``length`` characters."""
+        """Return the text edit that replaces a part of an XML attribute's value.
+
+        With ``length``, only the first ``length`` characters of the part are replaced.
+        """
         if self.document.has_stray and part not in str(self._element.get(attribute)):
             part = part.replace("&", STRAY)
-        return self.document.positions.value_replacement_edit(self._element, attribute, part, text, length)
+        return self.document.tag_and_attribute_positions.value_replacement_edit(
+            self._element, attribute, part, text, length
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -327,8 +344,11 @@ class Document:
         """
         self.__dict__.clear()
 
-    def other_document(self, name: str) -> Document | None:
-        """Return an XML file next to activemq.xml, such as ``jetty.xml``, parsed; None if it is absent or not XML."""
+    def parsed_sibling_file(self, name: str) -> Document | None:
+        """Return a parsed XML file from the directory of the activemq.xml, such as ``jetty.xml``.
+
+        The result is None if the file does not exist or is not XML.
+        """
         if name not in self._other_documents:
             self._other_documents[name] = self._parse_other_file(name)
         return self._other_documents[name]
@@ -340,8 +360,8 @@ class Document:
             return None
 
     @cached_property
-    def positions(self) -> XmlPositions:
-        """The positions of start tags and attributes in the file."""
+    def tag_and_attribute_positions(self) -> XmlPositions:
+        """The positions of the start tags and attributes in the XML file."""
         return XmlPositions(self._text, self.tree)
 
     @property
@@ -380,26 +400,32 @@ class Document:
         """The names of all attributes in the XML file, without duplicates."""
         return self._by_attribute.keys()
 
-    def with_attribute(self, *names: str) -> list[Element]:
-        """Return the XML elements that have an attribute with one of the names, in the order of the file."""
+    def elements_with_attribute(self, *names: str) -> list[Element]:
+        """Return the XML elements that have an attribute with one of the given names, in the order of the file."""
         elements = {element for name in names for element in self._by_attribute.get(name, ())}
         return sorted(elements, key=_INDEX)
 
     @cached_property
-    def names(self) -> frozenset[str]:
-        """The names of all XML elements in the file, and those of all attributes with an ``@`` before them."""
+    def element_and_attribute_names(self) -> frozenset[str]:
+        """The names of all XML elements and attributes in the file.
+
+        Names of attributes begin with ``@``.
+        """
         return frozenset(self._by_name).union(f"@{name}" for name in self._by_attribute)
 
-    def has_any(self, names: Iterable[str]) -> bool:
-        """Return whether the file has an XML element with one of the names, or an attribute (``@name``)."""
-        return not self.names.isdisjoint(names)
+    def has_element_or_attribute(self, names: Iterable[str]) -> bool:
+        """Return whether the file has an XML element or attribute with one of the given names.
+
+        Names of attributes begin with ``@``.
+        """
+        return not self.element_and_attribute_names.isdisjoint(names)
 
     @cached_property
     def _values(self) -> str:
         return "\n".join([value for element in self.nodes for value in element.attributes.values()])
 
-    def has_value_with(self, texts: Iterable[str]) -> bool:
-        """Return whether the value of any attribute in the file contains one of the texts."""
+    def has_attribute_value_containing(self, texts: Iterable[str]) -> bool:
+        """Return whether the value of any XML attribute in the file contains one of the given texts."""
         return any(text in self._values for text in texts)
 
     def elements_named(self, *names: str) -> list[Element]:
@@ -415,18 +441,21 @@ class Document:
         return self.elements_named("broker")
 
     @property
-    def links(self) -> list[Element]:
-        """The networkConnector elements of the file."""
+    def network_connectors(self) -> list[Element]:
+        """The ``<networkConnector>`` elements of the XML file."""
         return self.elements_named("networkConnector")
 
     @property
-    def connectors(self) -> list[Element]:
-        """The transportConnector elements of the file."""
+    def transport_connectors(self) -> list[Element]:
+        """The ``<transportConnector>`` elements of the XML file."""
         return self.elements_named("transportConnector")
 
     @property
-    def stores(self) -> list[Element]:
-        """The message store elements of the file: the children of persistenceAdapter and persistenceFactory."""
+    def store_elements(self) -> list[Element]:
+        """The XML elements of the file that define message stores.
+
+        They are the children of persistenceAdapter and persistenceFactory.
+        """
         return [
             node
             for holder in self.elements_named("persistenceAdapter", "persistenceFactory")
@@ -434,13 +463,19 @@ class Document:
         ]
 
     @property
-    def discovery_uris(self) -> list[tuple[Element, str]]:
-        """The (element, attribute) pairs of all URIs for discovery, networkConnectors before transportConnectors."""
-        links = [(link, "uri") for link in self.links]
-        return links + [(connector, "discoveryUri") for connector in self.connectors]
+    def discovery_uri_attributes(self) -> list[tuple[Element, str]]:
+        """The (element, attribute) pairs of all attributes in the file that contain a discovery URI.
 
-    def stray_ampersands(self) -> Iterator[Problem]:
-        """Yield a problem for each unescaped ``&`` in the XML file, which the parser accepted as ``&amp;``."""
+        Those of networkConnectors precede those of transportConnectors.
+        """
+        links = [(link, "uri") for link in self.network_connectors]
+        return links + [(connector, "discoveryUri") for connector in self.transport_connectors]
+
+    def unescaped_ampersand_problems(self) -> Iterator[Problem]:
+        """Yield a lint problem for each unescaped ``&`` in the XML file.
+
+        The parser accepted these characters as ``&amp;``.
+        """
         if not self.has_stray:
             return
         for node in self.nodes:
@@ -451,7 +486,7 @@ class Document:
                         f"the attribute {name.rpartition('}')[2]} contains an unescaped & before {option!r}",
                         name,
                         part,
-                        edits=node.with_part_replaced(name, part, "&amp;", length=1),
+                        edits=node.part_replacement_edit(name, part, "&amp;", length=1),
                     )
             if STRAY in (node._element.text or ""):
                 yield node.problem(f"the text of <{node.name}> contains an unescaped &")
@@ -463,6 +498,9 @@ class Document:
         )
 
     @property
-    def profile(self) -> Profile | None:
-        """The high-availability profile of the file's broker; None for a file that belongs to no fleet."""
+    def ha_profile(self) -> Profile | None:
+        """The high-availability profile of the broker that the file was rendered for.
+
+        It is None for a file that belongs to no fleet.
+        """
         return self.broker.profile if self.broker else None

@@ -99,23 +99,23 @@ class Rule:
         """Return whether a lint rule applies to an ActiveMQ release."""
         return release.is_within_span(self.releases)
 
-    def concerns(self, names: frozenset[str]) -> bool:
-        """Return whether a file with these names of elements and attributes has those that the lint rule is about."""
+    def applies_to_names(self, names: frozenset[str]) -> bool:
+        """Return whether the lint rule can apply to a file, given the names of the file's elements and attributes."""
         return all(not wanted or not names.isdisjoint(wanted) for wanted in (self.elements, self.needs))
 
     @cached_property
-    def text(self) -> str:
+    def docstring(self) -> str:
         """The docstring of the lint rule's function, dedented."""
         return cleandoc(self.check.__doc__ or "") + "\n"
 
     @property
     def title(self) -> str:
         """The first line of the lint rule's docstring, which names the mistake."""
-        return self.text.partition("\n")[0]
+        return self.docstring.partition("\n")[0]
 
     @cached_property
     def _parts(self) -> dict[str, str]:
-        return {match[1]: " ".join(match[2].split()) for match in _PART.finditer(self.text)}
+        return {match[1]: " ".join(match[2].split()) for match in _PART.finditer(self.docstring)}
 
     @property
     def why(self) -> str:
@@ -136,8 +136,8 @@ class Rule:
         return self._parts.get("Cannot see", "")
 
     @property
-    def source(self) -> str:
-        """The part of the lint rule's docstring that names the code, document or measurement it rests on."""
+    def evidence_source(self) -> str:
+        """The evidence for the lint rule, from its docstring: a code reference, document or measurement."""
         return self._parts.get("Source", "")
 
     @property
@@ -163,7 +163,7 @@ class Rule:
         return tuple(self._examples("Silent"))
 
     def _examples(self, kind: str) -> Iterator[RuleExample]:
-        for match in _EXAMPLE.finditer(self.text):
+        for match in _EXAMPLE.finditer(self.docstring):
             if match[1] == kind:
                 yield RuleExample(match[2] or EXAMPLE_RELEASE, cleandoc("\n" + match[4]), match[3] or "activemq.xml")
 
@@ -247,7 +247,9 @@ def rules_for_element_names(
     ``names`` are those of the file's elements and attributes, as in ``Document.names``. The files of many brokers have
     the same names.
     """
-    return tuple(lint_rule for lint_rule in applicable_rules("file", release, selection) if lint_rule.concerns(names))
+    return tuple(
+        lint_rule for lint_rule in applicable_rules("file", release, selection) if lint_rule.applies_to_names(names)
+    )
 
 
 def findings_from_problems(

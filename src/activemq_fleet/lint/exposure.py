@@ -27,7 +27,7 @@ def exposed_port_kind(document: Document) -> Exposure:
         return "no broker"
     if any(map(_has_openwire, brokers)):
         return "openwire"
-    uris = [listener_uri(connector) for connector in document.connectors]
+    uris = [listener_uri(connector) for connector in document.transport_connectors]
     if any(uri.scheme != "vm" for uri in uris) or console_import_elements(document):
         return "other ports"
     return "no port"
@@ -35,7 +35,7 @@ def exposed_port_kind(document: Document) -> Exposure:
 
 def _has_openwire(broker: Element) -> bool:
     """Return whether a broker listens for OpenWire; True where a placeholder or another file decides it."""
-    if broker.has("transportConnectorURIs") or broker.has("transportConnectors"):
+    if broker.has_attribute("transportConnectorURIs") or broker.has_attribute("transportConnectors"):
         return True
     uris = [listener_uri(connector) for connector in broker.descendants("transportConnector")]
     foreign = any(node.name in ("bean", "ref") for holder in broker.children("transportConnectors")

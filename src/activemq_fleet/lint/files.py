@@ -225,8 +225,8 @@ def document_findings(document: Document, file: str, selection: RuleSelection) -
     At most 100 findings of each rule are returned.
     """
     host = document.broker.host if document.broker else ""
-    for rule in rules_for_element_names(document.names, document.release, selection):
-        if rule.texts and not document.has_value_with(rule.texts):
+    for rule in rules_for_element_names(document.element_and_attribute_names, document.release, selection):
+        if rule.texts and not document.has_attribute_value_containing(rule.texts):
             continue
         problems = list(islice(rule.check(document), _MOST + 1))
         if len(problems) > _MOST:

@@ -30,8 +30,8 @@ class ClientFailoverUri(NamedTuple):
     position: Problem
 
     @property
-    def place(self) -> str:
-        """The file or variable that contains the URI."""
+    def file_or_variable(self) -> str:
+        """The name of the file or variable that contains the client's failover: URI."""
         return self.position.file or ("activemq.xml" if self.position.node else "activemq_java_options")
 
     def problem(self, message: str, fix: str = "") -> Problem:
@@ -55,7 +55,7 @@ def client_failover_uris(view: FleetView) -> Iterator[ClientFailoverUri]:
                     yield ClientFailoverUri(broker, Uri.read(match[0].replace("&amp;", "&")), position)
     for broker, document in view.user_documents_with_text("failover:"):
         for node in document.nodes:
-            for attribute, text in node.values() if node.name not in _LINKS else ():
+            for attribute, text in node.attribute_values_and_text() if node.name not in _LINKS else ():
                 for match in _FAILOVER.finditer(text):
                     yield ClientFailoverUri(broker, Uri.read(match[0]), node.problem("", attribute, match[0]))
 
@@ -96,11 +96,12 @@ def client_failover_lists_one_node_of_pair(view: FleetView) -> Iterator[Problem]
             if (listed_broker := view.broker_at(t.host, t.port))
         }
         for broker in listed.values():
-            for other in view.units[broker.link_end_name]:
+            for other in view.brokers_by_pair[broker.link_end_name]:
                 # A pure slave has no connector that could be listed.
                 if other.host not in listed and other.openwire is not None:
                     yield use.problem(
-                        f"a failover list in {use.place} contains {broker.host} but not {other.host}, the other node "
+                        f"a failover list in {use.file_or_variable} contains {broker.host} but not {other.host}, the "
+                        "other node "
                         f"of the pair: {use.uri.text}",
                         fix=f"add {other.host} to this failover list, in brackets: failover:(URI,URI)",
                     )
@@ -137,7 +138,7 @@ def client_failover_without_timeout(view: FleetView) -> Iterator[Problem]:
     for use in client_failover_uris(view):
         if "timeout" not in use.uri.options:
             yield use.problem(
-                f"a failover: URI in {use.place} has no timeout: send() blocks while no broker is available "
+                f"a failover: URI in {use.file_or_variable} has no timeout: send() blocks while no broker is available "
                 f"({use.uri.text})"
             )
 
@@ -180,7 +181,7 @@ def duplicate_audit_too_small(view: FleetView) -> Iterator[Problem]:
     for broker, document in view.user_documents_with_text(*_REMEMBERED, "maxAuditDepth"):
         for node in document.elements_named("kahaDB", "policyEntry"):
             for attribute in _REMEMBERED:
-                remembered = node.number(attribute)
+                remembered = node.integer_attribute(attribute)
                 if remembered is not None and remembered < (producers := _producers(view, broker)):
                     message = (
                         f"{attribute} of this {node.name} is {remembered}, but at least {producers} producers send to "
@@ -188,7 +189,7 @@ def duplicate_audit_too_small(view: FleetView) -> Iterator[Problem]:
                     )
                     fix = f"remove {attribute}, so that its default applies, or set it above {producers}"
                     yield node.problem(message, attribute, fix=fix)
-            depth = node.number("maxAuditDepth")
+            depth = node.integer_attribute("maxAuditDepth")
             if depth is not None and depth < (in_flight := _in_flight(view, broker)):
                 message = (
                     f"maxAuditDepth of this {node.name} is {depth}, but a link to this broker can have {in_flight} "
@@ -214,7 +215,10 @@ def _in_flight(view: FleetView, broker: Broker) -> int:
     """Return how many messages a bridge may resend: the largest prefetchSize of the links that lead to a broker."""
     sizes = [0]
     for other in _dialled_by(view, broker):
-        document = view.document(other)
-        links = document.links if document else []
-        sizes += [link.number("prefetchSize") or 0 if link.has("prefetchSize") else _PREFETCH for link in links]
+        document = view.broker_document(other)
+        links = document.network_connectors if document else []
+        sizes += [
+            link.integer_attribute("prefetchSize") or 0 if link.has_attribute("prefetchSize") else _PREFETCH
+            for link in links
+        ]
     return max(sizes)

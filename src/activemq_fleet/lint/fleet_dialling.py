@@ -125,8 +125,12 @@ def _refused_link_problems(view: FleetView, *, certain: bool) -> Iterator[Proble
         subject = "links" if len(names) > 1 else "link"
         verb = "cannot connect" if certain else "possibly cannot connect"
         message = f"{subject} {shown} {verb}: {first.refusal.reason_sentence(first.host, first.peer.host)}"
-        document = view.document(broker) if has_network_connector_fragments(broker) else None
-        node = next((node for node in document.links if node.get("name") == names[0]), None) if document else None
+        document = view.broker_document(broker) if has_network_connector_fragments(broker) else None
+        node = (
+            next((node for node in document.network_connectors if node.get("name") == names[0]), None)
+            if document
+            else None
+        )
         yield Problem(message, node=node, attribute="uri", fix=_FIXES[kind], host=broker.host)
 
 
@@ -203,7 +207,7 @@ def _refusal_sentence(refused_listener: _RefusedListener, dialler: str) -> str:
 def _refusals_of_agent(view: FleetView, agent: Agent) -> Iterator[_RefusedListener]:
     dialler = tls_settings_of_agent(agent)
     for url in agent.urls:
-        listener = view.listeners.listener_at(*url)
+        listener = view.listener_lookup.listener_at(*url)
         refusal = connection_refusal(dialler, listener, tls=agent.tls, protocol="mqtt") if listener else None
         if listener and refusal:
             yield listener, refusal
@@ -214,7 +218,9 @@ def _balancer_problems(view: FleetView, balancer: Balancer) -> Iterator[Problem]
     for address in balancer.addresses:
         for front in address.fronts:
             servers = [
-                view.listeners.listener_at(*server.address) for backend in front.backends for server in backend.servers
+                view.listener_lookup.listener_at(*server.address)
+                for backend in front.backends
+                for server in backend.servers
             ]
             other = next((listener for listener in servers if listener and listener.connector.tls != front.tls), None)
             if other:
@@ -250,9 +256,9 @@ def _client_list_problems(view: FleetView) -> Iterator[Problem]:
 
 def _refusal_of(view: FleetView, host: str, port: int, tls: bool) -> tuple[str, ConnectionRefusal] | None:
     """Return the host and the refusal that is certain for a client of which only the URI is known, otherwise None."""
-    listener = view.listeners.listener_at(host, port)
+    listener = view.listener_lookup.listener_at(host, port)
     if listener is None:
-        closed = view.listeners.broker_without_listener_at(host, port) if port else None
+        closed = view.listener_lookup.broker_without_listener_at(host, port) if port else None
         return (closed.host, ConnectionRefusal("closed", port)) if closed else None
     refusal = connection_refusal(_ANYTHING, listener, tls=tls)
     return (listener.broker.host, refusal) if refusal else None

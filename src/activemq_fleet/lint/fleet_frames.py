@@ -44,8 +44,8 @@ class FrameLimit:
     most_added: int = 0
 
     @property
-    def text(self) -> str:
-        """The limit as findings show it."""
+    def size_text(self) -> str:
+        """The frame limit as text, as lint findings show it."""
         if self.size >= _NO_LIMIT:
             return "messages of any size"
         is_whole = self.size % _MIB == 0
@@ -86,9 +86,9 @@ def messages_too_large_for_link(view: FleetView) -> Iterator[Problem]:
     limits = {broker.host: _limits_of(broker) for broker in view.brokers}
     reported: set[tuple[str, str, str]] = set()
     for link in (*view.bridges.planned, *(link for links in view.bridges.multicast.values() for link in links)):
-        for source in (link.broker,) if link.node else view.units[link.source]:
+        for source in (link.broker,) if link.node else view.brokers_by_pair[link.source_name]:
             for target, carried in _limits_of_link(view, link, limits):
-                pairs = [(source, target), (target, source)] if link.duplex else [(source, target)]
+                pairs = [(source, target), (target, source)] if link.is_duplex else [(source, target)]
                 for sender, receiver in pairs:
                     key = sender.host, receiver.host, carried.place
                     if sender.link_end_name != receiver.link_end_name and key not in reported:
@@ -108,11 +108,12 @@ def _compare(
         certain = any(limit.is_set for limit in (carried, *too_large.values()))
     if too_large:
         accepting = ", ".join(
-            f"{name} ({limit.text}{'' if limit.size > carried.size else ', which grow in OpenWire'})"
+            f"{name} ({limit.size_text}{'' if limit.size > carried.size else ', which grow in OpenWire'})"
             for name, limit in too_large.items()
         )
         yield Problem(
-            f"link {link.name} to {receiver.host} is blocked by the first message of more than {carried.text}, the "
+            f"link {link.connector_name} to {receiver.host} is blocked by the first message of more than "
+            f"{carried.size_text}, the "
             f"limit of {carried.place}. Connectors of {sender.host} accept larger messages: {accepting}",
             node=link.node,
             severity=None if certain else "info",
@@ -130,9 +131,9 @@ def _limits_of_link(
             if announced and broker.group == link.broker.group:
                 yield broker, limits[broker.host][announced.name]
         return
-    uri = link.node.uri() if link.node else Uri.read(link.connector.uri)
+    uri = link.node.uri_attribute() if link.node else Uri.read(link.connector.uri)
     for transport in uri.transports if uri else ():
-        listener = view.listeners.listener_at(transport.host, transport.port or 0)
+        listener = view.listener_lookup.listener_at(transport.host, transport.port or 0)
         if listener:
             both_ends = [limits[listener.broker.host][listener.connector.name]]
             if (size := _size_in(transport.options.get(FRAME_SIZE))) and link.broker.release.has_max_frame_size:

@@ -43,21 +43,23 @@ def duplex_links_from_both_ends(view: FleetView) -> Iterator[Problem]:
         hosts: {north-mq01-a: {}, north-mq01-b: {}, south-mq01-a: {}, south-mq01-b: {}}
     """
     bridges = view.bridges
-    for (source, target), end_links in bridges.by_ends.items():
+    for (source, target), end_links in bridges.bridges_by_source_and_target.items():
         if source < target:
             double = _links_with_shared_destination(
-                [duplex_link for duplex_link in end_links if duplex_link.duplex], _duplex_links(bridges, target, source)
+                [duplex_link for duplex_link in end_links if duplex_link.is_duplex],
+                _duplex_links(bridges, target, source),
             )
             if double:
                 first, second = double
                 message = (
-                    f"link {second.name} to {source} and link {first.name} in the opposite direction are both duplex: "
+                    f"link {second.connector_name} to {source} and link {first.connector_name} in the opposite "
+                    "direction are both duplex: "
                     "each message has two routes"
                 )
                 yield second.problem(message, "duplex")
     for group, links in bridges.multicast.items():
-        duplex = [link for link in links if link.duplex]
-        if len({link.source for link in duplex}) > 1:
+        duplex = [link for link in links if link.is_duplex]
+        if len({link.source_name for link in duplex}) > 1:
             is_pure = duplex[0].broker.profile.replicates
             message = (
                 f"{len(duplex)} brokers of group {group} have duplex multicast links to each other: "
@@ -69,7 +71,7 @@ def duplex_links_from_both_ends(view: FleetView) -> Iterator[Problem]:
 
 
 def _duplex_links(bridges: FleetBridges, source: str, target: str) -> list[LintedLink]:
-    return [link for link in bridges.by_ends.get((source, target), ()) if link.duplex]
+    return [link for link in bridges.bridges_by_source_and_target.get((source, target), ()) if link.is_duplex]
 
 
 def _links_with_shared_destination(
@@ -107,14 +109,17 @@ def duplex_link_and_another_link(view: FleetView) -> Iterator[Problem]:
         hosts: {north-mq01-a: {}, north-mq01-b: {}, south-mq01-a: {}, south-mq01-b: {}}
     """
     bridges = view.bridges
-    for (source, target), links in bridges.by_ends.items():
-        duplex = [link for link in links if link.duplex]
+    for (source, target), links in bridges.bridges_by_source_and_target.items():
+        duplex = [link for link in links if link.is_duplex]
         if not duplex:
             continue
-        opposite_links = [link for link in bridges.by_ends.get((target, source), ()) if not link.duplex]
+        opposite_links = [
+            link for link in bridges.bridges_by_source_and_target.get((target, source), ()) if not link.is_duplex
+        ]
         if double := _links_with_shared_destination(duplex, opposite_links):
             message = (
-                f"link {double[1].name} duplicates the reverse direction of the duplex link {double[0].name} of "
+                f"link {double[1].connector_name} duplicates the reverse direction of the duplex link "
+                f"{double[0].connector_name} of "
                 f"{source}: each message has two routes"
             )
             yield double[1].problem(message, fix=_remedy_of_two_routes(*double))
@@ -122,20 +127,21 @@ def duplex_link_and_another_link(view: FleetView) -> Iterator[Problem]:
             (link, other_link)
             for link in duplex
             for other_link in links
-            if link.broker is other_link.broker and not other_link.duplex
+            if link.broker is other_link.broker and not other_link.is_duplex
         ]
         if doubled := next(
             ((link, other_link) for link, other_link in parallel_links if link.may_share_destination(other_link)), None
         ):
             message = (
-                f"link {doubled[1].name} duplicates the duplex link {doubled[0].name}: each message has two routes"
+                f"link {doubled[1].connector_name} duplicates the duplex link {doubled[0].connector_name}: "
+                "each message has two routes"
             )
             yield doubled[1].problem(message, fix=_remedy_of_two_routes(*doubled))
 
 
 def _remedy_of_two_routes(duplex_link: LintedLink, other_link: LintedLink) -> str:
     return (
-        f"remove link {other_link.name}, or the duplex attribute of link {duplex_link.name}. "
+        f"remove link {other_link.connector_name}, or the duplex attribute of link {duplex_link.connector_name}. "
         "Or give each of the two links separate destinations"
     )
 
@@ -165,10 +171,10 @@ def same_broker_name_on_two_brokers(view: FleetView) -> Iterator[Problem]:
           north-mq02-b: {activemq_broker_name: two}
     """
     names: dict[str, list[str]] = defaultdict(list)
-    for unit, brokers in view.units.items():
+    for unit, brokers in view.brokers_by_pair.items():
         for name in {broker.broker_name for broker in brokers}:
             names[name].append(unit)
-    network = {unit: number for number, units in enumerate(view.bridges.components) for unit in units}
+    network = {unit: number for number, units in enumerate(view.bridges.connected_components) for unit in units}
     for name, units in names.items():
         first: dict[int, str] = {}
         for unit in units:
@@ -178,7 +184,7 @@ def same_broker_name_on_two_brokers(view: FleetView) -> Iterator[Problem]:
                     f"{unit} and {other} are in one network and have the same brokerName {name}: "
                     "other brokers repeatedly disconnect the bridges from both"
                 )
-                yield Problem(message, host=view.units[unit][0].host)
+                yield Problem(message, host=view.brokers_by_pair[unit][0].host)
 
 
 @rule("N017", "warning", scope="fleet")
@@ -212,19 +218,19 @@ def network_ttl_shorter_than_longest_path(view: FleetView) -> Iterator[Problem]:
     if not _may_be_short(view):
         return
     bridges = view.bridges
-    for component in bridges.components:
-        distances = bridges.distances(component)
+    for component in bridges.connected_components:
+        distances = bridges.hops_between_pairs(component)
         longest = max(max(hops.values()) for hops in distances.values())
         for unit in sorted(component):
             reported: set[str] = set()
-            for bridge in bridges.bridges_of(unit):
+            for bridge in bridges.bridges_of_pair(unit):
                 if (
-                    min(bridge.connector.message_limit, bridge.connector.demand_limit) >= longest
-                    or bridge.name in reported
+                    min(bridge.connector.message_hop_limit, bridge.connector.demand_hop_limit) >= longest
+                    or bridge.connector_name in reported
                 ):
                     continue
-                if message := _short_ttl_message(bridge, distances, bridges.multicast_groups):
-                    reported.add(bridge.name)
+                if message := _short_ttl_message(bridge, distances, bridges.pairs_by_multicast_group):
+                    reported.add(bridge.connector_name)
                     yield bridge.problem(message, "networkTTL")
 
 
@@ -244,22 +250,24 @@ def _may_be_short(view: FleetView) -> bool:
 
 def _short_ttl_message(bridge: LintedLink, distances: _Distances, groups: Mapping[str, frozenset[str]]) -> str:
     """Return the message about a bridge whose TTL ends too early, "" for a bridge whose TTL suffices."""
-    targets = [bridge.target] if bridge.target else sorted(groups[bridge.broker.group] - {bridge.source})
-    ways = [(bridge.source, target) for target in targets]
-    if bridge.duplex:
-        ways += [(target, bridge.source) for target in targets]
-    messages, demand = bridge.connector.message_limit, bridge.connector.demand_limit
+    targets = [bridge.target] if bridge.target else sorted(groups[bridge.broker.group] - {bridge.source_name})
+    ways = [(bridge.source_name, target) for target in targets]
+    if bridge.is_duplex:
+        ways += [(target, bridge.source_name) for target in targets]
+    messages, demand = bridge.connector.message_hop_limit, bridge.connector.demand_hop_limit
     for source, target in ways:
         hops, unit = _crossed_before(source, target, distances)
         if messages < hops:
             return (
-                f"the TTL of link {bridge.name} is too short: a message from {unit} to {target} must cross {hops} "
+                f"the TTL of link {bridge.connector_name} is too short: a message from {unit} to {target} must cross "
+                f"{hops} "
                 f"bridges, but the TTL permits {messages}"
             )
         hops, unit = _crossed_behind(source, target, distances)
         if demand < hops:
             return (
-                f"the TTL of link {bridge.name} is too short: a subscription of {unit} must cross {hops} bridges to "
+                f"the TTL of link {bridge.connector_name} is too short: a subscription of {unit} must cross {hops} "
+                "bridges to "
                 f"{source}, but the TTL permits {demand}"
             )
     return ""
@@ -314,15 +322,22 @@ def subscriptions_cross_bridges_in_full_mesh(view: FleetView) -> Iterator[Proble
           north-mq03-a: {activemq_ha: none}
     """
     bridges = view.bridges
-    for component in bridges.components:
+    for component in bridges.connected_components:
         others = len(component) - 1
-        if others < 2 or any(len(bridges.one_hop_targets[unit]) < others for unit in component):
+        if others < 2 or any(len(bridges.one_hop_targets_by_pair[unit]) < others for unit in component):
             continue
         for unit in sorted(component):
-            if wide := next((bridge for bridge in bridges.bridges_of(unit) if bridge.connector.demand_limit > 1), None):
-                far = "any number of" if wide.connector.demand_limit == UNLIMITED else str(wide.connector.demand_limit)
+            if wide := next(
+                (bridge for bridge in bridges.bridges_of_pair(unit) if bridge.connector.demand_hop_limit > 1), None
+            ):
+                far = (
+                    "any number of"
+                    if wide.connector.demand_hop_limit == UNLIMITED
+                    else str(wide.connector.demand_hop_limit)
+                )
                 message = (
-                    f"link {wide.name} accepts consumers' subscriptions over {far} bridges, but 1 bridge is enough in "
+                    f"link {wide.connector_name} accepts consumers' subscriptions over {far} bridges, but 1 bridge "
+                    "is enough in "
                     f"this full mesh of {others + 1} pairs or brokers"
                 )
                 ttl = "{consumer: 1, message: -1}" if wide.broker.release.has_consumer_ttl else "1"

@@ -37,18 +37,21 @@ class LintedLink:
     node: Element | None = None
 
     @property
-    def source(self) -> str:
-        """The name of the pair, or of the broker without a peer, that the link comes from."""
+    def source_name(self) -> str:
+        """The name of the pair, or of the broker without a peer, at which the network link starts."""
         return self.broker.link_end_name
 
     @property
-    def name(self) -> str:
-        """The name of the link's networkConnector, "" where a fragment gives it none."""
+    def connector_name(self) -> str:
+        """The name of the network link's networkConnector element.
+
+        It is "" if a fragment defines the element without a name.
+        """
         return self.connector.name
 
     @property
-    def duplex(self) -> bool:
-        """Whether the link carries messages in both directions."""
+    def is_duplex(self) -> bool:
+        """Whether the network link carries messages in both directions."""
         return self.connector.duplex is True
 
     def problem(self, message: str, attribute: str = "", severity: Severity | None = None, *, fix: str = "") -> Problem:
@@ -111,45 +114,60 @@ class FleetBridges:
                 else:
                     self.multicast[broker.group].append(bridge)
 
-    def bridges_of(self, unit: str) -> Sequence[LintedLink]:
-        """Return the bridges of the brokers of a pair (or of a single broker); nodes with equal links count once."""
+    def bridges_of_pair(self, unit: str) -> Sequence[LintedLink]:
+        """Return the network bridges of the brokers of a pair, or of a single broker.
+
+        Equal links of the two nodes count once.
+        """
         return [bridge for broker in self._units[unit] for bridge in self.of_broker.get(broker.host, ())]
 
     @cached_property
-    def by_ends(self) -> Mapping[tuple[str, str], Sequence[LintedLink]]:
-        """The bridges without multicast by (source, target), which are names of pairs or of single brokers."""
+    def bridges_by_source_and_target(self) -> Mapping[tuple[str, str], Sequence[LintedLink]]:
+        """The network bridges of a fleet by (source, target), which are names of pairs or of single brokers.
+
+        Multicast bridges are omitted.
+        """
         bridges: dict[tuple[str, str], list[LintedLink]] = defaultdict(list)
         for bridge in self.planned:
-            bridges[bridge.source, bridge.target].append(bridge)
+            bridges[bridge.source_name, bridge.target].append(bridge)
         return bridges
 
     @cached_property
-    def one_hop_targets(self) -> Mapping[str, set[str]]:
-        """The names of the pairs (or single brokers) one bridge away, by name of the pair; without multicast."""
+    def one_hop_targets_by_pair(self) -> Mapping[str, set[str]]:
+        """The names of the pairs (or single brokers) that are one bridge away, by name of the source pair.
+
+        Multicast bridges are omitted.
+        """
         targets: dict[str, set[str]] = {unit: set() for unit in self._units}
         for bridge in self.planned:
-            targets[bridge.source].add(bridge.target)
-            if bridge.duplex:
-                targets[bridge.target].add(bridge.source)
+            targets[bridge.source_name].add(bridge.target)
+            if bridge.is_duplex:
+                targets[bridge.target].add(bridge.source_name)
         return targets
 
     @cached_property
-    def multicast_groups(self) -> Mapping[str, frozenset[str]]:
-        """The names of the pairs (or single brokers) that find each other by multicast, by name of the group."""
-        return {group: frozenset(bridge.source for bridge in bridges) for group, bridges in self.multicast.items()}
+    def pairs_by_multicast_group(self) -> Mapping[str, frozenset[str]]:
+        """The names of the pairs (or single brokers) that discover each other by multicast, by multicast group."""
+        return {group: frozenset(bridge.source_name for bridge in bridges) for group, bridges in self.multicast.items()}
 
     @cached_property
-    def components(self) -> Sequence[frozenset[str]]:
-        """The sets of two or more pairs (or single brokers) that bridges of either direction connect."""
-        joined = {unit: set(targets) for unit, targets in self.one_hop_targets.items()}
-        for members in self.multicast_groups.values():
+    def connected_components(self) -> Sequence[frozenset[str]]:
+        """The connected components of the network: sets of two or more pairs (or single brokers) that bridges connect.
+
+        The direction of the bridges does not matter.
+        """
+        joined = {unit: set(targets) for unit, targets in self.one_hop_targets_by_pair.items()}
+        for members in self.pairs_by_multicast_group.values():
             joined[min(members)] |= members
         return [frozenset(names) for names in network_components(joined) if len(names) > 1]
 
-    def distances(self, component: frozenset[str]) -> Mapping[str, Mapping[str, int]]:
-        """Return the hops from each pair (or single broker) of a component to each it reaches, multicast included."""
-        onward = {unit: set(self.one_hop_targets[unit]) for unit in component}
-        for members in self.multicast_groups.values():
+    def hops_between_pairs(self, component: frozenset[str]) -> Mapping[str, Mapping[str, int]]:
+        """Return the number of hops from each pair (or single broker) of a network component to each pair it reaches.
+
+        Multicast bridges are included.
+        """
+        onward = {unit: set(self.one_hop_targets_by_pair[unit]) for unit in component}
+        for members in self.pairs_by_multicast_group.values():
             for unit in members & component:
                 onward[unit] |= members
         return {unit: hop_counts_from(unit, onward) for unit in component}
@@ -174,7 +192,7 @@ def _links_of(
     if document is None:
         return [LintedLink(broker, network_connector_of(link), targets[link.name]) for link in broker.links]
     links = []
-    for node in document.links:
+    for node in document.network_connectors:
         connector = node.network_connector
         target = targets.get(connector.name)
         if target is None:

@@ -79,16 +79,17 @@ def duplex_peer_loss_detected_late(view: FleetView) -> Iterator[Problem]:
     """
     reported: set[str] = set()
     for bridge in view.bridges.planned:
-        if not bridge.duplex or len(view.units[bridge.source]) < 2:
+        if not bridge.is_duplex or len(view.brokers_by_pair[bridge.source_name]) < 2:
             continue
-        for broker in view.units[bridge.target]:
+        for broker in view.brokers_by_pair[bridge.target]:
             listener = broker.openwire
             if listener and broker.host not in reported and _is_slow(listener):
                 reported.add(broker.host)
                 period = f"{_INACTIVITY}={listener.options[_INACTIVITY]}"
                 message = (
                     f"connector {listener.name} has a long timeout for lost connections ({period}): after a failover "
-                    f"of pair {bridge.source}, it rejects the duplex link {bridge.name} until this timeout"
+                    f"of pair {bridge.source_name}, it rejects the duplex link {bridge.connector_name} until this "
+                    "timeout"
                 )
                 yield Problem(message, host=broker.host)
 
@@ -120,7 +121,7 @@ def pair_nodes_with_different_links(view: FleetView) -> Iterator[Problem]:
         all: {activemq_network_ttl: 2}
         hosts: {north-mq01-a: {}, north-mq01-b: {}, north-mq02-a: {}, north-mq02-b: {}}
     """
-    for brokers in view.units.values():
+    for brokers in view.brokers_by_pair.values():
         if len(brokers) != 2 or any(broker.profile.replicates for broker in brokers):
             continue  # of a pure pair the master's links are duplex and the slave's only drain
         first, second = brokers
@@ -175,11 +176,11 @@ def _written_link_problems(view: FleetView, first: Broker, second: Broker) -> It
 
 def _written_links(view: FleetView, broker: Broker, peer: Broker) -> Mapping[str, Element] | None:
     """Return the networkConnectors of a broker by name, without the link to its peer; None where it is not XML."""
-    document = view.document(broker)
+    document = view.broker_document(broker)
     if document is None:
         return None
     to_peer = {link.name for link in broker.links if link.target == peer.identity.host_label}
-    return {link.get("name"): link for link in document.links if link.get("name") not in to_peer}
+    return {link.get("name"): link for link in document.network_connectors if link.get("name") not in to_peer}
 
 
 def _first_difference(first_link: Element, second_link: Element) -> str:
@@ -221,12 +222,14 @@ def multicast_network_with_ttl_above_one(view: FleetView) -> Iterator[Problem]:
     """
     bridges = view.bridges
     for group, links in bridges.multicast.items():
-        links_with_long_ttl = [link for link in links if link.connector.demand_limit > 1 and not _suppresses(link.node)]
-        if links_with_long_ttl and len(bridges.multicast_groups[group]) > 2:
+        links_with_long_ttl = [
+            link for link in links if link.connector.demand_hop_limit > 1 and not _suppresses(link.node)
+        ]
+        if links_with_long_ttl and len(bridges.pairs_by_multicast_group[group]) > 2:
             link = links_with_long_ttl[0]
-            pairs = len(bridges.multicast_groups[group])
+            pairs = len(bridges.pairs_by_multicast_group[group])
 
-            limit = link.connector.demand_limit
+            limit = link.connector.demand_hop_limit
             hops = "any number of bridges" if limit == UNLIMITED else f"up to {limit} bridges"
             is_default_ttl = link.node is None and link.broker.settings.network_ttl is None
             yield link.problem(
@@ -238,4 +241,4 @@ def multicast_network_with_ttl_above_one(view: FleetView) -> Iterator[Problem]:
 
 
 def _suppresses(node: Element | None) -> bool:
-    return node is not None and node.flag("suppressDuplicateQueueSubscriptions", default=False) is True
+    return node is not None and node.boolean_attribute("suppressDuplicateQueueSubscriptions", default=False) is True

@@ -333,9 +333,9 @@ def _attachments(view: FleetView) -> list[_Attachment]:
             if broker.is_replication_slave and broker.peer:
                 attachments.append(_Attachment(broker, view.fleet.broker(broker.peer)))
             continue
-        document = view.document(broker)
+        document = view.broker_document(broker)
         for node, attribute in master_uri_attributes(document) if document else ():
-            for transport in node.uri(attribute).transports:
+            for transport in node.uri_attribute(attribute).transports:
                 master = view.broker_at(transport.host, transport.port)
                 if master is not None and master.host != broker.host:
                     attachments.append(_Attachment(broker, master, node, attribute))
@@ -345,13 +345,13 @@ def _attachments(view: FleetView) -> list[_Attachment]:
 def _dialled_transports(view: FleetView) -> Iterator[tuple[Broker, Element, Uri]]:
     """Yield (broker, networkConnector, dialled URI) of documents that hold the user's own fragments or attributes."""
     for broker, document in view.user_documents_with_text("networkConnector"):
-        for link in document.links:
-            for transport in link.uri().transports:
+        for link in document.network_connectors:
+            for transport in link.uri_attribute().transports:
                 yield broker, link, transport
 
 
 def _mirrored_elements(view: FleetView, broker: Broker) -> dict[str, Shape]:
-    document = view.document(broker)
+    document = view.broker_document(broker)
     brokers = document.brokers if document else []
     return {child.name: _shape(child) for above in brokers for child in above.children(*_MIRRORED)}
 

@@ -94,15 +94,15 @@ def same_lease_holder_id_on_both_nodes(view: FleetView) -> Iterator[Problem]:
 
 def _lease_holder(view: FleetView, broker: Broker) -> str | None:
     """Return the name that holds the lease; None without a lease, or where a placeholder decides the name."""
-    document = view.document(broker)
+    document = view.broker_document(broker)
     if document is None:
         return None
     for store in message_store_elements(document):
         locker = locker_of(store)
         if locker is not None and locker.name == "lease-database-locker":
-            if locker.has("leaseHolderId"):
+            if locker.has_attribute("leaseHolderId"):
                 return locker.known_value("leaseHolderId")
-            above = store.ancestor("broker")
+            above = store.nearest_ancestor("broker")
             return above.known_value("brokerName") if above else None
     return None
 
@@ -172,7 +172,7 @@ def shared_file_pair_without_common_store(view: FleetView) -> Iterator[Problem]:
 
 def _directory_in_document(view: FleetView, broker: Broker) -> str | None:
     """Return the KahaDB directory of a broker's document; None where a placeholder decides it."""
-    document = view.document(broker)
+    document = view.broker_document(broker)
     if document is None:
         return None
     return next(

@@ -40,13 +40,16 @@ class FleetView:
         """All brokers of the fleet that the lint rules check."""
         return self.fleet.brokers
 
-    def document(self, broker: Broker) -> Document | None:
-        """Return a broker's activemq.xml, parsed on first use; None for a file that is not XML."""
+    def broker_document(self, broker: Broker) -> Document | None:
+        """Return the parsed activemq.xml of a broker.
+
+        The file is parsed on first use. The result is None for a file that is not XML.
+        """
         return self._parsed(broker.host)
 
     def keep_document(self, broker: Broker) -> None:
         """Keep the parsed activemq.xml of a broker for the lint rules about whole fleets and for the routes."""
-        if self.document(broker) and has_network_connector_fragments(broker):
+        if self.broker_document(broker) and has_network_connector_fragments(broker):
             self.documents[broker.host].network_connectors  # noqa: B018 -- cached
 
     def _parse(self, host: str) -> Document | None:
@@ -66,7 +69,11 @@ class FleetView:
         encoded = [text.encode() for text in texts]
         for broker in self.brokers_with_user_xml:
             source = self.documents.get(broker.host)
-            if source and any(text in source.content for text in encoded) and (document := self.document(broker)):
+            if (
+                source
+                and any(text in source.content for text in encoded)
+                and (document := self.broker_document(broker))
+            ):
                 yield broker, document
 
     @cached_property
@@ -94,8 +101,11 @@ class FleetView:
         return brokers[0] if len(brokers) == 1 else None
 
     @cached_property
-    def units(self) -> dict[str, tuple[Broker, ...]]:
-        """The brokers of each pair (or the single broker without a peer), by name of the pair or of the broker."""
+    def brokers_by_pair(self) -> dict[str, tuple[Broker, ...]]:
+        """The brokers of each pair, by name of the pair.
+
+        A single broker without a peer is listed under its own name.
+        """
         members: dict[str, list[Broker]] = {}
         for broker in self.brokers:
             members.setdefault(broker.link_end_name, []).append(broker)
@@ -104,11 +114,11 @@ class FleetView:
     @cached_property
     def bridges(self) -> FleetBridges:
         """The network bridges of the fleet, and the graph that they form between pairs."""
-        return FleetBridges(self.units, self.document, self.broker_at)
+        return FleetBridges(self.brokers_by_pair, self.broker_document, self.broker_at)
 
     @cached_property
-    def listeners(self) -> ListenersByAddress:
-        """The lookup of the fleet's connectors by host and port."""
+    def listener_lookup(self) -> ListenersByAddress:
+        """The lookup of the fleet's listening connectors by host and port."""
         return ListenersByAddress(self.brokers)
 
     @cached_property
@@ -117,7 +127,7 @@ class FleetView:
         touched = {
             b.host: self.documents[b.host]
             for b in self.brokers
-            if has_network_connector_fragments(b) and self.document(b)
+            if has_network_connector_fragments(b) and self.broker_document(b)
         }
         if not touched and not any(connector.tls for b in self.brokers for connector in b.connectors):
             return ()

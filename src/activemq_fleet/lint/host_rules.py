@@ -209,13 +209,16 @@ def shared_store_on_nfs_3_or_older(host: HostView) -> Iterator[Problem]:
 
         facts: {store_filesystem: nfs4, store_mount_options: [rw, vers=4.2]}
     """
-    if host.shared_filesystem not in _NETWORK_FILE_SYSTEMS:
+    if host.shared_store_filesystem_type not in _NETWORK_FILE_SYSTEMS:
         return
     options = dict(option.partition("=")[::2] for option in host.facts.store_mount_options)
-    version = options.get("vers") or options.get("nfsvers") or ("3" if host.shared_filesystem == "nfs" else "4")
+    version = (
+        options.get("vers") or options.get("nfsvers") or ("3" if host.shared_store_filesystem_type == "nfs" else "4")
+    )
     if version.startswith(("2", "3")):
         yield Problem(
-            f"{host.shared_store} is on NFS version {version}: after the host of the master fails, the standby "
+            f"{host.shared_store_description} is on NFS version {version}: after the host of the master fails, the "
+            "standby "
             "waits for the lock indefinitely"
         )
 
@@ -240,18 +243,19 @@ def store_locks_not_visible_to_other_host(host: HostView) -> Iterator[Problem]:
 
         facts: {store_filesystem: nfs4, store_mount_options: [rw, vers=4.1, local_lock=none]}
     """
-    if host.shared_filesystem is None:
+    if host.shared_store_filesystem_type is None:
         return
-    if host.shared_filesystem in _NO_CLUSTER_LOCKS:
+    if host.shared_store_filesystem_type in _NO_CLUSTER_LOCKS:
         yield Problem(
-            f"{host.shared_store} is on {host.shared_filesystem}, whose locks apply to one host only: "
+            f"{host.shared_store_description} is on {host.shared_store_filesystem_type}, whose locks apply to one "
+            "host only: "
             "both nodes become master",
             fix="move the store to NFS version 4, or to a cluster file system such as GFS2",
         )
     for option in host.facts.store_mount_options:
         if option in _LOCAL_LOCKS:
             yield Problem(
-                f"the locks of {host.shared_store} apply to this host only, because of the mount option "
+                f"the locks of {host.shared_store_description} apply to this host only, because of the mount option "
                 f"{option}: both nodes become master",
                 fix=f"mount the share with NFS version 4 and without the option {option} on both nodes",
             )
@@ -395,9 +399,10 @@ def shared_store_on_local_file_system(host: HostView) -> Iterator[Problem]:
         peer: {boot: of another}
     """
     boot_id, peer_boot_id = host.facts.boot, host.peer.boot
-    if host.shared_filesystem in _OF_ONE_HOST and boot_id and peer_boot_id and boot_id != peer_boot_id:
+    if host.shared_store_filesystem_type in _OF_ONE_HOST and boot_id and peer_boot_id and boot_id != peer_boot_id:
         yield Problem(
-            f"{host.shared_store} is on {host.shared_filesystem}, a local file system: the pair's other node, on "
+            f"{host.shared_store_description} is on {host.shared_store_filesystem_type}, a local file system: the "
+            "pair's other node, on "
             "another machine, cannot use this store"
         )
 

@@ -23,8 +23,11 @@ class HostView:
     """The machine of the pair's other node; all *not known* where no evidence was gathered there."""
 
     @property
-    def shared_filesystem(self) -> str | None:
-        """The type of the file system of a store directory that both nodes share; None without one or if not known."""
+    def shared_store_filesystem_type(self) -> str | None:
+        """The type of the file system on which the store directory of both nodes is located.
+
+        It is None without a shared store directory, and if the type is not known.
+        """
         return self.facts.store_filesystem if self.broker.profile.shares_store_directory else None
 
     @property
@@ -36,8 +39,11 @@ class HostView:
         return self.broker.directory or "the store"
 
     @property
-    def shared_store(self) -> str:
-        """The text by which messages name a store that both nodes share, with its directory where it has one."""
+    def shared_store_description(self) -> str:
+        """The text by which messages name the store that both nodes of a pair share.
+
+        It contains the store's directory, if any.
+        """
         return f"the shared store {self.broker.directory or ''}".rstrip()
 
 

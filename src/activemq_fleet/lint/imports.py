@@ -41,7 +41,7 @@ def imported_files(document: Document) -> Iterator[tuple[str, Document | None]]:
             if name in seen or name not in document.other_files:
                 continue
             seen.add(name)
-            page = document.other_document(name)
+            page = document.parsed_sibling_file(name)
             if page is not None:
                 waiting.append(page)
             yield name, page

@@ -52,7 +52,7 @@ def shared_kahadb_never_rechecks_lock(document: Document) -> Iterator[Problem]:
         <kahaDB directory="${activemq.data}/kahadb"/>
     """
     for store, reason, certain in _shared(document):
-        period = store.number("lockKeepAlivePeriod")
+        period = store.integer_attribute("lockKeepAlivePeriod")
         if store.is_positive("lockKeepAlivePeriod"):
             continue
         value = "not set (default 0)" if period is None else period
@@ -153,7 +153,7 @@ def shared_store_lock_disabled(document: Document) -> Iterator[Problem]:
     for store in message_store_elements(document):
         why = sharing_reason_of_store(store)
         for name in ("useLock", "useDatabaseLock"):
-            if store.flag(name, True) is not False:
+            if store.boolean_attribute(name, True) is not False:
                 continue
             if why is not None:
                 text = (
@@ -163,7 +163,9 @@ def shared_store_lock_disabled(document: Document) -> Iterator[Problem]:
                 yield store.problem(
                     text, name, severity=None if why.certain else "warning", fix=f'remove {name}="false"'
                 )
-            elif store.name == "jdbcPersistenceAdapter" and not document.profile and not has_embedded_database(store):
+            elif (
+                store.name == "jdbcPersistenceAdapter" and not document.ha_profile and not has_embedded_database(store)
+            ):
                 text = (
                     f'{name}="false" disables the lock of the store: a second '
                     "broker can use the database at the same time"
@@ -194,7 +196,7 @@ def file_locker_fails_if_locked(locker: Element) -> Iterator[Problem]:
           <locker><shared-file-locker lockAcquireSleepInterval="1000"/></locker>
         </kahaDB>
     """
-    if locker.flag("failIfLocked", False):
+    if locker.boolean_attribute("failIfLocked", False):
         yield locker.problem(
             'failIfLocked="true" stops a broker that finds the store locked: the pair has no standby that waits for '
             "the lock",
@@ -207,9 +209,9 @@ def _shared(document: Document) -> Iterator[tuple[Element, str, bool]]:
     """Yield stores in a shared directory with a file lock: (store, why it counts as shared, whether certain)."""
     for store in message_store_elements(document):
         locker = locker_of(store)
-        if store.name not in FILE_STORES or store.has("locker"):
+        if store.name not in FILE_STORES or store.has_attribute("locker"):
             continue
-        if not has_enabled_lock(store) and not store.has("lockKeepAlivePeriod"):
+        if not has_enabled_lock(store) and not store.has_attribute("lockKeepAlivePeriod"):
             continue  # L007 reports more
         why = sharing_reason_of_store(store)
         if why is not None and (locker is None or locker.name == "shared-file-locker"):
@@ -238,8 +240,8 @@ def store_in_tmp_or_build_directory(document: Document) -> Iterator[Problem]:
         <kahaDB directory="${activemq.data}/kahadb"/>
     """
     short_lived: list[tuple[Element, str, str]] = []
-    for node in (*document.brokers, *document.stores):
-        if node.name == "broker" and node.flag("persistent", True) is False:
+    for node in (*document.brokers, *document.store_elements):
+        if node.name == "broker" and node.boolean_attribute("persistent", True) is False:
             continue
         for attribute in ("directory", "dataDirectory", "directoryArchive"):
             match = _SHORT_LIVED.match(node.get(attribute))
@@ -281,7 +283,7 @@ def journal_without_checksums(store: Element) -> Iterator[Problem]:
 
         <kahaDB directory="${activemq.data}/kahadb"/>
     """
-    if store.flag("checksumJournalFiles", True) is False:
+    if store.boolean_attribute("checksumJournalFiles", True) is False:
         yield store.problem(
             "checksumJournalFiles is false: the broker cannot detect damaged messages and delivers them to consumers",
             "checksumJournalFiles",

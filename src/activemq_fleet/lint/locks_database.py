@@ -73,13 +73,13 @@ def lease_expires_before_renewal(document: Document) -> Iterator[Problem]:
         lease, renewed = _lease_length(store, locker), _renewal_interval(store)
         if lease is None or renewed is None or 0 < renewed < lease:
             continue
-        default_note = "" if store.has("lockKeepAlivePeriod") else " by default"
-        length = "" if locker.has("lockAcquireSleepInterval") else " (the default)"
+        default_note = "" if store.has_attribute("lockKeepAlivePeriod") else " by default"
+        length = "" if locker.has_attribute("lockAcquireSleepInterval") else " (the default)"
         if not document.release.has_adjustable_lease:
             length = f" (which ActiveMQ {document.release.line} cannot change)"
         renewal = f"the master renews it only every {renewed} ms" if renewed > 0 else "the master never renews it"
         where = (store, "lockKeepAlivePeriod")
-        if not store.has("lockKeepAlivePeriod"):
+        if not store.has_attribute("lockKeepAlivePeriod"):
             where = (locker, "lockAcquireSleepInterval")
         fix = f'set lockKeepAlivePeriod="5000" on <{store.name}> and lockAcquireSleepInterval="10000" on <{_LEASE}>'
         if not document.release.has_adjustable_lease:
@@ -97,15 +97,15 @@ def _lease_length(store: Element, locker: Element) -> int | None:
     if not store.document.release.has_adjustable_lease:
         return _FIXED_LEASE
     for node in (locker, store):
-        if node.has("lockAcquireSleepInterval"):
-            return node.number("lockAcquireSleepInterval")
+        if node.has_attribute("lockAcquireSleepInterval"):
+            return node.integer_attribute("lockAcquireSleepInterval")
     return _DEFAULT_LEASE
 
 
 def _renewal_interval(store: Element) -> int | None:
     """Return the interval in ms at which the lease is renewed; 0 means never, None not known."""
-    if store.has("lockKeepAlivePeriod"):
-        return store.number("lockKeepAlivePeriod")
+    if store.has_attribute("lockKeepAlivePeriod"):
+        return store.integer_attribute("lockKeepAlivePeriod")
     return _JDBC_KEEP_ALIVE if store.name == "jdbcPersistenceAdapter" else 0
 
 
@@ -200,7 +200,11 @@ def kahadb_database_locker_without_database(document: Document) -> Iterator[Prob
                 why=f"a locker of {document.release.text} uses the database of its store, and <{store.name}> has none",
             )
             continue
-        missing = [name for name in ("dataSource", "statements") if not locker.has(name) and not locker.child(name)]
+        missing = [
+            name
+            for name in ("dataSource", "statements")
+            if not locker.has_attribute(name) and not locker.first_child(name)
+        ]
         if missing:
             yield locker.problem(
                 f"<{locker.name}> in <{store.name}> has no {' and no '.join(missing)}: the broker does not start",
@@ -235,7 +239,7 @@ def jdbc_store_without_stopping_handler(document: Document) -> Iterator[Problem]
     """
     wanted = document.release.lease_exception_handler
     for store, locker in stores_locked_in_database(document):
-        broker = store.ancestor("broker")
+        broker = store.nearest_ancestor("broker")
         if broker is None:
             continue
         handler = io_exception_handler_of(broker)
@@ -245,7 +249,7 @@ def jdbc_store_without_stopping_handler(document: Document) -> Iterator[Problem]
                 f"the broker has no <{wanted}>: a master that cannot reach the database of its lock continues to serve",
                 fix=f"add <ioExceptionHandler><{wanted}/></ioExceptionHandler> to <broker>",
             )
-        elif handler.kind and handler.flag("ignoreSQLExceptions", default=handler.kind == DEFAULT_HANDLER):
+        elif handler.kind and handler.boolean_setting("ignoreSQLExceptions", default=handler.kind == DEFAULT_HANDLER):
             message = (
                 "this ioExceptionHandler ignores SQL exceptions: a master that cannot reach the database of its lock "
                 "continues to serve"
@@ -295,12 +299,12 @@ def mqtt_acknowledges_rejected_messages(document: Document) -> Iterator[Problem]
         </jdbcPersistenceAdapter>
     """
     for store, _ in stores_locked_in_database(document):
-        broker = store.ancestor("broker")
+        broker = store.nearest_ancestor("broker")
         connectors = document.elements_named("transportConnector")
         if broker is None or not any(protocol_of(listener_uri(connector).scheme) == "mqtt" for connector in connectors):
             continue
         handler = io_exception_handler_of(broker)
-        if handler is None or handler.flag("ignoreNoSpaceErrors", default=True):
+        if handler is None or handler.boolean_setting("ignoreNoSpaceErrors", default=True):
             node = handler.node if handler else store
             yield node.problem(
                 'ignoreNoSpaceErrors="false" is not set: while the database is full, the broker acknowledges MQTT '
@@ -330,9 +334,9 @@ def database_keep_alive_failure_only_logged(document: Document) -> Iterator[Prob
         </jdbcPersistenceAdapter>
     """
     for store, _ in stores_locked_in_database(document):
-        if store.flag("stopOnError", False) is not False:
+        if store.boolean_attribute("stopOnError", False) is not False:
             continue
-        broker = store.ancestor("broker")
+        broker = store.nearest_ancestor("broker")
         handler = io_exception_handler_of(broker) if broker else None
         # that handler closes the connectors itself until the lock is known to be ours
         covered = handler is not None and handler.kind in (LEASE_HANDLER, JDBC_HANDLER)

@@ -37,20 +37,23 @@ class IoExceptionHandler:
     node: Element
     kind: str
 
-    def flag(self, name: str, *, default: bool) -> bool | None:
-        """Return an attribute or property as a boolean; None where it is no boolean."""
+    def boolean_setting(self, name: str, *, default: bool) -> bool | None:
+        """Return an attribute or property of the ioExceptionHandler as a boolean.
+
+        The result is None for a value that is not a boolean.
+        """
         if self.node.name != "bean":
-            return self.node.flag(name, default)
+            return self.node.boolean_attribute(name, default)
         for node in self.node.children("property"):
             if node.get("name") == name:
-                value = node.child("value")
-                return spring_boolean(node.get("value") or (value.text if value else ""))
+                value = node.first_child("value")
+                return spring_boolean(node.get("value") or (value.leading_text if value else ""))
         return default
 
     @property
-    def waits_with_closed_connectors(self) -> bool:
-        """Whether the handler closes the connectors until the store answers, instead of stopping the broker."""
-        return bool(self.flag("stopStartConnectors", default=self.kind in (JDBC_HANDLER, LEASE_HANDLER)))
+    def closes_connectors_until_store_answers(self) -> bool:
+        """Whether an I/O error handler closes the connectors until the store answers instead of stopping the broker."""
+        return bool(self.boolean_setting("stopStartConnectors", default=self.kind in (JDBC_HANDLER, LEASE_HANDLER)))
 
 
 def io_exception_handler_of(broker: Element) -> IoExceptionHandler | None:
@@ -58,10 +61,10 @@ def io_exception_handler_of(broker: Element) -> IoExceptionHandler | None:
 
     The handler's ``kind`` is "" if the broker refers to a bean that the file does not define.
     """
-    if broker.has("ioExceptionHandler"):
+    if broker.has_attribute("ioExceptionHandler"):
         name = broker.get("ioExceptionHandler").removeprefix("#")
         return _handler_with_id(broker, name)
-    holder = broker.child("ioExceptionHandler")
+    holder = broker.first_child("ioExceptionHandler")
     node = next(iter(holder.children()), None) if holder else None
     if node is None:
         return None
@@ -119,7 +122,7 @@ def io_handler_keeps_lock_of_failed_store(document: Document) -> Iterator[Proble
         </jdbcPersistenceAdapter>
     """
     for store, handler in _stores_with_handler(document):
-        if not handler.waits_with_closed_connectors:
+        if not handler.closes_connectors_until_store_answers:
             continue
         locker = locker_of(store)
         shared = sharing_reason_of_store(store) is not None
@@ -166,7 +169,7 @@ def io_handler_ignores_all_store_failures(document: Document) -> Iterator[Proble
         <defaultIOExceptionHandler ignoreNoSpaceErrors="false"/>
     """
     for store, handler in _stores_with_handler(document):
-        if handler.flag("ignoreAllErrors", default=False):
+        if handler.boolean_setting("ignoreAllErrors", default=False):
             text = f'with ignoreAllErrors="true" the broker continues and loses messages when its <{store.name}> fails'
             yield handler.node.problem(text, "ignoreAllErrors")
 
@@ -174,9 +177,9 @@ def io_handler_ignores_all_store_failures(document: Document) -> Iterator[Proble
 def _stores_with_handler(document: Document) -> Iterator[tuple[Element, IoExceptionHandler]]:
     """Yield (store, handler) of brokers with a store on a disk or in a database and a handler of ActiveMQ's classes."""
     for store in message_store_elements(document):
-        broker = store.ancestor("broker")
+        broker = store.nearest_ancestor("broker")
         handler = io_exception_handler_of(broker) if broker else None
         if broker is None or handler is None or not handler.kind or store.name == "memoryPersistenceAdapter":
             continue
-        if broker.flag("persistent", default=True) is not False:
+        if broker.boolean_attribute("persistent", default=True) is not False:
             yield store, handler

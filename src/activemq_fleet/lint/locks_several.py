@@ -36,9 +36,9 @@ def mkahadb_with_pattern_and_per_destination(several: Element) -> Iterator[Probl
         </mKahaDB>
     """
     stores = several.descendants("filteredKahaDB")
-    if any(store.has("queue") or store.has("topic") for store in stores):
+    if any(store.has_attribute("queue") or store.has_attribute("topic") for store in stores):
         for store in stores:
-            if store.flag("perDestination", False):
+            if store.boolean_attribute("perDestination", False):
                 yield store.problem(
                     'this mKahaDB has a <filteredKahaDB> with perDestination="true" and another for a queue or topic: '
                     "after its first start the broker does not start again",

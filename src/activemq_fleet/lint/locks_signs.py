@@ -59,20 +59,22 @@ def locker_of(store: Element) -> Element | None:
 
 def sharing_reason_of_store(store: Element) -> SharingReason | None:
     """Return the reason why a message store is considered shared with another broker, or None."""
-    profile = store.document.profile
+    profile = store.document.ha_profile
     if profile:
         return SharingReason(f"activemq_ha is {profile.name}") if profile.shares_store else None
     locker = locker_of(store)
     if locker is not None:
         return SharingReason(f"regarded as shared because it has a <{locker.name}>")
     if store.name == "jdbcPersistenceAdapter":
-        lock_attributes = [name for name in ("lockKeepAlivePeriod", "lockAcquireSleepInterval") if store.has(name)]
+        lock_attributes = [
+            name for name in ("lockKeepAlivePeriod", "lockAcquireSleepInterval") if store.has_attribute(name)
+        ]
         return (
             _sharing_by_attribute(lock_attributes[0]) if lock_attributes and not has_embedded_database(store) else None
         )
     if store.name not in FILE_STORES:
         return None
-    waiting = [name for name in ("lockKeepAlivePeriod", "databaseLockedWaitDelay") if store.has(name)]
+    waiting = [name for name in ("lockKeepAlivePeriod", "databaseLockedWaitDelay") if store.has_attribute(name)]
     return _sharing_by_attribute(waiting[0]) if waiting else sharing_reason_of_directory(store.get("directory"))
 
 
@@ -105,7 +107,7 @@ def has_enabled_lock(store: Element) -> bool:
 
     The result is False if a placeholder determines this.
     """
-    return bool(store.flag("useLock", True) and store.flag("useDatabaseLock", True))
+    return bool(store.boolean_attribute("useLock", True) and store.boolean_attribute("useDatabaseLock", True))
 
 
 def stores_locked_in_database(document: Document) -> Iterator[tuple[Element, Element | None]]:
@@ -115,7 +117,7 @@ def stores_locked_in_database(document: Document) -> Iterator[tuple[Element, Ele
     """
     for store in message_store_elements(document):
         locker = locker_of(store)
-        if not has_enabled_lock(store) or store.has("locker") or store.has("databaseLocker"):
+        if not has_enabled_lock(store) or store.has_attribute("locker") or store.has_attribute("databaseLocker"):
             continue
         if locker is not None and locker.name in DATABASE_LOCKERS:
             yield store, locker
@@ -128,7 +130,7 @@ def has_embedded_database(store: Element) -> bool:
 
     Such a database is Derby without a dataSource, or H2 in a file.
     """
-    if not store.has("dataSource") and store.child("dataSource") is None:
+    if not store.has_attribute("dataSource") and store.first_child("dataSource") is None:
         return True
     source = data_source_bean(store)
     if source is None:
@@ -153,6 +155,6 @@ def jdbc_url_of(source: Element) -> str:
     """
     for item in source.children("property"):
         if item.get("name").lower() in ("url", "jdbcurl", "serverurl"):
-            value = item.child("value")
-            return item.get("value") or (value.text if value else "")
+            value = item.first_child("value")
+            return item.get("value") or (value.leading_text if value else "")
     return ""

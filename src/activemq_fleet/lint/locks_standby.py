@@ -35,11 +35,11 @@ def delayed_messages_in_local_directory(document: Document) -> Iterator[Problem]
         <kahaDB directory="/srv/shared/activemq/kahadb" lockKeepAlivePeriod="5000"/>
     """
     for broker, store, reason in first_shared_store(document):
-        own_store = broker.has("jobSchedulerStore") or broker.child("jobSchedulerStore")
-        if own_store or not broker.flag("schedulerSupport", False):
+        own_store = broker.has_attribute("jobSchedulerStore") or broker.first_child("jobSchedulerStore")
+        if own_store or not broker.boolean_attribute("schedulerSupport", False):
             return
         names = ("schedulerDirectory", "schedulerDirectoryFile", "dataDirectory", "dataDirectoryFile")
-        name = next((name for name in names if broker.has(name)), "schedulerSupport")
+        name = next((name for name in names if broker.has_attribute(name)), "schedulerSupport")
         directory = broker.get(name) if name != "schedulerSupport" else "activemq-data"
         if store.name not in FILE_STORES or _root(directory) != _root(store.get("directory", "activemq-data")):
             yield broker.problem(
@@ -83,7 +83,7 @@ def non_persistent_broker_with_shared_store(document: Document) -> Iterator[Prob
         <kahaDB directory="${activemq.data}/kahadb"/>
     """
     for broker, store, reason in first_shared_store(document):
-        if broker.flag("persistent", True) is False:
+        if broker.boolean_attribute("persistent", True) is False:
             message = (
                 f'persistent="false" disables the shared store <{store.name}> '
                 f"({reason}) and its lock: both nodes are masters"
@@ -113,7 +113,7 @@ def store_emptied_at_start(document: Document) -> Iterator[Problem]:
     """
     reasons = {broker: reason for broker, _, reason in first_shared_store(document)}
     for broker in document.brokers:
-        if not broker.flag("deleteAllMessagesOnStartup", False):
+        if not broker.boolean_attribute("deleteAllMessagesOnStartup", False):
             continue
         if broker in reasons:
             message = (
@@ -121,14 +121,14 @@ def store_emptied_at_start(document: Document) -> Iterator[Problem]:
                 "failover"
             )
             yield broker.problem(message, "deleteAllMessagesOnStartup")
-        elif broker.flag("persistent", True) is not False and not _begins_empty(broker):
+        elif broker.boolean_attribute("persistent", True) is not False and not _begins_empty(broker):
             text = "deleteAllMessagesOnStartup deletes all messages of the store at every start"
             yield broker.problem(text, "deleteAllMessagesOnStartup", severity="warning")
 
 
 def _begins_empty(broker: Element) -> bool:
     """Return whether a broker has nothing to lose at its start: a pure slave must begin empty, memory always does."""
-    slave = broker.has("masterConnectorURI") or bool(broker.descendants("masterConnector"))
+    slave = broker.has_attribute("masterConnectorURI") or bool(broker.descendants("masterConnector"))
     pure = broker.document.release.has_pure_master_slave
     return (slave and pure) or bool(broker.descendants("memoryPersistenceAdapter"))
 
@@ -158,7 +158,7 @@ def master_stays_down_after_lock_loss(document: Document) -> Iterator[Problem]:
     supervised = document.broker is not None and document.broker.settings.service != "none"
     for broker, _, _ in first_shared_store(document):
         for name, default in (("restartAllowed", True), ("systemExitOnShutdown", False)):
-            if broker.flag(name, default) is (not default):
+            if broker.boolean_attribute(name, default) is (not default):
                 text = f'with {name}="{broker.get(name)}", a master that loses its lock does not restart as slave'
                 fix = (
                     f'remove {name}="{broker.get(name)}". Or let a supervisor restart the broker after each exit, such '
@@ -194,7 +194,7 @@ def lock_acquire_interval_too_long(document: Document) -> Iterator[Problem]:
         places: list[tuple[Element, str]] = [(locker, wait)] if locker is not None else []
         places.append((store, wait if store.name == "jdbcPersistenceAdapter" else "databaseLockedWaitDelay"))
         for node, name in places:
-            interval = node.number(name)
+            interval = node.integer_attribute(name)
             if interval is not None and interval >= _SLOW:
                 text = f"{name} is {interval} ms: a slave takes over up to {interval // 1000} s after the master fails"
                 fix = f'set {name}="1000", in milliseconds'
@@ -228,7 +228,7 @@ def console_closed_on_waiting_slave(document: Document) -> Iterator[Problem]:
     if document.broker is not None:
         return  # the fleet's own checks read logs and locks
     for broker, _, _ in first_shared_store(document):
-        if broker.flag("startAsync", False) is not False:
+        if broker.boolean_attribute("startAsync", False) is not False:
             return
         for node in document.elements_named("import"):
             if "jetty" in node.get("resource") and node.position() > broker.position():
@@ -275,7 +275,10 @@ def console_of_a_slave_shows_an_error(document: Document) -> Iterator[Problem]:
         <import resource="jetty.xml"/>
     """
     for broker, _, reason in first_shared_store(document):
-        starts_early = {"startAsync": broker.flag("startAsync", False), "start": broker.flag("start", True) is False}
+        starts_early = {
+            "startAsync": broker.boolean_attribute("startAsync", False),
+            "start": broker.boolean_attribute("start", True) is False,
+        }
         attribute = next((name for name, is_early in starts_early.items() if is_early), "")
         if not attribute or not _has_console(document):
             continue
@@ -316,8 +319,8 @@ def damaged_journal_messages_dropped(store: Element) -> Iterator[Problem]:
 
         <kahaDB directory="${activemq.data}/kahadb" checkForCorruptJournalFiles="true"/>
     """
-    if store.flag("ignoreMissingJournalfiles", False):
-        both = store.flag("checkForCorruptJournalFiles", False)
+    if store.boolean_attribute("ignoreMissingJournalfiles", False):
+        both = store.boolean_attribute("checkForCorruptJournalFiles", False)
         what = "missing or damaged" if both else "missing"
         yield store.problem(
             f"ignoreMissingJournalfiles is true: the broker drops the messages of {what} journal files without an "
@@ -347,7 +350,7 @@ def no_durable_delivery_after_broker_kill(broker: Element) -> Iterator[Problem]:
 
         <broker persistent="false"/>
     """
-    if broker.flag("persistent", True) is not False:
+    if broker.boolean_attribute("persistent", True) is not False:
         yield broker.problem(
             f"after the broker crashes or is killed, ActiveMQ {broker.document.release} delivers no messages to "
             "durable subscribers until the next orderly restart"

@@ -70,11 +70,11 @@ def temporary_storage_on_shared_directory(document: Document) -> Iterator[Proble
         <kahaDB directory="/srv/orders/activemq/kahadb" lockKeepAlivePeriod="5000"/>
     """
     for store in message_store_elements(document):
-        broker = store.ancestor("broker")
+        broker = store.nearest_ancestor("broker")
         sharing = sharing_reason_of_store(store)
         if store.name == "levelDB":
             continue  # it is the temporary store, too
-        if broker is None or sharing is None or broker.flag("persistent", default=True) is False:
+        if broker is None or sharing is None or broker.boolean_attribute("persistent", default=True) is False:
             continue
         place = _place_of_temporary_storage(broker)
         sign = _sign_of_share(place, store) if place else None
@@ -101,12 +101,12 @@ def temporary_storage_on_shared_directory(document: Document) -> Iterator[Proble
 
 def _place_of_temporary_storage(broker: Element) -> _Place | None:
     """Return what decides the directory of the temporary storage; None where it is the default or not known."""
-    if broker.has("tempDataStore") or broker.child("tempDataStore"):
+    if broker.has_attribute("tempDataStore") or broker.first_child("tempDataStore"):
         return next(_places_of_defined_store(broker), None)
-    if any(usage.has("store") or usage.child("store") for usage in broker.descendants("tempUsage")):
+    if any(usage.has_attribute("store") or usage.first_child("store") for usage in broker.descendants("tempUsage")):
         return None  # then nothing deletes the directory at the start
     for name in _DIRECTORIES:
-        if broker.has(name):
+        if broker.has_attribute(name):
             return _Place(broker, name, broker.get(name))
     return None
 
@@ -114,21 +114,21 @@ def _place_of_temporary_storage(broker: Element) -> _Place | None:
 def _places_of_defined_store(broker: Element) -> Iterator[_Place]:
     """Yield the directory of the temporary store that the file defines as an element or as a bean."""
     name = broker.get("tempDataStore").removeprefix("#")
-    holder = broker.child("tempDataStore")
+    holder = broker.first_child("tempDataStore")
     nested = holder.children() if holder else []
     named = [node for node in broker.document.nodes if name and name in (node.get("id"), node.get("name"))]
     for node in (*nested, *named):
-        if node.has("directory"):
+        if node.has_attribute("directory"):
             yield _Place(node, "directory", node.get("directory"), is_defined_store=True)
         for setting in node.children("property"):
-            if setting.get("name") == "directory" and setting.has("value"):
+            if setting.get("name") == "directory" and setting.has_attribute("value"):
                 yield _Place(setting, "value", setting.get("value"), is_defined_store=True)
 
 
 def _sign_of_share(place: _Place, store: Element) -> SharingReason | None:
     """Return why the directory of a broker's temporary storage is one that both nodes use; None without a sign."""
     directory = normalized_directory(place.directory)
-    if store.name in FILE_STORES and store.has("directory"):
+    if store.name in FILE_STORES and store.has_attribute("directory"):
         shared = normalized_directory(store.get("directory"))
         if _is_below(directory, shared) or _is_below(shared, directory):
             return SharingReason(f"the shared store is {shared}", certain="${" not in directory)

@@ -18,8 +18,8 @@ _NOWHERE = frozenset({"localhost", "localdomain", "invalid"})
 
 def _multicast_uris(document: Document) -> Iterator[tuple[Element, str, Uri]]:
     """Yield each multicast: URI of the file as (element, attribute, URI), links first."""
-    for node, attribute in document.discovery_uris:
-        for uri in node.uri(attribute).find("multicast"):
+    for node, attribute in document.discovery_uri_attributes:
+        for uri in node.uri_attribute(attribute).find_by_scheme("multicast"):
             yield node, attribute, uri
 
 
@@ -92,13 +92,15 @@ def multicast_link_without_announcement(document: Document) -> Iterator[Problem]
         <transportConnector name="found-at" uri="tcp://0.0.0.0:61626"
             discoveryUri="multicast://224.1.2.3:6255?group=orders"/>
     """
-    if not document.connectors or document.elements_named("masterConnector"):
+    if not document.transport_connectors or document.elements_named("masterConnector"):
         return
     uses = [
         (node, attribute, uri) for node, attribute, uri in _multicast_uris(document) if not has_placeholder(uri.text)
     ]
     announced = {_meeting_point(uri) for _, attribute, uri in uses if attribute == "discoveryUri"}
-    if not announced and any(has_placeholder(connector.get("discoveryUri")) for connector in document.connectors):
+    if not announced and any(
+        has_placeholder(connector.get("discoveryUri")) for connector in document.transport_connectors
+    ):
         return
     for node, attribute, uri in uses:
         if attribute != "uri" or _meeting_point(uri) in announced:
@@ -134,9 +136,9 @@ def multicast_announces_a_loopback_address(connector: Element) -> Iterator[Probl
         <transportConnector name="found-at" uri="tcp://0.0.0.0:61626"
             discoveryUri="multicast://224.1.2.3:6255?group=orders"/>
     """
-    if connector.uri("discoveryUri").scheme != "multicast" or connector.child("publishedAddressPolicy"):
+    if connector.uri_attribute("discoveryUri").scheme != "multicast" or connector.first_child("publishedAddressPolicy"):
         return
-    host = connector.uri().host
+    host = connector.uri_attribute().host
     if host and not has_placeholder(host) and (is_loopback(host) or _is_nowhere(host)):
         message = f"the connector announces {host} by multicast, " + (
             "a loopback address: each broker that discovers it connects to itself"
@@ -186,4 +188,4 @@ def multicast_without_authentication(document: Document) -> Iterator[Problem]:
 def _has_other_plugins(document: Document) -> bool:
     """Return whether the broker has plugins unknown to the rules, which may require a login."""
     children = (child for holder in document.elements_named("plugins") for child in holder.children("bean", "ref"))
-    return any(children) or any(broker.has("plugins") for broker in document.brokers)
+    return any(children) or any(broker.has_attribute("plugins") for broker in document.brokers)

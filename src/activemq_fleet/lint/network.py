@@ -21,7 +21,7 @@ def is_networked(broker: Element) -> bool:
 
     Such a broker has links, is announced by multicast, or is a pure slave.
     """
-    announced = any(connector.has("discoveryUri") for connector in broker.descendants("transportConnector"))
+    announced = any(connector.has_attribute("discoveryUri") for connector in broker.descendants("transportConnector"))
     return announced or bool(broker.descendants("networkConnector", "masterConnector"))
 
 
@@ -47,7 +47,9 @@ def networked_broker_called_localhost(broker: Element) -> Iterator[Problem]:
     """
     if broker.get("brokerName", "localhost") == "localhost" and is_networked(broker):
         name_phrase = (
-            "has the name localhost" if broker.has("brokerName") else "has no brokerName, so that its name is localhost"
+            "has the name localhost"
+            if broker.has_attribute("brokerName")
+            else "has no brokerName, so that its name is localhost"
         )
         text = f"this broker of a network {name_phrase}: two brokers with the same name disconnect each other"
         yield broker.problem(text, "brokerName")
@@ -80,7 +82,11 @@ def broker_name_with_replaced_characters(broker: Element) -> Iterator[Problem]:
         why = "clients, bridges and JMX identify the broker by its name"
         yield broker.problem(f"brokerName is empty: {effect}", "brokerName", fix=fix, why=why)
     elif illegal := _ILLEGAL.search(name):
-        rewritten = "" if broker.is_unknown("brokerName") else f", so that the name becomes {_ILLEGAL.sub('_', name)}"
+        rewritten = (
+            ""
+            if broker.has_placeholder_value("brokerName")
+            else f", so that the name becomes {_ILLEGAL.sub('_', name)}"
+        )
         message = f"brokerName contains {illegal[0]!r}, which the broker replaces by an underscore{rewritten}"
         yield broker.problem(message, "brokerName", illegal[0])
 
@@ -104,7 +110,7 @@ def computed_name_changes_at_restart(document: Document) -> Iterator[Problem]:
         <networkConnector name="south-${environment}" uri="static:(tcp://a:61616)"/>
     """
     named = [(broker, "brokerName") for broker in document.brokers if is_networked(broker)]
-    named += [(link, "name") for link in document.links]
+    named += [(link, "name") for link in document.network_connectors]
     for node, attribute in named:
         for computed in _COMPUTED.finditer(node.get(attribute)):
             if _CHANGES_AT_EVERY_START.search(computed[1]):
@@ -127,8 +133,8 @@ def computed_name_changes_at_restart(document: Document) -> Iterator[Problem]:
 
 def _has_store(node: Element) -> bool:
     """Return whether the broker that is an XML element, or contains it, stores messages on a disk."""
-    broker = node if node.name == "broker" else node.ancestor("broker")
-    return broker is None or broker.flag("persistent", True) is not False
+    broker = node if node.name == "broker" else node.nearest_ancestor("broker")
+    return broker is None or broker.boolean_attribute("persistent", True) is not False
 
 
 @rule("N026", "warning", each="broker", releases="5.3.0 !5.18.0")
@@ -152,7 +158,11 @@ def network_consumer_priority_not_decreased(broker: Element) -> Iterator[Problem
 
         <networkConnector name="south" uri="static:(tcp://a:61616)"/>
     """
-    links = [link for link in broker.descendants("networkConnector") if not link.has("decreaseNetworkConsumerPriority")]
+    links = [
+        link
+        for link in broker.descendants("networkConnector")
+        if not link.has_attribute("decreaseNetworkConsumerPriority")
+    ]
     if links:
         yield links[0].problem(
             f"the link does not set decreaseNetworkConsumerPriority: ActiveMQ {broker.document.release.text} forwards "
@@ -179,8 +189,8 @@ def static_bridge_without_destinations(link: Element) -> Iterator[Problem]:
           <staticallyIncludedDestinations><queue physicalName="orders"/></staticallyIncludedDestinations>
         </networkConnector>
     """
-    listed = link.child("staticallyIncludedDestinations")
-    if link.flag("staticBridge", default=False) and (listed is None or not listed.children()):
+    listed = link.first_child("staticallyIncludedDestinations")
+    if link.boolean_attribute("staticBridge", default=False) and (listed is None or not listed.children()):
         yield link.problem(
             "staticBridge is true without staticallyIncludedDestinations: the bridge forwards nothing", "staticBridge"
         )
@@ -207,7 +217,7 @@ def prefetch_size_below_one(link: Element) -> Iterator[Problem]:
 
         <networkConnector name="south" uri="static:(tcp://127.0.0.1:19999)" prefetchSize="1"/>
     """
-    size = link.number("prefetchSize")
+    size = link.integer_attribute("prefetchSize")
     if size is not None and size < 1:
         refused = size < 0 or link.document.release.is_within_span("5.13.3")
         what = "the broker does not start" if refused else "the bridge forwards nothing"
@@ -231,7 +241,7 @@ def durable_subscriptions_disclosed(link: Element) -> Iterator[Problem]:
 
         <networkConnector name="south" uri="static:(tcp://a:61616)" syncDurableSubs="true"/>
     """
-    if link.flag("syncDurableSubs", default=False):
+    if link.boolean_attribute("syncDurableSubs", default=False):
         message = (
             f"with syncDurableSubs, ActiveMQ {link.document.release.text} discloses its durable subscriptions to any "
             "client that connects as a bridge"
@@ -258,7 +268,7 @@ def dynamic_only_is_false(link: Element) -> Iterator[Problem]:
 
         <networkConnector name="south" uri="static:(tcp://a:61616)" dynamicOnly="true"/>
     """
-    if link.flag("dynamicOnly", default=True) is False:
+    if link.boolean_attribute("dynamicOnly", default=True) is False:
         yield link.problem(
             "dynamicOnly is false: at each start the bridge restores durable subscriptions of consumers that no longer "
             "exist",
@@ -298,9 +308,9 @@ def links_start_sequentially(broker: Element) -> Iterator[Problem]:
 
         <networkConnector name="south" uri="masterslave:(tcp://a:61616,tcp://b:61616)"/>
     """
-    if broker.flag("networkConnectorStartAsync", default=False) is not False:
+    if broker.boolean_attribute("networkConnectorStartAsync", default=False) is not False:
         return
-    uris = [link.uri() for link in broker.descendants("networkConnector")]
+    uris = [link.uri_attribute() for link in broker.descendants("networkConnector")]
     dialled = [part for uri in uris if uri.scheme in ("static", "simple") for part in uri.parts if part.host]
     if len(dialled) > 1:
         message = (
@@ -311,7 +321,7 @@ def links_start_sequentially(broker: Element) -> Iterator[Problem]:
 
 
 def _broker_phrase(broker: Element) -> str:
-    return f"broker {broker.get('brokerName')}" if broker.has("brokerName") else "the broker"
+    return f"broker {broker.get('brokerName')}" if broker.has_attribute("brokerName") else "the broker"
 
 
 @rule("N041", "warning", each="broker")
@@ -350,9 +360,11 @@ def linked_broker_listens_on_loopback_only(broker: Element) -> Iterator[Problem]
     if not hosts or not all(is_loopback(host) for host in hosts):
         return
     for link in broker.descendants("networkConnector"):
-        dialled = [part.host for part in link.uri().transports if link.known_value("uri") and part.host and part.port]
+        dialled = [
+            part.host for part in link.uri_attribute().transports if link.known_value("uri") and part.host and part.port
+        ]
         away = next((host for host in dialled if not is_loopback(host)), "")
-        if away and not link.flag("duplex", False):
+        if away and not link.boolean_attribute("duplex", False):
             text = (
                 f"{_broker_phrase(broker)} has a link to {away}, but listens only on {hosts[0]}: "
                 "no other machine can connect to it"

@@ -35,7 +35,7 @@ def destinations_in_child_element(link: Element, where: str) -> list[Element]:
 
     ``where`` is the name of the child element.
     """
-    holder = link.child(where)
+    holder = link.first_child(where)
     return [] if holder is None else holder.children("queue", "topic")
 
 
@@ -59,9 +59,9 @@ def priority_without_effect_due_to_conduit(link: Element) -> Iterator[Problem]:
 
         <networkConnector name="south" uri="static:(tcp://a:61616)"/>
     """
-    if link.flag("decreaseNetworkConsumerPriority", default=True) is not False:
+    if link.boolean_attribute("decreaseNetworkConsumerPriority", default=True) is not False:
         return
-    if link.flag("conduitSubscriptions", default=True) and not _leaves_out(link, "queue"):
+    if link.boolean_attribute("conduitSubscriptions", default=True) and not _leaves_out(link, "queue"):
         message = (
             'decreaseNetworkConsumerPriority="false" has no effect: conduitSubscriptions counts all consumers of the '
             "other broker as one"
@@ -95,8 +95,12 @@ def topic_link_without_conduit_subscriptions(link: Element) -> Iterator[Problem]
           <dynamicallyIncludedDestinations><queue physicalName="orders.>"/></dynamicallyIncludedDestinations>
         </networkConnector>
     """
-    dynamic = not link.flag("staticBridge", default=False) and not link.has("destinationFilter")
-    if link.flag("conduitSubscriptions", default=True) is False and dynamic and not _leaves_out(link, "topic"):
+    dynamic = not link.boolean_attribute("staticBridge", default=False) and not link.has_attribute("destinationFilter")
+    if (
+        link.boolean_attribute("conduitSubscriptions", default=True) is False
+        and dynamic
+        and not _leaves_out(link, "topic")
+    ):
         message = (
             "conduitSubscriptions is false for a link that carries topics: consumers on the other broker receive each "
             "message of a topic several times"
@@ -155,10 +159,14 @@ def bridges_detect_no_consumers(broker: Element) -> Iterator[Problem]:
           <authorizationEntry topic="ActiveMQ.Advisory.>" read="apps" write="apps" admin="apps"/>
         </authorizationEntries></authorizationMap></map></authorizationPlugin>
     """
-    links = [link for link in broker.descendants("networkConnector") if not link.flag("staticBridge", default=False)]
-    announced = any(connector.has("discoveryUri") for connector in broker.descendants("transportConnector"))
-    if broker.flag("advisorySupport", default=True) is False and (links or announced):
-        duplex = any(link.flag("duplex", default=False) for link in links)
+    links = [
+        link
+        for link in broker.descendants("networkConnector")
+        if not link.boolean_attribute("staticBridge", default=False)
+    ]
+    announced = any(connector.has_attribute("discoveryUri") for connector in broker.descendants("transportConnector"))
+    if broker.boolean_attribute("advisorySupport", default=True) is False and (links or announced):
+        duplex = any(link.boolean_attribute("duplex", default=False) for link in links)
         message = "advisorySupport is false: bridges of other brokers do not detect the consumers of this broker"
         fix = 'remove advisorySupport="false"'
         yield broker.problem(message, "advisorySupport", severity=None if duplex else "warning", fix=fix)
@@ -171,9 +179,13 @@ def _unread_advisories(broker: Element, links: list[Element]) -> Iterator[Proble
     for rights in broker.descendants("authorizationMap"):
         holders = rights.children("authorizationEntries")
         entries = [entry for holder in holders for entry in holder.children("authorizationEntry")]
-        if not entries or rights.child("defaultEntry") is not None:
+        if not entries or rights.first_child("defaultEntry") is not None:
             continue
-        hearing = [entry for entry in entries if entry.has("topic") and wildcard_covers(entry.get("topic"), _ADVISORY)]
+        hearing = [
+            entry
+            for entry in entries
+            if entry.has_attribute("topic") and wildcard_covers(entry.get("topic"), _ADVISORY)
+        ]
         if not hearing:
             yield rights.problem(
                 "no group has permission to read the topics ActiveMQ.Advisory.>: bridges do not detect consumers",
@@ -187,7 +199,7 @@ def _unread_advisories(broker: Element, links: list[Element]) -> Iterator[Proble
                 f"no group of the links' accounts ({names}) has permission to read the topics ActiveMQ.Advisory.>: "
                 "bridges do not detect consumers"
             )
-            yield hearing[0].problem(message, "read" if hearing[0].has("read") else "topic", fix=_PERMISSIONS)
+            yield hearing[0].problem(message, "read" if hearing[0].has_attribute("read") else "topic", fix=_PERMISSIONS)
 
 
 def _groups_of(broker: Element, users: set[str]) -> set[str]:
@@ -221,7 +233,7 @@ def excluded_destination_statically_included(document: Document) -> Iterator[Pro
         </networkConnector>
     """
     later = document.release.is_within_span("5.14.0")
-    for link in document.links:
+    for link in document.network_connectors:
         listed = destinations_in_child_element(link, "staticallyIncludedDestinations")
         for excluded in destinations_in_child_element(link, "excludedDestinations"):
             name = excluded.known_value("physicalName") or ""
@@ -284,19 +296,19 @@ def virtual_dest_subs_on_one_side_only(broker: Element) -> Iterator[Problem]:
         </broker>
     """
     links = broker.descendants("networkConnector")
-    tells = broker.flag("useVirtualDestSubs", default=False)
-    asking = [link for link in links if link.flag("useVirtualDestSubs", default=False) is not False]
+    tells = broker.boolean_attribute("useVirtualDestSubs", default=False)
+    asking = [link for link in links if link.boolean_attribute("useVirtualDestSubs", default=False) is not False]
     if tells is False:
         message = (
             "useVirtualDestSubs is true on the link but not on <broker>: the broker does not announce the consumers of "
             "its virtual destinations"
         )
         for link in asking:
-            if link.flag("useVirtualDestSubs", default=False):
-                duplex = link.flag("duplex", default=False)
+            if link.boolean_attribute("useVirtualDestSubs", default=False):
+                duplex = link.boolean_attribute("duplex", default=False)
                 yield link.problem(message, "useVirtualDestSubs", severity=None if duplex else "info")
     elif tells and links and not asking:
-        duplex = any(link.flag("duplex", default=False) for link in links)
+        duplex = any(link.boolean_attribute("duplex", default=False) for link in links)
         message = (
             "useVirtualDestSubs is true on <broker> but not on its links: no link requests the consumers of virtual "
             "destinations"
@@ -325,11 +337,13 @@ def link_without_user_name(broker: Element) -> Iterator[Problem]:
         <networkConnector name="south" uri="static:(tcp://a:61616)" userName="app" password="${app.password}"/>
     """
     plugins = broker.descendants(*AUTHENTICATION)
-    if not plugins or any(plugin.flag("anonymousAccessAllowed", default=False) is not False for plugin in plugins):
+    if not plugins or any(
+        plugin.boolean_attribute("anonymousAccessAllowed", default=False) is not False for plugin in plugins
+    ):
         return
     simple = any(plugin.name == "simpleAuthenticationPlugin" for plugin in plugins)
     for link in broker.descendants("networkConnector"):
-        if not link.has("userName") and not broker.document.is_from_inventory(link):
+        if not link.has_attribute("userName") and not broker.document.is_from_inventory(link):
             message = (
                 f"the link has no userName, but the <{plugins[0].name}> of this broker requires authentication: "
                 "the broker rejects the bridge"
@@ -363,15 +377,20 @@ def vm_uri_of_unknown_broker(document: Document) -> Iterator[Problem]:
     if not document.contains_text("vm:"):
         return
     names = {
-        broker.known_value("brokerName") if broker.has("brokerName") else "localhost" for broker in document.brokers
+        broker.known_value("brokerName") if broker.has_attribute("brokerName") else "localhost"
+        for broker in document.brokers
     }
     if None in names or not names:
         return
-    names |= {listener.uri().host for listener in document.connectors if listener.uri().scheme == "vm"}
+    names |= {
+        listener.uri_attribute().host
+        for listener in document.transport_connectors
+        if listener.uri_attribute().scheme == "vm"
+    }
     for node in document.nodes:
         if node.name == "transportConnector":
             continue  # a listener is no client
-        for attribute, value in node.values():
+        for attribute, value in node.attribute_values_and_text():
             for match in _VM.finditer(value) if attribute or value.startswith("vm:") else ():
                 name, query = match["name"], match["query"] or ""
                 outside = "{" in name or name.startswith("broker:") or "create=false" in query

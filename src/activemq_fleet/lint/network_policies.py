@@ -13,7 +13,7 @@ _NO_RETURN = "a message cannot return to a broker that it came from"
 
 def _queue_policies(document: Document) -> list[Element]:
     """Return the policyEntry elements about queues."""
-    return [entry for entry in document.elements_named("policyEntry") if entry.has("queue")]
+    return [entry for entry in document.elements_named("policyEntry") if entry.has_attribute("queue")]
 
 
 def _bridge_filter_of(entry: Element) -> Element | None:
@@ -23,7 +23,7 @@ def _bridge_filter_of(entry: Element) -> Element | None:
 
 def _replay_flag(entry: Element) -> bool | None:
     bridge_filter = _bridge_filter_of(entry)
-    return False if bridge_filter is None else bridge_filter.flag("replayWhenNoConsumers", default=False)
+    return False if bridge_filter is None else bridge_filter.boolean_attribute("replayWhenNoConsumers", default=False)
 
 
 def _forwarding_links(document: Document) -> list[Element]:
@@ -34,10 +34,14 @@ def _forwarding_links(document: Document) -> list[Element]:
     """
     broker = document.broker
     if broker is None:
-        return [link for link in document.links if link.flag("duplex", False) or not link.flag("staticBridge", False)]
+        return [
+            link
+            for link in document.network_connectors
+            if link.boolean_attribute("duplex", False) or not link.boolean_attribute("staticBridge", False)
+        ]
     if not broker.networked:
-        return [link for link in document.links if not document.is_from_inventory(link)]
-    return document.links
+        return [link for link in document.network_connectors if not document.is_from_inventory(link)]
+    return document.network_connectors
 
 
 @rule("N019", "warning", releases="5.6.0")
@@ -85,7 +89,7 @@ def queues_without_replay_when_no_consumers(document: Document) -> Iterator[Prob
         bridge_filter = _bridge_filter_of(entry)
         if _replay_flag(entry) is not False:
             continue
-        if bridge_filter is not None and bridge_filter.has("replayWhenNoConsumers"):
+        if bridge_filter is not None and bridge_filter.has_attribute("replayWhenNoConsumers"):
             yield bridge_filter.problem(f"replayWhenNoConsumers is false: {_NO_RETURN}", "replayWhenNoConsumers")
         elif may_replay or bridge_filter is not None:
             message = f"the policyEntry of queue {entry.get('queue')} has no replayWhenNoConsumers: {_NO_RETURN}"
@@ -130,13 +134,13 @@ def replay_without_disabled_audit_before_5_9(document: Document) -> Iterator[Pro
         </policyEntry>
     """
     for entry in _queue_policies(document):
-        if _replay_flag(entry) and entry.flag("enableAudit", default=True):
+        if _replay_flag(entry) and entry.boolean_attribute("enableAudit", default=True):
             queue = entry.get("queue")
             message = (
                 f'the policyEntry of queue {queue} has replayWhenNoConsumers without enableAudit="false": the broker '
                 "treats a returning message as a duplicate and does not deliver it"
             )
-            yield entry.problem(message, "enableAudit" if entry.has("enableAudit") else "queue")
+            yield entry.problem(message, "enableAudit" if entry.has_attribute("enableAudit") else "queue")
 
 
 @rule("N021", "info", releases="5.6.0", needs="@replayWhenNoConsumers")
@@ -164,9 +168,9 @@ def replay_without_delay(document: Document) -> Iterator[Problem]:
         </policyEntry>
     """
     for bridge_filter in document.elements_named(FILTER):
-        if not bridge_filter.flag("replayWhenNoConsumers", default=False):
+        if not bridge_filter.boolean_attribute("replayWhenNoConsumers", default=False):
             continue
-        if not bridge_filter.has("replayDelay") or bridge_filter.number("replayDelay") == 0:
+        if not bridge_filter.has_attribute("replayDelay") or bridge_filter.integer_attribute("replayDelay") == 0:
             yield bridge_filter.problem(
                 "replayWhenNoConsumers is set without a replayDelay: while a consumer restarts, its messages move to "
                 "another broker and back",
@@ -238,11 +242,17 @@ def selectors_ignored_by_bridge_or_replay(document: Document) -> Iterator[Proble
           </virtualDestinationInterceptor>
         </destinationInterceptors>
     """
-    signs = [topic for topic in document.elements_named("virtualTopic") if topic.flag("selectorAware", default=False)]
-    if not document.links or not (signs or document.elements_named("virtualSelectorCacheBrokerPlugin")):
+    signs = [
+        topic
+        for topic in document.elements_named("virtualTopic")
+        if topic.boolean_attribute("selectorAware", default=False)
+    ]
+    if not document.network_connectors or not (signs or document.elements_named("virtualSelectorCacheBrokerPlugin")):
         return
-    for link in document.links:
-        if link.flag("conduitSubscriptions", default=True) and not link.flag("staticBridge", default=False):
+    for link in document.network_connectors:
+        if link.boolean_attribute("conduitSubscriptions", default=True) and not link.boolean_attribute(
+            "staticBridge", default=False
+        ):
             yield link.problem(
                 "consumers have selectors, but this link with conduitSubscriptions ignores selectors: the bridge "
                 "forwards messages that no consumer accepts",
@@ -253,8 +263,8 @@ def selectors_ignored_by_bridge_or_replay(document: Document) -> Iterator[Proble
             )
     if document.release.has_selector_aware_replay:
         for bridge_filter in document.elements_named(FILTER):
-            replays = bridge_filter.flag("replayWhenNoConsumers", default=False)
-            if replays and bridge_filter.flag("selectorAware", default=False) is False:
+            replays = bridge_filter.boolean_attribute("replayWhenNoConsumers", default=False)
+            if replays and bridge_filter.boolean_attribute("selectorAware", default=False) is False:
                 yield bridge_filter.problem(
                     "replayWhenNoConsumers ignores selectors, but consumers have selectors: a message that no local "
                     "selector accepts does not move to another broker",
@@ -289,15 +299,15 @@ def audit_network_producers_with_replay(document: Document) -> Iterator[Problem]
         <transportConnector name="bridges" uri="tcp://0.0.0.0:61626" auditNetworkProducers="true"/>
     """
     replays = any(_replay_flag(entry) for entry in _queue_policies(document))
-    for connector in document.connectors:
-        audits = connector.flag("auditNetworkProducers", default=False)
+    for connector in document.transport_connectors:
+        audits = connector.boolean_attribute("auditNetworkProducers", default=False)
         if audits and replays:
             message = (
                 f"with auditNetworkProducers, connector {connector.get('name')} discards persistent messages that "
                 "another broker sends back"
             )
             yield connector.problem(message, "auditNetworkProducers")
-        elif audits is False and connector.has("auditNetworkProducers") and not replays:
+        elif audits is False and connector.has_attribute("auditNetworkProducers") and not replays:
             message = (
                 f'with auditNetworkProducers="false", connector {connector.get("name")} accepts duplicates of messages '
                 "that a bridge resends after a lost reply"

@@ -14,8 +14,10 @@ _ASKS_FOR_PASSWORD = ("simpleAuthenticationPlugin", "jaasAuthenticationPlugin", 
 def master_uri_attributes(document: Document) -> Iterator[tuple[Element, str]]:
     """Yield the (element, attribute) pairs whose URI is the address at which a slave connects to its master."""
     for connector in document.elements_named("masterConnector"):
-        yield from ((connector, name) for name in ("remoteURI", "remoteUri") if connector.has(name))
-    yield from ((broker, "masterConnectorURI") for broker in document.brokers if broker.has("masterConnectorURI"))
+        yield from ((connector, name) for name in ("remoteURI", "remoteUri") if connector.has_attribute(name))
+    yield from (
+        (broker, "masterConnectorURI") for broker in document.brokers if broker.has_attribute("masterConnectorURI")
+    )
 
 
 @rule("P001", "error", releases=_PURE)
@@ -46,9 +48,9 @@ def slave_failover_retries_indefinitely(document: Document) -> Iterator[Problem]
         <masterConnector remoteURI="failover:(nio://orders-mq01-a:61618)?maxReconnectAttempts=1"/>
     """
     for node, name in master_uri_attributes(document):
-        for failover in node.uri(name).find("failover"):
+        for failover in node.uri_attribute(name).find_by_scheme("failover"):
             attempts_text = failover.options.get("maxReconnectAttempts")
-            attempts = failover.number("maxReconnectAttempts")
+            attempts = failover.integer_option("maxReconnectAttempts")
             if attempts_text is None or (
                 attempts is not None and attempts < document.release.bridge_reconnect_attempts
             ):
@@ -86,13 +88,15 @@ def master_serves_before_slave_attaches(document: Document) -> Iterator[Problem]
         document.broker is not None and document.broker.profile.replicates and not document.broker.is_replication_slave
     )
     for broker in document.brokers:
-        is_master = ours or broker.has("shutdownOnSlaveFailure")
-        if is_master and not _is_slave(broker) and broker.flag("waitForSlave", False) is False:
+        is_master = ours or broker.has_attribute("shutdownOnSlaveFailure")
+        if is_master and not _is_slave(broker) and broker.boolean_attribute("waitForSlave", False) is False:
             message = (
                 "this master does not wait for its slave: messages that it accepts before the slave attaches are never "
                 "copied"
             )
-            yield broker.problem(message, "waitForSlave" if broker.has("waitForSlave") else "shutdownOnSlaveFailure")
+            yield broker.problem(
+                message, "waitForSlave" if broker.has_attribute("waitForSlave") else "shutdownOnSlaveFailure"
+            )
 
 
 @rule("P003", "warning", each="broker", releases=_PURE)
@@ -113,7 +117,7 @@ def shutdown_on_slave_failure_not_set(broker: Element) -> Iterator[Problem]:
 
         <broker waitForSlave="true" waitForSlaveTimeout="86400000" shutdownOnSlaveFailure="false"/>
     """
-    if broker.flag("waitForSlave", False) and not broker.has("shutdownOnSlaveFailure"):
+    if broker.boolean_attribute("waitForSlave", False) and not broker.has_attribute("shutdownOnSlaveFailure"):
         yield broker.problem(
             "shutdownOnSlaveFailure is not set: this master continues without a copy when its slave fails",
             "waitForSlave",
@@ -137,7 +141,7 @@ def wait_for_slave_without_timeout(broker: Element) -> Iterator[Problem]:
 
         <broker waitForSlave="true" waitForSlaveTimeout="86400000" shutdownOnSlaveFailure="false"/>
     """
-    if broker.flag("waitForSlave", False) and not broker.has("waitForSlaveTimeout"):
+    if broker.boolean_attribute("waitForSlave", False) and not broker.has_attribute("waitForSlaveTimeout"):
         yield broker.problem(
             "waitForSlaveTimeout is not set: this master stops if no slave attaches within 600 s of its start",
             "waitForSlave",
@@ -165,7 +169,7 @@ def links_of_stopping_slave_never_start(broker: Element) -> Iterator[Problem]:
         <networkConnector name="south" uri="static:(tcp://south:61616)"/>
     """
     links = broker.descendants("networkConnector")
-    if links and _is_slave(broker) and broker.flag("shutdownOnMasterFailure", False):
+    if links and _is_slave(broker) and broker.boolean_attribute("shutdownOnMasterFailure", False):
         what = "networkConnectors" if len(links) > 1 else f"networkConnector {links[0].get('name')}"
         text = f"this slave stops with its master: its {what} can never start"
         yield broker.problem(text, "shutdownOnMasterFailure")
@@ -195,7 +199,7 @@ def slave_without_credentials(document: Document) -> Iterator[Problem]:
     if not plugins:
         return
     for node, name in master_uri_attributes(document):
-        missing = [needed for needed in ("userName", "password") if not node.has(needed)]
+        missing = [needed for needed in ("userName", "password") if not node.has_attribute(needed)]
         if missing:
             message = (
                 f"the connection to the master has no {' and no '.join(missing)}: a master with a "
@@ -205,8 +209,8 @@ def slave_without_credentials(document: Document) -> Iterator[Problem]:
 
 
 def _accepts_anonymous_clients(plugin: Element) -> bool:
-    return plugin.flag("anonymousAccessAllowed", False) is not False
+    return plugin.boolean_attribute("anonymousAccessAllowed", False) is not False
 
 
 def _is_slave(broker: Element) -> bool:
-    return broker.has("masterConnectorURI") or bool(broker.descendants("masterConnector"))
+    return broker.has_attribute("masterConnectorURI") or bool(broker.descendants("masterConnector"))

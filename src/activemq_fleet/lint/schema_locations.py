@@ -74,7 +74,7 @@ def namespace_without_a_local_schema(document: Document) -> Iterator[Problem]:
     hints: dict[str, tuple[Element, str]] = {}
     checked: set[str] = set()
     for node in _checked(document):
-        if node.has(SCHEMA_LOCATION):
+        if node.has_attribute(SCHEMA_LOCATION):
             for named, address in node.schema_locations:
                 hints.setdefault(named, (node, address))
         namespace = node.namespace
@@ -128,7 +128,7 @@ def _missing(document: Document, node: Element, namespace: str, hint: tuple[Elem
         yield place.problem(text, SCHEMA_LOCATION, address, fix=fix)
     elif known:
         text = f"no jar of {release} contains the schema {address}: the broker does not start if it cannot download it"
-        edits = place.with_part_replaced(SCHEMA_LOCATION, address, known)
+        edits = place.part_replacement_edit(SCHEMA_LOCATION, address, known)
         yield place.problem(text, SCHEMA_LOCATION, address, fix=fix, edits=edits)
     else:
         text = (

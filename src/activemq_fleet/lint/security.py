@@ -50,7 +50,9 @@ def has_authentication(broker: Element) -> bool:
 
     A plugin that is not known counts as authenticating.
     """
-    return broker.has("plugins") or any(plugin.name not in ADMITS_ANYONE for plugin in plugin_elements_of(broker))
+    return broker.has_attribute("plugins") or any(
+        plugin.name not in ADMITS_ANYONE for plugin in plugin_elements_of(broker)
+    )
 
 
 def plugin_elements_of(broker: Element) -> list[Element]:
@@ -83,7 +85,7 @@ def no_authentication_plugin(broker: Element) -> Iterator[Problem]:
         <jaasAuthenticationPlugin configuration="activemq"/>
     """
     connectors = reachable_connectors(broker)
-    if not connectors and not broker.has("transportConnectorURIs"):
+    if not connectors and not broker.has_attribute("transportConnectorURIs"):
         return
     if not has_authentication(broker):
         if connectors and all(_demands_certificate(uri) for _, uri in connectors):
@@ -103,7 +105,7 @@ def no_authentication_plugin(broker: Element) -> Iterator[Problem]:
         return
     if not broker.descendants("authorizationPlugin"):
         for plugin in broker.descendants("simpleAuthenticationPlugin"):
-            if plugin.flag("anonymousAccessAllowed", False):
+            if plugin.boolean_attribute("anonymousAccessAllowed", False):
                 message = (
                     "anonymous clients have full access: anonymousAccessAllowed is true without an authorizationPlugin"
                 )
@@ -211,7 +213,7 @@ def connector_without_max_frame_size(connector: Element) -> Iterator[Problem]:
     size_option = f"{_MAX_FRAME_SIZE}=10485760 (10 MB), or the size of the largest message"
     fix = f"write {size_option}, instead of {wrong}" if wrong else f"add {size_option}, to the connector's URI"
     # no variable adds options to a pure master's connector for replication
-    replicates = document.profile is not None and document.profile.replicates and name == "replication"
+    replicates = document.ha_profile is not None and document.ha_profile.replicates and name == "replication"
     severity: Severity | None = "info" if is_loopback(uri.host) or replicates else None
     yield connector.problem(message, "uri", wrong, severity=severity, fix=fix)
 

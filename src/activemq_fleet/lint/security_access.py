@@ -52,7 +52,7 @@ def no_authorization(broker: Element) -> Iterator[Problem]:
           </plugins>
         </broker>
     """
-    if broker.has("plugins") or not reachable_connectors(broker) or not has_authentication(broker):
+    if broker.has_attribute("plugins") or not reachable_connectors(broker) or not has_authentication(broker):
         return
     plugins = plugin_elements_of(broker)
     if any(plugin.name in ("authorizationPlugin", "bean", "ref") for plugin in plugins):
@@ -123,7 +123,7 @@ def jmx_open_on_all_interfaces(context: Element) -> Iterator[Problem]:
           <managementContext><managementContext createConnector="false"/></managementContext>
         </broker>
     """
-    if context.flag("createConnector", False) and not _asks_for_login(context):
+    if context.boolean_attribute("createConnector", False) and not _asks_for_login(context):
         message = (
             f"JMX listens on port {context.get('connectorPort') or '1099'} of all interfaces and requires no "
             "authentication"
@@ -133,7 +133,9 @@ def jmx_open_on_all_interfaces(context: Element) -> Iterator[Problem]:
 
 def _asks_for_login(context: Element) -> bool:
     names = (node.get("key") or node.get("name") for node in context.descendants("entry", "prop"))
-    return context.has("environment") or any(name.endswith(("password.file", "login.config")) for name in names)
+    return context.has_attribute("environment") or any(
+        name.endswith(("password.file", "login.config")) for name in names
+    )
 
 
 @rule("S018", "warning", scope="fleet")

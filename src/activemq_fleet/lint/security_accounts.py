@@ -206,7 +206,7 @@ def _broker_accounts(document: Document) -> Iterator[FileAccount]:
     used = set()
     for node in document.elements_named(*_LOGINS):
         for user_attribute, password_attribute in _LOGINS[node.name]:
-            if not node.has(password_attribute):
+            if not node.has_attribute(password_attribute):
                 continue
             user, _ = _resolve_reference(node, user_attribute, properties)
             password, entry = _resolve_reference(node, password_attribute, properties)
@@ -273,5 +273,5 @@ def _mentions(document: Document, file: str) -> bool:
     return any(
         ending.search(text.strip())
         for node in document.elements_named("value", "property", "entry", "property-placeholder")
-        for text in (node.text, node.get("value"), node.get("location"))
+        for text in (node.leading_text, node.get("value"), node.get("location"))
     )

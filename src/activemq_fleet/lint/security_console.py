@@ -37,7 +37,7 @@ class BeanProperty(NamedTuple):
     @property
     def value(self) -> str:
         """The value of the Spring bean's property, without surrounding white space."""
-        return (self.node.get(self.attribute) if self.attribute else self.node.text).strip()
+        return (self.node.get(self.attribute) if self.attribute else self.node.leading_text).strip()
 
     def problem(self, message: str, *, fix: str = "") -> Problem:
         """Return a lint problem at the value of a Spring bean's property."""
@@ -69,7 +69,7 @@ def console_import_elements(document: Document) -> list[tuple[Element, str]]:
 
 
 def _has_console(document: Document, name: str) -> bool:
-    page = document.other_document(name)
+    page = document.parsed_sibling_file(name)
     return page is not None and bool(beans_of_classes(page, *_CONNECTORS, "WebConsolePort"))
 
 
@@ -80,7 +80,7 @@ def console_documents(document: Document) -> Iterator[Document]:
     They are the imported files, and activemq.xml itself.
     """
     for _, name in console_import_elements(document):
-        if page := document.other_document(name):
+        if page := document.parsed_sibling_file(name):
             yield page
     yield document
 
@@ -89,7 +89,7 @@ def property_of(bean: Element, name: str) -> BeanProperty | None:
     """Return the property of a Spring bean with the given name, or None."""
     for prop in bean.children("property"):
         if prop.get("name") == name:
-            value = prop.child("value")
+            value = prop.first_child("value")
             return BeanProperty(prop, "value") if value is None else BeanProperty(value, "")
     return None
 

@@ -122,7 +122,7 @@ def account_without_advisory_admin_right(document: Document) -> Iterator[Problem
           </authorizationEntries>
         </authorizationMap></map></authorizationPlugin>
     """
-    if any(broker.flag("advisorySupport", default=True) is not True for broker in document.brokers):
+    if any(broker.boolean_attribute("advisorySupport", default=True) is not True for broker in document.brokers):
         return
     for rights, accounts in _maps_with_known_accounts(document):
         entries = _entries_for_connections(rights)
@@ -174,7 +174,7 @@ def _groups_by_account(document: Document) -> Mapping[str, frozenset[str]] | Non
     accounts: dict[str, frozenset[str]] = {}
     logins = 0
     for broker in document.brokers:
-        if broker.has("plugins"):
+        if broker.has_attribute("plugins"):
             return None
         for plugin in plugin_elements_of(broker):
             if plugin.name in ADMITS_ANYONE:
@@ -196,16 +196,21 @@ def _accounts_of_plugin(plugin: Element) -> dict[str, frozenset[str]] | None:
 
 
 def _accounts_of_simple_login(plugin: Element) -> dict[str, frozenset[str]] | None:
-    holder = plugin.child("users")
-    if holder is None or plugin.has("users") or plugin.has("userGroups") or plugin.child("userGroups"):
+    holder = plugin.first_child("users")
+    if (
+        holder is None
+        or plugin.has_attribute("users")
+        or plugin.has_attribute("userGroups")
+        or plugin.first_child("userGroups")
+    ):
         return None
     accounts: dict[str, frozenset[str]] = {}
     for number, account in enumerate(holder.children(), 1):
-        if account.name != "authenticationUser" or account.is_unknown("groups"):
+        if account.name != "authenticationUser" or account.has_placeholder_value("groups"):
             return None
         accounts[account.get("username") or f"account {number}"] = _names_in(account.known_value("groups"))
-    if plugin.flag("anonymousAccessAllowed", default=False) is not False:
-        if plugin.is_unknown("anonymousGroup"):
+    if plugin.boolean_attribute("anonymousAccessAllowed", default=False) is not False:
+        if plugin.has_placeholder_value("anonymousGroup"):
             return None
         group = plugin.get("anonymousGroup", _DEFAULT_ANONYMOUS_GROUP)
         accounts[plugin.get("anonymousUser", _DEFAULT_ANONYMOUS_GROUP)] = frozenset({group})
@@ -257,22 +262,30 @@ def _subject_of(entry: Element) -> str:
     if entry.name == "tempDestinationAuthorizationEntry":
         return "temporary destinations"
     for kind in ("queue", "topic"):
-        if entry.has(kind):
+        if entry.has_attribute(kind):
             return f"{kind} {entry.get(kind)}"
     return "destinations"
 
 
 def _entries_for_connections(rights: Element) -> list[Element] | None:
     """Return the entries that count for the topic of connections; None where something else may be one."""
-    if rights.has("authorizationEntries") or rights.has("defaultEntry") or rights.has("entries"):
+    if (
+        rights.has_attribute("authorizationEntries")
+        or rights.has_attribute("defaultEntry")
+        or rights.has_attribute("entries")
+    ):
         return None
     holders = rights.children("authorizationEntries", "entries", "defaultEntry")
     entries: list[Element] = []
     for entry in (inside for holder in holders for inside in holder.children()):
         is_default = entry.parent is not None and entry.parent.name == "defaultEntry"
-        if entry.name != "authorizationEntry" or entry.has("destination") or not _uses_group_names(rights, entry):
+        if (
+            entry.name != "authorizationEntry"
+            or entry.has_attribute("destination")
+            or not _uses_group_names(rights, entry)
+        ):
             return None
-        if entry.is_unknown("topic"):
+        if entry.has_placeholder_value("topic"):
             return None
         if is_default or wildcard_covers(entry.get("topic"), _CONNECTIONS):
             entries.append(entry)
@@ -280,6 +293,6 @@ def _entries_for_connections(rights: Element) -> list[Element] | None:
 
 
 def _may_grant_admin(entry: Element, known: frozenset[str]) -> bool:
-    if entry.is_unknown("admin"):
+    if entry.has_placeholder_value("admin"):
         return True
     return any(_is_held(group, known, entry.document) for group in _names_in(entry.get("admin")))

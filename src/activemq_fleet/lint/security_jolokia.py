@@ -91,7 +91,7 @@ def jolokia_connectors_rejected_by_release(document: Document) -> Iterator[Probl
 
 def _policy(document: Document) -> Document | None:
     """Return the Jolokia policy; None where the console is off or the file could not be read."""
-    policy = document.other_document(_POLICY) if console_import_elements(document) else None
+    policy = document.parsed_sibling_file(_POLICY) if console_import_elements(document) else None
     return policy if policy and policy.root.name == "restrict" else None
 
 
@@ -101,18 +101,18 @@ def _permitting_element(policy: Element, operation: str) -> Element | None:
     Decided as Jolokia's MBeanAccessChecker does: a kind of request that ``<commands>`` lists is permitted unless
     denied; any other kind only if allowed, and then no ``<deny>`` is considered.
     """
-    commands = policy.child("commands")
-    if commands is None or any(command.text == "exec" for command in commands.children("command")):
-        return None if _matching_operation(policy.child("deny"), operation) else commands or policy
-    return _matching_operation(policy.child("allow"), operation)
+    commands = policy.first_child("commands")
+    if commands is None or any(command.leading_text == "exec" for command in commands.children("command")):
+        return None if _matching_operation(policy.first_child("deny"), operation) else commands or policy
+    return _matching_operation(policy.first_child("allow"), operation)
 
 
 def _matching_operation(section: Element | None, operation: str) -> Element | None:
     """Return the section's ``<operation>`` that matches the broker's operation, or None."""
     for mbean in section.children("mbean") if section is not None else ():
-        if any(_matches_broker(name.text) for name in mbean.children("name")):
+        if any(_matches_broker(name.leading_text) for name in mbean.children("name")):
             for named in mbean.children("operation"):
-                if fnmatchcase(operation, named.text):
+                if fnmatchcase(operation, named.leading_text):
                     return named
     return None
 

@@ -135,7 +135,7 @@ def value_encrypted_with_des(document: Document) -> Iterator[Problem]:
 
         network.password=ENC(jCE0B0XoN2B/Fjy64FbZ6GY8xUrhRD6yyKJq2VC+59zrBiGkpXnvCSR9Pc1c6xy7)
     """
-    for node in document.nodes if document.has_value_with(("ENC(",)) else ():
+    for node in document.nodes if document.has_attribute_value_containing(("ENC(",)) else ():
         for name, value in node.attributes.items():
             if _is_weak(value):
                 owner = _owner_text(node)
@@ -165,9 +165,9 @@ def _property_problems(node: Element) -> Iterator[Problem]:
     what = node.get("name") or node.get("key")
     if not what.lower().endswith(_ENDS):
         return
-    child = node.child("value")
+    child = node.first_child("value")
     for holder, attribute in ((node, "value"), (node, ""), (child, "")):
-        if holder is not None and is_clear_text_secret(holder.get(attribute) if attribute else holder.text):
+        if holder is not None and is_clear_text_secret(holder.get(attribute) if attribute else holder.leading_text):
             message = f"the {what} of {_owner_text(node.parent or node)} is in the file in clear text"
             yield holder.problem(message, attribute, fix=_remedy_of(what, node.parent or node))
 
@@ -259,7 +259,7 @@ def well_known_keystore_password(document: Document) -> Iterator[Problem]:
         </broker>
     """
     names = [name for name in document.attribute_names if name.lower() in _STORES]
-    for node in document.with_attribute(*names):
+    for node in document.elements_with_attribute(*names):
         for name in names:
             if node.get(name).strip().lower() in _GUESSED:
                 yield node.problem(f"the {name} of <{node.name}> is a well-known default password", name)
@@ -283,8 +283,8 @@ def obsolete_tls_protocol_enabled(document: Document) -> Iterator[Problem]:
 
         <transportConnector name="ssl" uri="ssl://0.0.0.0:61617?transport.enabledProtocols=TLSv1.2"/>
     """
-    for connector in (*document.connectors, *document.links):
-        for part in connector.uri().walk():
+    for connector in (*document.transport_connectors, *document.network_connectors):
+        for part in connector.uri_attribute().uri_and_nested_uris():
             for option, value in part.options.items():
                 if option.rpartition(".")[2] == "enabledProtocols" and (old := _OLD.search(value)):
                     yield connector.problem(

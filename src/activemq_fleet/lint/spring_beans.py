@@ -165,10 +165,10 @@ def _problems(
                 f"<{node.name}> has no attribute {attribute} in {name}: the broker does not start",
                 attribute,
                 fix=fix,
-                edits=node.with_attribute_renamed(attribute, meant) if meant in attributes else (),
+                edits=node.attribute_rename_edit(attribute, meant) if meant in attributes else (),
             )
     for wanted in _REQUIRED.get(node.name, "").split():
-        if not node.has(wanted):
+        if not node.has_attribute(wanted):
             text = f"<{node.name}> lacks the attribute {wanted}, which {name} requires: the broker does not start"
             yield node.problem(text, fix=f"add the attribute {wanted} to <{node.name}>")
     for inside in node.children():

@@ -169,8 +169,8 @@ def bean_size_with_unit(bean: Element) -> Iterator[Problem]:
     if not package.startswith("org.apache.activemq.") or not sizes or not _is_created(bean):
         return
     for setting in _properties_of(bean):
-        child = setting.node.child("value")
-        value = setting.node.get("value") or (child.text if child else "")
+        child = setting.node.first_child("value")
+        value = setting.node.get("value") or (child.leading_text if child else "")
         if setting.node is bean:
             value = bean.get(setting.attribute)
         if setting.name in sizes and _WITH_UNIT.fullmatch(value):
@@ -193,7 +193,7 @@ def _properties_of(bean: Element) -> Iterator[_Setting]:
     for node in bean.children("property"):
         match = _FIRST_NAME.match(node.known_value("name") or "")
         if match:
-            is_text = node.has("value") or node.child("value") is not None
+            is_text = node.has_attribute("value") or node.first_child("value") is not None
             yield _Setting(match[0], node, "name", is_text)
     for attribute in bean.attributes:
         namespace, _, name = attribute.rpartition("}")
@@ -204,7 +204,7 @@ def _properties_of(bean: Element) -> Iterator[_Setting]:
 def _class_of(bean: Element) -> str:
     """Return the class of a bean, which may be that of its parent bean; "" where it is not known."""
     seen: set[Element] = set()
-    while not bean.has("class") and bean.has("parent") and bean not in seen:
+    while not bean.has_attribute("class") and bean.has_attribute("parent") and bean not in seen:
         seen.add(bean)
         parent = next(
             (node for node in bean.document.elements_named("bean") if node.get("id") == bean.get("parent")), None
@@ -212,7 +212,11 @@ def _class_of(bean: Element) -> str:
         if parent is None:
             return ""
         bean = parent
-    return "" if bean.has("factory-method") or bean.has("factory-bean") else bean.known_value("class") or ""
+    return (
+        ""
+        if bean.has_attribute("factory-method") or bean.has_attribute("factory-bean")
+        else bean.known_value("class") or ""
+    )
 
 
 def _is_created(bean: Element) -> bool:

@@ -81,10 +81,10 @@ def jetty_xml_without_broker_bean(imported: Element) -> Iterator[Problem]:
         for node in document.elements_named("import")
         if node is not imported
     ]
-    documents = [document, *(document.other_document(other) for other in others)]
+    documents = [document, *(document.parsed_sibling_file(other) for other in others)]
     if any(other is None or _defines_broker_bean(other) for other in documents):
         return  # an import that is not next to the file may define it
-    console = document.other_document(name)
+    console = document.parsed_sibling_file(name)
     if console is None:
         text = 'jetty.xml of this release requires a bean with the id "broker", but the file defines none'
         yield imported.problem(text, "resource", severity="warning")
@@ -134,7 +134,7 @@ def unmonitored_link_waits_indefinitely(link: Element) -> Iterator[Problem]:
 
         <networkConnector name="south" uri="static:(tcp://a:61616?wireFormat.maxInactivityDuration=30000)"/>
     """
-    for transport in link.uri().transports:
+    for transport in link.uri_attribute().transports:
         for option in options_that_disable_inactivity_monitor(transport):
             text = (
                 f"with {option}, this link waits indefinitely for a broker that accepts the connection and sends "
@@ -168,7 +168,7 @@ def start_needs_the_ldap_server(rights: Element) -> Iterator[Problem]:
         </map></authorizationPlugin>
     """
     address = rights.known_value("connectionURL")
-    if rights.has("connectionURL") and (address is None or len(address.split()) > 1):
+    if rights.has_attribute("connectionURL") and (address is None or len(address.split()) > 1):
         return
     server = f"the LDAP server {address}" if address else "the LDAP server of this map"
     text = f"the broker does not start while {server} does not answer"
@@ -197,7 +197,7 @@ def write_timeout_without_tls_handshake(document: Document) -> Iterator[Problem]
 
         <transportConnector name="tls" uri="ssl://0.0.0.0:61617?transport.soWriteTimeout=15000"/>
     """
-    for node in (*document.connectors, *document.links):
+    for node in (*document.transport_connectors, *document.network_connectors):
         uri = node.get("uri")
         if _WRITE_TIMEOUT in uri and "ssl://" in uri:
             text = (

@@ -33,7 +33,7 @@ def unbalanced_composite_uri(document: Document) -> Iterator[Problem]:
 
         <networkConnectors><networkConnector name="n" uri="static:(tcp://a:61616)"/></networkConnectors>
     """
-    for element in document.with_attribute(*_ATTRIBUTES):
+    for element in document.elements_with_attribute(*_ATTRIBUTES):
         for attribute in filter(_ATTRIBUTES.__contains__, element.attributes):
             text = element.get(attribute).strip()
             scheme, _, rest = text.partition(":")

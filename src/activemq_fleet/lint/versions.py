@@ -136,7 +136,7 @@ def removed_master_connector(document: Document) -> Iterator[Problem]:
     for connector in document.elements_named("masterConnector"):
         yield connector.problem(f"<masterConnector> is not supported: {reason}")
     for broker in document.brokers:
-        if broker.has("masterConnectorURI"):
+        if broker.has_attribute("masterConnectorURI"):
             yield broker.problem(f"masterConnectorURI is not supported: {reason}", "masterConnectorURI")
 
 
@@ -163,7 +163,7 @@ def ignored_pure_master_slave_attribute(broker: Element) -> Iterator[Problem]:
                 f'{name}="{broker.get(name)}" has no effect on ActiveMQ {broker.document.release.text}',
                 name,
                 # off, or only a time: no one relies on it
-                severity="info" if name.endswith("Timeout") or broker.flag(name, False) is False else None,
+                severity="info" if name.endswith("Timeout") or broker.boolean_attribute(name, False) is False else None,
             )
 
 
@@ -249,17 +249,17 @@ def locker_before_5_7(document: Document) -> Iterator[Problem]:
 
         <kahaDB directory="${activemq.data}/kahadb" databaseLockedWaitDelay="1000"/>
     """
-    if document.profile and document.profile.has_database_lease:
+    if document.ha_profile and document.ha_profile.has_database_lease:
         return  # T011 refuses the profile itself on these releases
     since = f"requires 5.7.0 or later, but the release is {document.release.text}: the broker does not start"
     for locker in document.elements_named("locker"):
         yield locker.problem(f"<locker> {since}", fix=_fix_of_lock(locker.parent, "<locker>"))
-    for store in document.stores:
+    for store in document.store_elements:
         for name in ("locker", "useLock"):
-            if store.has(name):
+            if store.has_attribute(name):
                 yield store.problem(f"{name} {since}", name, fix=_fix_of_lock(store, name))
     for store in document.elements_named("kahaDB", "mKahaDB"):
-        if store.has("lockKeepAlivePeriod"):
+        if store.has_attribute("lockKeepAlivePeriod"):
             name = "lockKeepAlivePeriod"
             yield store.problem(f"{name} on <{store.name}> {since}", name, fix=_fix_of_lock(store, name))
 
@@ -300,21 +300,21 @@ def uncommitted_limit_refuses_messages(document: Document) -> Iterator[Problem]:
         <broker maxUncommittedCount="5000"/>
     """
     for broker in document.brokers:
-        if broker.is_unknown("maxUncommittedCount"):
+        if broker.has_placeholder_value("maxUncommittedCount"):
             yield broker.problem(
                 f'the value of maxUncommittedCount="{broker.get("maxUncommittedCount")}" is unknown here. If it is '
                 f"above 0, ActiveMQ {document.release.text} rejects every message outside of a transaction",
                 "maxUncommittedCount",
                 severity="warning",
             )
-        limit = broker.number("maxUncommittedCount")
+        limit = broker.integer_attribute("maxUncommittedCount")
         if limit is not None and limit > 0:
             yield broker.problem(_rejection_message(document, limit), "maxUncommittedCount")
     for bean in document.elements_named("bean"):
         if bean.get("class") in _BROKER_CLASSES:
             for node in bean.children("property"):
-                value = node.child("value")
-                text = node.get("value") or (value.text if value else "")
+                value = node.first_child("value")
+                text = node.get("value") or (value.leading_text if value else "")
                 if node.get("name") == "maxUncommittedCount" and text.isdecimal() and int(text) > 0:
                     yield node.problem(_rejection_message(document, int(text)), "name")
 

@@ -79,7 +79,7 @@ def file_without_a_broker(document: Document) -> Iterator[Problem]:
     if missing:
         names = ", ".join(name for _, name in missing)
         text += f" (imported, but not next to this file: {names})"
-    is_open = bool(missing) or document.has_any(("component-scan",))
+    is_open = bool(missing) or document.has_element_or_attribute(("component-scan",))
     yield document.root.problem(text, severity="warning" if is_open else None)
 
 
@@ -142,7 +142,7 @@ def _profile_of(broker: Element) -> str:
 
 def _kind_of(document: Document) -> str:
     classes = [bean.get("class") for bean in document.elements_named("bean")]
-    if document.has_any(("camelContext", "routeContext", "routes")):
+    if document.has_element_or_attribute(("camelContext", "routeContext", "routes")):
         return "a context of Apache Camel"
     if any(".jetty." in name for name in classes):
         return "the file of the web console, which an activemq.xml imports"

@@ -45,10 +45,10 @@ def deprecated_attribute(document: Document) -> Iterator[Problem]:
     for name, (new_name, since) in _NEW_NAMES.items():
         if not document.release.is_within_span(since):
             continue
-        for node in document.with_attribute(name):
-            if node.namespace == CORE and not node.has(new_name):
+        for node in document.elements_with_attribute(name):
+            if node.namespace == CORE and not node.has_attribute(new_name):
                 message = f"{name} of <{node.name}> is deprecated: its new name is {new_name}"
-                edits = node.with_attribute_renamed(name, new_name)
+                edits = node.attribute_rename_edit(name, new_name)
                 why = (
                     "a later release may remove the deprecated name. A broker of that release does not start with "
                     "this file"

@@ -45,8 +45,8 @@ def unknown_discovery_scheme(document: Document) -> Iterator[Problem]:
 
         <networkConnector name="south" uri="masterslave:(tcp://south-a:61616,tcp://south-b:61616)"/>
     """
-    for node, attribute in document.discovery_uris:
-        scheme = node.uri(attribute).scheme
+    for node, attribute in document.discovery_uri_attributes:
+        scheme = node.uri_attribute(attribute).scheme
         if (
             scheme
             and scheme not in document.release.discovery_schemes
@@ -108,7 +108,7 @@ def unknown_transport_scheme(connector: Element) -> Iterator[Problem]:
 
         <transportConnector name="mqtt" uri="mqtt+nio://0.0.0.0:1883"/>
     """
-    scheme = connector.uri().scheme
+    scheme = connector.uri_attribute().scheme
     document = connector.document
     if scheme_service_file_path(scheme, TRANSPORT_SERVICES) in document.other_files:
         return
@@ -150,7 +150,7 @@ def nio_ssl_hangs_with_tls_1_3(connector: Element) -> Iterator[Problem]:
 
         <transportConnector name="openwire" uri="nio+ssl://0.0.0.0:61617?wireFormat.maxFrameSize=10485760"/>
     """
-    release, uri = connector.document.release, connector.uri()
+    release, uri = connector.document.release, connector.uri_attribute()
     if release.reads_on_after_nio_handshake or not uri.scheme.endswith("nio+ssl") or uri.scheme not in release.schemes:
         return
     protocols = uri.options.get("transport.enabledProtocols")
@@ -200,7 +200,7 @@ def versioned_schema_location(node: Element) -> Iterator[Problem]:
                 f"{node.document.release.text}"
             )
             address = node.document.release.local_schemas.schema_address_of(CORE)
-            edits = node.with_part_replaced(SCHEMA_LOCATION, match[0], address)
+            edits = node.part_replacement_edit(SCHEMA_LOCATION, match[0], address)
             yield node.problem(text, SCHEMA_LOCATION, match[0], edits=edits)
 
 
@@ -232,10 +232,10 @@ def duplicate_bean_name_or_id(document: Document) -> Iterator[Problem]:
     inside = {
         node for bean in document.elements_named("bean") if bean.namespace == BEANS for node in bean.descendants()
     }
-    for node in document.with_attribute("id", "name"):
+    for node in document.elements_with_attribute("id", "name"):
         if node in inside or not _is_bean(node):
             continue
-        scope = node.ancestor("beans")
+        scope = node.nearest_ancestor("beans")
         names = [(attribute, name) for attribute in ("id", "name") for name in _names(node, attribute)]
         for attribute, name in names:
             other = first_uses.get((scope, name))

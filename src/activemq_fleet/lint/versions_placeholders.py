@@ -232,7 +232,7 @@ def _values_with_placeholders(document: Document) -> Iterator[tuple[Element, str
     """Yield (element, attribute, value) of Spring's and ActiveMQ's elements; in others ``${…}`` is Camel's."""
     for node in document.nodes:
         if node.namespace in (CORE, BEANS):
-            for attribute, value in node.values():
+            for attribute, value in node.attribute_values_and_text():
                 if "${" in value:
                     yield node, attribute, value
 
@@ -283,7 +283,7 @@ def _files_of(source: Element) -> Iterator[str]:
     texts = [source.get("location")]
     for node in source.children("property"):
         if node.get("name") in ("location", "locations"):
-            texts += [node.get("value"), *(value.text for value in node.descendants("value"))]
+            texts += [node.get("value"), *(value.leading_text for value in node.descendants("value"))]
     return (
         path_below_file_directory(location)
         for text in texts
@@ -297,7 +297,7 @@ def _keys_of(source: Element) -> Iterator[str]:
     for node in source.descendants("prop", "entry"):
         yield node.get("key")
     for node in source.descendants("value"):
-        yield from _KEYS.findall(node.text)
+        yield from _KEYS.findall(node.leading_text)
 
 
 def _keys(data: bytes) -> list[str]:

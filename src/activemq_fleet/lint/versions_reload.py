@@ -32,10 +32,10 @@ def runtime_configuration_never_reloads(document: Document) -> Iterator[Problem]
         <runtimeConfigurationPlugin checkPeriod="1000"/>
     """
     for broker in document.brokers:
-        if broker.flag("start", default=True) is not True:
+        if broker.boolean_attribute("start", default=True) is not True:
             continue
         problem = '<broker> has no start="false": the runtimeConfigurationPlugin never reloads activemq.xml'
-        if broker.flag("startAsync", default=False) is not False:
+        if broker.boolean_attribute("startAsync", default=False) is not False:
             problem = '<broker> has no start="false": the runtimeConfigurationPlugin may never reload activemq.xml'
         for plugin in _reload_plugins(broker):
             yield plugin.problem(problem)
@@ -66,7 +66,7 @@ def reload_cannot_change_placeholder_link(document: Document) -> Iterator[Proble
         <networkConnector name="south" uri="static:(tcp://a:61616)" userName="app" password="${app.password}"/>
     """
     for broker in document.brokers:
-        if broker.flag("start", default=True) is not False or not _reload_plugins(broker):
+        if broker.boolean_attribute("start", default=True) is not False or not _reload_plugins(broker):
             continue
         for link in broker.descendants("networkConnector"):
             if document.is_from_inventory(link):

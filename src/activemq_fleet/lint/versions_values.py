@@ -215,8 +215,12 @@ def _shown(node: Element, attribute: str) -> str:
 
 def _is_read(store: Element, attribute: str) -> bool:
     """Return whether the broker converts a name: a store that it does not start has its preallocation not read."""
-    broker = store.ancestor("broker")
-    return attribute == "journalDiskSyncStrategy" or broker is None or broker.flag("persistent", True) is not False
+    broker = store.nearest_ancestor("broker")
+    return (
+        attribute == "journalDiskSyncStrategy"
+        or broker is None
+        or broker.boolean_attribute("persistent", True) is not False
+    )
 
 
 def _size_fix(node: Element, attribute: str) -> str:
@@ -234,7 +238,7 @@ def _size_message(node: Element, attribute: str, kind: _NumberType) -> str:
     subject = f'{attribute}="{_shown(node, attribute)}" of <{node.name}>'
     match = _SIZE.fullmatch(value)
     if match is None:
-        number = node.number(attribute)
+        number = node.integer_attribute(attribute)
         if attribute == "prefetchSize" and number is not None and number < 1:
             return ""  # N030
         wanted = "number" if attribute in _PLAIN_NUMBERS else "size, a whole number with the unit kb, mb or gb"
@@ -323,15 +327,15 @@ def unreplaced_placeholder_in_value(document: Document) -> Iterator[Problem]:
     """
     if not has_no_placeholder_configurer(document):
         return
-    for connector in document.connectors:
+    for connector in document.transport_connectors:
         address = connector.get("uri").partition("?")[0]
-        if connector.uri().scheme != "vm" and (match := PLACEHOLDER_OF_SPRING.search(address)):
+        if connector.uri_attribute().scheme != "vm" and (match := PLACEHOLDER_OF_SPRING.search(address)):
             message = (
                 f"nothing replaces the placeholder {match[0]} in the address of connector {connector.get('name')}: "
                 "the broker does not start"
             )
             yield connector.problem(message, "uri", match[0])
-    for link in document.links:
+    for link in document.network_connectors:
         if match := PLACEHOLDER_OF_SPRING.match(link.get("uri").strip()):
             message = f"nothing replaces the placeholder {match[0]} in the URI of this link: the broker does not start"
             yield link.problem(message, "uri", match[0])
@@ -374,7 +378,7 @@ def unknown_key_store_type(context: Element) -> Iterator[Problem]:
     for attribute in ("keyStoreType", "trustStoreType"):
         kind = context.known_value(attribute)
         store = attribute.removesuffix("Type")
-        if kind is not None and context.has(store) and kind.lower() not in _KEY_STORES:
+        if kind is not None and context.has_attribute(store) and kind.lower() not in _KEY_STORES:
             message = f'{attribute}="{kind}" is not a key store type of Java, unless an added security provider has it'
             fix = (
                 f'write {attribute}="PKCS12" or "JKS", the type with which the file was created; keytool -list shows it'

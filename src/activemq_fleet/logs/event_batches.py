@@ -249,7 +249,7 @@ def _columns(text: bytes, bounds: RecordBounds, clock: ZoneClock, kinds: LogMess
     level = bounds.levels
     if len(bounds.odd):
         level, message, stack, logger, thread = _replaced(bounds, level, message, stack, logger, thread)
-    micros = clock.utc(bounds.seconds) * 1_000_000 + bounds.millis * 1000
+    micros = clock.to_utc(bounds.seconds) * 1_000_000 + bounds.millis * 1000
     time = pa.array(micros, mask=bounds.timeless).cast(pa.timestamp("us", tz="UTC"))
     names, fields = _kinds(message, logger, thread, bounds.parsed, kinds)
     return [time, raw_time, level, names, message, stack, logger, thread, fields, pa.array(bounds.parsed)]

@@ -59,15 +59,18 @@ class RolledFile:
     first: int | None = None
 
     @property
-    def number(self) -> int | None:
-        """The number in a rolled log file's name (``activemq.log.3``); None for ``activemq.log`` and other names."""
+    def roll_number(self) -> int | None:
+        """The number in the name of a rolled log file, such as 3 for ``activemq.log.3``.
+
+        It is None for ``activemq.log`` and other names.
+        """
         match = _NAME.fullmatch(self.file)
         suffix = match["suffix"] if match else None
         return int(suffix) if suffix is not None and re.fullmatch(r"[0-9]{1,4}", suffix) else None
 
     @property
-    def current(self) -> bool:
-        """Whether it is the file that the broker is writing, ``activemq.log``."""
+    def is_current(self) -> bool:
+        """Whether the log file is the one that the broker is writing, ``activemq.log``."""
         match = _NAME.fullmatch(self.file)
         return match is not None and match["suffix"] is None
 
@@ -108,15 +111,15 @@ def rolls_in_order(rolls: Iterable[RolledFile], *, counts_up: bool = False) -> l
     ``counts_up`` is assumed if no two numbered files have times.
     """
     rolls = list(rolls)
-    numbered = sorted((roll for roll in rolls if roll.number is not None), key=lambda roll: roll.number or 0)
+    numbered = sorted((roll for roll in rolls if roll.roll_number is not None), key=lambda roll: roll.roll_number or 0)
     times = [roll.first for roll in numbered if roll.first is not None]
     up = any(previous < following for previous, following in pairwise(times))
     down = any(previous > following for previous, following in pairwise(times))
-    others = [roll for roll in rolls if roll.number is None and not roll.current]
+    others = [roll for roll in rolls if roll.roll_number is None and not roll.is_current]
     if others or (up and down):
-        return sorted(rolls, key=lambda roll: (roll.current, roll.first or 0, roll.file))
+        return sorted(rolls, key=lambda roll: (roll.is_current, roll.first or 0, roll.file))
     ascending = up if up or down else counts_up
-    current = sorted((roll for roll in rolls if roll.current), key=lambda roll: roll.first or 0)
+    current = sorted((roll for roll in rolls if roll.is_current), key=lambda roll: roll.first or 0)
     return [*(numbered if ascending else reversed(numbered)), *current]
 
 
@@ -128,23 +131,23 @@ def is_direct_successor(rolls: Sequence[RolledFile], at: int, *, counts_up: bool
     if not at:
         return False
     previous, following = rolls[at - 1], rolls[at]
-    if previous.number is not None and following.number is not None:
-        return abs(previous.number - following.number) == 1
-    numbers = [roll.number for roll in rolls if roll.number is not None]
+    if previous.roll_number is not None and following.roll_number is not None:
+        return abs(previous.roll_number - following.roll_number) == 1
+    numbers = [roll.roll_number for roll in rolls if roll.roll_number is not None]
     up = numbers[0] < numbers[-1] if len(numbers) > 1 else counts_up
-    return previous.number in (None, 1) or up
+    return previous.roll_number in (None, 1) or up
 
 
 def missing_rolled_files(files: Iterable[str]) -> list[str]:
     """Return a text for each rolled log file that is missing among the given file names, according to the numbers."""
     rolls = [RolledFile(file) for file in files]
-    numbers = {roll.number for roll in rolls if roll.number is not None}
+    numbers = {roll.roll_number for roll in rolls if roll.roll_number is not None}
     problems = [
         f"the log file activemq.log.{number} is missing, so the audit does not contain its events: collect it again"
         for number in range(1, max(numbers, default=0))
         if number not in numbers
     ]
-    if not any(roll.current for roll in rolls):
+    if not any(roll.is_current for roll in rolls):
         problems.append("the log file activemq.log is missing, so the newest events are unknown: collect it again")
     return problems
 
@@ -154,7 +157,7 @@ def _second(first: str | None, zone: str) -> int | None:
         local = calendar.timegm(time.strptime((first or "")[:19], "%Y-%m-%d %H:%M:%S"))
     except ValueError:
         return None
-    return int(ZoneClock(zone).utc(np.array([local]))[0])
+    return int(ZoneClock(zone).to_utc(np.array([local]))[0])
 
 
 def _counts_up(release: str | None) -> bool:

@@ -62,8 +62,8 @@ class ZoneClock:
         self._last: int | None = None
         self._late = False
 
-    def utc(self, seconds: Seconds) -> Seconds:
-        """Return times (seconds since 1970) converted from local time to UTC."""
+    def to_utc(self, seconds: Seconds) -> Seconds:
+        """Return local times, in seconds since 1970, converted to UTC."""
         if self._zone.upper() in _UTC or not len(seconds):
             return seconds
         quarters, which = np.unique(seconds // _QUARTER, return_inverse=True)

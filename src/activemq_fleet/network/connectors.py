@@ -69,13 +69,19 @@ class NetworkConnector:
     """All XML attributes as written, by name."""
 
     @property
-    def demand_limit(self) -> int:
-        """The largest number of bridges that the demand of consumers may cross; UNLIMITED means no limit."""
+    def demand_hop_limit(self) -> int:
+        """The maximum number of bridges that the demand of consumers may cross over the networkConnector.
+
+        UNLIMITED means no limit.
+        """
         return hop_limit(self.consumer_ttl)
 
     @property
-    def message_limit(self) -> int:
-        """The largest number of bridges that a message may cross; UNLIMITED means no limit."""
+    def message_hop_limit(self) -> int:
+        """The maximum number of bridges that a message may cross over the networkConnector.
+
+        UNLIMITED means no limit.
+        """
         return hop_limit(self.message_ttl)
 
 

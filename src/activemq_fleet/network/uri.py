@@ -51,25 +51,32 @@ class Uri:
         """
         return _read(text.strip())
 
-    def walk(self) -> Iterator[Uri]:
-        """Yield the URI and every URI inside its brackets, outermost first."""
+    def uri_and_nested_uris(self) -> Iterator[Uri]:
+        """Yield the URI and every URI that is nested inside its parentheses, outermost first."""
         return iter(self._with_parts)
 
     @cached_property
     def _with_parts(self) -> tuple[Uri, ...]:
         return (self, *(inner for part in self.parts for inner in part._with_parts))
 
-    def find(self, *schemes: str) -> Iterator[Uri]:
-        """Yield the URI and the URIs inside it that have one of the schemes."""
-        return (part for part in self.walk() if part.scheme in schemes)
+    def find_by_scheme(self, *schemes: str) -> Iterator[Uri]:
+        """Yield those of the URI and its nested URIs that have one of the given schemes."""
+        return (part for part in self.uri_and_nested_uris() if part.scheme in schemes)
 
     @cached_property
     def transports(self) -> tuple[Uri, ...]:
         """The transport URIs to which a composite URI connects: its innermost parts that have a scheme."""
-        return tuple(part for part in self.walk() if part.scheme and not part.parts and part.scheme not in COMPOSITE)
+        return tuple(
+            part
+            for part in self.uri_and_nested_uris()
+            if part.scheme and not part.parts and part.scheme not in COMPOSITE
+        )
 
-    def number(self, option: str) -> int | None:
-        """Return an option of the URI as a whole number; None where it is absent or not a number."""
+    def integer_option(self, option: str) -> int | None:
+        """Return the value of a URI option as an integer.
+
+        The result is None for an absent option and for a value that is not a number.
+        """
         try:
             return int(self.options.get(option, ""))
         except ValueError:

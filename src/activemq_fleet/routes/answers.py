@@ -67,7 +67,7 @@ class Routes:
     ) -> None:
         self.fleet = fleet
         self.network = Network(fleet, written, as_planned=as_planned)
-        self._component = {name: names for names in self.network.connected_pairs for name in names}
+        self._component = {name: names for names in self.network.connected_pair_components for name in names}
         self._states: dict[tuple[tuple[str, ...], str | None, str | None], NetworkState] = {}
 
     # -- questions ---------------------------------------------------------------------------
@@ -246,8 +246,8 @@ class Routes:
             BridgeEdge(
                 places[b.source],
                 places[b.target],
-                b.connector.demand_limit if b.connector.subscribes and b.target not in mute else 0,
-                b.connector.message_limit,
+                b.connector.demand_hop_limit if b.connector.subscribes and b.target not in mute else 0,
+                b.connector.message_hop_limit,
                 bool(b.connector.near),
                 has_static_subscription(b, destination),
             )
@@ -265,7 +265,7 @@ class Routes:
 
     def _unused_connectors(self) -> Iterator[tuple[str, NetworkConnector]]:
         """Yield (host, connector) of bridges that are up and carry messages for no consumer."""
-        for names in self.network.connected_pairs:
+        for names in self.network.connected_pair_components:
             if len(names) < 2:
                 continue
             state = self.bridges_while_down(names)

@@ -247,10 +247,8 @@ class Network:
                     self.steady.add(unit.name)
 
     @cached_property
-    def connected_pairs(self) -> list[tuple[str, ...]]:
-        """The connected components of the network: tuples of names of pairs that bridges can join,
-        directly or through others.
-        """
+    def connected_pair_components(self) -> list[tuple[str, ...]]:
+        """The connected components of the network: tuples of the names of pairs that bridges connect."""
         peers_by_unit = {
             unit.name: {
                 peer.link_end_name

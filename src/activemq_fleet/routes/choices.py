@@ -156,7 +156,7 @@ class _Walk:
         if distances is None:
             distances = self._distances[broker] = self.shape.demand_distances_from(self.target, broker)
         best: dict[int, int] = {}
-        for edge in (self.shape.edges[number] for number in self.shape.outgoing_by_broker[broker]):
+        for edge in (self.shape.edges[number] for number in self.shape.outgoing_bridges_by_broker[broker]):
             if edge.target in moves:
                 hops = distances.get(edge.target, self.shape.size)
                 if hops < edge.consumer_ttl or edge.always:

@@ -43,7 +43,7 @@ def route_findings(routes: Routes) -> tuple[Finding, ...]:
 
 def _route_findings(routes: Routes) -> Iterator[Finding]:
     yield from _links_within_pairs_findings(routes)
-    for names in routes.network.connected_pairs:
+    for names in routes.network.connected_pair_components:
         if len(names) > 1:
             state = routes.bridges_while_down(names)
             yield from _unreached_findings(routes, state)
@@ -103,7 +103,7 @@ def _unreached_findings(routes: Routes, state: NetworkState) -> Iterator[Finding
 def _separate_network_findings(routes: Routes) -> Iterator[Finding]:
     """R001 where the units of a group are in networks that nothing joins."""
     by_group: dict[str, list[tuple[str, ...]]] = {}
-    for names in routes.network.connected_pairs:
+    for names in routes.network.connected_pair_components:
         for group in _group_networked_units(routes, [routes.network.units[name] for name in names]):
             by_group.setdefault(group, []).append(names)
     for group, networks in by_group.items():

@@ -93,9 +93,7 @@ class BridgeGraph:
 
     @cached_property
     def forked_demand_masks(self) -> tuple[int, ...]:
-        """For each broker, the set of brokers (as bits) to whose consumers it could forward messages over several
-        peers.
-        """
+        """For each broker, the set of brokers (as bits) to whose consumers messages could go over several peers."""
         forked = []
         for bridges in self.bridges_with_demand:
             by_target: dict[int, int] = {}
@@ -114,8 +112,11 @@ class BridgeGraph:
         return tuple(_reach_from(self, source) for source in range(self.size))
 
     @cached_property
-    def outgoing_by_broker(self) -> tuple[tuple[int, ...], ...]:
-        """For each broker, the indices in ``edges`` of all its outgoing bridges, also of those without demand."""
+    def outgoing_bridges_by_broker(self) -> tuple[tuple[int, ...], ...]:
+        """For each broker, the indices in ``edges`` of its outgoing bridges.
+
+        Bridges without demand are included.
+        """
         edges_by_source: list[list[int]] = [[] for _ in range(self.size)]
         for number, edge in enumerate(self.edges):
             edges_by_source[edge.source].append(number)
@@ -131,7 +132,7 @@ class BridgeGraph:
         frontier, hops = [source], 0
         while frontier and target not in came:
             following = []
-            for number in (number for broker in frontier for number in self.outgoing_by_broker[broker]):
+            for number in (number for broker in frontier for number in self.outgoing_bridges_by_broker[broker]):
                 edge = self.edges[number]
                 passes = not within_limits or (hops < edge.message_ttl and self.demand_masks[number] >> target & 1)
                 if passes and edge.target not in came and edge.target != source:
@@ -145,8 +146,8 @@ class BridgeGraph:
         return route[::-1]
 
     @cached_property
-    def incoming_by_broker(self) -> tuple[tuple[tuple[int, int], ...], ...]:
-        """For each broker, (source broker, consumerTTL) of each bridge that leads to it."""
+    def incoming_bridges_by_broker(self) -> tuple[tuple[tuple[int, int], ...], ...]:
+        """For each broker, its incoming bridges as (source broker, consumerTTL)."""
         sources_by_target: list[list[tuple[int, int]]] = [[] for _ in range(self.size)]
         for edge in self.edges:
             sources_by_target[edge.target].append((edge.source, edge.consumer_ttl))
@@ -163,7 +164,7 @@ class BridgeGraph:
         while frontier:
             following = []
             for broker in frontier:
-                for source, ttl in self.incoming_by_broker[broker]:
+                for source, ttl in self.incoming_bridges_by_broker[broker]:
                     if source not in hops_by_broker and hops < ttl and source != avoided:
                         hops_by_broker[source] = hops + 1
                         following.append(source)

@@ -60,7 +60,7 @@ class XmlElementSettingsBase(BaseModel):
             yield "activemq_usage", self.usage
         if self.kahadb:
             yield "activemq_kahadb", self.kahadb
-            if stores := self.kahadb.stores():
+            if stores := self.kahadb.stores_by_destination_bean():
                 yield "activemq_kahadb", stores
             if self.kahadb.transaction_journal:
                 yield "activemq_kahadb.transaction_journal", self.kahadb.transaction_journal

@@ -193,6 +193,6 @@ class KahadbSettings(StoreTuning):
             )
         return self
 
-    def stores(self) -> StoresByDestination | None:
-        """Return the stores by destination as one bean; None for a single store."""
+    def stores_by_destination_bean(self) -> StoresByDestination | None:
+        """Return the bean of several kahaDB stores by destination, or None for a single store."""
         return StoresByDestination(by_destination=self.by_destination) if self.by_destination else None

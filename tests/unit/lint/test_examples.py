@@ -53,14 +53,14 @@ def test_the_example_that_is_silent_is(one: Rule, example: RuleExample) -> None:
 
 @pytest.mark.parametrize("rule", [rule for rule in FILE_RULES if rule.needs], ids=lambda rule: rule.id)
 def test_rule_reports_nothing_without_what_it_needs(rule: Rule, example_documents: list[Document]) -> None:
-    others = [document for document in example_documents if not document.has_any(rule.needs)]
+    others = [document for document in example_documents if not document.has_element_or_attribute(rule.needs)]
     assert others
     assert [problem for document in others for problem in rule.check(document)] == []
 
 
 @pytest.mark.parametrize("rule", [rule for rule in FILE_RULES if rule.texts], ids=lambda rule: rule.id)
 def test_rule_reports_nothing_without_text_it_needs(rule: Rule, example_documents: list[Document]) -> None:
-    others = [document for document in example_documents if not document.has_value_with(rule.texts)]
+    others = [document for document in example_documents if not document.has_attribute_value_containing(rule.texts)]
     assert others
     assert [problem for document in others for problem in rule.check(document)] == []
 
@@ -91,6 +91,6 @@ def test_every_rule_says_what_why_how_to_mend_and_shows_it(one: Rule) -> None:
     assert one.title.endswith(".")
     assert one.why
     assert one.fix
-    assert one.source
+    assert one.evidence_source
     assert one.failing_examples
     assert one.passing_examples

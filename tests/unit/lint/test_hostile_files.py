@@ -86,8 +86,8 @@ def test_adopt_refuses_a_file_beyond_a_bound(tmp_path: Path, capsys: pytest.Capt
     ids=["open", "closed", "brackets alone"],
 )
 def test_a_uri_of_any_depth_is_read_without_a_stack(make: Callable[[int], str], size: int) -> None:
-    assert len(list(Uri.read(make(10 * size)).walk())) <= DEEPEST + 2
-    assert growth_of_time(lambda text: list(Uri.read(text).walk()), make, size) < QUADRATIC
+    assert len(list(Uri.read(make(10 * size)).uri_and_nested_uris())) <= DEEPEST + 2
+    assert growth_of_time(lambda text: list(Uri.read(text).uri_and_nested_uris()), make, size) < QUADRATIC
 
 
 def test_what_is_deeper_than_brackets_are_followed_has_no_scheme() -> None:
