@@ -185,7 +185,8 @@ def test_values_whose_template_fails_are_told_at_once(tmp_path: Path, capsys: py
     wrong = {"orders-mq01-a": {"heap": "{{ nowhere }}", "user": "{{ nobody }}"}, "orders-mq01-b": {"heap": "{{ no }}"}}
     assert run("-i", lay(tmp_path, wrong), "--format", "json") == 2
     messages = [finding["message"] for finding in json.loads(capsys.readouterr().out)["findings"]]
-    assert [message.partition(":")[0] for message in messages] == ["activemq_heap", "activemq_user", "activemq_heap"]
+    problems = [message.partition(" has no value")[0] for message in messages]
+    assert problems == [f"the template in activemq_{name}" for name in ("heap", "user", "heap")]
 
 
 def test_what_no_file_can_hold_is_told_of_every_broker(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
