@@ -1,4 +1,4 @@
-"""Find the settings that the playbook ``site`` refuses (T030), and release archives that are missing here (T031).
+"""Find settings and missing passwords that the playbook ``site`` refuses (T030), and archives that are absent (T031).
 
 ``check`` reports a refusal as a warning, so that ``render`` still writes files; ``site`` stops with T030 before it
 touches a host. Problems that only a host shows are not checked here.
@@ -8,8 +8,11 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 
+from pydantic import BaseModel, SecretStr
+
+from activemq_fleet.errors import names_to_text
 from activemq_fleet.findings import Finding
 from activemq_fleet.settings.agent import pins_one_version
 from activemq_fleet.topology import Agent, Broker, Fleet
@@ -20,6 +23,8 @@ MISSING = "T031"
 _REQUIREMENT = re.compile(
     r"[A-Za-z0-9][A-Za-z0-9._-]*\s*(\[[A-Za-z0-9,._ -]*\]|[<>~!=;@]).*|activemq[._-]+(fleet|agent)", re.IGNORECASE
 )
+_PLACEHOLDER = "missing-password-"
+_MISSING_PASSWORD = re.compile(rf"{_PLACEHOLDER}([A-Za-z0-9._-]*[A-Za-z0-9_])")
 _ARCHIVE = re.compile(r"apache-activemq-(\d+\.\d+\.\d+)-bin\.(?:tar\.gz|zip)")
 
 
@@ -31,6 +36,11 @@ def site_refusal_findings(fleet: Fleet) -> Iterator[Finding]:
     for agent in fleet.agents:
         for message, fix in _agent_refusals(agent):
             yield _refusal(agent.host, message, fix)
+
+
+def placeholder_of_missing_password(label: str) -> str:
+    """Return the value that an adopted inventory uses while the password file ``.secrets/LABEL`` is missing."""
+    return f"{_PLACEHOLDER}{label}"
 
 
 def missing_archive_findings(fleet: Fleet) -> Iterator[Finding]:
@@ -72,8 +82,35 @@ def _refusal(host: str, message: str, fix: str) -> Finding:
     return Finding(rule=RULE, severity="warning", host=host, message=text, fix=fix, why=why)
 
 
+def _missing_passwords(settings: BaseModel) -> Iterator[tuple[str, str]]:
+    labels = sorted({match[1] for text in _texts_in(settings) for match in _MISSING_PASSWORD.finditer(text)})
+    if labels:
+        files = names_to_text([f".secrets/{label}" for label in labels])
+        many = len(labels) > 1
+        yield (
+            f"the adopted inventory reads {'passwords' if many else 'a password'} from {files} in its directory, but "
+            f"{'these files do' if many else 'this file does'} not exist",
+            f"write the current password to {'each file' if many else 'the file'}, or set the variable of the password "
+            "with ansible-vault",
+        )
+
+
+def _texts_in(value: object) -> Iterator[str]:
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, SecretStr):
+        yield value.get_secret_value()
+    elif isinstance(value, BaseModel | Mapping):
+        for _, item in value if isinstance(value, BaseModel) else value.items():
+            yield from _texts_in(item)
+    elif isinstance(value, Iterable) and not isinstance(value, bytes):
+        for item in value:
+            yield from _texts_in(item)
+
+
 def _broker_refusals(broker: Broker) -> Iterator[tuple[str, str]]:
     settings = broker.settings
+    yield from _missing_passwords(settings)
     archive, sha512 = settings.archive_of_release(), settings.sha512_of_release()
     if settings.install == "archive" and not (archive and sha512):
         values = {"activemq_archive": archive, "activemq_archive_sha512": sha512}
@@ -118,6 +155,7 @@ def _other_release(archive: str, broker: Broker) -> str | None:
 
 
 def _agent_refusals(agent: Agent) -> Iterator[tuple[str, str]]:
+    yield from _missing_passwords(agent.settings)
     package = agent.settings.agent_package or ""
     if agent.settings.agent_install and _REQUIREMENT.fullmatch(package) and not pins_one_version(package):
         yield (

@@ -1,7 +1,8 @@
 """Find passwords in existing files and replace each by a reference, so that none is written to the inventory.
 
-An adopted inventory refers to each password by the lookup that the examples use: a file below ``.secrets`` next to the
-inventory, created at first use. The operator writes the current password to it.
+An adopted inventory reads each password from a file below ``.secrets`` next to the inventory, to which the operator
+writes the current password. No lookup creates such a file: a random password would lock out all clients. Until the file
+exists, the value is a placeholder that ``site`` refuses.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from activemq_fleet.adopt.xml_diff import ComparedElement, compared_element_of
 from activemq_fleet.inventory_yaml import quote_for_jinja
 from activemq_fleet.node.masking import is_secret_name, mask
 from activemq_fleet.schema import UnreadableXmlError, parse_root_element
+from activemq_fleet.site_refusals import placeholder_of_missing_password
 
 MASK = "***"
 _NAME = re.compile(r"(?:password|passwd|passphrase|pwd|secret)$", re.IGNORECASE)
@@ -47,14 +49,13 @@ class SecretReference:
 
     @property
     def lookup_expression(self) -> str:
-        """The Jinja lookup expression that reads the secret from its file.
+        """The Jinja expression that reads the secret from its file, or a placeholder while the file does not exist.
 
         It has no braces.
         """
-        return (
-            f"lookup('ansible.builtin.password', secrets ~ '/{self.label}', length=24, "
-            "chars=['ascii_letters', 'digits'])"
-        )
+        path = f"secrets ~ '/{self.label}'"
+        placeholder = placeholder_of_missing_password(self.label)
+        return f"lookup('ansible.builtin.file', {path}) if ({path}) is file else '{placeholder}'"
 
 
 @dataclass(frozen=True, slots=True)

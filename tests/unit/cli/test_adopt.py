@@ -14,6 +14,7 @@ from activemq_fleet.cli import fleet_checks as shared
 from activemq_fleet.cli.main import main
 from activemq_fleet.errors import SchemaUnavailableError
 from activemq_fleet.inventory import load_fleet
+from activemq_fleet.site_refusals import site_refusal_findings
 from activemq_fleet.validation import check_fleet
 from tests.unit.adopt_files import document, documents_of, write_files
 from tests.unit.fleets import fleet
@@ -274,7 +275,7 @@ class TestWhatItPrints:
     def test_json_of_nothing_is_an_empty_list(self, tree: Path, tmp_path: Path, capsys: Any) -> None:
         run(tree, "-o", tmp_path / "i", "--format", "json")
 
-        assert json.loads(capsys.readouterr().out) == []
+        assert json.loads(capsys.readouterr().out)["findings"] == []
 
     def test_text_names_each_place_once_with_its_hosts(self, hand: Path, tmp_path: Path, capsys: Any) -> None:
         cutoff = document("", brokerName="hand", vmConnectorURI="vm://${x}")
@@ -358,6 +359,20 @@ class TestWhatItPrints:
 
         said = capsys.readouterr().out
         assert f"the password of the network user net from the file {tmp_path}/i/.secrets/net: write" in said
+
+    def test_site_refuses_missing_password_file_and_reading_creates_none(self, tree: Path, tmp_path: Path) -> None:
+        inventory = tmp_path / "i"
+        run(tree, "-o", inventory)
+
+        refusals = {finding.message for finding in site_refusal_findings(load_fleet(inventory))}
+        (text,) = (message for message in refusals if "password" in message)
+        assert "reads a password from .secrets/net in its directory, but this file does not exist" in text
+        assert not (inventory / ".secrets").exists()
+
+        (inventory / ".secrets").mkdir(mode=0o700)
+        (inventory / ".secrets" / "net").write_text("current-password\n")
+        refusals = {finding.message for finding in site_refusal_findings(load_fleet(inventory))}
+        assert not any("password" in message for message in refusals)
 
 
 class TestHosts:
