@@ -145,7 +145,7 @@ def test_a_load_that_has_ended_ends_the_drill(begun: DrillRun) -> None:
     (begun.directory / "failed").write_text("the publisher of orders-mq01 stopped unexpectedly\n")
 
     with pytest.raises(
-        LabError, match=r"stopped: the publisher of orders-mq01 stopped unexpectedly\. Correct this error"
+        LabError, match=r"stopped \(the publisher of orders-mq01 stopped unexpectedly\)\. Correct this error"
     ):
         begun.next_fault(STATES)
 

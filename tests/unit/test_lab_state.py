@@ -102,7 +102,10 @@ def test_status_says_that_the_lab_is_that_of_another_inventory(
     monkeypatch.chdir(tmp_path)
     for source, said in (
         ("own.yml", ""),
-        (str(other), f"{layout.directory} contains the lab of the inventory {own}: set -i to that inventory, "),
+        (
+            str(other),
+            f"in the directory {layout.directory} was started with the inventory {own}: set -i to that inventory, ",
+        ),
     ):
         capsys.readouterr()
         assert main(["lab", "status", "-i", source, "--dir", str(layout.directory), "--format", "json"]) == 0
@@ -130,7 +133,7 @@ def test_a_full_disk_is_named(small_disk: Path) -> None:
 def test_a_file_of_another_version_is_one_line_and_prepared_anew(layout: LabLayout) -> None:
     prepare(layout, variables())
     layout.state.write_text(json.dumps({"format": 0}))
-    with pytest.raises(LabError, match="cannot be read"):
+    with pytest.raises(LabError, match="of the lab is damaged, or another version"):
         load_lab_state(layout)
     prepare(layout, variables())
     assert load_lab_state(layout) is not None
@@ -282,7 +285,7 @@ def test_down_ends_stray_processes_of_a_lab_whose_state_cannot_be_read(
     (tmp_path / "lab/lab.json").write_text("no JSON")
     monkeypatch.setattr(processes, "lab_processes", lambda _layout: ["a process"])
     monkeypatch.setattr(processes, "terminate_processes", lambda strays, grace: ended.extend(strays))
-    with pytest.raises(LabError, match="cannot be read"):
+    with pytest.raises(LabError, match="of the lab is damaged, or another version"):
         lab.down()
     assert ended == ["a process"]
 

@@ -100,7 +100,7 @@ def test_why_no_release_is_seen_is_said(tmp_path: Path) -> None:
     with process(path) as running:
         assert health.release_or_reason(running) == (
             None,
-            "neither the content nor the name of activemq-broker.jar contains a release",
+            "neither the content nor the name of the broker's jar activemq-broker.jar contains a release",
         )
     with process() as running:
         release, why = health.release_or_reason(running)

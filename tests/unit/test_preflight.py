@@ -100,7 +100,7 @@ def test_port_in_use_is_refused_with_process_and_variable() -> None:
     connectors = [{"name": "stomp", "scheme": "stomp+nio", "port": 61613}]
     assert lines(facts, connectors=connectors) == [
         f"V062 {B}: port 61613 of the broker's listener stomp is in use by python3, pid 402. "
-        "Stop the process that uses port 61613, or change activemq_connectors"
+        "Stop the process that uses port 61613, or set another port in activemq_connectors"
     ]
     assert lines(facts, connectors=connectors, service="none") == []
 
@@ -109,7 +109,7 @@ def test_holder_of_port_is_another_process_where_it_is_not_visible() -> None:
     facts = {A: MachineFacts.of({"taken_ports": [{"port": 8161, "pid": None, "program": None}]})}
     assert lines(facts) == [
         f"V062 {A}: port 8161 of the broker's listener console is in use by another process. "
-        "Stop the process that uses port 8161, or change activemq_console_port"
+        "Stop the process that uses port 8161, or set another port in activemq_console_port"
     ]
 
 
