@@ -137,7 +137,7 @@ def test_a_full_disk_is_one_line(tmp_path: Path, full: str) -> None:
     assert code == 2
     (line,) = err.splitlines()
     assert "the disk is full" in line
-    assert ("Spark has no space for temporary files" in line) == (full == "tmp")
+    assert ("Spark cannot write temporary files in" in line) == (full == "tmp")
 
 
 def test_another_python_on_the_workers_is_one_line(tmp_path: Path) -> None:
