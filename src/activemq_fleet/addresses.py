@@ -29,7 +29,7 @@ def validated_host_name(text: str) -> str:
 
     An IPv6 address has no brackets. The check is stricter than DNS where java.net.URI is: it finds no host in a name
     with an underscore, or in one whose last label begins with a digit (source: the grammar in the class documentation
-    of java.net.URI), and the broker then dials nothing.
+    of java.net.URI), and the broker then opens no connection.
     """
     bare = text[1:-1] if text.startswith("[") and text.endswith("]") else text
     # No name ends like an address, and most are names; a zone is any text, and means nothing on the peer's side.

@@ -398,8 +398,8 @@ class _PositionReader:
     file is read once for the lines of all its hosts.
     """
 
-    def __init__(self, activemq_variable_origins: _OriginReader, extra: Mapping[Any, Any]) -> None:
-        self._variable_origins = activemq_variable_origins
+    def __init__(self, read_origins: _OriginReader, extra: Mapping[Any, Any]) -> None:
+        self._read_origins = read_origins
         self._extra = extra
         self._lines: dict[str, Mapping[str, int]] = {}
 
@@ -411,7 +411,7 @@ class _PositionReader:
         Those of the ``misspelt`` ones are included. The position of the host itself in its inventory file has the key
         ""; it is missing if that file is unknown.
         """
-        origins = self._variable_origins(variables, self._extra, misspelt)
+        origins = self._read_origins(variables, self._extra, misspelt)
         values = {**variables, **self._extra}
         positions = {name: Position(*origin, values.get(name)) for name, origin in origins.items()}
         file = variables.get("inventory_file")

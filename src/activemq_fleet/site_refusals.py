@@ -8,11 +8,10 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 
 from pydantic import BaseModel, SecretStr
 
-from activemq_fleet.errors import names_to_text
 from activemq_fleet.findings import Finding
 from activemq_fleet.settings.agent import pins_one_version
 from activemq_fleet.topology import Agent, Broker, Fleet
@@ -85,7 +84,7 @@ def _refusal(host: str, message: str, fix: str) -> Finding:
 def _missing_passwords(settings: BaseModel) -> Iterator[tuple[str, str]]:
     labels = sorted({match[1] for text in _texts_in(settings) for match in _MISSING_PASSWORD.finditer(text)})
     if labels:
-        files = names_to_text([f".secrets/{label}" for label in labels])
+        files = ", ".join(f".secrets/{label}" for label in labels)
         many = len(labels) > 1
         yield (
             f"the adopted inventory reads {'passwords' if many else 'a password'} from {files} in its directory, but "
@@ -96,16 +95,21 @@ def _missing_passwords(settings: BaseModel) -> Iterator[tuple[str, str]]:
 
 
 def _texts_in(value: object) -> Iterator[str]:
-    if isinstance(value, str):
-        yield value
-    elif isinstance(value, SecretStr):
-        yield value.get_secret_value()
-    elif isinstance(value, BaseModel | Mapping):
-        for _, item in value if isinstance(value, BaseModel) else value.items():
-            yield from _texts_in(item)
-    elif isinstance(value, Iterable) and not isinstance(value, bytes):
-        for item in value:
-            yield from _texts_in(item)
+    """Yield all texts and secrets of a value; of settings, those of the variables that the inventory sets."""
+    match value:
+        case str():
+            yield value
+        case SecretStr():
+            yield value.get_secret_value()
+        case BaseModel():
+            for name in value.model_fields_set:
+                yield from _texts_in(getattr(value, name))
+        case Mapping():
+            for item in value.values():
+                yield from _texts_in(item)
+        case list() | tuple():
+            for item in value:
+                yield from _texts_in(item)
 
 
 def _broker_refusals(broker: Broker) -> Iterator[tuple[str, str]]:

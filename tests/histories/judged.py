@@ -98,10 +98,10 @@ def judge(found: Read, modules: SimpleNamespace = MODULES) -> tuple[Units, dict[
     in_order = sorted(
         found.lines, key=lambda line: (line.agent, epochs[line.agent, line.epoch].rank, line.jseq, line.kind is None)
     )
-    said = list(journals.records_and_gaps_in_order(in_order, epochs))
-    subscribers = ranges.subscribers_by_name([one for one in said if isinstance(one, journals.SubscriptionChange)])
-    missing = {one.agent: one.records for one in said if isinstance(one, journals.MissingRecordCount)}
-    records = sorted((one for one in said if isinstance(one, journals.OrderedRecord)), key=lambda one: one.event_id)
+    entries = list(journals.records_and_gaps_in_order(in_order, epochs))
+    subscribers = ranges.subscribers_by_name([one for one in entries if isinstance(one, journals.SubscriptionChange)])
+    missing = {one.agent: one.records for one in entries if isinstance(one, journals.MissingRecordCount)}
+    records = sorted((one for one in entries if isinstance(one, journals.OrderedRecord)), key=lambda one: one.event_id)
     events_of = modules.event_records.events_from_records
     reach = dict(ranges.ranges_by_subscriber(events_of(records), subscribers, missing))
     units: Units = {}

@@ -190,11 +190,11 @@ def test_an_upgrade_leaves_a_record_on_both_hosts(controller: Controller, tmp_pa
     ended(controller.play("collect", "-e", f"activemq_collect_to={tmp_path}/collected"))
     for machine in controller.rack.machines:
         content = (tmp_path / "collected" / machine.name / "operations.jsonl").read_bytes()
-        found, problems = parse_planned_operations(machine.name, content)
+        operations, problems = parse_planned_operations(machine.name, content)
         assert problems == ()
-        assert {one.operation for one in found} == {"site", "upgrade"}
-        assert all(one.began < one.ended and "@" in one.by for one in found)
-        assert max(one.ended - one.began for one in found) < UNENDED  # each has its end
+        assert {one.operation for one in operations} == {"site", "upgrade"}
+        assert all(one.began < one.ended and "@" in one.by for one in operations)
+        assert max(one.ended - one.began for one in operations) < UNENDED  # each has its end
 
 
 def test_a_node_that_does_not_come_up_gets_back_what_it_ran_with(controller: Controller) -> None:

@@ -115,9 +115,9 @@ def test_what_a_lab_does_itself_is_planned_and_what_is_done_to_it_is_not(tmp_pat
     lab.wait_state(A, "active")
     killed = A, lab.started_at(A) or 0
     collect_logs(lab, {}, tmp_path / "collected")
-    found, problems = parse_planned_operations(A, (tmp_path / "collected" / A / "operations.jsonl").read_bytes())
+    operations, problems = parse_planned_operations(A, (tmp_path / "collected" / A / "operations.jsonl").read_bytes())
     assert problems == ()
-    assert [one.operation for one in found] == ["lab up", *["lab stop", "lab start"] * 3]
+    assert [operation.operation for operation in operations] == ["lab up", *["lab stop", "lab start"] * 3]
     for host, moment in moments:
         assert is_planned(tmp_path / "collected", host, moment)
     assert killed[1] >= at
@@ -126,8 +126,8 @@ def test_what_a_lab_does_itself_is_planned_and_what_is_done_to_it_is_not(tmp_pat
 
 def is_planned(collected: Path, host: str, moment: float) -> bool:
     """Whether the lab was at work when a host became active, as the host has it."""
-    found, _ = parse_planned_operations(host, (collected / host / "operations.jsonl").read_bytes())
-    return any(one.began.timestamp() <= moment <= one.ended.timestamp() for one in found)
+    operations, _ = parse_planned_operations(host, (collected / host / "operations.jsonl").read_bytes())
+    return any(operation.began.timestamp() <= moment <= operation.ended.timestamp() for operation in operations)
 
 
 @in_every_situation

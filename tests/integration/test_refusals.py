@@ -49,7 +49,7 @@ CAUSES = {
     "V055": "NumberFormatException",
     "V016": "Bean name '[^']+' is already used",
 }
-SHOWN = [one for one in rules_of_scope("file") if one.refuses]
+SHOWN = [rule for rule in rules_of_scope("file") if rule.refuses]
 
 
 def examples(kind: str) -> list[object]:
@@ -81,16 +81,16 @@ def outcome_of(
     return broker.boot(stays=ENDS) if fate == "refused" else broker.boot()
 
 
-@pytest.mark.parametrize(("one", "example"), examples("failing_examples"))
-def test_a_broker_refuses_what_the_rule_says_it_refuses(ground: Ground, one: Rule, example: RuleExample) -> None:
+@pytest.mark.parametrize(("rule", "example"), examples("failing_examples"))
+def test_a_broker_refuses_what_the_rule_says_it_refuses(ground: Ground, rule: Rule, example: RuleExample) -> None:
     outcome = started(ground, example, "refused")
     assert outcome.fate == "refused", outcome.said
-    assert re.search(CAUSES[one.id], outcome.said), outcome.said
+    assert re.search(CAUSES[rule.id], outcome.said), outcome.said
 
 
 @in_every_situation
-@pytest.mark.parametrize(("one", "example"), examples("passing_examples"))
-def test_a_broker_starts_with_what_the_rule_is_silent_on(ground: Ground, one: Rule, example: RuleExample) -> None:
+@pytest.mark.parametrize(("rule", "example"), examples("passing_examples"))
+def test_a_broker_starts_with_what_the_rule_is_silent_on(ground: Ground, rule: Rule, example: RuleExample) -> None:
     outcome = started(ground, example, "started")
     assert outcome.fate == "started", outcome.said
 
@@ -147,4 +147,4 @@ def test_m005_multicast_without_an_interface_ends_the_start(
 
 def test_every_rule_about_a_refusal_is_shown_with_its_cause() -> None:
     by_hand = {"M005", "V010", "V012"}
-    assert {one.id for one in rules_of_scope() if one.refuses} <= CAUSES.keys() | by_hand
+    assert {rule.id for rule in rules_of_scope() if rule.refuses} <= CAUSES.keys() | by_hand

@@ -192,9 +192,9 @@ def read_back(adoption: AdoptedInventory) -> dict[str, bytes]:
         broker = adoption.fleet.broker(host)
         context |= {"activemq_identity": broker.identity, "inventory_hostname_short": broker.identity.host_label}
         role = "activemq_masters" if broker.role == "master" else "activemq_slaves"
-        own = ["all", inventory_group_name("group", broker.group), role, inventory_group_name("pair", broker.pair)]
+        levels = ["all", inventory_group_name("group", broker.group), role, inventory_group_name("pair", broker.pair)]
         variables: dict[str, Any] = {}
-        paths = [*(f"group_vars/{name}.yml" for name in own), f"host_vars/{host}.yml"]
+        paths = [*(f"group_vars/{name}.yml" for name in levels), f"host_vars/{host}.yml"]
         for level in (*(files.get(path, {}) for path in paths), inline or {}):
             assert not level.keys() & variables.keys(), f"a variable of {host} stands twice"
             variables |= {name: templated(value) for name, value in level.items()}

@@ -35,13 +35,13 @@ def fleet(convention: Convention, tmp_path: Path) -> Fleet:
 
 @each_convention
 def test_an_inventory_gives_every_pair_its_name_master_and_slave(convention: Convention, fleet: Fleet) -> None:
-    found = {
+    hosts_by_pair = {
         name: tuple(broker.host for broker in pair.brokers_in_dialling_order) for name, pair in fleet.pairs.items()
     }
 
-    assert found == dict(convention.pairs)
+    assert hosts_by_pair == dict(convention.pairs)
     assert [finding for finding in fleet.findings if finding.severity == "error"] == []
-    assert [pair.preferred_master.host for pair in fleet.pairs.values()] == [m for m, _ in found.values()]
+    assert [pair.preferred_master.host for pair in fleet.pairs.values()] == [m for m, _ in hosts_by_pair.values()]
 
 
 @each_convention

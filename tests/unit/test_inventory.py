@@ -285,8 +285,8 @@ class TestVault:
 
 class TestRefusals:
     def test_an_undefined_variable_names_host_variable_and_line(self, write: Write) -> None:
-        path = write({"hosts.yml": PAIR, "group_vars/all.yml": "x: 1\nactivemq_address: '{{ nobody }}'\n"})
-        problem = "the template in activemq_address has no value, because 'nobody' is undefined ("
+        path = write({"hosts.yml": PAIR, "group_vars/all.yml": "x: 1\nactivemq_address: '{{ unset }}'\n"})
+        problem = "the template in activemq_address has no value, because 'unset' is undefined ("
         assert refusal(path).startswith(f"a-mq01-a, a-mq01-b: {problem}")
         assert refusal(path).endswith("group_vars/all.yml:2). Correct the template, or define what it uses")
 
@@ -316,8 +316,8 @@ class TestRefusals:
         assert read(path).hosts["web1"] == {"activemq_heap": "1g"}
 
     def test_what_an_agent_needs_is_not_left_out(self, write: Write) -> None:
-        path = write({"hosts.yml": "all: {hosts: {a-mq01-a: , app1: {activemq_agent_password: '{{ nobody }}'}}}"})
-        problem = "the template in activemq_agent_password has no value, because 'nobody' is undefined"
+        path = write({"hosts.yml": "all: {hosts: {a-mq01-a: , app1: {activemq_agent_password: '{{ unset }}'}}}"})
+        problem = "the template in activemq_agent_password has no value, because 'unset' is undefined"
         assert refusal(path).startswith(f"app1: {problem}")
 
     @pytest.mark.parametrize(

@@ -23,9 +23,9 @@ def layout(tmp_path: Path) -> LabLayout:
 
 
 def read(layout: LabLayout, host: str) -> tuple[PlannedOperation, ...]:
-    found, problems = parse_planned_operations(host, layout.operations_file_path(host).read_bytes())
+    operations, problems = parse_planned_operations(host, layout.operations_file_path(host).read_bytes())
     assert problems == ()
-    return found
+    return operations
 
 
 def test_begin_and_end_are_on_every_host_of_the_work_also_when_it_fails(layout: LabLayout) -> None:

@@ -26,8 +26,8 @@ def test_what_a_host_writes_down_is_what_audit_reads(tmp_path: Path) -> None:
     for kind in ("begin", "end", "begin"):
         record(kind, tmp_path)
     file = tmp_path / "activemq-fleet/operations.jsonl"
-    found, problems = parse_planned_operations("host", file.read_bytes())
-    assert [one.operation for one in found] == ["restart", "restart"]
+    operations, problems = parse_planned_operations("host", file.read_bytes())
+    assert [one.operation for one in operations] == ["restart", "restart"]
     assert problems == ()
     assert file.stat().st_mode & 0o777 == 0o600
     assert file.parent.stat().st_mode & 0o777 == 0o700
@@ -38,9 +38,9 @@ def test_a_line_that_a_full_disk_cut_short_does_not_spoil_the_next(tmp_path: Pat
     file = tmp_path / "activemq-fleet/operations.jsonl"
     file.write_bytes(file.read_bytes() + b'{"v": 1, "ts": "20')
     record("end", tmp_path)
-    found, problems = parse_planned_operations("host", file.read_bytes())
-    assert len(found) == 1
-    assert found[0].ended - found[0].began < parse_planned_operations.__globals__["UNENDED"]
+    operations, problems = parse_planned_operations("host", file.read_bytes())
+    assert len(operations) == 1
+    assert operations[0].ended - operations[0].began < parse_planned_operations.__globals__["UNENDED"]
     assert "1 of 3 lines" in problems[0]
 
 

@@ -88,11 +88,8 @@ def _key_problems(texts: Mapping[str, str]) -> Iterator[tuple[str, str]]:
         elif "\n" in text and key not in _LISTS:
             yield (
                 key,
-                (
-                    "the value of this key has several lines, but the key accepts only one line: write the value "
-                    "on one "
-                    "line"
-                ),
+                "the value of this key has several lines, but the key accepts only one line: write the value on one "
+                "line",
             )
 
 
@@ -141,11 +138,8 @@ def _parse_values(path: Path, texts: Mapping[str, str]) -> tuple[dict[str, Any],
         problems.append(
             (
                 "mb.urls",
-                (
-                    "the key mb.urls is missing, so the agent has no broker: list the MQTT addresses of both "
-                    "brokers, such "
-                    "as mb.urls = host1:1883,host2:1883"
-                ),
+                "the key mb.urls is missing, so the agent has no broker: list the MQTT addresses of both brokers, such "
+                "as mb.urls = host1:1883,host2:1883",
             )
         )
     return values, problems
@@ -213,28 +207,20 @@ def _policy_problems(policy: ConnectionPolicy) -> Iterator[tuple[str, str]]:
     if policy.fast_pause[0] > policy.fast_pause[1]:
         yield (
             "connecting.fast.pause",
-            (
-                "the first pause of this key is longer than the second: write the shortest pause first, then the "
-                "longest, such as 0.5,5"
-            ),
+            "the first pause of this key is longer than the second: write the shortest pause first, then the "
+            "longest, such as 0.5,5",
         )
     if policy.base > policy.cap:
         yield (
             "connecting.base",
-            (
-                f"the value {policy.base:g} of this key is larger than that of connecting.cap, {policy.cap:g}: "
-                f"decrease "
-                "connecting.base, or increase connecting.cap"
-            ),
+            f"the value {policy.base:g} of this key is larger than that of connecting.cap, {policy.cap:g}: decrease "
+            "connecting.base, or increase connecting.cap",
         )
     if policy.steady > 1:
         yield "connecting.steady", f"the value {policy.steady} of this key is too large: write at most 1"
     if policy.canary_timeout > policy.canary_interval:
         yield (
             "connecting.canary.timeout",
-            (
-                f"the value {policy.canary_timeout:g} of this key is larger than that of connecting.canary.interval, "
-                f"{policy.canary_interval:g}: decrease connecting.canary.timeout, or increase "
-                "connecting.canary.interval"
-            ),
+            f"the value {policy.canary_timeout:g} of this key is larger than that of connecting.canary.interval, "
+            f"{policy.canary_interval:g}: decrease connecting.canary.timeout, or increase connecting.canary.interval",
         )

@@ -196,7 +196,7 @@ class ConnectionStateMachine:
     _resume_at: float = 0.0  # when the next attempt begins, while there is no connection
     _lost_at: float = _NEVER  # when the last fast phase began
     _fast_until: float = _NEVER
-    _quick: bool = True  # this walk dials one broker right after the other
+    _quick: bool = True  # this walk tries one broker right after the other
     _was_short: bool = False  # the last fast phase was for a connection that was not stable
     _level: int = 0  # slow pauses since a connection that worked
 

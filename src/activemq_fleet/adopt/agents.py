@@ -103,7 +103,7 @@ def _agent_variables(file: AgentConfiguration) -> Variables:
 
 
 def _home_broker(file: AgentConfiguration, listeners: ListenersByAddress) -> Broker | None:
-    """Return the broker at the first address that an agent dials, or None."""
+    """Return the broker at the first address to which an agent connects, or None."""
     first = file.entries.get("mb.urls", "").partition(",")[0].strip().rpartition("//")[2]
     try:
         listener = listeners.listener_at(*parse_host_port(first))

@@ -1,4 +1,4 @@
-"""Read networkConnector elements of activemq.xml files: what each dials, and which broker owns that address."""
+"""Read networkConnector elements of activemq.xml files: their target addresses and the brokers that own them."""
 
 from __future__ import annotations
 
@@ -230,7 +230,7 @@ def propose_addresses(proposal: VariableProposal, known_addresses: Mapping[str, 
 def _addresses_on_one_machine(
     proposal: VariableProposal, unknown: Iterable[tuple[ReplaceableBridge, AdoptedDocument]]
 ) -> Iterator[tuple[str, str]]:
-    """Yield (host, dialled address) of brokers that share a machine: one dials the other at its own loopback address.
+    """Yield (host, address) of brokers that share a machine: one connects to the other at its own loopback address.
 
     Yield nothing where two of them would listen on the same port.
     """

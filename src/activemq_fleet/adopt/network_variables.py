@@ -120,9 +120,10 @@ class _Network:
     def _target_unit(
         self, addresses: BrokersByAddress, document: AdoptedDocument, bridge: ReplaceableBridge
     ) -> str | None:
-        """Return the unit that a bridge dials, or None with the reason recorded where no link can replace the bridge.
+        """Return the pair or broker to which a bridge connects; None if no link can replace the bridge.
 
-        A bridge to the peer that the variable ``activemq_pair_links`` makes is recorded in ``pair_links``.
+        The reason for None is recorded in ``reasons``. A bridge to the peer that the variable ``activemq_pair_links``
+        makes is recorded in ``pair_links``.
         """
         user = bridge.node.get("userName")
         owners = [addresses.broker_at(*address) for address in bridge.addresses]

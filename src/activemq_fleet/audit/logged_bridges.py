@@ -90,7 +90,7 @@ class _DialledLink:
     """Whether the log has the records of attempts; a log with warnings only has none, and none of links that are up."""
 
     def has_never_come_up(self, newest: datetime | None, last: datetime | None, least: int) -> bool:
-        """Return whether a link that a broker dials has never come up.
+        """Return whether a link that a broker opens has never been established.
 
         It has never come up after ``least`` or more attempts, or after attempts over a long time. ``newest`` is the
         time of the newest record of a link or a run, ``last`` that of the last record of the log.
@@ -120,7 +120,7 @@ class _Links:
             self.dialled |= link.addresses
         link.is_dialled = True
         link.handshake = None
-        connector_match = _THREAD.search(seen.thread)  # multicast: its listener dials
+        connector_match = _THREAD.search(seen.thread)  # multicast: its listener opens the connection
         if connector_match:
             self.by_uri[uri] = connector_match[1]
         elif uri not in self.by_uri:

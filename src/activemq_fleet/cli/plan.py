@@ -44,7 +44,7 @@ _LARGEST = 5000
     help="Output of an earlier plan: compute only what changed since then, and write it to the dataset changes. "
     "Default: OUT, if it contains a plan.",
 )
-@click.option("--anew", is_flag=True, help="Compute everything, even if OUT has an earlier plan.")
+@click.option("--anew", "compute_everything", is_flag=True, help="Compute everything, even if OUT has an earlier plan.")
 @click.option(
     "--without-content", is_flag=True, help="Write only the paths and hashes of the planned files, not their contents."
 )
@@ -64,7 +64,7 @@ def plan_command(
     inventory: InventoryOptions,
     output: str,
     since: str | None,
-    anew: bool,
+    compute_everything: bool,
     without_content: bool,
     largest: int,
     spark: SessionOptions,
@@ -83,13 +83,13 @@ def plan_command(
         inventory = inventory.with_configured_inventory()
     if bool(hosts) == bool(inventory):
         raise click.UsageError("plan reads the hosts from one source: set either --hosts FILE or -i INVENTORY")
-    if since and anew:
+    if since and compute_everything:
         raise click.UsageError("--since and --anew cannot be used together: remove one of them")
     with spark_session("plan", spark) as running:
         options = PlanOptions(
             content=not without_content,
             largest=largest,
-            since=None if anew else earlier_plan_path(running, output, since),
+            since=None if compute_everything else earlier_plan_path(running, output, since),
         )
         result = plan(
             running, _source(running, hosts, form, inventory), output, options, tell=echo_to_stderr, warn=print_warning

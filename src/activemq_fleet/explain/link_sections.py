@@ -1,4 +1,4 @@
-"""Explain the links of a broker: those it dials, and those by which other brokers dial it."""
+"""Explain the links of a broker: those that it opens, and those that other brokers open to it."""
 
 from __future__ import annotations
 

@@ -247,7 +247,7 @@ def _broker(
 
 
 def _network(broker: Broker, variables: Mapping[str, Any], ports: Mapping[str, int]) -> dict[str, Any]:
-    """Return the variables by which a broker dials and listens within the lab alone."""
+    """Return the variables by which a broker connects and listens only inside of the lab."""
     settings, lab_variables = broker.settings, dict[str, Any]()
     if any(link.kind == "multicast" for link in broker.links) or any(c.discovery_uri for c in broker.connectors):
         group = settings.multicast.partition(":")[0]

@@ -373,7 +373,7 @@ def bridge_to_placeholder_invalid_host(link: Element) -> Iterator[Problem]:
 
 
 def _links_with_same_peer(links: list[Element]) -> Iterator[tuple[Element, Element]]:
-    """Yield (link, earlier link) of each link that dials a peer an earlier link dials already."""
+    """Yield (link, earlier link) of each link to a peer to which an earlier link already connects."""
     first_to: dict[tuple[str, int], int] = {}
     for number, link in enumerate(links):
         peers = _peer_addresses(link)

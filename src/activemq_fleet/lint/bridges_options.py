@@ -179,7 +179,7 @@ def _remedy_of_number(option: str) -> str:
 
 @once_per_document
 def _dialled(document: Document) -> Iterator[tuple[Element, str, Uri]]:
-    """Yield (element, attribute, URI) of every URI with options, also nested, by which a broker dials others."""
+    """Yield (element, attribute, URI) of every URI with options, also nested, by which a broker connects to others."""
     masters = [(connector, "remoteURI") for connector in document.elements_named("masterConnector")]
     for node, attribute in document.discovery_uri_attributes + masters:
         for uri in node.uri_attribute(attribute).uri_and_nested_uris():

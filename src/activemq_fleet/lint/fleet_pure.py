@@ -19,7 +19,7 @@ Shape = tuple[str, tuple[tuple[str, str], ...], tuple["Shape", ...]]
 
 
 class _Attachment(NamedTuple):
-    """A slave, the broker it dials as its master, and the element and attribute where a fragment was merged."""
+    """A slave, its master, and the element and attribute where a fragment was merged."""
 
     slave: Broker
     master: Broker
@@ -323,7 +323,7 @@ def user_link_to_pure_slave(view: FleetView) -> Iterator[Problem]:
 
 
 def _attachments(view: FleetView) -> list[_Attachment]:
-    """Return every slave of the fleet with the broker that it dials as its master."""
+    """Return every slave of the fleet with the broker to which it connects as its master."""
     attachments: list[_Attachment] = []
     changed = {broker.host for broker in view.brokers_with_user_xml}
     for broker in view.brokers:

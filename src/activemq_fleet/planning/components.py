@@ -1,8 +1,8 @@
 """Divide a fleet into components: sets of brokers that have no connection to brokers of other components.
 
 The result for a component alone equals its part of the result for the whole fleet. A component joins the ends of
-``activemq_links``, groups with one ``activemq_address``, a group and the host that it dials, an agent on a broker's
-machine, and groups with a virtual address.
+``activemq_links``, groups with one ``activemq_address``, a group and the host to which it connects, an agent on a
+broker's machine, and groups with a virtual address.
 """
 
 from __future__ import annotations

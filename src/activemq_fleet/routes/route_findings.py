@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from itertools import islice
 
+from activemq_fleet.errors import names_to_text
 from activemq_fleet.findings import Finding, Severity
 from activemq_fleet.node.printable import counted
 from activemq_fleet.routes.answers import Routes
@@ -157,7 +158,7 @@ def _links_within_pairs_findings(routes: Routes) -> Iterator[Finding]:
     for host, link in routes.idle_links():
         by_host.setdefault((host, (host, link) in pairs), []).append(link)
     for (host, within), links in by_host.items():
-        named = ", ".join(links[:3]) + (f" and {len(links) - 3} more" if len(links) > 3 else "")
+        named = names_to_text(links)
         reason = (
             "the other node of the pair is a standby while this broker is active"
             if within

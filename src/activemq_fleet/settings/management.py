@@ -24,7 +24,7 @@ class JmxUserSettings(NetworkSettingsBase):
 class JmxSettings(NetworkSettingsBase):
     """The JMX settings of a broker: the value of ``activemq_jmx``.
 
-    Ports are without ``activemq_port_offset``. ``rmi_port`` is the second port that a JMX client dials, None for any.
+    Ports are without ``activemq_port_offset``. ``rmi_port`` is the second port of JMX clients, None for any.
     ``path`` is the last part of the address, None for ``/jmxrmi``. ``tls`` encrypts with the stores of
     ``activemq_tls``.
     """

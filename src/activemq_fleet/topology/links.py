@@ -189,13 +189,12 @@ def unknown_link_end_finding(host: str, variable: str, name: str, known: Sequenc
         return _several_ends_finding(host, variable, name)
     near = most_similar_name(name, known)
     listed = ", ".join(known[:MOST_LISTED])
-    fix = f"set {variable} to {near}, or to another group or pair"
-    fix = fix if near else f"set {variable} to one of the groups and pairs {listed}"
+    choice = f"{near}, or to another group or pair" if near else f"one of the groups and pairs {listed}"
     return error_finding(
         "T007",
         host,
         f"{variable} is {name!r}, but the inventory has no group or pair of this name",
-        fix,
+        f"set {variable} to {choice}",
         why=_MISSING_LINK,
     )
 
@@ -418,7 +417,7 @@ _NO_ENTRY = LinkSettings.model_validate({"from": "-", "to": "-"})
 
 
 def _kind_of(broker: Broker, addresses: Sequence[Address]) -> LinkKind:
-    """Return how a broker's link dials the addresses."""
+    """Return the way in which a broker's link connects to its addresses."""
     if len(addresses) == 1:
         return "static"
     has_masterslave = broker.release.has_masterslave_discovery

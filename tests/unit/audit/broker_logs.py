@@ -175,9 +175,9 @@ def audit_pair(
         for host in (A, B)
     ]
     evidence = [sign for mine in logs for sign in evidence_in_log(mine)]
-    periods = [one for one in more if isinstance(one, LoggedPeriod | SystemdJournalRecord)]
-    operations = [one for one in more if isinstance(one, PlannedOperation)]
-    witnesses = [one for one in more if isinstance(one, ConnectionRecord | ConnectionLoss)]
+    periods = [record for record in more if isinstance(record, LoggedPeriod | SystemdJournalRecord)]
+    operations = [record for record in more if isinstance(record, PlannedOperation)]
+    witnesses = [record for record in more if isinstance(record, ConnectionRecord | ConnectionLoss)]
     findings = pair_findings_of_logs(nodes, reversed([*evidence, *periods]))
     return incidents_of_pair(findings, reversed(witnesses), operations=operations)
 

@@ -54,7 +54,8 @@ def test_journal_belongs_to_one_host(owner: str, hosts: list[str], agent_hosts: 
     epochs, _ = journal_epochs_of_files(files, host_of)
     counted = {
         host: [
-            one.line.jseq for one in positioned_journal_lines(host, "agent/j.jsonl", memoryview(text), epochs, host_of)
+            positioned.line.jseq
+            for positioned in positioned_journal_lines(host, "agent/j.jsonl", memoryview(text), epochs, host_of)
         ]
         for host, text in contents.items()
     }

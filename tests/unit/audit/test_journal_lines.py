@@ -116,10 +116,10 @@ def test_a_record_has_the_values_that_its_line_names() -> None:
 def test_a_file_tells_what_it_has_of_each_epoch_and_what_is_wrong_with_it() -> None:
     lines = [line(), line(jseq=9, ts="2026-03-01T11:00:00Z"), "?", line(jseq=11)[:60], "{"]
 
-    found, _ = summarize_journal_and_connections("h", "agent/a.jsonl", memoryview("\n".join(lines).encode()))
+    summaries, _ = summarize_journal_and_connections("h", "agent/a.jsonl", memoryview("\n".join(lines).encode()))
 
-    (known, torn) = found.parts.values()
+    (known, torn) = summaries.parts.values()
     assert (known.agent, known.epoch, known.known, known.line) == ("shop", "e", 11, 2)
     assert (torn.agent, torn.torn) == (None, 5)
-    assert found.problems == {words.FOREIGN: (1, 3), words.TORN: (2, 4)}
-    assert (found.first, found.last) == (known.began, found.last)
+    assert summaries.problems == {words.FOREIGN: (1, 3), words.TORN: (2, 4)}
+    assert (summaries.first, summaries.last) == (known.began, summaries.last)

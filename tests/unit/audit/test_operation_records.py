@@ -17,7 +17,7 @@ def record(kind: str, minutes: float, run: str = "1", operation: str = "restart"
 
 
 def read(*records: object) -> tuple[tuple[PlannedOperation, ...], tuple[str, ...]]:
-    return parse_planned_operations(HOST, "".join(json.dumps(one) + "\n" for one in records).encode())
+    return parse_planned_operations(HOST, "".join(json.dumps(record) + "\n" for record in records).encode())
 
 
 def spans(found: tuple[PlannedOperation, ...]) -> list[tuple[float, float]]:

@@ -105,8 +105,8 @@ def test_a_memory_above_the_heap_of_the_host_is_told_of_a_fleet() -> None:
     from activemq_fleet.lint.fleets import broker_file_findings
 
     data = XmlDocument(render_broker(broker)["conf/activemq.xml"])
-    found = broker_file_findings(broker, data, RuleSelection(select=("C006",)))
-    assert [finding.message for finding in found] == ["memoryUsage is 512 MB, more than the Java heap of 256 MB"]
+    findings = broker_file_findings(broker, data, RuleSelection(select=("C006",)))
+    assert [finding.message for finding in findings] == ["memoryUsage is 512 MB, more than the Java heap of 256 MB"]
 
 
 @pytest.mark.parametrize("usage", ["storeUsage", "tempUsage"])

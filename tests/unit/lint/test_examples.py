@@ -16,7 +16,7 @@ from activemq_fleet.schema import UnreadableXmlError
 from tests.rule_examples import complete
 
 # The schema's own rule needs the release's XSD: tests/integration/test_refusals.py shows it.
-FILE_RULES = [one for one in rules_of_scope("file") if one.id != SCHEMA_RULE]
+FILE_RULES = [rule for rule in rules_of_scope("file") if rule.id != SCHEMA_RULE]
 
 
 def cases(kind: str) -> list[object]:
@@ -41,14 +41,14 @@ def found(example: RuleExample) -> set[str]:
     return {finding.rule for finding in file_findings(data, release, other_files=other_files)}
 
 
-@pytest.mark.parametrize(("one", "example"), cases("failing_examples"))
-def test_the_example_that_fires_does(one: Rule, example: RuleExample) -> None:
-    assert one.id in found(example)
+@pytest.mark.parametrize(("rule", "example"), cases("failing_examples"))
+def test_the_example_that_fires_does(rule: Rule, example: RuleExample) -> None:
+    assert rule.id in found(example)
 
 
-@pytest.mark.parametrize(("one", "example"), cases("passing_examples"))
-def test_the_example_that_is_silent_is(one: Rule, example: RuleExample) -> None:
-    assert one.id not in found(example)
+@pytest.mark.parametrize(("rule", "example"), cases("passing_examples"))
+def test_the_example_that_is_silent_is(rule: Rule, example: RuleExample) -> None:
+    assert rule.id not in found(example)
 
 
 @pytest.mark.parametrize("rule", [rule for rule in FILE_RULES if rule.needs], ids=lambda rule: rule.id)
@@ -86,11 +86,11 @@ def test_the_skeleton_of_the_examples_has_no_mistake(release: str) -> None:
     assert found == ()
 
 
-@pytest.mark.parametrize("one", rules_of_scope(), ids=lambda one: one.id)
-def test_every_rule_says_what_why_how_to_mend_and_shows_it(one: Rule) -> None:
-    assert one.title.endswith(".")
-    assert one.why
-    assert one.fix
-    assert one.evidence_source
-    assert one.failing_examples
-    assert one.passing_examples
+@pytest.mark.parametrize("rule", rules_of_scope(), ids=lambda rule: rule.id)
+def test_every_rule_says_what_why_how_to_mend_and_shows_it(rule: Rule) -> None:
+    assert rule.title.endswith(".")
+    assert rule.why
+    assert rule.fix
+    assert rule.evidence_source
+    assert rule.failing_examples
+    assert rule.passing_examples

@@ -41,11 +41,11 @@ def found(example: RuleExample) -> set[str]:
     return {finding.rule for finding in fleet_findings(fleet, documents)}
 
 
-@pytest.mark.parametrize(("one", "example"), cases("failing_examples"))
-def test_the_fleet_that_fires_does(one: Rule, example: RuleExample) -> None:
-    assert one.id in found(example)
+@pytest.mark.parametrize(("rule", "example"), cases("failing_examples"))
+def test_the_fleet_that_fires_does(rule: Rule, example: RuleExample) -> None:
+    assert rule.id in found(example)
 
 
-@pytest.mark.parametrize(("one", "example"), cases("passing_examples"))
-def test_the_fleet_that_is_silent_is(one: Rule, example: RuleExample) -> None:
-    assert one.id not in found(example)
+@pytest.mark.parametrize(("rule", "example"), cases("passing_examples"))
+def test_the_fleet_that_is_silent_is(rule: Rule, example: RuleExample) -> None:
+    assert rule.id not in found(example)

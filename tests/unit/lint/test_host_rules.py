@@ -14,9 +14,9 @@ from tests.support.facts_of_brokers import facts_of_broker
 
 def cases(kind: str) -> list[object]:
     return [
-        pytest.param(one, example, id=f"{one.id}-{number}")
-        for one in rules_of_scope("host")
-        for number, example in enumerate(getattr(one, kind))
+        pytest.param(rule, example, id=f"{rule.id}-{number}")
+        for rule in rules_of_scope("host")
+        for number, example in enumerate(getattr(rule, kind))
     ]
 
 
@@ -31,14 +31,14 @@ def found(example: RuleExample) -> set[str]:
     return {finding.rule for finding in host_findings(subject, facts, peer)}
 
 
-@pytest.mark.parametrize(("one", "example"), cases("failing_examples"))
-def test_the_example_that_fires_does(one: Rule, example: RuleExample) -> None:
-    assert one.id in found(example)
+@pytest.mark.parametrize(("rule", "example"), cases("failing_examples"))
+def test_the_example_that_fires_does(rule: Rule, example: RuleExample) -> None:
+    assert rule.id in found(example)
 
 
-@pytest.mark.parametrize(("one", "example"), cases("passing_examples"))
-def test_the_example_that_is_silent_is(one: Rule, example: RuleExample) -> None:
-    assert one.id not in found(example)
+@pytest.mark.parametrize(("rule", "example"), cases("passing_examples"))
+def test_the_example_that_is_silent_is(rule: Rule, example: RuleExample) -> None:
+    assert rule.id not in found(example)
 
 
 @pytest.mark.parametrize("ha", ["shared-file", "shared-jdbc", "pure", "none"])

@@ -180,5 +180,5 @@ def test_unbounded_frames_of_replication_port_are_only_reported() -> None:
     release = Release.of("5.7.0")
     document = Document(XmlDocument(render_broker(broker)["conf/activemq.xml"]), release, broker)
 
-    found = document_findings(document, "conf/activemq.xml", RuleSelection(select=("S009",)))
-    assert [finding.severity for finding in found] == ["info"]
+    findings = document_findings(document, "conf/activemq.xml", RuleSelection(select=("S009",)))
+    assert [finding.severity for finding in findings] == ["info"]

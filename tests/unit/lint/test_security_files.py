@@ -189,8 +189,8 @@ def test_files_of_the_users_own_are_looked_at_in_a_fleet() -> None:
     for content, expected in (("<restrict><commands/></restrict>", 0), ("<restrict/>", 2)):
         ours = fleet("orders-mq01", extra_files=[{"path": "conf/jolokia-access.xml", "content": content}])
         documents = {broker.host: XmlDocument(render_broker(broker)["conf/activemq.xml"]) for broker in ours.brokers}
-        found = fleet_findings(ours, documents, RuleSelection(select=("S007",)))
-        assert [finding.file for finding in found] == ["conf/jolokia-access.xml"] * expected
+        findings = fleet_findings(ours, documents, RuleSelection(select=("S007",)))
+        assert [finding.file for finding in findings] == ["conf/jolokia-access.xml"] * expected
 
 
 def test_a_list_of_paths_is_one_path_from_jetty_11_on() -> None:

@@ -27,10 +27,10 @@ def of_fleet(rule: str, **variables: Any) -> list[Finding]:
     return list(fleet_findings(fleet, documents, RuleSelection(select=(rule,))))
 
 
-@pytest.mark.parametrize("one", rules_of_scope("release"), ids=lambda one: one.id)
-def test_a_release_of_the_examples_fires_or_is_silent(one: Rule) -> None:
-    assert all(found(example.release, one.id) for example in one.failing_examples)
-    assert not any(found(example.release, one.id) for example in one.passing_examples)
+@pytest.mark.parametrize("rule", rules_of_scope("release"), ids=lambda rule: rule.id)
+def test_a_release_of_the_examples_fires_or_is_silent(rule: Rule) -> None:
+    assert all(found(example.release, rule.id) for example in rule.failing_examples)
+    assert not any(found(example.release, rule.id) for example in rule.passing_examples)
 
 
 @pytest.mark.parametrize(

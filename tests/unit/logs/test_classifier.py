@@ -78,8 +78,9 @@ def test_a_choice_or_an_option_is_not_taken_for_letters() -> None:
 
 
 def test_messages_that_repeat_are_looked_up_once() -> None:
-    found = LogMessageClassifier("5.18.3")
-    assert found.kind_and_values("Connector stomp started") is found.kind_and_values("Connector stomp started")
+    classifier = LogMessageClassifier("5.18.3")
+    first = classifier.kind_and_values("Connector stomp started")
+    assert first is classifier.kind_and_values("Connector stomp started")
 
 
 @pytest.mark.parametrize(

@@ -170,11 +170,11 @@ def test_without_the_size_of_a_file_its_last_line_has_an_end() -> None:
 def test_lines_come_in_pieces_that_end_where_records_do(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("activemq_fleet.logs.chunks.STEP", 300)
     lines = [LINE, b"\tat x"] * 10
-    found = list(record_pieces_from_line_batches(batches(lines, 3), None))
-    assert len(found) > 3
-    assert b"".join(bytes(data) for data, *_ in found) == b"".join(line + b"\n" for line in lines)
-    assert all(bytes(data).startswith(LINE) for data, *_ in found)
-    assert [last for _, last, _ in found] == [*[False] * (len(found) - 1), True]
+    pieces = list(record_pieces_from_line_batches(batches(lines, 3), None))
+    assert len(pieces) > 3
+    assert b"".join(bytes(data) for data, *_ in pieces) == b"".join(line + b"\n" for line in lines)
+    assert all(bytes(data).startswith(LINE) for data, *_ in pieces)
+    assert [last for _, last, _ in pieces] == [*[False] * (len(pieces) - 1), True]
 
 
 # -- gzip --------------------------------------------------------------------------------------

@@ -90,12 +90,12 @@ def test_connected_names_are_those_that_edges_lead_to_each_other() -> None:
     for _ in range(50):
         names = [f"n{number}" for number in range(dice.randint(2, 12))]
         edges = [(dice.choice(names), dice.choice(names)) for _ in range(dice.randint(0, 14))]
-        found = component_names(edges)
-        for one in found:
+        names_by_node = component_names(edges)
+        for one in names_by_node:
             reached = {one}
             for _ in names:
                 reached |= {b for a, b in edges if a in reached} | {a for a, b in edges if b in reached}
-            assert found[one] == min(reached)
+            assert names_by_node[one] == min(reached)
 
 
 def test_link_is_known_once_to_component_of_its_ends_with_its_first_host() -> None:

@@ -26,15 +26,15 @@ def test_spark_submit_has_its_own_master(monkeypatch: pytest.MonkeyPatch) -> Non
 
 def test_what_the_user_says_wins() -> None:
     options = SessionOptions(conf={"spark.driver.memory": "9g", "spark.sql.session.timeZone": "Asia/Tokyo"})
-    found = spark_settings(options, "local[*]", _SCRATCH)
-    assert (found["spark.driver.memory"], found["spark.sql.session.timeZone"]) == ("9g", "Asia/Tokyo")
+    settings = spark_settings(options, "local[*]", _SCRATCH)
+    assert (settings["spark.driver.memory"], settings["spark.sql.session.timeZone"]) == ("9g", "Asia/Tokyo")
 
 
 def test_javas_options_of_both_count() -> None:
     options = SessionOptions(conf={"spark.driver.extraJavaOptions": "-Dmine=1"})
-    found = spark_settings(options, "local[*]", _SCRATCH)["spark.driver.extraJavaOptions"]
-    assert found.endswith("-Dmine=1")
-    assert "log4j2" in found
+    java_options = spark_settings(options, "local[*]", _SCRATCH)["spark.driver.extraJavaOptions"]
+    assert java_options.endswith("-Dmine=1")
+    assert "log4j2" in java_options
 
 
 def test_java_compiles_quickly_where_spark_is_here() -> None:
@@ -46,15 +46,15 @@ def test_java_compiles_quickly_where_spark_is_here() -> None:
 
 
 def test_a_local_spark_is_on_loopback_and_its_files_are_in_the_scratch_directory(tmp_path: Path) -> None:
-    found = spark_settings(SessionOptions(), "local[*]", tmp_path)
-    assert (found["spark.driver.host"], found["spark.driver.bindAddress"]) == ("127.0.0.1", "127.0.0.1")
-    assert found["spark.local.dir"] == str(tmp_path)
-    assert found["spark.ui.enabled"] == "false"
+    settings = spark_settings(SessionOptions(), "local[*]", tmp_path)
+    assert (settings["spark.driver.host"], settings["spark.driver.bindAddress"]) == ("127.0.0.1", "127.0.0.1")
+    assert settings["spark.local.dir"] == str(tmp_path)
+    assert settings["spark.ui.enabled"] == "false"
 
 
 def test_a_cluster_elsewhere_can_reach_the_driver(tmp_path: Path) -> None:
-    found = spark_settings(SessionOptions(), "spark://master.example.com:7077", tmp_path)
-    assert "spark.driver.host" not in found
+    settings = spark_settings(SessionOptions(), "spark://master.example.com:7077", tmp_path)
+    assert "spark.driver.host" not in settings
 
 
 def test_archives_go_to_clusters_alone(tmp_path: Path) -> None:

@@ -11,8 +11,7 @@ generation, and the broker acquires the lock there at its next attempt. While th
 store, and kills the broker after another guard has claimed the store.
 
 With ``--fence-command FILE`` the guard makes no generations. It points the link to the store itself after the broker of
-the other node is known to be dead: its guard recorded that, the command of FILE terminated it, or an operator confirmed
-it.
+the other node is dead: its guard recorded that, the command of FILE terminated it, or an operator confirmed it.
 
     guard --store STORE --confirm NUMBER     confirm that the broker that claimed NUMBER is dead
     guard --store STORE --unfence            convert the store for brokers without a guard; both brokers must be stopped

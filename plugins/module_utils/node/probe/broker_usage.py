@@ -46,7 +46,7 @@ def usage_of(mbeans: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
     release does not count them. ``messages``: in all queues but dead-letter queues, ``durable``: that wait for durable
     subscriptions, ``dlq``: in dead-letter queues. ``queues``: the ten fullest, each with ``name``, ``messages``,
     ``consumers`` and ``dlq``, and where the release counts it ``largest``, the bytes of the largest message since the
-    start. ``bridges``: ``link`` (of the broker that dials; empty for the end that was dialled), ``peer`` (the remote
+    start. ``bridges``: ``link`` (of the broker that opens the bridge; empty at the other end), ``peer`` (the remote
     brokerName) and ``responder``. ``whole``: all MBeans were read. Empty while no MBean of the broker is registered, as
     on a standby.
     """

@@ -60,9 +60,9 @@ class Link:
     """A link of a broker to other brokers: one networkConnector.
 
     It has the addresses to which it connects, and the messages that it forwards. ``target`` is a pair, the first label
-    of a broker's host name (``activemq_ha: none``), or for multicast the group. ``addresses`` are those that it dials,
-    preferred master first, and empty for multicast. ``network_ttl`` is None where ``consumer_ttl`` and ``message_ttl``
-    (-1: no limit) are set.
+    of a broker's host name (``activemq_ha: none``), or for multicast the group. ``addresses`` are those of the
+    target's brokers, preferred master first, and empty for multicast. ``network_ttl`` is None where
+    ``consumer_ttl`` and ``message_ttl`` (-1: no limit) are set.
     """
 
     name: str
