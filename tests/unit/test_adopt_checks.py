@@ -69,10 +69,14 @@ FLEETS = {
 def adopted_inventory(
     tmp_path: Path, files: dict[str, bytes], release: str
 ) -> tuple[AdoptedInventory, set[tuple[str, str]]]:
-    """Return an adoption, and rule and host of each warning that ``check`` reports for its inventory."""
+    """Return an adoption, and rule and host of each warning of ``check`` after its passwords are written to files."""
     directory = write_files(tmp_path / "files", files)
     adoption = adopt_files([directory], releases=[release], schema_of=None)
-    fleet = load_fleet([str(written(tmp_path / "inventory", adoption))])
+    inventory = written(tmp_path / "inventory", adoption)
+    (inventory / ".secrets").mkdir(mode=0o700)
+    for label in adoption.secrets:
+        (inventory / ".secrets" / label).write_text("current-password\n")
+    fleet = load_fleet([str(inventory)])
     documents = {broker.host: XmlDocument(activemq_xml(broker)) for broker in fleet.brokers}
     findings = check_rendered_fleet(fleet, documents, None, for_site=True).findings
     warnings = [finding for finding in findings if finding.waived is None and finding.severity != "info"]

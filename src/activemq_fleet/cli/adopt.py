@@ -119,8 +119,8 @@ def adopt_command(
     if form == "json":
         echo(json.dumps([asdict(difference) for difference in adopted.differences], indent=2))
         for line in (
-            *_files_read(adopted),
             *_to_do(output, adopted),
+            *_files_read(adopted),
             f"Next: {quoted_command_line('check', '-i', output)}",
         ):
             echo(line, err=True)
@@ -158,9 +158,9 @@ def _as_text(output: Path, adopted: AdoptedInventory) -> Iterator[str]:
     from activemq_fleet.adopt import describe_differences
 
     yield f"{output}: {counted(len(adopted.fleet.brokers), 'host')}, {counted(len(adopted.files), 'file')}"
+    yield from _to_do(output, adopted)
     yield from describe_differences(adopted)
     yield from _files_read(adopted)
-    yield from _to_do(output, adopted)
     yield f"Next: {quoted_command_line('check', '-i', output)}"
 
 
