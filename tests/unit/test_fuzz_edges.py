@@ -7,6 +7,7 @@ evaluates ``#{…}``, Jinja ``{{…}}``, and ActiveMQ starts a broker for ``vm:`
 
 from __future__ import annotations
 
+import json
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
@@ -17,9 +18,12 @@ from hypothesis import event, example, given, settings
 from hypothesis import strategies as st
 from lxml import etree
 
+from activemq_fleet.cli.baseline import write_baseline
 from activemq_fleet.diagram import to_mermaid, to_svg
 from activemq_fleet.errors import FleetError
+from activemq_fleet.findings import error_finding
 from activemq_fleet.inventory import read_inventory
+from activemq_fleet.node.collect.deployed_files import json_lines
 from activemq_fleet.render import ACTIVEMQ_XML, render_broker, render_fleet
 from activemq_fleet.topology import Fleet, build_fleet
 from tests.unit import fuzz_inputs as inputs
@@ -94,6 +98,26 @@ def test_any_fleet_can_be_drawn_and_written(found: Given) -> None:
     for path in result_of(lambda: render_fleet(fleet)) or ():
         assert path == "fleet.json" or path.startswith(("hosts/", "clients/"))
         assert not {"", ".", ".."} & set(path.split("/"))
+
+
+def test_fleet_json_escapes_lone_surrogate_of_a_host_name() -> None:
+    variables = {"activemq_release": "5.18.3"}
+    hosts = ["a-mq01-a", "a-mq01-b", "-MQ0.\ud800"]
+    fleet = build_fleet(dict.fromkeys(hosts, variables), {"activemq_brokers": [], "activemq_agents": []})
+
+    content = json.loads(render_fleet(fleet)["fleet.json"])
+    assert "-MQ0.\ud800" in {finding["host"] for finding in content["findings"]}
+
+
+def test_baseline_escapes_lone_surrogate_of_a_host_name(tmp_path: Path) -> None:
+    path = tmp_path / "baseline.json"
+    write_baseline(path, [error_finding("T001", "-MQ0.\ud800", "the name is wrong", "rename it")])
+
+    assert [entry["host"] for entry in json.loads(path.read_text())["findings"]] == ["-MQ0.\ud800"]
+
+
+def test_status_of_deployed_files_escapes_a_file_name_that_is_not_utf_8() -> None:
+    assert json.loads(json_lines({"conf/\udcff": "sha"})) == {"conf/\udcff": "sha"}
 
 
 YAML = st.one_of(

@@ -26,7 +26,8 @@ def write_baseline(path: Path, findings: Iterable[Finding]) -> int:
     known = sorted(_fingerprint(finding) for finding in findings if finding.waived is None)
     entries = [dict(zip(("rule", "host", "file", "message"), fingerprint, strict=True)) for fingerprint in known]
     content = {"version": _VERSION, "findings": entries}
-    write_file_atomically(path, (json.dumps(content, indent=1, ensure_ascii=False) + "\n").encode())
+    text = json.dumps(content, indent=1, ensure_ascii=False) + "\n"
+    write_file_atomically(path, text.encode(errors="backslashreplace"))  # a lone surrogate's escape is valid JSON
     return len(entries)
 
 

@@ -27,7 +27,8 @@ def fleet_json(fleet: Fleet, files: Mapping[str, bytes]) -> bytes:
     # An item a line: two versions are compared line by line, and the encoder that indents is slow.
     parts = [f'"{name}": [{_json_lines(map(_text, items))}]' for name, items in lists.items()]
     parts.append(f'"files": {{{_json_lines(_hash_lines(files))}}}')
-    return ("{\n  " + ",\n  ".join(parts) + "\n}\n").encode()
+    # A finding can quote a name with a lone surrogate, which UTF-8 cannot encode: its escape is valid JSON.
+    return ("{\n  " + ",\n  ".join(parts) + "\n}\n").encode(errors="backslashreplace")
 
 
 def _hash_lines(files: Mapping[str, bytes]) -> Iterator[str]:

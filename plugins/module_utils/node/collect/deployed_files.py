@@ -164,7 +164,8 @@ def add_deployed_file_status(trees: list[MaskedTree], bundle: EvidenceArchive, p
 
 
 def json_lines(data: Mapping[str, Any]) -> bytes:
-    return json.dumps(data, indent=1, sort_keys=True, ensure_ascii=False).encode() + b"\n"
+    text = json.dumps(data, indent=1, sort_keys=True, ensure_ascii=False)
+    return text.encode(errors="backslashreplace") + b"\n"  # a file name that is not UTF-8: its escape is valid JSON
 
 
 def _text(content: bytes | None) -> str | None:
