@@ -188,7 +188,7 @@ def test_a_broker_that_does_not_start_takes_everything_down_and_says_why(tmp_pat
     with pytest.raises(LabError) as failure:
         lab.up()
 
-    assert str(failure.value).startswith(f"{other[1]}: the broker stopped while it was starting: ")
+    assert str(failure.value).startswith(f"{other[1]}: the broker stopped while it was starting. Its last error is: ")
     assert "no.such.Hook" in str(failure.value)
     assert str(lab.log(other[1])) in str(failure.value)
     assert processes_of(lab.directory) == []
@@ -207,7 +207,7 @@ def test_up_refuses_broker_with_late_bean_that_fails_crash_loop_late_bean(
     lab = lab_of(orders(tmp_path, release, xml_fragments=fragments, ha="none" if release == "5.5.1" else "shared-file"))
     with pytest.raises(LabError) as raised:
         lab.up()
-    assert f"{A}: the broker stopped while it was starting: " in str(raised.value)
+    assert f"{A}: the broker stopped while it was starting. Its last error is: " in str(raised.value)
     assert "Invalid property 'noSuchProperty' of bean class [java.util.Date]" in str(raised.value)
     assert "run the command again" in str(raised.value)
     assert processes_of(lab.directory) == []
