@@ -65,8 +65,8 @@ def generator(name: str, last: float) -> LoadGenerator:
             name=name,
             raise_if_ended=lambda: None,
             has_stable_connections=lambda: True,
-            rates=lambda moment, seconds: (60.0, 60.0),
-            last_handled=lambda: last,
+            accepted_and_handled_rates=lambda moment, seconds: (60.0, 60.0),
+            last_handled_time=lambda: last,
         ),
     )
 
