@@ -342,9 +342,11 @@ def _installation_lines(request: InventoryScaffoldRequest, settings: Mapping[str
         })  # fmt: skip
         return
     yield (
-        "# The release is installed on the hosts already, in activemq_home. If the playbook `site` is to install\n"
-        "# it there, set activemq_install to archive, activemq_archive to the path or URL of\n"
-        f"# apache-activemq-{request.release}-bin.tar.gz, and activemq_archive_sha512 to the checksum from Apache.\n"
+        "# The release is already installed on the hosts, in activemq_home. If the playbook `site` is to install it,\n"
+        "# remove the line `activemq_install: none` and the marks of the next 2 comments, and set the path of the\n"
+        "# archive on the controller (or its URL) and the checksum from Apache:\n"
+        f"# activemq_archive: /srv/software/apache-activemq-{request.release}-bin.tar.gz\n"
+        "# activemq_archive_sha512: CHECKSUM\n"
     )
     yield _line(settings, "activemq_install")
     yield _line(settings, "activemq_home", "the directory of the release, or a link to it")

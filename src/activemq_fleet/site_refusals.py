@@ -1,4 +1,4 @@
-"""Find settings and missing passwords that the playbook ``site`` refuses (T030), and archives that are absent (T031).
+"""Find what the playbook ``site`` refuses (T030) or ignores (T042), and archives that are absent (T031).
 
 ``check`` reports a refusal as a warning, so that ``render`` still writes files; ``site`` stops with T030 before it
 touches a host. Problems that only a host shows are not checked here.
@@ -18,12 +18,17 @@ from activemq_fleet.topology import Agent, Broker, Fleet
 
 RULE = "T030"
 MISSING = "T031"
+IGNORED = "T042"
 # A requirement of pip: one with extras or a version, or one of our own names, which is no directory of wheels.
 _REQUIREMENT = re.compile(
     r"[A-Za-z0-9][A-Za-z0-9._-]*\s*(\[[A-Za-z0-9,._ -]*\]|[<>~!=;@]).*|activemq[._-]+(fleet|agent)", re.IGNORECASE
 )
 _PLACEHOLDER = "missing-password-"
 _MISSING_PASSWORD = re.compile(rf"{_PLACEHOLDER}([A-Za-z0-9._-]*[A-Za-z0-9_])")
+_SOURCE_WITHOUT_ARCHIVE = {
+    "none": "with `none`, the release must already be in `activemq_home` on each host",
+    "package": "with `package`, the release is that of the Debian package",
+}
 _ARCHIVE = re.compile(r"apache-activemq-(\d+\.\d+\.\d+)-bin\.(?:tar\.gz|zip)")
 
 
@@ -58,6 +63,26 @@ def missing_archive_findings(fleet: Fleet) -> Iterator[Finding]:
                 fix=f"copy the release archive to {archive} on this machine. If the `site` playbook runs on another "
                 "machine, add a waiver of T031 to activemq_waivers",
                 why="the `site` playbook installs the release from this file",
+            )
+
+
+def ignored_archive_findings(fleet: Fleet) -> Iterator[Finding]:
+    """Yield a warning for each release archive that ``activemq_install`` makes the playbook ``site`` ignore (T042)."""
+    for broker in fleet.brokers:
+        settings = broker.settings
+        values = {"activemq_archive": settings.archive, "activemq_archive_sha512": settings.archive_sha512}
+        names = [variable for variable, value in values.items() if value is not None]
+        if names and settings.install in ("none", "package"):
+            is_one = len(names) == 1
+            yield Finding(
+                rule=IGNORED,
+                severity="warning",
+                host=broker.host,
+                message=f"{' and '.join(names)} {'is' if is_one else 'are'} set, but activemq_install is "
+                f"{settings.install}, so that the `site` playbook ignores {'this variable' if is_one else 'both'}",
+                fix="to install the release from the archive, set activemq_install: archive; else remove "
+                + " and ".join(names),
+                why=_SOURCE_WITHOUT_ARCHIVE[settings.install],
             )
 
 

@@ -36,7 +36,7 @@ from activemq_fleet.render.service import kahadb_directory_in_xml
 from activemq_fleet.routes import route_findings, routes_without_refused_links
 from activemq_fleet.schema import CORE, Schema, UnreadableXmlError, XmlDocument
 from activemq_fleet.settings.broker import WaiverSettings
-from activemq_fleet.site_refusals import missing_archive_findings, site_refusal_findings
+from activemq_fleet.site_refusals import ignored_archive_findings, missing_archive_findings, site_refusal_findings
 from activemq_fleet.topology import Broker, Fleet
 from activemq_fleet.topology.build import apply_waivers
 from activemq_fleet.topology.inventory_rules import INPUT_RULE, InventoryRule, inventory_rules
@@ -302,8 +302,8 @@ def check_rendered_fleet(
     They are about topology, schema, rules and routes, in the order of a report. ``documents`` are rendered activemq.xml
     by inventory name, each of which is parsed once; their trees are forgotten. ``schema_of`` is called once per
     release; None omits the checks that require a schema. Lines and columns are 1-based, in those documents.
-    ``for_site`` adds what the playbook ``site`` refuses (T030, warnings), ``files_here`` archives that are not on this
-    machine (T031, warnings). Waivers are applied. Raises what ``schema_of`` raises.
+    ``for_site`` adds what the playbook ``site`` refuses (T030) or ignores (T042), ``files_here`` archives that are not
+    on this machine (T031); these are warnings. Waivers are applied. Raises what ``schema_of`` raises.
     """
     _refuse_unknown_waivers(fleet)
     schemas = cache(schema_of) if schema_of else None
@@ -321,7 +321,7 @@ def check_rendered_fleet(
     # A link that its far end rejects is a separate finding; its consequences are not reported as well.
     by_routes = route_findings(routes_without_refused_links(fleet, documents, as_planned=True))
     findings = [*by_schema, *by_rules, *by_routes]
-    findings += site_refusal_findings(fleet) if for_site else ()
+    findings += (*site_refusal_findings(fleet), *ignored_archive_findings(fleet)) if for_site else ()
     findings += missing_archive_findings(fleet) if files_here else ()
     is_selected = cache(selection.includes)
     selected = (f for f in (*fleet.findings, *without_duplicate_findings(findings)) if is_selected(f.rule))

@@ -93,6 +93,16 @@ def test_init_of_the_readme_reads_the_pair_from_the_names(tmp_path: Path) -> Non
     assert list(load_fleet(made(tmp_path, *command["names"].split())).pairs) == ["tickets"]
 
 
+def test_commented_lines_of_init_set_the_archive_that_site_installs(tmp_path: Path) -> None:
+    """The README names these edits: 2 comment marks and the line ``activemq_install``."""
+    text = (made(tmp_path, "a-mq01-a", "a-mq01-b") / "group_vars/all.yml").read_text()
+    lines = [line.removeprefix("# ") if line.startswith("# activemq_") else line for line in text.splitlines()]
+    variables = yaml.safe_load("\n".join(line for line in lines if line != "activemq_install: none"))
+    assert variables["activemq_archive"] == "/srv/software/apache-activemq-6.3.1-bin.tar.gz"
+    assert variables["activemq_archive_sha512"] == "CHECKSUM"
+    assert "activemq_install" not in variables
+
+
 def test_safe_values_are_set_explicitly(tmp_path: Path) -> None:
     variables = yaml.safe_load((made(tmp_path, *NAMES["default"]) / "group_vars/all.yml").read_text())
     assert variables["activemq_fence"] == "guard"
@@ -197,7 +207,9 @@ def test_init_prints_how_it_read_the_names(
 def test_directory_that_holds_a_file_is_not_touched(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "notes").write_text("mine")
     assert main(["init", "a", "--release", "6.3.1", "-o", str(tmp_path)]) == 2
-    assert "is not empty (it contains notes), and init would replace it: set" in capsys.readouterr().err
+    error = capsys.readouterr().err
+    assert "is not empty (it contains notes), and init would replace it: set another directory with -o, or " in error
+    assert "move or remove this path" in error
     assert [path.name for path in tmp_path.iterdir()] == ["notes"]
 
 

@@ -72,7 +72,7 @@ def test_lab_down_says_where_there_is_no_lab(tmp_path: Path, capsys: pytest.Capt
     for name in ("none", "other"):
         assert main(["lab", "down", "--dir", str(tmp_path / name)]) == 0
         shown = capsys.readouterr()
-        assert shown.out == "0 brokers stopped\n"
+        assert shown.out == "no broker was running\n"
         assert f"the directory {tmp_path / name} contains no lab" in shown.err
     assert (tmp_path / "other").stat().st_mode & 0o777 == 0o755
     assert [path.name for path in tmp_path.rglob("*")] == ["other"], "nothing is changed there"

@@ -15,6 +15,8 @@ from activemq_fleet.cli.options import output_option
 from activemq_fleet.cli.printing import echo, print_warning, quoted_command_line
 from activemq_fleet.node.printable import counted
 
+_SHOWN_NAMES = 3  # of the paths that are in the way
+
 
 @click.command("init")
 @click.argument("hosts", metavar="HOST...", nargs=-1, required=True)
@@ -69,9 +71,11 @@ def init_command(hosts: tuple[str, ...], release: str, output: Path, archive: Pa
 def check_directory_empty(directory: Path) -> None:
     """Check that a directory is absent or empty, and raise InputError if it is not."""
     if names := sorted(path.name for path in paths_in(directory)):
+        shown = names[:_SHOWN_NAMES]
+        more = f" and {counted(len(names) - len(shown), 'other path')}" if len(names) > len(shown) else ""
         raise InputError(
-            f"{directory}: the directory is not empty (it contains {names[0]}), and init would replace it: set another "
-            "directory with -o"
+            f"{directory}: the directory is not empty (it contains {', '.join(shown)}{more}), and init would replace "
+            f"it: set another directory with -o, or move or remove {'this path' if len(names) == 1 else 'these paths'}"
         )
 
 

@@ -99,7 +99,8 @@ def up_command(
 @existing_lab_options
 def down_command(lab: Lab) -> None:
     """Stop every process of the lab and release its addresses. Stores and logs are kept."""
-    echo(f"{counted(lab.down(), 'broker')} stopped")
+    stopped = lab.down()
+    echo(f"{counted(stopped, 'broker')} stopped" if stopped else "no broker was running")
     if lab.exists:
         removal = shlex.join(["rm", "-r", str(lab.directory)])
         echo_to_stderr(f"stores and logs are kept in {lab.directory}; remove them with: {removal}")

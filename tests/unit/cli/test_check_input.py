@@ -140,6 +140,26 @@ def test_an_archive_that_is_not_on_this_machine_is_a_warning(
     assert json.loads(capsys.readouterr().out)["findings"] == []
 
 
+@pytest.mark.parametrize("install", ["none", "package"])
+def test_archive_that_install_mode_ignores_is_reported_once(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], install: str
+) -> None:
+    inventory = lay(tmp_path, install=install, archive="/srv/a.tar.gz", archive_sha512=SHA512)
+    assert run("-i", inventory, "--select", "T042") == 0
+    printed = capsys.readouterr().out
+    assert printed.count("warning T042") == 1
+    assert f"activemq_archive and activemq_archive_sha512 are set, but activemq_install is {install}, so" in printed
+    assert "set activemq_install: archive; else remove activemq_archive and activemq_archive_sha512" in printed
+
+
+@pytest.mark.parametrize("variables", [{"install": "none"}, {"archive": "/srv/a.tar.gz", "archive_sha512": SHA512}])
+def test_archive_that_site_installs_is_not_reported_as_ignored(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], variables: dict[str, str]
+) -> None:
+    assert run("-i", lay(tmp_path, **variables), "--select", "T042", "--format", "json") == 0
+    assert json.loads(capsys.readouterr().out)["findings"] == []
+
+
 def test_of_a_url_or_a_relative_path_nobody_says_that_it_is_missing(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
