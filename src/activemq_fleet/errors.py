@@ -15,17 +15,25 @@ _REMEDIES = {
 class FleetError(Exception):
     """The base class of the project's errors, whose messages are meant for users.
 
-    ``lines`` holds one line a problem, ``str(error)`` all of them as one line. ``exit_code`` is what the
-    command line returns: 2 for input that cannot be used, 1 for a run that failed.
+    ``lines`` holds one line a problem, ``str(error)`` all of them as one line. ``remedies`` maps a sentence that ends
+    with a colon to the command that it introduces. ``exit_code`` is what the command line returns: 2 for input that
+    cannot be used, 1 for a run that failed.
     """
 
     exit_code = 2
 
-    def __init__(self, *lines: str, hosts_by_line: Mapping[str, Sequence[str]] | None = None) -> None:
+    def __init__(
+        self,
+        *lines: str,
+        hosts_by_line: Mapping[str, Sequence[str]] | None = None,
+        remedies: Mapping[str, str] | None = None,
+    ) -> None:
         """Make an error of lines; ``hosts_by_line`` holds all hosts of a line that names a few of them."""
         self.lines = lines
         self.hosts_by_line = dict(hosts_by_line or {})
-        super().__init__("; ".join(lines))
+        self.remedies = dict(remedies or {})
+        commands = (f"{sentence} {command}" for sentence, command in self.remedies.items())
+        super().__init__("; ".join((*lines, *commands)))
 
     def __str__(self) -> str:
         return " ".join(super().__str__().split())

@@ -130,7 +130,10 @@ def test_two_nodes_share_the_store_of_which_the_operator_says_so(tmp_path: Path)
     documents = read_adopted_documents([str(tmp_path)], ["5.18.3"], Naming())
 
     adoption = adopt_documents(documents, Naming(), shared=["o-mq1"])
-    assert any("with the name of the pair. Mount the store, and write o-mq1" in note for note in adoption.notes)
+    command = "`echo o-mq1 > /var/activemq/kahadb/.activemq-fleet-pair`"
+    assert any(
+        note.endswith(f"run on o-mq1-a, with the account that owns the store: {command}") for note in adoption.notes
+    )
     found = adoption.fleet
     assert [broker.settings.ha for broker in found.brokers] == ["shared-file", "shared-file", "none"]
     for other in ("o-mq2", "o-mq3"):

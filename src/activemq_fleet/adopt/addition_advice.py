@@ -158,7 +158,8 @@ _KINDS = (
     ),
     _kind(
         r"storeUsage/@(?:total|percentLimit)",
-        reason="only a limit in percent rises again after the broker lowered it on a full disk (rule C012)",
+        reason="only a limit in percent rises again after the broker lowered it on a full disk "
+        "(`activemq-fleet rule C012` explains it)",
     ),
     _kind(
         r"authenticationUser\[@username='activemq-probe'\]",

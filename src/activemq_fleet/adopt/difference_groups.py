@@ -53,7 +53,10 @@ class LimitAsPercentage:
     total: str
 
     def __str__(self) -> str:
-        return f"{self.path}: limit {self.limit} becomes percentLimit {self.percent} of total {self.total} (rule C012)"
+        return (
+            f"{self.path}: limit {self.limit} becomes percentLimit {self.percent} of total {self.total} "
+            "(`activemq-fleet rule C012` explains it)"
+        )
 
 
 def limits_rendered_as_percentages(differences: Iterable[XmlDifference]) -> list[LimitAsPercentage]:

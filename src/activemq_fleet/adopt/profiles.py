@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shlex
 from collections import defaultdict
 from collections.abc import Collection, Sequence
 
@@ -75,11 +76,13 @@ def propose_profiles(proposal: VariableProposal, shared: Collection[str] = ()) -
 def _note_missing_store_marker(proposal: VariableProposal, pair: str, documents: Sequence[AdoptedDocument]) -> None:
     """Add a note that an adopted store needs its marker, which a store of activemq.fleet already has."""
     if any(document.preferred is None for document in documents):
+        directory = kahadb_directory(documents[0]) or "STORE"
+        path = shlex.quote(f"{directory}/{STORE_MARKER}")
         proposal.add_note(
             [document.host for document in documents],
-            f"the playbook site starts these brokers only if the shared store {kahadb_directory(documents[0])} "
-            f"contains the file {STORE_MARKER} with the name of the pair. Mount the store, and write {pair} into this "
-            "file",
+            f"the playbook site starts these brokers only if the shared store {directory} contains the file "
+            f"{STORE_MARKER} with the name of the pair. Mount the store on both hosts, and run on {documents[0].host}, "
+            f"with the account that owns the store: `echo {shlex.quote(pair)} > {path}`",
             is_urgent=True,
         )
 

@@ -182,22 +182,22 @@ class UnparsedHostNamesError(InputError):
     """
 
     def __init__(self, reason: str, files: Mapping[str, str], conventions: Mapping[str, Naming]) -> None:
-        """Make an error whose text ends with the command lines that adopt the files."""
-        self.reason, self.files, self.conventions = reason, files, conventions
-        super().__init__(self.text_with_commands())
+        """Make an error with the command lines that adopt the files."""
+        self.files, self.conventions = files, conventions
+        choice = "Run a command that is printed below, or set" if conventions else "Set"
+        hint = f"{choice} --naming-pattern to a pattern for your host names: see `activemq-fleet help names`"
+        super().__init__(f"{reason}. {hint}", remedies=self._commands(()))
 
-    def text_with_commands(self, options: Sequence[str] = ()) -> str:
-        """Return the error's text with a command line for each proposed naming convention.
+    def with_options(self, options: Sequence[str]) -> InputError:
+        """Return this error with the further words ``options`` in each command line."""
+        return InputError(*self.lines, remedies=self._commands(options))
 
-        ``options`` are its further words.
-        """
-        commands = [
-            f"{condition}, run: {adopt_command(self.files, naming, options)}"
+    def _commands(self, options: Sequence[str]) -> dict[str, str]:
+        """Return a command line for each proposed naming convention, by the sentence that introduces it."""
+        return {
+            f"{condition}:": adopt_command(self.files, naming, options)
             for condition, naming in self.conventions.items()
-        ]
-        pattern = "Set --naming-pattern to a pattern for your names, as `activemq-fleet help names` describes"
-        proposal = f". Or, {'; or, '.join(commands)}" if commands else ""
-        return f"{self.reason}. {pattern}{proposal}"
+        }
 
 
 def _refuse_unread_names(files: Sequence[tuple[str, Path, Path | None]], naming: Naming) -> None:
@@ -226,9 +226,9 @@ def _refuse_unread_names(files: Sequence[tuple[str, Path, Path | None]], naming:
     if not host:
         reason = (
             "the host of this file is unknown, because no part of its path matches the naming pattern "
-            f"{naming.pattern}" + (f" (the command assumes the host name {guesses[path]})" if pairs or alone else "")
+            f"{naming.pattern}" + (f". The commands assume the host name {guesses[path]}" if pairs or alone else "")
         )
-    proposals = {"if the brokers are pairs": pairs, "if the brokers are not pairs": alone}
+    proposals = {"If the brokers are pairs": pairs, "If the brokers are not pairs": alone}
     conventions = {condition: proposal.naming for condition, proposal in proposals.items() if proposal}
     raise UnparsedHostNamesError(f"{path}: {reason}", by_host, conventions)
 

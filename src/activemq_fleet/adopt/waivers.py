@@ -150,8 +150,9 @@ def _waive(proposal: VariableProposal, errors: Iterable[Finding]) -> None:
         for message in dict.fromkeys(where.values()):
             named = [host for host, reported in where.items() if reported == message]
             text = (
-                f"the original file has the error {rule} ({message}). adopt waived it (activemq_waivers), so that "
-                "render accepts the inventory. After the adoption, correct the error or keep the waiver"
+                f"the original file has the error {rule} ({message}). adopt waived it with an entry of "
+                "activemq_waivers in the inventory, so that `activemq-fleet render` accepts the inventory. After the "
+                f"adoption, read `activemq-fleet rule {rule}`, correct the error and remove the entry, or keep it"
             )
             proposal.add_note(named, text, is_urgent=True)
     for variables in proposal.variables.values():

@@ -156,7 +156,7 @@ class TestWhatItWrites:
         assert run(*arguments, *node, "--release", "5.18.3", "-o", tmp_path / "inventory") == 2
         error = capsys.readouterr().err
 
-        words = shlex.split(error.rpartition(", run: activemq-fleet ")[2])
+        words = shlex.split(error.rpartition("\n  activemq-fleet ")[2])
         assert main(words) == 0
 
         fleet = load_fleet([str(tmp_path / "inventory")])
@@ -170,7 +170,7 @@ class TestWhatItWrites:
             (tmp_path / "collected" / host / "conf/activemq.xml").write_bytes(HAND)
         assert run(tmp_path / "collected", "--release", "5.18.3", "-o", tmp_path / "inventory") == 2
 
-        words = shlex.split(capsys.readouterr().err.rpartition(", run: activemq-fleet ")[2])
+        words = shlex.split(capsys.readouterr().err.rpartition("\n  activemq-fleet ")[2])
         assert main(words) == 0
         fleet = load_fleet([str(tmp_path / "inventory")])
         assert [broker.host for broker in fleet.brokers] == ["north", "south"]
@@ -182,7 +182,7 @@ class TestWhatItWrites:
         options += ["--properties", str(values), "--format", "json"]
         assert run(f"broker1={hand}", *options, "--no-color", "--node", "z", "-o", tmp_path / "an inventory") == 2
 
-        words = shlex.split(capsys.readouterr().err.rpartition(", run: activemq-fleet ")[2])
+        words = shlex.split(capsys.readouterr().err.rpartition("\n  activemq-fleet ")[2])
         assert words[:2] == ["adopt", f"broker1={hand}"]
         given = list(zip(words[2::2], words[3::2], strict=True))
         for option, value in zip(options[::2], options[1::2], strict=True):
@@ -316,7 +316,9 @@ class TestWhatItPrints:
         run(f"o-mq1-a={hand}", "--release", "5.18.3", "-o", tmp_path / "i")
 
         out = capsys.readouterr().out
-        assert "storeUsage/@limit: limit 20 gb becomes percentLimit 100 of total 20 gb (rule C012)" in out
+        assert (
+            "storeUsage/@limit: limit 20 gb becomes percentLimit 100 of total 20 gb (`activemq-fleet rule C012`" in out
+        )
         assert "rendered lacks" not in out
         assert "/@percentLimit" not in out
 
@@ -446,7 +448,8 @@ class TestWhatItRefuses:
         assert run(f"o-mq1-a={hand}", "--release", "5.18.3", "-o", tmp_path / "i") == 2
         error = capsys.readouterr().err
         assert said in error
-        assert error.count("\n") == 1
+        assert error.count("activemq-fleet: error: ") == 1
+        assert all(line.startswith(("If the brokers are", "  activemq-fleet adopt")) for line in error.splitlines()[1:])
         assert not (tmp_path / "i").exists()
 
     @pytest.mark.parametrize(
@@ -490,7 +493,8 @@ class TestWhatItRefuses:
         assert run(*words, "-o", tmp_path / "i") == 2
         error = capsys.readouterr().err
         assert said in error
-        assert error.count("\n") == 1
+        assert error.count("activemq-fleet: error: ") == 1
+        assert all(line.startswith(("If the brokers are", "  activemq-fleet adopt")) for line in error.splitlines()[1:])
         assert not (tmp_path / "i").exists()
 
     def test_a_foreign_directory_is_refused_before_anything_is_read(self, tmp_path: Path, capsys: Any) -> None:
