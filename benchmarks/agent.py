@@ -147,7 +147,7 @@ def _accept(store: Store, events: list[bytes]) -> None:
     """Accept events as concurrent callers do: some wait for their event ID while others submit events."""
     waiting: list[Future[str]] = []
     for event in events:
-        waiting.append(store.accept_later(TOPIC, event))
+        waiting.append(store.accept_event_later(TOPIC, event))
         if len(waiting) >= 100:
             waiting[0].result(TIMEOUT)
             waiting = [future for future in waiting if not future.done()]

@@ -18,7 +18,7 @@ from zoneinfo import ZoneInfo
 
 from activemq_fleet.logs.kinds import log_message_kind, log_message_kind_ids
 from activemq_fleet.node.log.kinds import LogEvent
-from activemq_fleet.node.log.log_layouts import LineRewriter
+from activemq_fleet.node.log.log_layouts import LogLineRewriter
 from activemq_fleet.node.log.log_records import Record
 
 _DATE = re.compile(r"(\d{4}-\d\d-\d\d \d\d:\d\d:\d\d,\d{3}) \| ", re.ASCII)
@@ -95,7 +95,7 @@ def _record(lines: list[str], zone: str) -> Row:
 
 def _classified(row: Row) -> Row:
     name, fields = plain_kind(row["message"], log_message_kind_ids())
-    if name != "UNKNOWN" and not log_message_kind(name).is_written_by(row["logger"] or "", row["thread"] or ""):
+    if name != "UNKNOWN" and not log_message_kind(name).can_be_written_by(row["logger"] or "", row["thread"] or ""):
         name, fields = "UNKNOWN", {}
     return {**row, "kind": name, "fields": fields or None}
 
@@ -110,7 +110,7 @@ def logger_of(message: str) -> str:
 def event_of_any_kind(record: Record) -> LogEvent | None:
     """The record as an event of the first kind that its message matches, if its class and thread write that kind."""
     name, fields = plain_kind(record.message, log_message_kind_ids())
-    is_known = name != "UNKNOWN" and log_message_kind(name).is_written_by(record.logger, record.thread)
+    is_known = name != "UNKNOWN" and log_message_kind(name).can_be_written_by(record.logger, record.thread)
     return LogEvent(name, record, fields) if is_known else None
 
 
@@ -214,9 +214,9 @@ def differences(data: bytes, zone: str = "UTC") -> str:
 
 def has_another_layout(data: bytes) -> bool:
     """Whether a line of a log is a record of another layout, which this plain way does not read."""
-    rewriter = LineRewriter()
+    rewriter = LogLineRewriter()
     lines = data.decode(errors="backslashreplace").split("\n")
-    return any(rewriter.rewrite(line.removesuffix("\r")) != [line.removesuffix("\r")] for line in lines)
+    return any(rewriter.rewrite_line(line.removesuffix("\r")) != [line.removesuffix("\r")] for line in lines)
 
 
 def _valid(batch: Any) -> list[Row]:

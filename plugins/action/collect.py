@@ -17,7 +17,7 @@ from ansible_collections.activemq.fleet.plugins.plugin_utils.documented_options 
 from ansible_collections.activemq.fleet.plugins.plugin_utils.library import import_host_module
 
 parse_json = import_host_module("foreign_data").parse_json
-printable = import_host_module("printable").printable
+escape_unprintable = import_host_module("printable").escape_unprintable
 
 _ARGUMENTS = argument_spec(read_documentation("collect"))
 _ON_CONTROLLER = ("state", "about")
@@ -40,7 +40,7 @@ class ActionModule(ActionBase):
     def run(self, tmp: str | None = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
         super().run(tmp, task_vars)
         arguments = self.validate_argument_spec(_ARGUMENTS)[1]
-        directory = collected.open_directory(arguments["to"])
+        directory = collected.prepare_evidence_directory(arguments["to"])
         if arguments["state"] == "opened":
             return {"changed": False, "directory": directory}
         host = str((task_vars or {})["inventory_hostname"])
@@ -53,7 +53,7 @@ class ActionModule(ActionBase):
             target = os.path.join(directory, host)
             collected.unpack_evidence(f"{place}/archive", facts, place, target, arguments["megabytes"] << 20)
         for line in result["warnings_of_host"]:
-            self._display.warning(f"{host}: {printable(line[:_LONGEST])}")
+            self._display.warning(f"{host}: {escape_unprintable(line[:_LONGEST])}")
         keep = ("files", "left_out", "notes")
         return {"changed": False, "directory": target, "facts": facts, **{key: result[key] for key in keep}}
 
@@ -77,7 +77,7 @@ class ActionModule(ActionBase):
             )
         result = _checked_result(result)
         result["facts"]["clock"] = clock
-        with collected.bounded_transfer(arguments["megabytes"] << 20):
+        with collected.limit_file_size(arguments["megabytes"] << 20):
             self._connection.fetch_file(remote, f"{place}/archive")
         return result
 

@@ -20,14 +20,18 @@ from ansible_collections.activemq.fleet.plugins.modules.compile import DOCUMENTA
 from ansible_collections.activemq.fleet.plugins.plugin_utils.compiled_fleet import write_compiled_fleet
 from ansible_collections.activemq.fleet.plugins.plugin_utils.documented_options import argument_spec
 from ansible_collections.activemq.fleet.plugins.plugin_utils.fleet_action import FleetAction
-from ansible_collections.activemq.fleet.plugins.plugin_utils.library import api, import_host_module, library
+from ansible_collections.activemq.fleet.plugins.plugin_utils.library import (
+    import_from_public_api,
+    import_host_module,
+    import_library_module,
+)
 
 File = import_host_module("config.configuration_archive").ConfigurationFile
 pack = import_host_module("config.configuration_archive").pack_configuration
 
 # As in ``decide``, which needs the same: imported once, in the process from which workers are forked.
 with suppress(AnsibleError):
-    library("operations")
+    import_library_module("operations")
 
 
 class ActionModule(FleetAction):
@@ -42,13 +46,15 @@ class ActionModule(FleetAction):
         self._check_variables(task_vars or {})
         try:
             return self._compile(task_vars or {}, **arguments)
-        except api("FleetError") as error:
+        except import_from_public_api("FleetError") as error:
             raise AnsibleActionFail(_list(error.lines)) from None
 
     def _compile(self, task_vars: dict[str, Any], archives: bool, checked: bool, installs: bool) -> dict[str, Any]:
-        data = library("inventory").inventory_data_of_play(task_vars["hostvars"], task_vars["groups"], self._loader)
-        fleet = library("inventory").fleet_from_inventory_data(data)
-        deployment = library("deployment")
+        data = import_library_module("inventory").inventory_data_of_play(
+            task_vars["hostvars"], task_vars["groups"], self._loader
+        )
+        fleet = import_library_module("inventory").fleet_from_inventory_data(data)
+        deployment = import_library_module("deployment")
         agent_facts = {
             agent.host: {**deployment.agent_facts(agent), "inventory_directory": data.directories[agent.host]}
             for agent in fleet.agents
@@ -62,19 +68,21 @@ class ActionModule(FleetAction):
                 "brokers": {host: broker.as_dict() for host, broker in brokers.items()},
                 "agents": agent_facts,
             }
-        validation = library("validation")
+        validation = import_library_module("validation")
         kinds = {"broker": fleet.brokers, "agent": fleet.agents, "balancer": fleet.balancers}
         nodes = [(kind, node) for kind, of_kind in kinds.items() for node in of_kind]
         rendered = validation.make_for_each([node for _unused, node in nodes], deployment.files_to_deploy)
         files = {(kind, node.host): files for (kind, node), files in zip(nodes, rendered, strict=True)}
         documents = {
-            broker.host: library("schema").XmlDocument(files["broker", broker.host]["conf/activemq.xml"].content)
+            broker.host: import_library_module("schema").XmlDocument(
+                files["broker", broker.host]["conf/activemq.xml"].content
+            )
             for broker in fleet.brokers
         }
-        load_schema = library("artifacts").load_schema
+        load_schema = import_library_module("artifacts").load_schema
         fleet = validation.check_rendered_fleet(fleet, documents, load_schema, for_site=True)
-        lines_of = library("inventory").finding_lines_with_positions
-        is_refused = library("site_refusals").reports_site_refusal
+        lines_of = import_library_module("inventory").finding_lines_with_positions
+        is_refused = import_library_module("site_refusals").reports_site_refusal
         refused = [finding for finding in fleet.findings if installs and is_refused(finding)]
         if fleet.blocking_findings or refused:
             raise AnsibleActionFail(_list(lines_of((*fleet.blocking_findings, *refused), data)))
@@ -98,7 +106,9 @@ class ActionModule(FleetAction):
             "findings": [finding.to_dict() for finding in fleet.findings],
         }
         if installs and any(broker.settings.metrics for broker in fleet.brokers):
-            result["exporter"] = str(library("artifacts").metrics_exporter_jar(deployment.exporter_jar_path(fleet)))
+            result["exporter"] = str(
+                import_library_module("artifacts").metrics_exporter_jar(deployment.exporter_jar_path(fleet))
+            )
         if archives:
             result |= _write(files)
         return result
@@ -106,7 +116,7 @@ class ActionModule(FleetAction):
 
 def _compiled(fleet: Any, brokers: Mapping[str, Any], expected: Sequence[str]) -> Any:
     """Return what later steps of the run need of the fleet, as a ``CompiledFleet``."""
-    deployment = library("deployment")
+    deployment = import_library_module("deployment")
     return deployment.CompiledFleet(
         brokers=brokers,
         agents={agent.host: deployment.AgentMembership(agent.pair, agent.group) for agent in fleet.agents},

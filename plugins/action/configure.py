@@ -13,7 +13,7 @@ from ansible_collections.activemq.fleet.plugins.plugin_utils.library import impo
 
 NodeError = import_host_module("errors").NodeError
 ARGUMENTS = import_host_module("install.configure").ARGUMENTS
-configure = import_host_module("install.configure").configure
+install_or_restore_configuration = import_host_module("install.configure").install_or_restore_configuration
 
 
 class ActionModule(ActionBase):
@@ -38,7 +38,7 @@ class ActionModule(ActionBase):
             )
         try:
             if self._connection.transport == "local" and not self._play_context.become:
-                result = configure(arguments, self._task.check_mode)
+                result = install_or_restore_configuration(arguments, self._task.check_mode)
             else:
                 result = self._on_host(archive, arguments, task_vars)
         except NodeError as error:

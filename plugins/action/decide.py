@@ -12,13 +12,16 @@ from ansible_collections.activemq.fleet.plugins.modules.decide import DOCUMENTAT
 from ansible_collections.activemq.fleet.plugins.plugin_utils.compiled_fleet import read_compiled_fleet
 from ansible_collections.activemq.fleet.plugins.plugin_utils.documented_options import argument_spec
 from ansible_collections.activemq.fleet.plugins.plugin_utils.fleet_action import FleetAction
-from ansible_collections.activemq.fleet.plugins.plugin_utils.library import api, library
+from ansible_collections.activemq.fleet.plugins.plugin_utils.library import (
+    import_from_public_api,
+    import_library_module,
+)
 from ansible_collections.activemq.fleet.plugins.plugin_utils.release_archives import inspect_release_archive
 
 # Ansible loads an action in the process from which it forks a worker for every task. Importing the library in each
 # worker took 0.4 s per step of an operation. If the library is missing, the task reports the error.
 with suppress(AnsibleError):
-    library("operations")
+    import_library_module("operations")
 
 _ARGUMENTS = argument_spec(DOCUMENTATION)
 
@@ -33,7 +36,7 @@ class ActionModule(FleetAction):
         super().run(tmp, task_vars)
         arguments = self.validate_argument_spec(_ARGUMENTS)[1]
         self._check_variables(task_vars or {})
-        operations, name = library("operations"), arguments.pop("operation")
+        operations, name = import_library_module("operations"), arguments.pop("operation")
         try:
             progress = operations.RunProgress.from_mapping(arguments.pop("progress"))
             request = operations.OperationRequest(
@@ -46,7 +49,7 @@ class ActionModule(FleetAction):
             return {"changed": False, **operations.decide_operation(name, request)}
         except operations.RefusalError as error:
             raise AnsibleActionFail("\n".join([error.head, *error.problems])) from None
-        except api("FleetError") as error:
+        except import_from_public_api("FleetError") as error:
             raise AnsibleActionFail(str(error)) from None
 
     def _inspect_release_archive(self, path: str, install: str) -> dict[str, Any] | None:

@@ -13,7 +13,10 @@ from ansible.errors import AnsibleActionFail
 from ansible_collections.activemq.fleet.plugins.modules.drill import DOCUMENTATION
 from ansible_collections.activemq.fleet.plugins.plugin_utils.documented_options import argument_spec
 from ansible_collections.activemq.fleet.plugins.plugin_utils.fleet_action import FleetAction
-from ansible_collections.activemq.fleet.plugins.plugin_utils.library import api, library
+from ansible_collections.activemq.fleet.plugins.plugin_utils.library import (
+    import_from_public_api,
+    import_library_module,
+)
 
 _ARGUMENTS = argument_spec(DOCUMENTATION)
 _ALLOWED = "activemq_drill_allowed"
@@ -38,16 +41,16 @@ class ActionModule(FleetAction):
             self._check_variables(task_vars or {})
         try:
             return {"changed": False, **self._step(arguments, task_vars or {})}
-        except api("SettingsError") as error:
+        except import_from_public_api("SettingsError") as error:
             raise AnsibleActionFail("; ".join(error.problems)) from None
-        except api("FleetError") as error:
+        except import_from_public_api("FleetError") as error:
             raise AnsibleActionFail(str(error)) from None
 
     def _step(self, arguments: dict[str, Any], task_vars: dict[str, Any]) -> dict[str, Any]:
         options = arguments["options"]
         if arguments["step"] == "begin":
             return self._begin(arguments, task_vars)
-        running = library("lab.drill_run")
+        running = import_library_module("lab.drill_run")
         run = running.DrillRun(Path(arguments["directory"]))
         if arguments["step"] == "status":
             due = run.next_fault(
@@ -64,15 +67,15 @@ class ActionModule(FleetAction):
 
     def _begin(self, arguments: dict[str, Any], task_vars: dict[str, Any]) -> dict[str, Any]:
         data = self._inventory_data(task_vars)
-        fleet = api("build_fleet")(data.hosts, data.groups)
-        is_drill_allowed = library("operations.drill_steps").is_drill_allowed
+        fleet = import_from_public_api("build_fleet")(data.hosts, data.groups)
+        is_drill_allowed = import_library_module("operations.drill_steps").is_drill_allowed
         allowed = {
             group.name: all(is_drill_allowed(data.hosts[broker.host].get(_ALLOWED)) for broker in group.brokers)
             for group in fleet.groups
         }
         directory = Path(tempfile.mkdtemp(prefix="activemq-drill-"))
         try:
-            drill = library("lab.drill_hosts").begin_drill(
+            drill = import_library_module("lab.drill_hosts").begin_drill(
                 fleet, arguments["pairs"], allowed, arguments["options"], directory
             )
         except BaseException:
@@ -87,19 +90,21 @@ class ActionModule(FleetAction):
                 "headline": "the drill has already ended. Run the playbook drill again to start a new one",
                 "reasons": [],
             }
-        hosts, report = library("lab.drill_hosts"), Path(arguments["report"])
+        hosts, report = import_library_module("lab.drill_hosts"), Path(arguments["report"])
         skew = float(arguments["options"].get("skew") or 0)
         data = self._inventory_data(task_vars)
-        fleet = api("build_fleet")(data.hosts, data.groups)
+        fleet = import_from_public_api("build_fleet")(data.hosts, data.groups)
         result = run.finish_and_judge(fleet, skew=skew, notes=hosts.NOTES)
         hosts.write_drill_report(result, report)
         shutil.rmtree(run.directory, ignore_errors=True)  # it holds passwords
         return {
             "verdict": result.verdict,
-            "headline": library("drills.judging").drill_headline(result),
+            "headline": import_library_module("drills.judging").drill_headline(result),
             "reasons": list(result.reasons),
             "report": str(report),
         }
 
     def _inventory_data(self, task_vars: dict[str, Any]) -> Any:
-        return library("inventory").inventory_data_of_play(task_vars["hostvars"], task_vars["groups"], self._loader)
+        return import_library_module("inventory").inventory_data_of_play(
+            task_vars["hostvars"], task_vars["groups"], self._loader
+        )

@@ -14,7 +14,11 @@ from ansible.errors import AnsibleActionFail
 from ansible_collections.activemq.fleet.plugins.modules.fleet_status import DOCUMENTATION
 from ansible_collections.activemq.fleet.plugins.plugin_utils.documented_options import argument_spec
 from ansible_collections.activemq.fleet.plugins.plugin_utils.fleet_action import FleetAction
-from ansible_collections.activemq.fleet.plugins.plugin_utils.library import api, import_host_module, library
+from ansible_collections.activemq.fleet.plugins.plugin_utils.library import (
+    import_from_public_api,
+    import_host_module,
+    import_library_module,
+)
 
 parse_json = import_host_module("foreign_data").parse_json
 
@@ -37,14 +41,16 @@ class ActionModule(FleetAction):
         evidence = {host: _evidence(result) for host, result in arguments["evidence"].items()}
         try:
             # What a host returned since ``begin`` costs its own row, and no other.
-            for host, problems in library("inventory").runtime_variable_errors(known["hostvars"]).items():
+            for host, problems in import_library_module("inventory").runtime_variable_errors(known["hostvars"]).items():
                 evidence[host] = {"invalid": problems[0]}
             if arguments["step"] == "conclude" and arguments["evidence_to"]:
                 _write_evidence(arguments["evidence_to"], evidence)
                 return {"changed": False, "table": [], "findings": [], "exit_code": 0}
-            data = library("inventory").inventory_data_of_play(known["hostvars"], known["groups"], self._loader)
-            fleet = api("build_fleet")(data.hosts, data.groups)
-            selection = library("status.selection")
+            data = import_library_module("inventory").inventory_data_of_play(
+                known["hostvars"], known["groups"], self._loader
+            )
+            fleet = import_from_public_api("build_fleet")(data.hosts, data.groups)
+            selection = import_library_module("status.selection")
             chosen = selection.select_hosts(fleet, arguments["target"])
             if arguments["step"] == "begin":
                 asked = selection.hosts_to_query(fleet, chosen)
@@ -55,9 +61,11 @@ class ActionModule(FleetAction):
                     "time": time.time(),
                     **kept,
                 }
-            status = api("fleet_status")(fleet, evidence, chosen=chosen, seconds=arguments["seconds"])
+            status = import_from_public_api("fleet_status")(
+                fleet, evidence, chosen=chosen, seconds=arguments["seconds"]
+            )
             return {"changed": False, **_outcome(status, arguments["to"])}
-        except api("FleetError") as error:
+        except import_from_public_api("FleetError") as error:
             raise AnsibleActionFail(str(error)) from None
         except OSError as error:
             raise AnsibleActionFail(
@@ -74,10 +82,10 @@ def _write_evidence(path: str, evidence: Mapping[str, Any]) -> None:
 
 def _outcome(status: Any, to: str | None) -> dict[str, Any]:
     if to:
-        library("reports.status_page").write_status_file(status, to)
+        import_library_module("reports.status_page").write_status_file(status, to)
     findings = [finding.to_line() for finding in status.findings]
     return {
-        "table": library("status.text").table_lines(status),
+        "table": import_library_module("status.text").table_lines(status),
         "findings": findings,
         "exit_code": status.exit_code,
     }

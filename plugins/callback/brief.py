@@ -31,7 +31,7 @@ from ansible import constants
 from ansible.plugins.callback import CallbackBase
 from ansible_collections.activemq.fleet.plugins.plugin_utils.library import import_host_module
 
-printable = import_host_module("printable").printable
+escape_unprintable = import_host_module("printable").escape_unprintable
 split_lines = import_host_module("text_lines").split_lines
 
 _PRINTED_ACTIONS = ("ansible.builtin.debug", "debug", "ansible.builtin.assert", "assert")
@@ -130,7 +130,7 @@ class CallbackModule(CallbackBase):
         if self._play:
             self._display.display(self._play)
             self._play = ""
-        self._display.display(printable(line), color=color)
+        self._display.display(escape_unprintable(line), color=color)
 
 
 def _task(task: Any) -> str:

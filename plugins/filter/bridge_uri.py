@@ -52,13 +52,21 @@ _value:
 from collections.abc import Callable
 from typing import Any
 
-from ansible_collections.activemq.fleet.plugins.plugin_utils.library import api, filter_errors, library
+from ansible_collections.activemq.fleet.plugins.plugin_utils.library import (
+    import_from_public_api,
+    import_library_module,
+    raise_as_filter_error,
+)
 
 
 def bridge_uri(brokers: Any, release: str, kind: str | None = None, scheme: str = "tcp") -> str:
-    with filter_errors("bridge_uri", brokers):
-        addresses = library("endpoints").broker_endpoints(brokers, "openwire")
-        return str(library("uris").bridge_uri(addresses, api("Release").of(release), kind, scheme=scheme))
+    with raise_as_filter_error("bridge_uri", brokers):
+        addresses = import_library_module("endpoints").broker_endpoints(brokers, "openwire")
+        return str(
+            import_library_module("uris").bridge_uri(
+                addresses, import_from_public_api("Release").of(release), kind, scheme=scheme
+            )
+        )
 
 
 class FilterModule:

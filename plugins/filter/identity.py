@@ -30,14 +30,14 @@ _value:
 from collections.abc import Callable
 from typing import Any
 
-from ansible_collections.activemq.fleet.plugins.plugin_utils.library import filter_errors, library
+from ansible_collections.activemq.fleet.plugins.plugin_utils.library import import_library_module, raise_as_filter_error
 
 
 def identity(
     name: str, pattern: str | None = None, master_node: str | None = None, parity: str | None = None
 ) -> dict[str, str]:
-    naming = library("naming")
-    with filter_errors("identity", name):
+    naming = import_library_module("naming")
+    with raise_as_filter_error("identity", name):
         if not isinstance(name, str):
             raise TypeError(
                 f"the input of this filter is of type {type(name).__name__}, but it must be a host name. Pass "

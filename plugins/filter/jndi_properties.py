@@ -46,17 +46,23 @@ _value:
 from collections.abc import Callable
 from typing import Any
 
-from ansible_collections.activemq.fleet.plugins.plugin_utils.library import filter_errors, library
+from ansible_collections.activemq.fleet.plugins.plugin_utils.library import import_library_module, raise_as_filter_error
 
 
 def jndi_properties(brokers: Any, group: str, scheme: str = "tcp") -> str:
-    with filter_errors("jndi_properties", brokers):
+    with raise_as_filter_error("jndi_properties", brokers):
         if not isinstance(group, str) or not group.isprintable():
             raise ValueError(
                 f"the argument 'group' is {group!r}, but it must be one line of text. Set it to the name of the group"
             )
-        uri = library("uris").failover_uri(library("endpoints").broker_endpoints(brokers, "openwire"), scheme=scheme)
-        return str(library("render.engine").render_template("agent/jndi.properties.j2", group=group, uri=uri).decode())
+        uri = import_library_module("uris").failover_uri(
+            import_library_module("endpoints").broker_endpoints(brokers, "openwire"), scheme=scheme
+        )
+        return str(
+            import_library_module("render.engine")
+            .render_template("agent/jndi.properties.j2", group=group, uri=uri)
+            .decode()
+        )
 
 
 class FilterModule:

@@ -38,12 +38,16 @@ _value:
 from collections.abc import Callable
 from typing import Any
 
-from ansible_collections.activemq.fleet.plugins.plugin_utils.library import filter_errors, library
+from ansible_collections.activemq.fleet.plugins.plugin_utils.library import import_library_module, raise_as_filter_error
 
 
 def mb_urls(brokers: Any) -> str:
-    with filter_errors("mb_urls", brokers):
-        return str(library("addresses").format_mb_urls(library("endpoints").broker_endpoints(brokers, "mqtt")))
+    with raise_as_filter_error("mb_urls", brokers):
+        return str(
+            import_library_module("addresses").format_mb_urls(
+                import_library_module("endpoints").broker_endpoints(brokers, "mqtt")
+            )
+        )
 
 
 class FilterModule:

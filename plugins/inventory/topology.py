@@ -76,9 +76,9 @@ from ansible.errors import AnsibleError, AnsibleParserError
 from ansible.plugins.inventory import BaseInventoryPlugin
 from ansible_collections.activemq.fleet.plugins.plugin_utils.library import (
     LibraryError,
-    api,
     check_library,
-    library,
+    import_from_public_api,
+    import_library_module,
 )
 
 _INVENTORY_ERROR = 4  # the exit code of Ansible's commands for an inventory that they cannot read
@@ -100,19 +100,20 @@ class InventoryModule(BaseInventoryPlugin):
             # with an inventory without groups.
             self.display.error(f"{path}: {error}")
             raise SystemExit(_INVENTORY_ERROR) from None
-        groups = library("_inventory_groups")
+        groups = import_library_module("_inventory_groups")
         options = {name: self.get_option(name) for name in groups.OPTIONS}
         sources = getattr(inventory, "processed_sources", [])
         try:
             grouped = groups.identify_and_group_brokers(inventory, loader, sources, options)
-        except api("FleetError") as error:
+        except import_from_public_api("FleetError") as error:
             raise AnsibleParserError(f"{path}: {error}") from None
         except AnsibleError as error:
             # Ansible ends at the same file when it reads any host's variables. An error here would blame this file,
             # which is then tried as an inventory of every other kind.
             self.display.warning(
                 "the inventory plugin activemq.fleet.topology created no groups, because Ansible cannot read the "
-                f"variables of the hosts. Correct this error: {library('_ansible').ansible_error_message(error)}"
+                "variables of the hosts. Correct this error: "
+                f"{import_library_module('_ansible').ansible_error_message(error)}"
             )
             return
         for reason in (*grouped.misspelt, *grouped.unclear):

@@ -79,7 +79,7 @@ def apply_fault_action(parameters: dict[str, Any], _check: bool) -> dict[str, An
     if what == "started":
         result |= fault_injection.wait_for_start(base, parameters["wait"])
     elif what == "resume":
-        result |= fault_injection.resume_broker(base, unit)
+        result |= fault_injection.resume_frozen_broker(base, unit)
     elif what != "stay":
         result |= fault_injection.inject_fault(base, unit, what, parameters["again"])
     elif unit:

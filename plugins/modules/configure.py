@@ -134,13 +134,16 @@ restart_reasons:
   returned: always
 """
 
-from ansible_collections.activemq.fleet.plugins.module_utils.node.install.configure import ARGUMENTS, configure
+from ansible_collections.activemq.fleet.plugins.module_utils.node.install.configure import (
+    ARGUMENTS,
+    install_or_restore_configuration,
+)
 from ansible_collections.activemq.fleet.plugins.module_utils.node.run_module import run_module
 
 
 def main() -> None:
     choice = [["archive", "version"]]
-    run_module(ARGUMENTS, configure, required_one_of=choice, mutually_exclusive=choice)
+    run_module(ARGUMENTS, install_or_restore_configuration, required_one_of=choice, mutually_exclusive=choice)
 
 
 if __name__ == "__main__":

@@ -79,8 +79,8 @@ from ansible_collections.activemq.fleet.plugins.module_utils.node.errors import 
 from ansible_collections.activemq.fleet.plugins.module_utils.node.run_module import run_module
 from ansible_collections.activemq.fleet.plugins.module_utils.node.state.operation_record import (
     DIRECTORY,
-    append_record,
-    write_metrics,
+    append_operation_record,
+    write_operation_metrics,
 )
 
 
@@ -92,9 +92,11 @@ def record_operation(parameters: dict[str, Any], check: bool) -> dict[str, Any]:
     if check:
         return {"recorded": False}
     try:
-        append_record({name: parameters[name] for name in ("kind", "operation", "run", "by")}, parameters["directory"])
+        append_operation_record(
+            {name: parameters[name] for name in ("kind", "operation", "run", "by")}, parameters["directory"]
+        )
         if parameters["labels"]:
-            write_metrics(parameters["kind"], parameters["operation"], parameters["labels"])
+            write_operation_metrics(parameters["kind"], parameters["operation"], parameters["labels"])
     except (NodeError, OSError) as error:
         warn(
             f"the start or end of the playbook run was not recorded on this host ({error}), so activemq-fleet "

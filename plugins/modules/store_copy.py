@@ -134,8 +134,8 @@ def do_copy_step(wanted: dict[str, Any], check: bool) -> dict[str, Any]:
             "hoc"
         )
     if state == "manifest":
-        store_copy.refuse_locked(directory, user)
-        manifest = store_copy.manifest(directory, user)
+        store_copy.check_store_not_locked(directory, user)
+        manifest = store_copy.store_manifest(directory, user)
         return {"changed": False, "files": manifest, "identity": store_copy.store_fingerprint(manifest)}
     if state == "read":
         size = files[wanted["name"]]["size"]
@@ -146,13 +146,13 @@ def do_copy_step(wanted: dict[str, Any], check: bool) -> dict[str, Any]:
     if check:
         return {"changed": True, "missing": {}, "backup": "", "skipped": True}
     if state == "staged":
-        return {"changed": True, "missing": store_copy.stage_copy(directory, files, user)}
+        return {"changed": True, "missing": store_copy.prepare_staging_directory(directory, files, user)}
     if state == "written":
         length = store_copy.append_chunk(directory, files, wanted["name"], wanted["offset"], wanted["data"], user)
         return {"changed": True, "length": length}
     if state == "switched":
-        return {"changed": True, "backup": store_copy.replace_by_copy(directory, files, wanted["source"], user)}
-    return {"changed": True, "backup": store_copy.finish_replacement(directory, user)}
+        return {"changed": True, "backup": store_copy.replace_store_by_copy(directory, files, wanted["source"], user)}
+    return {"changed": True, "backup": store_copy.finish_store_replacement(directory, user)}
 
 
 def main() -> None:

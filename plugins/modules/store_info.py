@@ -138,8 +138,11 @@ from ansible_collections.activemq.fleet.plugins.module_utils.node.errors import 
 from ansible_collections.activemq.fleet.plugins.module_utils.node.files.untrusted_paths import open_directory
 from ansible_collections.activemq.fleet.plugins.module_utils.node.kahadb import messages, store_copy, store_files
 from ansible_collections.activemq.fleet.plugins.module_utils.node.log import pure_log
-from ansible_collections.activemq.fleet.plugins.module_utils.node.process.proc import boot_id, find_broker
-from ansible_collections.activemq.fleet.plugins.module_utils.node.process.system_accounts import account_for, run_as
+from ansible_collections.activemq.fleet.plugins.module_utils.node.process.proc import boot_id, find_broker_process
+from ansible_collections.activemq.fleet.plugins.module_utils.node.process.system_accounts import (
+    account_for_path,
+    run_as,
+)
 from ansible_collections.activemq.fleet.plugins.module_utils.node.run_module import run_module
 
 
@@ -148,7 +151,7 @@ def gather_store_evidence(base: str, directory: str, read: bool, user: str | Non
 
     The broker is that of a pure pair; its log is read, too. Raises NodeError, OSError.
     """
-    process = find_broker(base)
+    process = find_broker_process(base)
     free = 0
     with suppress(FileNotFoundError, NodeError), open_directory(os.path.dirname(directory)) as parent:
         free = shutil.disk_usage(parent.descriptor).free
@@ -160,16 +163,16 @@ def gather_store_evidence(base: str, directory: str, read: bool, user: str | Non
         "unfinished": store_copy.is_replacement_unfinished(directory, user),
         "obstacle": store_copy.replacement_obstacle(directory, user=user),
         "free": free,
-        "runs": run_as(account_for(data, user), pure_log.read_runs, data),
-        **run_as(account_for(directory, user), _read_store_evidence, directory, read),
+        "runs": run_as(account_for_path(data, user), pure_log.read_pure_broker_runs, data),
+        **run_as(account_for_path(directory, user), _read_store_evidence, directory, read),
     }
 
 
 def _read_store_evidence(directory: str, read: bool) -> dict[str, Any]:
     """Return the existence, lock, size and messages of a store; called as the account that owns it."""
     return {
-        "exists": store_files.store_mode(directory) is not None,
-        "locked": store_files.is_locked(directory),
+        "exists": store_files.store_directory_mode(directory) is not None,
+        "locked": store_files.is_store_locked(directory),
         "allocated": store_files.allocated_bytes(directory),
         **(messages.read_store_contents(directory) if read else messages.UNSEEN),
     }

@@ -101,7 +101,7 @@ def check_or_change_marker(parameters: dict[str, Any], check: bool) -> dict[str,
     if state == "claimed":
         return {"changed": store_marker.claim_empty_store(directory, parameters["pair"], word, user)}
     if state == "withdrawn":
-        return {"changed": store_marker.withdraw_marker(directory, word, user)}
+        return {"changed": store_marker.remove_marker_of_run(directory, word, user)}
     if word not in (marker_state["marked"] or ()):
         raise NodeError(
             "the store directory {directory} of this host is not the same directory as on the other node of pair "

@@ -23,7 +23,7 @@ HOST = "host.json"
 _SLACK = 64 << 20
 
 
-def open_directory(path: str) -> str:
+def prepare_evidence_directory(path: str) -> str:
     """Prepare the controller's private directory for collected evidence, and return its absolute path.
 
     It is created or reused. Raises AnsibleActionFail for a directory that holds anything else.
@@ -117,7 +117,7 @@ def _unpack(archive: str, tree: str, limit: int) -> None:
 
 
 @contextmanager
-def bounded_transfer(limit: int) -> Iterator[None]:
+def limit_file_size(limit: int) -> Iterator[None]:
     """Limit the size of each file that this process and its children write within a ``with`` block.
 
     ``limit`` is in bytes; some slack is added. A host that lies may send a file without end, and connection plugins of

@@ -14,7 +14,7 @@ from typing import Any
 
 from ansible import constants
 from ansible.errors import AnsibleActionFail
-from ansible_collections.activemq.fleet.plugins.plugin_utils.library import library
+from ansible_collections.activemq.fleet.plugins.plugin_utils.library import import_library_module
 
 
 def _path() -> Path:
@@ -26,7 +26,7 @@ def write_compiled_fleet(fleet: Any) -> None:
 
     It is a ``deployment.CompiledFleet``; the file is readable for its owner only.
     """
-    library("atomic_files").write_file_atomically(_path(), fleet.to_json().encode(), 0o600)
+    import_library_module("atomic_files").write_file_atomically(_path(), fleet.to_json().encode(), 0o600)
 
 
 def read_compiled_fleet() -> Any:
@@ -40,4 +40,4 @@ def read_compiled_fleet() -> Any:
         raise AnsibleActionFail(
             "this playbook run has not computed the fleet. Run the task activemq.fleet.compile before this task"
         ) from None
-    return library("deployment").CompiledFleet.from_json(text)
+    return import_library_module("deployment").CompiledFleet.from_json(text)

@@ -8,7 +8,10 @@ from typing import Any
 
 from ansible.errors import AnsibleActionFail
 from ansible.plugins.action import ActionBase
-from ansible_collections.activemq.fleet.plugins.plugin_utils.library import api, library
+from ansible_collections.activemq.fleet.plugins.plugin_utils.library import (
+    import_from_public_api,
+    import_library_module,
+)
 
 
 class FleetAction(ActionBase):
@@ -29,6 +32,6 @@ class FleetAction(ActionBase):
         or name files of the controller. The arguments of this task may already be made of them.
         """
         try:
-            library("inventory").reject_runtime_variables(task_vars["hostvars"])
-        except api("SettingsError") as error:
+            import_library_module("inventory").reject_runtime_variables(task_vars["hostvars"])
+        except import_from_public_api("SettingsError") as error:
             raise AnsibleActionFail("\n".join(error.problems)) from None

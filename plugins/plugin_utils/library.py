@@ -30,7 +30,7 @@ class LibraryError(AnsibleError):
     """An error for the library activemq_fleet: it is not installed, or its version is not that of the collection."""
 
 
-def api(name: str) -> Any:
+def import_from_public_api(name: str) -> Any:
     """Import and return a function or class of the public API of the library activemq_fleet.
 
     Raises LibraryError without a usable library.
@@ -40,7 +40,7 @@ def api(name: str) -> Any:
         return getattr(import_module("activemq_fleet"), name)
 
 
-def library(module: str) -> ModuleType:
+def import_library_module(module: str) -> ModuleType:
     """Import and return a module of the library activemq_fleet.
 
     Raises LibraryError without a usable library.
@@ -108,9 +108,9 @@ def import_host_module(name: str) -> ModuleType:
 
 
 @contextmanager
-def filter_errors(plugin: str, value: object) -> Iterator[None]:
+def raise_as_filter_error(plugin: str, value: object) -> Iterator[None]:
     """Raise errors of the library in a ``with`` block as an AnsibleFilterError that names filter and input."""
-    fleet_error: type[Exception] = api("FleetError")
+    fleet_error: type[Exception] = import_from_public_api("FleetError")
     try:
         yield
     except (fleet_error, ValueError, TypeError) as error:

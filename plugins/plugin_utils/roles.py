@@ -4,7 +4,7 @@
 
 from __future__ import annotations
 
-from ansible_collections.activemq.fleet.plugins.plugin_utils.library import filter_errors, library
+from ansible_collections.activemq.fleet.plugins.plugin_utils.library import import_library_module, raise_as_filter_error
 
 
 def has_preferred_role(role: str, name: str, pattern: str | None, master_node: str | None, parity: str | None) -> bool:
@@ -12,8 +12,8 @@ def has_preferred_role(role: str, name: str, pattern: str | None, master_node: s
 
     Raises AnsibleFilterError for a name that is no text or a pattern that is invalid.
     """
-    naming = library("naming")
-    with filter_errors(role, name):
+    naming = import_library_module("naming")
+    with raise_as_filter_error(role, name):
         if not isinstance(name, str):
             raise TypeError(
                 f"the input of this test is of type {type(name).__name__}, but it must be a host name. Pass "

@@ -8,7 +8,7 @@ from pathlib import Path
 from activemq_fleet.lab.log_tail import last_error_line
 from activemq_fleet.node.log import broker_log, pure_log
 from activemq_fleet.node.log.broker_run import BrokerRun
-from activemq_fleet.node.log.log_records import parse
+from activemq_fleet.node.log.log_records import parse_log
 from tests.log_reading import differences, hostile
 
 from .target import Target
@@ -17,15 +17,15 @@ from .target import Target
 def read(data: bytes) -> str:
     """Read the log with the scanner, the library's parser and the hosts' own readers; returns what went wrong."""
     text = data.decode(errors="replace")
-    records = list(parse(text))
+    records = list(parse_log(text))
     BrokerRun().apply_records(records)
     last_error_line(records)
     with tempfile.TemporaryDirectory() as directory:
         Path(directory, "activemq.log").write_bytes(data)
         Path(directory, "activemq.log.1").write_bytes(data[::-1])
-        phase = broker_log.read_phase(directory, 0)
-        error = broker_log.last_error(directory)
-        runs = pure_log.read_runs(directory)
+        phase = broker_log.read_broker_phase(directory, 0)
+        error = broker_log.last_logged_error(directory)
+        runs = pure_log.read_pure_broker_runs(directory)
     if "\n" in error or len(error) > 400:
         return f"the last error is not one short line: {error!r}"
     if phase.name == "unknown" and any(run["started"] for run in runs):

@@ -103,7 +103,7 @@ def _read(directory: str) -> str:
     except NodeError:
         pass
     try:
-        counts = remaining_messages.count_remaining(directory)
+        counts = remaining_messages.count_remaining_messages(directory)
         if any(number < 0 for number in [*counts.queues.values(), *counts.subscriptions.values()]):
             return f"a count below zero: {counts}"
     except NodeError:

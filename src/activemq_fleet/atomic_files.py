@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from activemq_fleet.errors import InputError, OutputError
-from activemq_fleet.node.files.new_files import Owner, create_file, replace_file, sync_directory
+from activemq_fleet.node.files.new_files import Owner, create_and_open_file, replace_file, sync_directory
 
 _RENAME_EXCHANGE = 2  # linux/fs.h
 _AT_FDCWD = -100  # linux/fcntl.h
@@ -101,7 +101,9 @@ def create_file_like(path: Path, copy: Path, content: bytes) -> None:
     Raises FileExistsError where anything has the name of the copy; OSError.
     """
     status = path.stat()
-    descriptor = create_file(str(copy), content, stat.S_IMODE(status.st_mode), Owner(status.st_uid, status.st_gid))
+    descriptor = create_and_open_file(
+        str(copy), content, stat.S_IMODE(status.st_mode), Owner(status.st_uid, status.st_gid)
+    )
     try:
         shutil.copystat(path, copy)
         os.utime(descriptor)

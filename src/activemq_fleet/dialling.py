@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
 from activemq_fleet.addresses import Address
-from activemq_fleet.node.protocols import protocol_of
+from activemq_fleet.node.protocols import protocol_name_of_scheme
 from activemq_fleet.topology import Agent, Broker, Connector
 
 Kind = Literal["closed", "protocol", "clear", "tls", "certificate", "authority", "account"]
@@ -109,7 +109,7 @@ def connection_refusal(
 
 
 def _accepts_protocol(connector: Connector, protocol: str) -> bool:
-    return connector.scheme.startswith("auto") or protocol_of(connector.scheme) == protocol
+    return connector.scheme.startswith("auto") or protocol_name_of_scheme(connector.scheme) == protocol
 
 
 def _may_accept_user(broker: Broker, user: str) -> bool:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, fields, replace
 from typing import Any, Literal
 
 from activemq_fleet.errors import names_to_text, positions_to_text
-from activemq_fleet.node.printable import printable
+from activemq_fleet.node.printable import escape_unprintable
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -132,7 +132,7 @@ def _line_of(finding: Finding, host: str) -> str:
     place = f"{finding.file}:{finding.line}" if finding.line else finding.file
     subject = f"{host} ({place})" if host and place else host or place
     about = " ".join(filter(None, (finding.rule, subject)))
-    return printable(f"{about}: {finding.message_and_fix_sentences}{waived}")
+    return escape_unprintable(f"{about}: {finding.message_and_fix_sentences}{waived}")
 
 
 def join_sentences(problem: str, remedy: str) -> str:

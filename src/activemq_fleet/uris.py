@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from activemq_fleet.addresses import Address, join_host_port
 from activemq_fleet.errors import InputError
-from activemq_fleet.node.protocols import is_encrypted, protocol_of
+from activemq_fleet.node.protocols import is_encrypted, protocol_name_of_scheme
 from activemq_fleet.releases import Release
 
 # How often a lost bridge is tried again, in ms. The agent's own default backs off to 30 s, so
@@ -42,7 +42,7 @@ def is_openwire(scheme: str) -> bool:
 
     Bridges can connect to such a listener.
     """
-    return protocol_of(scheme) == "openwire"
+    return protocol_name_of_scheme(scheme) == "openwire"
 
 
 def bridge_uri(

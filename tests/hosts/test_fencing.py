@@ -13,7 +13,7 @@ from activemq_fleet.artifacts import jar_directory_for
 from activemq_fleet.node.fence import shared_store
 from activemq_fleet.node.fence.old_generations import uncopied_messages
 from activemq_fleet.node.fence.shared_store import SharedStore
-from activemq_fleet.node.kahadb.openwire_message import read_message
+from activemq_fleet.node.kahadb.openwire_message import parse_openwire_message
 from activemq_fleet.releases import Release
 from tests.hosts.brokers import (
     SHARE,
@@ -76,7 +76,7 @@ def bodies_in_old_generations(store: SharedStore) -> set[str]:
     """The bodies of the messages that old generations hold and name."""
     messages = (message for number in store.kept_generation_numbers() for message in uncopied_messages(store, number))
     frames = [message.read_openwire_frame() for message in messages]
-    return {frame[slice(*read_message(frame).content)].decode() for frame in frames}
+    return {frame[slice(*parse_openwire_message(frame).content)].decode() for frame in frames}
 
 
 @in_every_situation

@@ -22,7 +22,7 @@ from activemq_fleet.errors import LabError
 from activemq_fleet.lab import loopback_overlay
 from activemq_fleet.lab.lab import Lab
 from activemq_fleet.node.config.versions import ConfigurationPaths
-from activemq_fleet.node.process.proc import find_broker
+from activemq_fleet.node.process.proc import find_broker_process
 from tests.integration.labs import write_inventory
 from tests.integration.setting_clients import ANN, HOST, USERS, destinations
 from tests.stomp_clients import stomp_round_trip
@@ -350,8 +350,10 @@ def _measured(lab: Lab, release: str, flood: str) -> FloodResult:
     finally:
         clients.close()
     with suppress(LateError):
-        wait_until(lambda: find_broker(base) is None or _serves(stomp, 10.0), "it ended or serves", patience=PATIENCE)
-    result.survived = find_broker(base) is not None
+        wait_until(
+            lambda: find_broker_process(base) is None or _serves(stomp, 10.0), "it ended or serves", patience=PATIENCE
+        )
+    result.survived = find_broker_process(base) is not None
     result.serves_after = result.survived and _serves(stomp, 10.0)
     return result
 

@@ -72,11 +72,11 @@ class AgedSubscription:
     def has_kept_index(self) -> bool:
         """Whether a complete copy of the index is kept that has the subscription."""
         kept = KeptIndex(str(self.store))
-        return kept.is_complete() and bool(kept.subscriptions())
+        return kept.is_complete() and bool(kept.subscriptions_in_copy())
 
     def has_lost_its_record(self) -> bool:
         """Whether no record of the subscription is before the messages that wait for it, in the journal."""
-        for command in journal.read_commands(str(self.store), journal.JournalEnd()):
+        for command in journal.read_journal_commands(str(self.store), journal.JournalEnd()):
             if command.destination == f"1:{TOPIC}":
                 return command.kind != journal.SUBSCRIPTION
         return True

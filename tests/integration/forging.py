@@ -13,7 +13,7 @@ from collections.abc import Iterable
 from contextlib import suppress
 
 from activemq_fleet.addresses import Address
-from activemq_fleet.node.protocols import mqtt_packet, mqtt_text
+from activemq_fleet.node.protocols import encode_mqtt_packet, encode_mqtt_text
 from tests.log_reading import logger_of
 
 FORGED = (
@@ -37,8 +37,8 @@ def forge_over_mqtt(address: Address, names: Iterable[str]) -> None:
     """Each name as the user, and as the client id."""
     for name in names:
         for client, user in (("forger", name), (name, "forger")):
-            fields = b"".join(map(mqtt_text, (client, user, "wrong")))
-            _say(address, mqtt_packet(0x10, mqtt_text("MQTT") + b"\x04\xc2\0\x1e" + fields))
+            fields = b"".join(map(encode_mqtt_text, (client, user, "wrong")))
+            _say(address, encode_mqtt_packet(0x10, encode_mqtt_text("MQTT") + b"\x04\xc2\0\x1e" + fields))
 
 
 def forge_over_stomp(address: Address, names: Iterable[str], login: str = "") -> None:

@@ -300,7 +300,7 @@ def _take_over(made: Made, node: Planted, edge: Planted, hosts: Sequence[str], b
 
 
 def _peers(broker: Planted) -> list[str]:
-    return [bridge.peer for bridge in broker.story.bridges]
+    return [bridge.peer for bridge in broker.story.established_bridges]
 
 
 def _complaints(made: Made, *names: str) -> int:

@@ -78,7 +78,7 @@ class Controller:
         store = found(self.base(host), self.store(host), read=True)
         needed = _utility("kahadb.store_files").allocated_bytes(self.store(peer))
         return PureNode.from_node_store(
-            NodeStore.from_evidence(host, role, store), BrokerEvidence.of(broker), store, needed
+            NodeStore.from_evidence(host, role, store), BrokerEvidence.from_module_result(broker), store, needed
         )
 
     def step(self, chosen: str = "") -> ResyncStep:
@@ -126,7 +126,7 @@ class Controller:
         copying = _utility("kahadb.store_copy")
         files = copying.manifest(source)
         yield "manifest"
-        missing = copying.stage_copy(target, files)
+        missing = copying.prepare_staging_directory(target, files)
         yield "staged"
         pieces = 0
         for name, offset in missing.items():
@@ -136,7 +136,7 @@ class Controller:
                 at = copying.append_chunk(target, files, name, at, data)
                 pieces += 1
                 yield f"piece {pieces}"
-        self.backup = copying.replace_by_copy(target, files, winner)
+        self.backup = copying.replace_store_by_copy(target, files, winner)
         assert copying.manifest(target) == copying.manifest(source)
         yield "switched"
 

@@ -14,8 +14,8 @@ from activemq_fleet.lab.lab import Lab
 from activemq_fleet.lab.stomp import Credentials, StompConnection, StompError
 from activemq_fleet.node.config.versions import ConfigurationPaths
 from activemq_fleet.node.probe.management import query_mbeans
-from activemq_fleet.node.probe.stomp_client import Frame
-from activemq_fleet.node.process.proc import Process, find_broker
+from activemq_fleet.node.probe.stomp_client import StompFrame
+from activemq_fleet.node.process.proc import Process, find_broker_process
 from activemq_fleet.releases import Release
 from tests.integration.labs import processes_of, write_inventory
 
@@ -40,12 +40,12 @@ class Client(StompConnection):
         named = {"id": destination, "destination": destination, "ack": "client-individual"}
         self._write("SUBSCRIBE", named | headers)
 
-    def answer(self, message: Frame, command: str = "ACK") -> None:
+    def answer(self, message: StompFrame, command: str = "ACK") -> None:
         """Accept a message, or with NACK refuse it."""
         headers = {name: message.headers[name] for name in ("subscription", "message-id")}
         self._write(command, headers)
 
-    def roll_back(self, message: Frame) -> None:
+    def roll_back(self, message: StompFrame) -> None:
         """Accept a message in a transaction that is given up."""
         self._write("BEGIN", {"transaction": "t"})
         headers = {name: message.headers[name] for name in ("subscription", "message-id")}
@@ -98,7 +98,7 @@ def advisories(lab: Lab, *names: str) -> dict[str, int]:
 
 def running(lab: Lab, host: str) -> Process:
     """The broker's process."""
-    process = find_broker(ConfigurationPaths(str(lab.directory / "hosts" / host / "activemq")).base)
+    process = find_broker_process(ConfigurationPaths(str(lab.directory / "hosts" / host / "activemq")).base)
     assert process is not None
     return process
 

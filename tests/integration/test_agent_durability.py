@@ -159,10 +159,10 @@ def test_nothing_that_was_accepted_is_lost_by_kill_9(tmp_path: Path, capsys: pyt
             assert not handled & {message.event_id for message in store.pending_messages("in", 10**6)}
             jseq, seq, promised = jseq + len(records), seq + len(accepted), promised + len(returned)
             kinds += [record["kind"] for record in records]
-            store.queue_acknowledged([SentEvent(event.seq, 1, 1, "b") for event in outgoing], proved=True).result()
+            store.queue_acknowledgements([SentEvent(event.seq, 1, 1, "b") for event in outgoing], proved=True).result()
             last = store.oldest_journal_records(10**6)[-1]
             jseq = json.loads(last.line)["jseq"]
-            store.delete_exported_journal(last.position)
+            store.delete_exported_journal_records(last.position)
     if missing := {"accepted", "sent", "acknowledged", "received", "handling", "handled"} - set(kinds):
         pytest.fail(f"void: in {KILLS} runs the process had no time for {missing}")
     bound = 1 - 0.05 ** (1 / KILLS)

@@ -20,7 +20,7 @@ import pytest
 
 from activemq_fleet.lab.lab import Lab
 from activemq_fleet.node.log.broker_run import BrokerRun
-from activemq_fleet.node.log.log_records import parse
+from activemq_fleet.node.log.log_records import parse_log
 from tests.integration.agent_journals import Account, account, in_flight
 from tests.integration.agents import (
     ACQUIRE,
@@ -101,7 +101,7 @@ class Site:
     def took_over(self, moment: float) -> float:
         """Seconds from a moment until the log of the node that is active now said that it is started."""
         active = self.lab.wait_active(PAIR)
-        since = BrokerRun().apply_records(parse(self.lab.log(active).read_text(errors="replace"))).since
+        since = BrokerRun().apply_records(parse_log(self.lab.log(active).read_text(errors="replace"))).since
         return (since.timestamp() - moment) if since else 0.0
 
 

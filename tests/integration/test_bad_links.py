@@ -47,7 +47,9 @@ def linked(ground: Ground, release: str, relay: Relay, *policies: str) -> tuple[
     south = ground.plant("south", release, document("south", ground.address(2), STORE, *policies))
     for broker in (south, north):
         assert broker.boot().fate == "started", broker.said
-    assert until(lambda: any(bridge.peer == "south" for bridge in north.story.bridges), PATIENCE), north.said
+    assert until(lambda: any(bridge.peer == "south" for bridge in north.story.established_bridges), PATIENCE), (
+        north.said
+    )
     return north, south
 
 

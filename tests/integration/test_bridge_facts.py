@@ -105,7 +105,7 @@ def boot(*brokers: Planted) -> None:
 
 
 def peers(broker: Planted) -> list[str]:
-    return [bridge.peer for bridge in broker.story.bridges]
+    return [bridge.peer for bridge in broker.story.established_bridges]
 
 
 def linked(ground: Ground, release: str, *lists: str, **attributes: str) -> Planted:

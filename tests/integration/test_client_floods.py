@@ -110,7 +110,7 @@ def bridged(ground: Ground, release: str, relay: Relay, policy: str) -> Planted:
     south = ground.plant("south", release, document("south", ground.address(2), store))
     for broker in (south, north):
         assert broker.boot().fate == "started", broker.said
-    assert until(lambda: any(bridge.peer == "south" for bridge in north.story.bridges), 180), north.said
+    assert until(lambda: any(bridge.peer == "south" for bridge in north.story.established_bridges), 180), north.said
     return north
 
 

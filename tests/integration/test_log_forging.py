@@ -14,8 +14,8 @@ from activemq_fleet.lab.lab import Lab
 from activemq_fleet.logs.event_batches import SCHEMA, LogScanner, LogSource
 from activemq_fleet.node.install import runtime_configuration
 from activemq_fleet.node.log import broker_log
-from activemq_fleet.node.log.log_records import parse
-from activemq_fleet.node.process.proc import find_broker
+from activemq_fleet.node.log.log_records import parse_log
+from activemq_fleet.node.process.proc import find_broker_process
 from activemq_fleet.node.state import broker_state as state
 from activemq_fleet.node.watchdog import watchdog
 from tests.integration.conftest import LabOf
@@ -83,13 +83,13 @@ def test_no_name_of_a_client_begins_a_record(ground: Ground, release: str) -> No
 
     log = (broker.data / "activemq.log").read_bytes()
     table = pa.Table.from_batches(list(LogScanner(LogSource(release)).scan(log)), schema=SCHEMA).to_pylist()
-    process = find_broker(str(broker.data.parent))
+    process = find_broker_process(str(broker.data.parent))
     assert process is not None
-    assert not [record for record in parse(log.decode()) if record.message.startswith(FORGED)]
+    assert not [record for record in parse_log(log.decode()) if record.message.startswith(FORGED)]
     assert not [row for row in table if row["message"].startswith(FORGED)]
     assert not [row for row in table if row["kind"] in ("LIFE-STOPPING", "LOCK-FILE-WAIT")]
     assert broker.story.phase == "started"
-    assert broker_log.read_phase(str(broker.data), process.started_at).name == "started"
+    assert broker_log.read_broker_phase(str(broker.data), process.start_time).name == "started"
     assert not [line for line in (broker.data / "console.log").read_text().split("\n") if line.startswith("20")]
 
 
@@ -117,11 +117,11 @@ def test_refused_logins_neither_report_an_applied_change_nor_cost_root_time(grou
 
     lines = runtime_configuration._read(since)
     assert sum(RELOADED[2] in line for line in lines) >= len(LINE_ENDS), "the forged names are not in the log"
-    assert runtime_configuration.is_change_logged(lines, runtime_configuration.LiveChange(1, True, 1.0)) is None
+    assert runtime_configuration.logged_change_result(lines, runtime_configuration.LiveChange(1, True, 1.0)) is None
     (longest, *_) = sorted((broker.data / "console.log").read_text().split("\n"), key=len, reverse=True)
     assert len(longest) > 40_000
-    short = count_searched(lambda: broker_log.printed_error([longest[:5_000]]))
-    assert count_searched(lambda: broker_log.printed_error([longest])) == short
+    short = count_searched(lambda: broker_log.find_error_in_output([longest[:5_000]]))
+    assert count_searched(lambda: broker_log.find_error_in_output([longest])) == short
 
 
 def count_searched(act: Callable[[], object]) -> int:
@@ -149,10 +149,10 @@ def test_no_text_of_an_exception_begins_a_record(ground: Ground, release: str) -
 
     log = (broker.data / "activemq.log").read_text()
     assert "Caused by: " in log
-    assert "forged-1-2-0" in "".join(record.stack for record in parse(log)), log
+    assert "forged-1-2-0" in "".join(record.stack for record in parse_log(log)), log
     assert not [line for line in log.split("\n") if line and not line.startswith(("  ", "20"))]
-    assert not [record for record in parse(log) if record.message.startswith(FORGED)]
-    assert broker_log.last_error(str(broker.data)).startswith("Failed to load: URL")
+    assert not [record for record in parse_log(log) if record.message.startswith(FORGED)]
+    assert broker_log.last_logged_error(str(broker.data)).startswith("Failed to load: URL")
 
 
 @pytest.mark.parametrize("release", [*PLAIN, *ENCODED])
@@ -169,7 +169,7 @@ def test_a_forged_log_deceives_neither_judge_nor_watchdog(ground: Ground, releas
         assert judged(broker) == "active", message
     assert judged(guarded) == "standby"
 
-    process = find_broker(str(broker.data.parent))
+    process = find_broker_process(str(broker.data.parent))
     assert process is not None
     os.kill(process.pid, signal.SIGSTOP)
     dog = dog_of(broker)

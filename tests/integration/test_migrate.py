@@ -150,4 +150,4 @@ def test_a_pure_pair_is_emptied_and_what_no_link_can_take_is_found(lab: Lab, mig
     lab.kill(OLD[1])
     lab.kill(OLD[0])
     assert following(lab, counts=[])["phase"] == "retired"
-    assert remaining_messages.count_remaining(held(lab)["store"]).queues == {}
+    assert remaining_messages.count_remaining_messages(held(lab)["store"]).queues == {}

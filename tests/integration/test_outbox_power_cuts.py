@@ -79,7 +79,7 @@ def lost_after_cuts(directory: Path, synchronous: str) -> tuple[int, int]:
             while records := store.oldest_journal_records(10**6):
                 lines = [json.loads(record.line) for record in records]
                 kept |= {line["event_id"] for line in lines if line["kind"] == "accepted"}
-                store.delete_exported_journal(records[-1].position)
+                store.delete_exported_journal_records(records[-1].position)
         lost += len(returned - kept)  # a lost one's id may be another event's after the next start
     return promised, lost
 

@@ -45,7 +45,7 @@ def boot(*brokers: Planted) -> None:
 
 def peers(broker: Planted) -> list[str]:
     """The brokers to which it has bridges, by the names it knows them by."""
-    return [bridge.peer for bridge in broker.story.bridges]
+    return [bridge.peer for bridge in broker.story.established_bridges]
 
 
 def crosses(ground: Ground, source: int, target: int, queue: str, timeout: float = PATIENCE) -> bool:

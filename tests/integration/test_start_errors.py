@@ -16,7 +16,7 @@ FACTORY = "-Djavax.xml.parsers.DocumentBuilderFactory=no.such.Factory"
 
 
 def printed(broker: Planted) -> str:
-    told: str = broker_log.printed_error((broker.data / "console.log").read_text().splitlines())
+    told: str = broker_log.find_error_in_output((broker.data / "console.log").read_text().splitlines())
     return told
 
 
@@ -28,7 +28,9 @@ def test_a_key_store_that_cannot_be_read_is_told_by_the_deepest_cause(ground: Gr
 
     assert broker.boot().fate == "refused", broker.said
 
-    told = [text for text in (broker_log.last_error(str(broker.data)), printed(broker)) if text]  # 5.5 only prints it
+    told = [
+        text for text in (broker_log.last_logged_error(str(broker.data)), printed(broker)) if text
+    ]  # 5.5 only prints it
     assert told
     # A cause above the deepest that repeats it, with the file that asked for the store, is taken in its place.
     assert all(text.endswith(": Invalid keystore format") and len(text) < 900 for text in told), told
@@ -42,7 +44,7 @@ def test_a_port_in_use_is_told_by_the_deepest_cause(ground: Ground, release: str
 
     assert second.boot().fate == "refused", second.said
 
-    told = broker_log.last_error(str(second.data)) or printed(second)
+    told = broker_log.last_logged_error(str(second.data)) or printed(second)
     assert f"{ground.address(1)}" in told
     assert str(OPENWIRE) in told
     assert "Address already in use" in told
@@ -54,7 +56,7 @@ def test_what_ends_java_before_it_has_a_log_is_told_by_its_deepest_cause(ground:
 
     assert broker.boot().fate == "refused", broker.said
 
-    told = broker_log.last_error(str(broker.data)) or printed(broker)
+    told = broker_log.last_logged_error(str(broker.data)) or printed(broker)
     assert re.search(r"no[./]such[./]Factory", told)
     assert " more" not in told
 

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from activemq_fleet.lab.lab import Lab
-from activemq_fleet.node.probe.broker_usage import read_usage
+from activemq_fleet.node.probe.broker_usage import read_broker_usage
 from tests.integration.setting_clients import HOST, Client, another, broker_with, fill, release_of, running
 from tests.situations import further
 from tests.waiting import wait_until
@@ -95,7 +95,7 @@ def test_consumers_of_a_virtual_topic_are_named_by_its_postfix(client: Client) -
 
 
 def test_messages_that_are_not_stored_go_to_disk_until_its_limit(lab: Lab, client: Client) -> None:
-    usage = read_usage(running(lab, HOST), 30)
+    usage = read_broker_usage(running(lab, HOST), 30)
     assert usage["temp"]["limit"] == 40 << 20
     taken, why = fill(client, "/queue/spilled", "x" * 500_000, persistent="false")
     assert 50 < taken < 120
@@ -103,7 +103,7 @@ def test_messages_that_are_not_stored_go_to_disk_until_its_limit(lab: Lab, clien
 
 
 def test_the_store_has_a_limit_in_percent(lab: Lab) -> None:
-    assert read_usage(running(lab, HOST), 30)["store"]["limit"] == 200 << 20
+    assert read_broker_usage(running(lab, HOST), 30)["store"]["limit"] == 200 << 20
 
 
 def test_the_scheduler_has_a_limit(lab: Lab, client: Client) -> None:

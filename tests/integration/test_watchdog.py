@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from activemq_fleet.lab.stomp import StompConnection, StompTimeout
-from activemq_fleet.node.process.proc import find_broker
+from activemq_fleet.node.process.proc import find_broker_process
 from activemq_fleet.node.state.broker_state import gather_broker_state
 from activemq_fleet.node.watchdog import watchdog
 from tests.integration.planted import STOMP, Ground, Planted, document, until
@@ -56,7 +56,7 @@ def test_a_full_broker_is_left_alone_and_a_frozen_one_is_killed(
         for _ in range(3):
             dog.check_broker()
         state = gather_broker_state(str(broker.data.parent), None)["state"]
-    process = find_broker(str(broker.data.parent))
+    process = find_broker_process(str(broker.data.parent))
     assert process is not None
     assert dog._count.kind in ("fine", "odd")
     # A full memory holds the message of the probe back, too.

@@ -37,8 +37,8 @@ def send(store: Store) -> None:
         if events:
             after = events[-1].seq
             wire = [SentEvent(event.seq, 1, event.seq % 65535, "b") for event in events]
-            store.queue_sent(wire).result()
-            store.queue_acknowledged(wire[::2], proved=True).result()
+            store.queue_sent_records(wire).result()
+            store.queue_acknowledgements(wire[::2], proved=True).result()
 
 
 def handle(store: Store) -> None:

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from datetime import UTC, datetime, timedelta, timezone
 from typing import Any
 
-from activemq_fleet.node.log.log_records import Record, parse
+from activemq_fleet.node.log.log_records import Record, parse_log
 
 SUMMER = timezone(timedelta(hours=2))
 
@@ -156,4 +156,4 @@ WITHOUT_THREADS = {
 
 def in_layout(log: bytes, write: Callable[[Record], str]) -> bytes:
     """Return a log of the default layout in another one."""
-    return "".join(f"{write(record)}\n" for record in parse(log.decode())).encode()
+    return "".join(f"{write(record)}\n" for record in parse_log(log.decode())).encode()

@@ -43,9 +43,12 @@ def crash_before(module, name):
             os.kill(os.getpid(), signal)
         return real(*arguments, **options)
     setattr(module, name, call)
-for name in ("write_file", "sync_directory", "rename", "point_link", "remove", "remove_tree"):
+for name in (
+    "write_new_file", "sync_directory", "rename_and_sync", "set_symlink_target", "remove_file_or_link",
+    "remove_tree_or_file",
+):
     crash_before(disk, name)
-for name in ("write_file", "sync_directory"):
+for name in ("write_new_file", "sync_directory"):
     crash_before(new_files, name)
 for name in ("link", "fsync", "mkdir"):
     crash_before(os, name)

@@ -34,7 +34,7 @@ def test_an_old_ansible_is_one_error_of_the_library(monkeypatch: pytest.MonkeyPa
         inventory.read_inventory([str(ROOT / "examples" / "shared-store")])
 
 
-@pytest.mark.parametrize("function", [library.api, library.library])
+@pytest.mark.parametrize("function", [library.import_from_public_api, library.import_library_module])
 @pytest.mark.parametrize("release", ["2.16.19", "2.18.0", "2.18.0b1"])
 def test_an_old_ansible_is_one_error_of_every_plugin(
     monkeypatch: pytest.MonkeyPatch, release: str, function: Callable[[str], Any]
@@ -47,7 +47,7 @@ def test_an_old_ansible_is_one_error_of_every_plugin(
 @pytest.mark.parametrize("release", ["2.19.0", "2.19.0b1", "2.21.5", "2.100.0", "3.0.0"])
 def test_a_newer_ansible_is_accepted(monkeypatch: pytest.MonkeyPatch, release: str) -> None:
     monkeypatch.setattr(library, "release", release)
-    assert callable(library.api("load_fleet"))
+    assert callable(library.import_from_public_api("load_fleet"))
 
 
 def test_only_one_module_imports_internals_of_ansible() -> None:

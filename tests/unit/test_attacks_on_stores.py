@@ -295,7 +295,7 @@ def test_a_thread_dump_holds_nothing_of_a_file_that_the_process_may_not_read(pla
     secret.write_text("root:ROOT-ONLY-HASH:19000::::::\n" * 5)
     secret.chmod(0o600)
     with running_fake_broker(place, secret) as fake:
-        broker = processes.find_broker(str(place))
+        broker = processes.find_broker_process(str(place))
         assert broker is not None
         assert broker.pid == fake.pid
         dumps = thread_dumps.take_thread_dumps(broker, count=1)

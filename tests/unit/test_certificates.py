@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from activemq_fleet.node.probe.certificates import certificates_of_file, end_of_certificate
+from activemq_fleet.node.probe.certificates import certificate_expiry_time, first_expiring_certificate
 
 
 def make(path: Path, days: int) -> None:
@@ -20,7 +20,7 @@ def make(path: Path, days: int) -> None:
 def test_a_pem_file_says_when_its_certificate_ends(tmp_path: Path, days: int) -> None:
     before = time.time()
     make(tmp_path / "c.pem", days)
-    (row,) = certificates_of_file(str(tmp_path / "c.pem"))
+    (row,) = first_expiring_certificate(str(tmp_path / "c.pem"))
     assert isinstance(row["ends"], (int, float))
     assert int(before) <= row["ends"] - days * 86400 <= time.time()
 
@@ -30,7 +30,7 @@ def test_of_several_certificates_in_a_file_the_first_to_end_counts(tmp_path: Pat
     before = time.time()
     make(tmp_path / "b.pem", 3)
     (tmp_path / "both.pem").write_text((tmp_path / "a.pem").read_text() + (tmp_path / "b.pem").read_text())
-    (row,) = certificates_of_file(str(tmp_path / "both.pem"))
+    (row,) = first_expiring_certificate(str(tmp_path / "both.pem"))
     assert isinstance(row["ends"], (int, float))
     assert int(before) <= row["ends"] - 3 * 86400 <= time.time()
 
@@ -39,7 +39,7 @@ def test_of_several_certificates_in_a_file_the_first_to_end_counts(tmp_path: Pat
 def test_a_file_without_a_certificate_has_an_error_and_no_end(tmp_path: Path, content: str | None) -> None:
     if content is not None:
         (tmp_path / "c.pem").write_text(content)
-    (row,) = certificates_of_file(str(tmp_path / "c.pem"))
+    (row,) = first_expiring_certificate(str(tmp_path / "c.pem"))
     assert row["ends"] is None
     assert row["error"]
 
@@ -47,4 +47,4 @@ def test_a_file_without_a_certificate_has_an_error_and_no_end(tmp_path: Path, co
 @pytest.mark.parametrize("der", [b"", b"\x30", b"\x30\x84\xff\xff\xff\xff", b"\x30\x03\x30\x01\x00"])
 def test_what_is_no_certificate_is_refused(der: bytes) -> None:
     with pytest.raises(ValueError, match="the server sent a TLS certificate that cannot be read"):
-        end_of_certificate(der)
+        certificate_expiry_time(der)

@@ -47,16 +47,16 @@ def test_a_directory_with_other_things_is_refused(tmp_path: Path) -> None:
     (tmp_path / "mine").touch()
 
     with pytest.raises(AnsibleActionFail, match="contains files that are not of a collection"):
-        collected.open_directory(str(tmp_path))
+        collected.prepare_evidence_directory(str(tmp_path))
 
     assert os.listdir(tmp_path) == ["mine"]
 
 
 def test_a_directory_of_an_earlier_run_is_taken_and_is_private(tmp_path: Path) -> None:
-    path = collected.open_directory(str(tmp_path / "new"))
+    path = collected.prepare_evidence_directory(str(tmp_path / "new"))
     (tmp_path / "new" / "one").mkdir()
 
-    assert collected.open_directory(path) == path
+    assert collected.prepare_evidence_directory(path) == path
     assert os.stat(path).st_mode & 0o777 == 0o700
 
 
@@ -226,7 +226,7 @@ def test_gzip_data_that_unpack_to_more_than_may_come_are_refused(tmp_path: Path)
 def test_a_file_without_end_is_cut_while_it_is_fetched(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(collected, "_SLACK", 0)
     with open("/dev/zero", "rb") as endless, open(tmp_path / "archive", "wb", buffering=0) as target:
-        with pytest.raises(OSError, match="File too large"), collected.bounded_transfer(1 << 20):
+        with pytest.raises(OSError, match="File too large"), collected.limit_file_size(1 << 20):
             shutil.copyfileobj(endless, target, 1 << 16)
         target.write(b"x" * 8)  # the limit is gone
 

@@ -112,7 +112,7 @@ def test_the_configuration_is_what_render_writes(host: Host) -> None:
     for path, file in host.tree.items():
         planned = file.content.decode() if file.masked is None else file.masked
         shown = files[f"configuration/{path}"].decode()
-        assert shown == masking.mask(path, planned)
+        assert shown == masking.mask_configuration_file(path, planned)
         assert manifest[path] == found[path]["sha256"] == hashlib.sha256(shown.encode()).hexdigest()
         assert found[path]["status"] == "same"
 

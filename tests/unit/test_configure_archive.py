@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 
 from activemq_fleet.node.config.configuration_archive import ConfigurationFile, pack_configuration, unpack_configuration
-from activemq_fleet.node.config.vendor_files import vendor_files
+from activemq_fleet.node.config.vendor_files import shipped_configuration_files
 from activemq_fleet.node.errors import NodeError
-from activemq_fleet.node.install.configure import configure
+from activemq_fleet.node.install.configure import install_or_restore_configuration
 
 ROOT = Path(__file__).resolve().parents[2]
 ON_HOST = sorted(
@@ -57,7 +57,9 @@ def test_an_archive_that_changed_on_its_way_installs_nothing(tmp_path: Path) -> 
     archive = tmp_path / "a.tar"
     archive.write_bytes(pack_configuration(TREE))
     with pytest.raises(NodeError, match="its SHA-256 differs"):
-        configure({"archive": str(archive), "sha256": "0" * 64, "base": str(tmp_path / "base")}, check=False)
+        install_or_restore_configuration(
+            {"archive": str(archive), "sha256": "0" * 64, "base": str(tmp_path / "base")}, check=False
+        )
     assert not (tmp_path / "base").exists()
 
 
@@ -65,12 +67,16 @@ def test_a_user_that_the_host_does_not_have_is_named(tmp_path: Path) -> None:
     archive = tmp_path / "a.tar"
     archive.write_bytes(pack_configuration(TREE))
     with pytest.raises(NodeError, match="this host has no user nobody-here"):
-        configure({"archive": str(archive), "base": str(tmp_path / "base"), "user": "nobody-here"}, check=False)
+        install_or_restore_configuration(
+            {"archive": str(archive), "base": str(tmp_path / "base"), "user": "nobody-here"}, check=False
+        )
 
 
 def test_what_the_system_refuses_is_one_line_with_the_path(tmp_path: Path) -> None:
     with pytest.raises(NodeError, match=r"/none\.tar: No such file or directory"):
-        configure({"archive": str(tmp_path / "none.tar"), "base": str(tmp_path / "base")}, check=False)
+        install_or_restore_configuration(
+            {"archive": str(tmp_path / "none.tar"), "base": str(tmp_path / "base")}, check=False
+        )
 
 
 def vendor(home: Path, *names: str) -> None:
@@ -84,7 +90,9 @@ def test_vendor_files_are_added_and_the_fleet_s_own_win(tmp_path: Path) -> None:
     vendor(tmp_path / "home", "logging.properties", "login.config", "jetty/jetty-http.xml", "java.security")
     archive = tmp_path / "a.tar"
     archive.write_bytes(pack_configuration({"conf/login.config": ConfigurationFile(b"ours\n", 0o644)}))
-    configure({"archive": str(archive), "base": str(tmp_path / "base"), "home": str(tmp_path / "home")}, check=False)
+    install_or_restore_configuration(
+        {"archive": str(archive), "base": str(tmp_path / "base"), "home": str(tmp_path / "home")}, check=False
+    )
     conf = tmp_path / "base" / "current" / "conf"
     assert (conf / "login.config").read_text() == "ours\n"
     assert (conf / "jetty" / "jetty-http.xml").read_text() == "vendor\n"
@@ -98,24 +106,24 @@ def test_no_vendor_file_with_an_account_a_key_or_an_example_is_taken(tmp_path: P
         *("jetty-realm.properties", "jmx.access", "jmx.password", "users.properties"),
     )
     vendor(tmp_path, *shipped, "logging.properties")
-    assert list(vendor_files(str(tmp_path))) == ["conf/logging.properties"]
+    assert list(shipped_configuration_files(str(tmp_path))) == ["conf/logging.properties"]
 
 
 def test_a_vendor_file_of_a_new_name_that_sets_a_password_is_not_taken(tmp_path: Path) -> None:
     vendor(tmp_path, "harmless.properties")
     (tmp_path / "conf" / "new.properties").write_text("console.password = admin\n")
     (tmp_path / "conf" / "commented.properties").write_text("# console.password = admin\nother=${x.password}\n")
-    assert list(vendor_files(str(tmp_path))) == ["conf/commented.properties", "conf/harmless.properties"]
+    assert list(shipped_configuration_files(str(tmp_path))) == ["conf/commented.properties", "conf/harmless.properties"]
 
 
 def test_a_link_among_the_vendor_s_files_is_not_followed(tmp_path: Path) -> None:
     vendor(tmp_path, "logging.properties")
     (tmp_path / "conf" / "stolen.xml").symlink_to("/etc/passwd")
-    assert list(vendor_files(str(tmp_path))) == ["conf/logging.properties"]
+    assert list(shipped_configuration_files(str(tmp_path))) == ["conf/logging.properties"]
 
 
 def test_a_release_of_jars_without_conf_adds_nothing(tmp_path: Path) -> None:
-    assert vendor_files(str(tmp_path)) == {}
+    assert shipped_configuration_files(str(tmp_path)) == {}
 
 
 @pytest.mark.parametrize("path", ON_HOST, ids=lambda path: path.name)

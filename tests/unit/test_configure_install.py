@@ -20,7 +20,7 @@ from activemq_fleet.node.install.configuration_install import (
     Outcome,
     Owners,
     install_configuration,
-    restore_version,
+    restore_installed_version,
 )
 from activemq_fleet.node.process import proc as process
 
@@ -274,7 +274,7 @@ def test_the_version_before_this_one_is_kept_however_old(tmp_path: Path) -> None
     oldest = put(tmp_path, OLD).version
     for number in range(3):
         put(tmp_path, {"conf/a": ConfigurationFile(b"%d" % number, 0o644)})
-    restore_version(str(tmp_path), oldest)
+    restore_installed_version(str(tmp_path), oldest)
     outcome = put(tmp_path, NEW, keep=1)
     assert outcome.previous == oldest
     assert {outcome.version, oldest} <= set(ConfigurationPaths(str(tmp_path)).version_names())
@@ -332,24 +332,24 @@ def test_a_link_whose_version_was_removed_by_hand_is_repaired(tmp_path: Path) ->
 def test_a_version_can_be_put_back(tmp_path: Path) -> None:
     old = put(tmp_path, OLD).version
     new = put(tmp_path, NEW).version
-    outcome = restore_version(str(tmp_path), old)
+    outcome = restore_installed_version(str(tmp_path), old)
     assert (outcome.changed, outcome.version, outcome.previous) == (True, old, new)
     assert in_force(tmp_path) == contents(OLD)
-    assert not restore_version(str(tmp_path), old).changed
+    assert not restore_installed_version(str(tmp_path), old).changed
 
 
 def test_restored_version_needs_restart_when_broker_has_read_later_version(tmp_path: Path) -> None:
     old = put(tmp_path, OLD).version
     put(tmp_path, NEW)
     os.unlink(ConfigurationPaths(str(tmp_path)).pending)  # as after a restart
-    assert restore_version(str(tmp_path), old).reasons == (f"version {old} was restored",)
+    assert restore_installed_version(str(tmp_path), old).reasons == (f"version {old} was restored",)
 
 
 @pytest.mark.parametrize("name", ["000000000000", "../versions", ".", "", ".new-x", "/etc"])
 def test_only_a_complete_version_can_be_put_back(tmp_path: Path, name: str) -> None:
     put(tmp_path, OLD)
     with pytest.raises(NodeError, match="contains no configuration version"):
-        restore_version(str(tmp_path), name)
+        restore_installed_version(str(tmp_path), name)
 
 
 def test_a_full_disk_leaves_the_old_version_in_force(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -389,9 +389,9 @@ def test_a_restart_is_owed_until_a_broker_was_started_after_the_change(tmp_path:
     assert owed is not None
     assert owed.previous == first.version
     now = process.seconds_since_boot()
-    assert not owed.is_no_longer_needed(process.Process(1, now - 60, "S", ()))
-    assert owed.is_no_longer_needed(process.Process(1, now + 60, "S", ()))
-    assert owed.is_no_longer_needed(None)
+    assert not owed.is_restart_no_longer_needed(process.Process(1, now - 60, "S", ()))
+    assert owed.is_restart_no_longer_needed(process.Process(1, now + 60, "S", ()))
+    assert owed.is_restart_no_longer_needed(None)
 
 
 def test_record_of_a_restart_is_readable_and_removed_after_the_restart(
@@ -405,7 +405,7 @@ def test_record_of_a_restart_is_readable_and_removed_after_the_restart(
     put(tmp_path, NEW)
     assert record.stat().st_mode & 0o777 == 0o644
     started = process.Process(1, process.seconds_since_boot() + 60, "S", ())
-    monkeypatch.setattr(pending_restart, "find_broker", lambda _base: started)
+    monkeypatch.setattr(pending_restart, "find_broker_process", lambda _base: started)
     assert put(tmp_path, NEW, check=True).reasons == ()
     assert record.exists()
     assert put(tmp_path, NEW).reasons == ()
@@ -415,7 +415,7 @@ def test_record_of_a_restart_is_readable_and_removed_after_the_restart(
 def test_going_back_to_what_the_broker_runs_with_owes_no_restart(tmp_path: Path) -> None:
     first = put(tmp_path, OLD)
     put(tmp_path, NEW)
-    assert restore_version(str(tmp_path), first.version).reasons == ()
+    assert restore_installed_version(str(tmp_path), first.version).reasons == ()
     assert not put(tmp_path, OLD).reasons
     put(tmp_path, NEW)
     assert put(tmp_path, OLD, check=True).reasons == ()

@@ -10,7 +10,7 @@ import pytest
 
 from activemq_fleet.node.config.configuration_archive import ConfigurationFile, pack_configuration
 from activemq_fleet.node.errors import NodeError
-from activemq_fleet.node.install.configure import configure
+from activemq_fleet.node.install.configure import install_or_restore_configuration
 
 LOOK = (
     f'{sys.executable} -c \'import sys; sys.exit("good" not in open(sys.argv[1]).read() and "line 7: bad")\' %s/a.cfg'
@@ -20,7 +20,7 @@ LOOK = (
 def put(base: Path, text: str, *commands: str, check: bool = False) -> dict[str, Any]:
     archive = base.parent / "archive.tar"
     archive.write_bytes(pack_configuration({"a.cfg": ConfigurationFile(text.encode(), 0o640, None)}))
-    found: dict[str, Any] = configure(
+    found: dict[str, Any] = install_or_restore_configuration(
         {"archive": str(archive), "base": str(base), "data": "", "validate": list(commands)}, check
     )
     return found

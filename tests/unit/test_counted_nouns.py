@@ -9,7 +9,7 @@ import pytest
 import yaml
 from jinja2 import Environment
 
-from activemq_fleet.node.printable import counted
+from activemq_fleet.node.printable import count_with_noun
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 SWITCHOVER = REPOSITORY / "roles" / "broker" / "tasks" / "switchover_act.yml"
@@ -17,11 +17,11 @@ SWITCHOVER = REPOSITORY / "roles" / "broker" / "tasks" / "switchover_act.yml"
 
 @pytest.mark.parametrize(("number", "said"), [(0, "0 gaps"), (1, "1 gap"), (2, "2 gaps"), (1000, "1,000 gaps")])
 def test_a_noun_follows_its_number(number: int, said: str) -> None:
-    assert counted(number, "gap") == said
+    assert count_with_noun(number, "gap") == said
 
 
 def test_an_irregular_plural_is_named() -> None:
-    assert [counted(number, "info", "info") for number in (1, 2)] == ["1 info", "2 info"]
+    assert [count_with_noun(number, "info", "info") for number in (1, 2)] == ["1 info", "2 info"]
 
 
 @pytest.mark.parametrize(

@@ -16,7 +16,7 @@ from lxml import etree
 from activemq_fleet.diagram import to_mermaid, to_svg
 from activemq_fleet.findings import Finding
 from activemq_fleet.inventory import load_fleet
-from activemq_fleet.node.printable import printable
+from activemq_fleet.node.printable import escape_unprintable
 from activemq_fleet.render import render_activemq_xml_by_host
 from activemq_fleet.topology import BROKERS, Fleet, build_fleet
 from activemq_fleet.validation import with_lint_findings
@@ -100,7 +100,7 @@ def renamed(name: str, message: str = "") -> Fleet:
 def test_a_hostile_name_stays_text(hostile: str) -> None:
     picture, chart = Picture(to_svg(renamed(hostile))), to_mermaid(renamed(hostile))
 
-    assert printable(hostile) in picture.texts
+    assert escape_unprintable(hostile) in picture.texts
     assert picture.root.find(".//{*}script") is None
     labels = re.findall(r'"([^"]*)"', chart)
     assert labels != []

@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from activemq_agent.handling import GROUP, Event
-from activemq_agent.store import Limits, Store
+from activemq_agent.store import Store, StoreLimits
 
 EXAMPLE = Path(__file__).resolve().parents[2] / "examples" / "agent-handlers"
 HANDLERS = EXAMPLE / "handlers.d"
@@ -126,13 +126,13 @@ def test_the_packages_entry_points_are_there() -> None:
 
 def test_a_count_is_committed_with_its_event(tmp_path: Path) -> None:
     handlers = package()
-    store = Store.open(tmp_path, agent="kiosk", limits=Limits(filters=("#",)))
+    store = Store.open(tmp_path, agent="kiosk", limits=StoreLimits(filters=("#",)))
     try:
         for handler in (handlers.count_member, handlers.count_member, handlers.discount_member):
             receipt = store.queue_received("topology/x", b'{"clusterId": "web"}', broker="b:1883", conn=1).result()
             event = Event(None, "r", "topology/x", b'{"clusterId": "web"}', 1)
             handler(event)
-            store.queue_handled(receipt.rx, event.statements).result()
+            store.queue_handled_record(receipt.rx, event.statements).result()
     finally:
         store.close()
 

@@ -139,7 +139,7 @@ class GoesOnWithItsClaim(CommandFenceState):
 
     def next_step(self, evidence: FenceEvidence) -> GuardStep:
         if self.serves is None and evidence.holds_lock and evidence.highest and evidence.highest.node == self.node:
-            return GuardStep(GuardAction.ADMIT, evidence.claim_number)
+            return GuardStep(GuardAction.ADMIT, evidence.newest_claim_number)
         return super().next_step(evidence)
 
 

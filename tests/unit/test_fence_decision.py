@@ -107,7 +107,7 @@ def carried_out(
             dropped = world.at(index, replace(done, fence=fence.state_after_claim())).noted(index)
             yield replace(dropped, lock=index if world.lock is None else world.lock)
         case GuardAction.BUILD:
-            copied = replace(done, fence=fence.state_after_build(step.number), copied=world.leaves)
+            copied = replace(done, fence=fence.state_after_copy(step.number), copied=world.leaves)
             by_links = world.ended & {step.number}
             yield replace(world.at(index, copied), linked=world.linked | by_links)
         case GuardAction.CLAIM:
@@ -171,7 +171,7 @@ class TrustsItsLock(CopyFenceState):
 
     def next_step(self, evidence: FenceEvidence) -> GuardStep:
         if self.serves is None and evidence.holds_lock and evidence.highest:
-            return GuardStep(GuardAction.ADMIT, evidence.claim_number)
+            return GuardStep(GuardAction.ADMIT, evidence.newest_claim_number)
         return super().next_step(evidence)
 
 

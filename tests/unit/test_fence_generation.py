@@ -13,7 +13,12 @@ from pathlib import Path
 import pytest
 
 from activemq_fleet.node.fence import generation
-from activemq_fleet.node.fence.generation import GenerationCopy, copy_generation, link_generation, make_first_generation
+from activemq_fleet.node.fence.generation import (
+    GenerationCopy,
+    copy_generation,
+    hard_link_generation,
+    make_first_generation,
+)
 from activemq_fleet.node.fence.old_generations import uncopied_messages_after
 from activemq_fleet.node.fence.shared_store import FenceError
 from activemq_fleet.node.kahadb.journal import COMMIT, MOVED_ACKS, TRACE
@@ -221,14 +226,14 @@ def test_a_store_that_nobody_writes_any_more_is_linked_whole(source: Path) -> No
     target = source.with_name("2-b")
     target.mkdir()
     (target / "left").touch()
-    made = link_generation(str(source), str(target))
+    made = hard_link_generation(str(source), str(target))
     assert (made.links, made.copies, made.is_whole) == (6, 0, True)
     names = [path.name for path in source.iterdir() if path.name != "lock"]
     assert all((target / name).samefile(source / name) for name in names)
     assert len(os.listdir(target)) == len(names)
 
 
-@pytest.mark.parametrize("make", [copy_generation, link_generation])
+@pytest.mark.parametrize("make", [copy_generation, hard_link_generation])
 @pytest.mark.parametrize(("number", "is_taken"), [(2, True), (9, False)])
 def test_an_index_is_left_out_if_it_needs_a_file_that_is_gone(
     source: Path, make: Callable[[str, str], GenerationCopy], number: int, is_taken: bool

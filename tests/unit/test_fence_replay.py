@@ -10,7 +10,7 @@ from click.testing import CliRunner
 
 from activemq_fleet.cli.store import store_command
 from activemq_fleet.node.fence.shared_store import SharedStore
-from activemq_fleet.node.kahadb.openwire_message import event_id, read_message
+from activemq_fleet.node.kahadb.openwire_message import event_id_of_message, parse_openwire_message
 
 
 def text(content: str) -> bytes:
@@ -34,21 +34,21 @@ def stored(version: int, body: bytes) -> bytes:
 @pytest.mark.parametrize("version", [6, 11])
 def test_a_message_shows_its_version_its_parts_and_its_event_id(version: int) -> None:
     frame = stored(version, b'{"eventId": "agent:1", "x": 2}')
-    message = read_message(frame)
+    message = parse_openwire_message(frame)
     assert message.version == version
     assert frame[message.destination : message.transaction].endswith(b"orders")
     assert frame[message.message_id : message.message_id + 2] == b"\1\x6e"
-    assert event_id(frame) == "agent:1"
+    assert event_id_of_message(frame) == "agent:1"
 
 
 @pytest.mark.parametrize("body", [b"plain", b'["eventId"]', b'{"eventId": 3}', b'{"eventId'])
 def test_a_body_without_an_event_id_has_none(body: bytes) -> None:
-    assert event_id(stored(11, body)) == ""
+    assert event_id_of_message(stored(11, body)) == ""
 
 
 def test_a_frame_of_another_form_is_refused() -> None:
     with pytest.raises(ValueError, match="neither OpenWire 6 nor 11"):
-        read_message(stored(11, b"x")[:-2])
+        parse_openwire_message(stored(11, b"x")[:-2])
 
 
 def test_a_store_with_nothing_behind_says_so_and_another_directory_is_refused(tmp_path: Path) -> None:

@@ -81,9 +81,9 @@ def test_a_planted_log_holds_nobody_up_and_shows_nothing_of_roots(
     base: Path, plant: Callable[[Path], None], name: str
 ) -> None:
     do_as(BROKER, lambda: plant(base / "data" / name))
-    phase = within(PATIENCE, lambda: broker_log.read_phase(str(base / "data"), 0))
+    phase = within(PATIENCE, lambda: broker_log.read_broker_phase(str(base / "data"), 0))
     assert "root alone" not in phase.message
-    assert "root alone" not in within(PATIENCE, lambda: broker_log.last_error(str(base / "data")))
+    assert "root alone" not in within(PATIENCE, lambda: broker_log.last_logged_error(str(base / "data")))
     assert within(PATIENCE, lambda: state.gather_broker_state(str(base), None))["state"] == "stopped"
 
 
@@ -91,14 +91,14 @@ def test_a_hard_link_to_a_file_of_root_is_not_read_as_a_log(base: Path) -> None:
     """As where the kernel lets an account make one (fs.protected_hardlinks is 0)."""
     os.unlink(base / "data/activemq.log")
     os.link(base.parent / "secret", base / "data/activemq.log")
-    assert broker_log.last_error(str(base / "data")) == ""
+    assert broker_log.last_logged_error(str(base / "data")) == ""
 
 
 def test_a_log_of_another_account_is_not_read(base: Path) -> None:
     os.chown(base / "data/activemq.log", STRANGER, STRANGER)
-    assert broker_log.last_error(str(base / "data")) == ""
+    assert broker_log.last_logged_error(str(base / "data")) == ""
     os.chown(base / "data/activemq.log", BROKER, BROKER)
-    assert "disk full" in broker_log.last_error(str(base / "data"))
+    assert "disk full" in broker_log.last_logged_error(str(base / "data"))
 
 
 def test_the_data_directory_as_a_link_of_the_account_is_not_followed(base: Path) -> None:
@@ -113,7 +113,7 @@ def test_the_data_directory_as_a_link_of_the_account_is_not_followed(base: Path)
         (base / "data").symlink_to(elsewhere)
 
     do_as(BROKER, exchange)
-    assert broker_log.last_error(str(base / "data")) == ""
+    assert broker_log.last_logged_error(str(base / "data")) == ""
 
 
 def collected(base: Path) -> tuple[dict[str, bytes], dict[str, Any]]:
@@ -177,15 +177,15 @@ def test_a_planted_link_in_the_vendors_files_is_not_copied_into_a_version(base: 
     do_as(BROKER, lambda: (home / "conf/jetty.xml").write_text("<own/>"))
     do_as(BROKER, lambda: (home / "conf/planted.xml").symlink_to(base.parent / "secret"))
     do_as(BROKER, lambda: os.mkfifo(home / "conf/fifo.xml"))
-    assert [*within(PATIENCE, lambda: vendor_files.vendor_files(str(home)))] == ["conf/jetty.xml"]
+    assert [*within(PATIENCE, lambda: vendor_files.shipped_configuration_files(str(home)))] == ["conf/jetty.xml"]
     os.link(base.parent / "secret", home / "conf/hard.xml")
     with pytest.raises(NodeError, match=r"hard\.xml was not opened, because it has a second hard link"):
-        vendor_files.vendor_files(str(home))
+        vendor_files.shipped_configuration_files(str(home))
     (home / "conf/hard.xml").unlink()
     do_as(BROKER, lambda: (home / "conf").rename(home / "old"))
     do_as(BROKER, lambda: (home / "conf").symlink_to("/root"))
     with pytest.raises(NodeError, match="was not followed"):
-        vendor_files.vendor_files(str(home))
+        vendor_files.shipped_configuration_files(str(home))
 
 
 def test_a_process_that_prints_into_a_fifo_or_a_device_holds_no_thread_dump_up(tmp_path: Path) -> None:
@@ -207,4 +207,4 @@ def test_a_pending_restart_that_is_a_fifo_is_owed_and_not_waited_for(base: Path)
 def test_root_reads_log_of_account_in_directory_that_operator_linked(base: Path) -> None:
     (base / "data").rename(base.parent / "moved")
     (base / "data").symlink_to("../moved")
-    assert "disk full" in broker_log.last_error(str(base / "data"))
+    assert "disk full" in broker_log.last_logged_error(str(base / "data"))

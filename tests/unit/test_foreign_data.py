@@ -8,7 +8,7 @@ import zlib
 
 import pytest
 
-from activemq_fleet.node.foreign_data import inflate_text, parse_json
+from activemq_fleet.node.foreign_data import decompress_base64_text, parse_json
 
 NESTED = b"[" * 200_000
 LONG = b'{"number": 1' + b"0" * 400 + b"}"
@@ -38,7 +38,7 @@ def test_json_that_we_write_is_read_as_it_is() -> None:
 def test_compressed_text_is_read_up_to_a_limit() -> None:
     packed = base64.b64encode(zlib.compress(bytes(1000))).decode()
 
-    assert inflate_text(packed, 1000) == bytes(1000)
+    assert decompress_base64_text(packed, 1000) == bytes(1000)
 
 
 @pytest.mark.parametrize(
@@ -51,4 +51,4 @@ def test_compressed_text_is_read_up_to_a_limit() -> None:
 )
 def test_other_compressed_text_is_refused(content: bytes, reason: str) -> None:
     with pytest.raises(ValueError, match=reason):
-        inflate_text(base64.b64encode(content).decode(), 1000)
+        decompress_base64_text(base64.b64encode(content).decode(), 1000)

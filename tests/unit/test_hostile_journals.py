@@ -27,7 +27,7 @@ from tests.work import QUADRATIC, growth_of_time
 
 
 def read_store(store: Path) -> None:
-    remaining_messages.count_remaining(str(store))
+    remaining_messages.count_remaining_messages(str(store))
     messages.read_store_contents(str(store))
 
 
@@ -68,7 +68,7 @@ def test_more_than_is_held_in_memory_is_refused(
         messages.read_store_contents(str(tmp_path))
     if limit == "MAX_LIVE":
         with pytest.raises(NodeError, match=r"(journal|store) has more than 100 "):
-            remaining_messages.count_remaining(str(tmp_path))
+            remaining_messages.count_remaining_messages(str(tmp_path))
 
 
 def test_words_of_starts_are_cut_and_only_the_last_are_kept(tmp_path: Path) -> None:
@@ -86,7 +86,7 @@ def test_a_file_of_terabytes_that_holds_nothing_takes_no_time(tmp_path: Path) ->
     os.truncate(tmp_path / "db-2.log", (4 << 30) + 1)
     assert messages.read_store_contents(str(tmp_path))["damaged"] == 1
     with pytest.raises(NodeError, match=r"1 place of its journal cannot be read\. List the places"):
-        remaining_messages.count_remaining(str(tmp_path))
+        remaining_messages.count_remaining_messages(str(tmp_path))
 
 
 def test_record_of_an_unknown_type_is_reported_as_of_a_newer_release(tmp_path: Path) -> None:
@@ -94,10 +94,10 @@ def test_record_of_an_unknown_type_is_reported_as_of_a_newer_release(tmp_path: P
     known = audit()
     path.write_bytes(path.read_bytes().replace(known, known[:5] + b"\x63" + known[6:]))
     tail = journal.JournalEnd()
-    list(journal.read_commands(str(tmp_path), tail))
+    list(journal.read_journal_commands(str(tmp_path), tail))
     assert [place.reason for place in tail.places] == ["unknown record type 99, perhaps of a newer release"]
     with pytest.raises(NodeError, match=r"1 place of its journal cannot be read"):
-        remaining_messages.count_remaining(str(tmp_path))
+        remaining_messages.count_remaining_messages(str(tmp_path))
 
 
 def test_a_name_of_megabytes_counts_as_damage(tmp_path: Path) -> None:
@@ -122,14 +122,14 @@ def test_a_name_that_is_no_number_of_a_broker_s_is_no_data_file(tmp_path: Path, 
 def test_a_journal_that_is_a_fifo_keeps_nobody_waiting(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "db-1.log")
     with pytest.raises(UntrustedPathError, match="is a FIFO, not a regular file"):
-        remaining_messages.count_remaining(str(tmp_path))
+        remaining_messages.count_remaining_messages(str(tmp_path))
 
 
 @needs_root
 def test_a_file_cut_short_while_it_is_read_ends_the_child_alone() -> None:
     def read_cut() -> None:
         faulthandler.disable()
-        commands = journal.read_commands(str(store), journal.JournalEnd())
+        commands = journal.read_journal_commands(str(store), journal.JournalEnd())
         next(commands)
         os.truncate(store / "db-1.log", 0)
         list(commands)

@@ -8,13 +8,13 @@ import struct
 import pytest
 
 from activemq_fleet.node.probe import java_objects, jmx
-from activemq_fleet.node.probe.broker_usage import usage_of
+from activemq_fleet.node.probe.broker_usage import usage_from_mbeans
 from activemq_fleet.node.probe.java_objects import (
     HEADER,
     JavaObject,
     ObjectReader,
-    serialized_object_name,
-    serialized_strings,
+    serialize_java_strings,
+    serialize_object_name,
 )
 
 
@@ -31,10 +31,10 @@ def read(data: bytes) -> object:
 
 
 def test_what_is_written_is_read_back() -> None:
-    name = read(serialized_object_name("org.apache.activemq:*"))
+    name = read(serialize_object_name("org.apache.activemq:*"))
     assert isinstance(name, JavaObject)
     assert (name.name, list(name.inner_values())) == ("javax.management.ObjectName", ["org.apache.activemq:*"])
-    assert read(serialized_strings(["QueueSize", "ÿ"])) == ["QueueSize", "ÿ"]
+    assert read(serialize_java_strings(["QueueSize", "ÿ"])) == ["QueueSize", "ÿ"]
     assert read(java_objects.NULL) is None
 
 
@@ -96,7 +96,7 @@ NEW: list[dict[str, object]] = [
 
 @pytest.mark.parametrize(("mbeans", "connections"), [(OLD, None), (NEW, 5)])
 def test_usage_is_read_from_the_names_of_both_generations(mbeans: list[dict[str, object]], connections: object) -> None:
-    found = usage_of(mbeans)
+    found = usage_from_mbeans(mbeans)
     assert (found["messages"], found["dlq"], found["durable"], found["connections"]) == (4, 2, 4, connections)
     assert found["bridges"] == [{"link": "l", "peer": "p", "responder": False}]
     assert found["queues"][0]["name"] == "q"
@@ -104,4 +104,4 @@ def test_usage_is_read_from_the_names_of_both_generations(mbeans: list[dict[str,
 
 
 def test_a_broker_without_an_mbean_of_its_own_has_no_usage() -> None:
-    assert usage_of(NEW[1:]) == {}
+    assert usage_from_mbeans(NEW[1:]) == {}

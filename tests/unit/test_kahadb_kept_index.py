@@ -8,13 +8,13 @@ from pathlib import Path
 
 import pytest
 
-from activemq_fleet.node.fence.generation import copy_generation, link_generation
+from activemq_fleet.node.fence.generation import copy_generation, hard_link_generation
 from activemq_fleet.node.kahadb import index_keeper
 from activemq_fleet.node.kahadb.index_keeper import IndexCopyError, IndexKeeper
 from activemq_fleet.node.kahadb.indexed_subscriptions import IndexPageError, subscriptions_in_index
-from activemq_fleet.node.kahadb.journal import SUBSCRIPTION, TRACE, JournalEnd, read_commands
+from activemq_fleet.node.kahadb.journal import SUBSCRIPTION, TRACE, JournalEnd, read_journal_commands
 from activemq_fleet.node.kahadb.kept_index import KeptIndex
-from activemq_fleet.node.kahadb.mending import mend_stores
+from activemq_fleet.node.kahadb.mending import repair_stores
 from activemq_fleet.node.kahadb.rebuild_risk import RebuildRefusedError, find_rebuild_risk
 from activemq_fleet.node.kahadb.risk_records import RebuildRisk, read_newest_risk_records, record_risk
 from tests.unit.kahadb_journals import add, index_of_topics, remove, subscribe, unsubscribe, write
@@ -59,7 +59,7 @@ def data_files(store: Path) -> list[str]:
 
 
 def mend(store: Path, *, accept_loss: bool = False) -> str:
-    return " ".join(mend_stores(str(store), accept_loss=accept_loss))
+    return " ".join(repair_stores(str(store), accept_loss=accept_loss))
 
 
 def test_mend_replaces_index_that_needs_removed_file_by_kept_copy(store: Path, keeper: IndexKeeper) -> None:
@@ -78,7 +78,7 @@ def test_mend_replaces_index_that_was_removed(store: Path, keeper: IndexKeeper) 
     assert (store / "db.data").read_bytes() == USABLE
 
 
-@pytest.mark.parametrize("make", [link_generation, copy_generation])
+@pytest.mark.parametrize("make", [hard_link_generation, copy_generation])
 def test_generation_has_kept_copy_in_place_of_unusable_index(store: Path, keeper: IndexKeeper, make: object) -> None:
     go_on(store, keeper)
     target = store.with_name("2-b")
@@ -96,7 +96,7 @@ def test_generation_inherits_copy_and_held_files_without_copying(store: Path, ke
     keeper.update_copies()
     (store / "db-1.log").unlink()
     target = store.with_name("2-b")
-    link_generation(str(store), str(target))
+    hard_link_generation(str(store), str(target))
     assert KeptIndex(str(target)).is_complete()
     copies = [path / "kept-index/copy/db.data" for path in (store, target)]
     assert copies[0].stat().st_ino == copies[1].stat().st_ino
@@ -133,7 +133,7 @@ def test_restored_store_passes_over_record_that_clean_up_moved_behind_messages(
     (store / "db.data").write_bytes(index_of_topics({"prices": [key]}, last_update=77))
     mend(store)
     end = JournalEnd()
-    commands = read_commands(str(store), end, verify=True)
+    commands = read_journal_commands(str(store), end, verify=True)
     records = [command for command in commands if command.kind in (SUBSCRIPTION, TRACE)]
     kinds = [(command.kind, command.subscription) for command in records if command.span[0] or command.kind]
     assert kinds == [
@@ -263,7 +263,7 @@ def test_keeper_copies_again_once_index_has_another_subscription(store: Path, ke
     content = index_of_topics({"prices": [KEY, "new:one"]}, last_update=3)
     (store / "db.data").write_bytes(content[:4100] + b"x" + content[4101:])
     keeper.update_copies()
-    assert KeptIndex(str(store)).subscriptions() == {("1:prices", KEY), ("1:prices", "new:one")}
+    assert KeptIndex(str(store)).subscriptions_in_copy() == {("1:prices", KEY), ("1:prices", "new:one")}
 
 
 def test_unnamed_subscriptions_are_at_risk_where_no_index_can_be_read(store: Path) -> None:
@@ -271,7 +271,7 @@ def test_unnamed_subscriptions_are_at_risk_where_no_index_can_be_read(store: Pat
     (store / "db.data").write_bytes(b"torn")
     risk = find_rebuild_risk(str(store))
     assert (dict(risk.messages), risk.is_complete) == ({("prices", ""): 3}, False)
-    assert "unknown subscriptions of topic://prices" in risk.describe()
+    assert "unknown subscriptions of topic://prices" in risk.describe_subscriptions()
 
 
 @pytest.mark.parametrize("cut", [0, 100, 4096, 5000, 9000, 12000])

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from activemq_fleet.node.fence.generation import copy_generation, link_generation
+from activemq_fleet.node.fence.generation import copy_generation, hard_link_generation
 from activemq_fleet.node.fence.store_inspection import inspect_store
-from activemq_fleet.node.kahadb.journal import TRACE, JournalEnd, encode_trace, read_commands
+from activemq_fleet.node.kahadb.journal import TRACE, JournalEnd, encode_trace_batch, read_journal_commands
 from activemq_fleet.node.kahadb.moved_acks import begin_data_file_after_moved_acks, begin_data_file_unless_locked
 from tests.unit.kahadb_journals import batch, moved_acks, store_lock
 
@@ -26,7 +26,7 @@ def store_of(directory: Path, *contents: bytes) -> Path:
 
 def last_commands(store: Path, name: str) -> list[str]:
     end = JournalEnd()
-    found = [command.message for command in read_commands(str(store), end) if command.kind == TRACE]
+    found = [command.message for command in read_journal_commands(str(store), end) if command.kind == TRACE]
     assert (end.damaged, end.unread, f"db-{end.file}.log") == (0, 0, name)
     return found
 
@@ -34,11 +34,11 @@ def last_commands(store: Path, name: str) -> list[str]:
 @pytest.mark.parametrize(
     ("contents", "made"),
     [
-        ([encode_trace("one"), MOVED], "db-9.log"),
-        ([MOVED, MOVED + encode_trace("a broker went on here")], "db-9.log"),
-        ([encode_trace("one"), MOVED, b""], "db-9.log"),  # brokers pass over an empty file
-        ([MOVED, encode_trace("one")], ""),
-        ([encode_trace("one")], ""),
+        ([encode_trace_batch("one"), MOVED], "db-9.log"),
+        ([MOVED, MOVED + encode_trace_batch("a broker went on here")], "db-9.log"),
+        ([encode_trace_batch("one"), MOVED, b""], "db-9.log"),  # brokers pass over an empty file
+        ([MOVED, encode_trace_batch("one")], ""),
+        ([encode_trace_batch("one")], ""),
         ([], ""),
     ],
 )
@@ -68,18 +68,18 @@ def test_a_store_that_is_not_there_needs_nothing(tmp_path: Path) -> None:
 
 
 def test_no_generation_ends_with_moved_acknowledgements(tmp_path: Path) -> None:
-    store = store_of(tmp_path / "store", encode_trace("one"), MOVED)
+    store = store_of(tmp_path / "store", encode_trace_batch("one"), MOVED)
 
     copied = copy_generation(str(store), str(tmp_path / "copied"))
-    assert copied.ends == {"db-7.log": len(encode_trace("one")) - 5, "db-8.log": len(MOVED)}
-    link_generation(str(store), str(tmp_path / "linked"))
+    assert copied.ends == {"db-7.log": len(encode_trace_batch("one")) - 5, "db-8.log": len(MOVED)}
+    hard_link_generation(str(store), str(tmp_path / "linked"))
     for made in ("copied", "linked"):
         assert sorted(path.name for path in (tmp_path / made).iterdir()) == ["db-7.log", "db-8.log", "db-9.log"]
     assert sorted(path.name for path in store.iterdir() if path.name.startswith("db-")) == ["db-7.log", "db-8.log"]
 
 
 def test_a_trace_has_the_checksum_that_brokers_compare() -> None:
-    batch = encode_trace("x")
+    batch = encode_trace_batch("x")
     size, checksum = struct.unpack_from(">iq", batch, 16)
     assert checksum == zlib.adler32(batch[28 : 28 + size])
     assert batch[28 + size :] == b"-qMa4"

@@ -70,7 +70,9 @@ def test_lab_probes_the_connector_that_shows_most(
 ) -> None:
     probed: list[str] = []
     monkeypatch.setattr(
-        readiness, "probe_together", lambda listeners, *_: probed.extend(listener.scheme for listener in listeners)
+        readiness,
+        "probe_connectors_together",
+        lambda listeners, *_: probed.extend(listener.scheme for listener in listeners),
     )
     listeners = tuple(Listener(scheme, scheme, ("127.0.0.1", 1)) for scheme in schemes)
     broker = fleet_of(variables(release=release)).broker(PAIR[0])

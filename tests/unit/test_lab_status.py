@@ -9,7 +9,7 @@ from activemq_fleet.lab.hosts import BrokerSnapshot, LabBrokers
 from activemq_fleet.lab.loopback_overlay import assign_addresses
 from activemq_fleet.lab.status import HostStatus, RunningBridge, bridges_of_broker_run, status_from_snapshot
 from activemq_fleet.node.log.broker_run import BrokerRun
-from activemq_fleet.node.log.log_records import parse
+from activemq_fleet.node.log.log_records import parse_log
 from activemq_fleet.topology import Fleet
 from tests.log_reading import logger_of
 from tests.unit.lab_fleets import BLOCK, PAIR, fleet_of, variables
@@ -36,7 +36,7 @@ def bridges(fleet: Fleet, host: str, *messages: str) -> tuple[RunningBridge, ...
     text = "".join(
         f"2026-03-01 10:00:00,000 | INFO  | {message} | {logger_of(message)} | main\n" for message in messages
     )
-    return bridges_of_broker_run(hosts_of(fleet), fleet.broker(host), BrokerRun().apply_records(parse(text)))
+    return bridges_of_broker_run(hosts_of(fleet), fleet.broker(host), BrokerRun().apply_records(parse_log(text)))
 
 
 def test_a_bridge_names_link_peer_and_the_host_that_was_dialled() -> None:

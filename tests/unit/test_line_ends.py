@@ -64,7 +64,7 @@ def test_a_refused_login_does_not_report_an_applied_change(tmp_path: Path, end: 
 
     assert forged[2] in "".join(lines), "the forged name is not in what is read"
     change = runtime_configuration.LiveChange(links=1, plugins=True, period=1.0)
-    assert runtime_configuration.is_change_logged(lines, change) is None
+    assert runtime_configuration.logged_change_result(lines, change) is None
 
 
 @needs_root
@@ -77,7 +77,7 @@ def test_the_name_of_a_process_does_not_change_its_account(end: str) -> None:
     try:
         comm = Path(f"/proc/{child.pid}/comm")
         wait_until(lambda: comm.read_bytes() == name + b"\n", "the process has its new name", pause=0.02)
-        assert processes.account_of(child.pid) == STRANGER
+        assert processes.uid_of_process(child.pid) == STRANGER
     finally:
         child.kill()
         child.wait()

@@ -18,9 +18,9 @@ from activemq_fleet.logs.event_batches import LogScanner, LogSource
 from activemq_fleet.node.log import broker_log, pure_log
 from activemq_fleet.node.log.broker_run import BrokerRun
 from activemq_fleet.node.log.kinds import event_of_log_record
-from activemq_fleet.node.log.log_records import parse
+from activemq_fleet.node.log.log_records import parse_log
 from activemq_fleet.node.process import held_by_process
-from activemq_fleet.node.process.proc import proc_text
+from activemq_fleet.node.process.proc import read_proc_file
 from tests.log_reading import logger_of
 
 STARTED = "Apache ActiveMQ 5.18.3 (x, ID:h-1-2-0:1) started"
@@ -37,7 +37,7 @@ def record(message: str, logger: str = "", thread: str = "main", at: float | Non
 
 def phase_of(directory: Path, *records: str) -> str:
     (directory / "activemq.log").write_text("".join(records), newline="")
-    return str(broker_log.read_phase(str(directory), time.time() - 60).name)
+    return str(broker_log.read_broker_phase(str(directory), time.time() - 60).name)
 
 
 def encoded(text: str) -> str:
@@ -50,11 +50,11 @@ def test_a_name_in_an_encoded_record_makes_no_record_for_any_reader(name: str) -
     first = record(STARTED)
     log = first + record(encoded(f"User name [{name}{ENDS}{name}{first.rstrip()}{name}"), "o.a.X", CLIENT)
 
-    assert len(list(parse(log))) == 2
+    assert len(list(parse_log(log))) == 2
     assert len(list(broker_log.parse_records(log.split("\n")))) == 2
     assert sum(batch.num_rows for batch in LogScanner(LogSource()).scan(log.encode())) == 2
     assert (
-        BrokerRun().apply_records(parse(log)).phase
+        BrokerRun().apply_records(parse_log(log)).phase
         == broker_log.phase_after(broker_log.parse_records(log.split("\n"))).name
         == "started"
     )
@@ -65,7 +65,7 @@ def test_only_a_newline_ends_a_line_of_the_log(tmp_path: Path, end: str) -> None
     forged = record(ENDS).rstrip("\n")
     assert phase_of(tmp_path, record(STARTED), record(f"User name [{end}{forged}{end}]", "o.a.X", CLIENT)) == "started"
     (tmp_path / "activemq.log").write_text(record(f"a{end}{record(SERVED).rstrip()}{end}", "o.a.X"), newline="")
-    assert pure_log.read_runs(str(tmp_path)) == []
+    assert pure_log.read_pure_broker_runs(str(tmp_path)) == []
 
 
 @pytest.mark.parametrize(
@@ -86,7 +86,7 @@ def test_a_record_counts_only_from_the_class_and_thread_that_write_it(
 
 def test_the_library_takes_a_kind_only_from_its_class_and_thread() -> None:
     own, other, client = (
-        next(parse(text))
+        next(parse_log(text))
         for text in (
             record(STARTED),
             record(STARTED, "org.apache.activemq.transport.stomp.ProtocolConverter"),
@@ -107,7 +107,7 @@ def test_a_record_of_the_future_counts_for_nothing(tmp_path: Path) -> None:
 def test_a_date_that_does_not_exist_stops_no_reader(tmp_path: Path) -> None:
     wrong = record("no such day").replace("INFO ", "ERROR").replace(time.strftime("%Y-%m"), "2026-99")
     (tmp_path / "activemq.log").write_text(wrong)
-    assert broker_log.last_error(str(tmp_path)) == ""
+    assert broker_log.last_logged_error(str(tmp_path)) == ""
 
 
 def test_an_encoded_error_is_told_in_one_line_with_its_indented_cause(tmp_path: Path) -> None:
@@ -115,7 +115,7 @@ def test_an_encoded_error_is_told_in_one_line_with_its_indented_cause(tmp_path: 
     stack = "  java.lang.RuntimeException: z\n  \tat a.b(C.java)\n  Caused by: java.lang.Root: no class\n"
     (tmp_path / "activemq.log").write_text(error + stack)
     told = "Failed to load: URL [x], reason: line 3 is wrong: java.lang.Root: no class"
-    assert broker_log.last_error(str(tmp_path)) == told
+    assert broker_log.last_logged_error(str(tmp_path)) == told
 
 
 def test_a_listening_process_is_known_by_its_ports_and_account() -> None:
@@ -147,18 +147,18 @@ def test_the_lock_of_a_store_is_seen_at_its_holder(tmp_path: Path) -> None:
         assert process.stdout is not None
         process.stdout.readline()
         with (store / "lock").open():
-            found = [held_by_process.holds_lock(pid, str(store)) for pid in (process.pid, os.getpid())]
+            found = [held_by_process.holds_store_lock(pid, str(store)) for pid in (process.pid, os.getpid())]
         process.kill()
     assert found == [True, False]
 
 
 def test_nobody_knows_who_holds_a_lock_on_fuse(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def on_fuse(pid: int, name: str) -> str:
-        return re.sub(r" - \S+ ", " - fuse.glusterfs ", proc_text(pid, name))
+        return re.sub(r" - \S+ ", " - fuse.glusterfs ", read_proc_file(pid, name))
 
     (tmp_path / "kahadb").mkdir()
     with (tmp_path / "kahadb/lock").open("w"):
-        assert held_by_process.holds_lock(os.getpid(), str(tmp_path / "kahadb")) is False
-        monkeypatch.setattr(held_by_process, "proc_text", on_fuse)
-        assert held_by_process.holds_lock(os.getpid(), str(tmp_path / "kahadb")) is None
-    assert held_by_process.holds_lock(os.getpid(), str(tmp_path / "kahadb")) is False
+        assert held_by_process.holds_store_lock(os.getpid(), str(tmp_path / "kahadb")) is False
+        monkeypatch.setattr(held_by_process, "read_proc_file", on_fuse)
+        assert held_by_process.holds_store_lock(os.getpid(), str(tmp_path / "kahadb")) is None
+    assert held_by_process.holds_store_lock(os.getpid(), str(tmp_path / "kahadb")) is False

@@ -68,12 +68,12 @@ def test_work_on_a_printed_line_does_not_grow_with_the_square_of_a_name(begin: s
     def lines(length: int) -> Iterable[str]:
         yield begin + piece * (length // len(piece))
 
-    assert growth(lambda line: broker_log.printed_error([line]), lines) < MOST
+    assert growth(lambda line: broker_log.find_error_in_output([line]), lines) < MOST
 
 
 def test_a_printed_error_behind_a_long_name_is_still_reported() -> None:
     lines = ["login:" + "a" * 50_000, "java.lang.IllegalStateException: no space", "\tat x.Y(Z.java:1)"]
-    assert broker_log.printed_error(lines) == "java.lang.IllegalStateException: no space"
+    assert broker_log.find_error_in_output(lines) == "java.lang.IllegalStateException: no space"
 
 
 def test_work_of_the_classifier_does_not_grow_with_the_square_of_a_message() -> None:

@@ -9,7 +9,7 @@ from activemq_fleet.lab.log_tail import last_error_line
 from activemq_fleet.logs.kinds import log_message_kind, log_message_kind_ids
 from activemq_fleet.node.log.broker_run import BrokerRun, PhaseName
 from activemq_fleet.node.log.kinds import event_of_log_record
-from activemq_fleet.node.log.log_records import parse
+from activemq_fleet.node.log.log_records import parse_log
 from tests.log_reading import logger_of
 
 OLD_START = [
@@ -34,7 +34,7 @@ def log(messages: Iterable[str], level: str = "INFO") -> str:
 
 
 def story(*messages: str) -> BrokerRun:
-    return BrokerRun().apply_records(parse(log(messages)))
+    return BrokerRun().apply_records(parse_log(log(messages)))
 
 
 def up(number: int, remote: str = "tcp://b.example.com/127.0.0.2:61616(b)", peer: str = "") -> str:
@@ -66,7 +66,7 @@ def test_the_phase_is_what_the_log_said_last(messages: list[str], phase: PhaseNa
 
 def test_record_that_is_cut_off_shows_no_phase() -> None:
     text = log([WAITS]) + f"2026-03-01 10:00:09,000 | INFO  | {STARTED}\n" + log(["whatever follows"])
-    assert BrokerRun().apply_records(parse(text)).phase == "waiting"
+    assert BrokerRun().apply_records(parse_log(text)).phase == "waiting"
 
 
 def test_run_without_a_record_of_its_phase_has_none() -> None:
@@ -108,11 +108,11 @@ def test_a_master_that_lost_its_lock_begins_again_as_standby() -> None:
         "Using Persistence Adapter: KahaDBPersistenceAdapter[/s]",
         WAITS,
     )
-    assert (broker_run.phase, broker_run.bridges) == ("waiting", ())
+    assert (broker_run.phase, broker_run.established_bridges) == ("waiting", ())
 
 
 def test_an_established_bridge_is_up() -> None:
-    (bridge,) = story(up(0)).bridges
+    (bridge,) = story(up(0)).established_bridges
     assert (bridge.peer, bridge.remote_host, bridge.remote_port, bridge.responder) == (
         "b",
         "b.example.com",
@@ -122,18 +122,18 @@ def test_an_established_bridge_is_up() -> None:
 
 
 def test_a_bridge_over_a_failover_transport_names_what_was_dialled() -> None:
-    (bridge,) = story(up(0, "tcp://b.example.com:61616", " (b)")).bridges
+    (bridge,) = story(up(0, "tcp://b.example.com:61616", " (b)")).established_bridges
     assert (bridge.remote_host, bridge.remote_port) == ("b.example.com", 61616)
 
 
 @pytest.mark.parametrize("remote", ["tcp:///127.0.0.1:47178@61616 (b)", "tcp:///127.0.0.1:45562(b)"])
 def test_a_socket_that_the_peer_opened_is_the_responding_end(remote: str) -> None:
-    (bridge,) = story(up(0, remote)).bridges
+    (bridge,) = story(up(0, remote)).established_bridges
     assert (bridge.responder, bridge.remote_host) == (True, "127.0.0.1")
 
 
 def test_a_stopped_bridge_is_down() -> None:
-    assert story(up(0), "a bridge to b stopped").bridges == ()
+    assert story(up(0), "a bridge to b stopped").established_bridges == ()
 
 
 def test_an_error_names_the_bridge_that_ended_and_its_stop_ends_no_other() -> None:
@@ -143,15 +143,15 @@ def test_an_error_names_the_bridge_that_ended_and_its_stop_ends_no_other() -> No
         "Network connection between vm://a#2 and tcp:///127.0.0.1:40000 shutdown due to a remote error: EOF",
         "a bridge to b stopped",
     )
-    assert [bridge.local for bridge in broker_run.bridges] == ["vm://a#0"]
+    assert [bridge.local for bridge in broker_run.established_bridges] == ["vm://a#0"]
 
 
 def test_a_bridge_that_never_came_up_ends_none() -> None:
-    assert len(story(up(0), "a bridge to Unknown stopped").bridges) == 1
+    assert len(story(up(0), "a bridge to Unknown stopped").established_bridges) == 1
 
 
 def test_a_bridge_that_its_transport_resumed_is_still_one() -> None:
-    assert len(story(up(0), up(0)).bridges) == 1
+    assert len(story(up(0), up(0)).established_bridges) == 1
 
 
 def test_a_duplex_end_without_the_peers_id_makes_half_a_link() -> None:
@@ -172,20 +172,20 @@ def test_the_last_error_comes_with_its_root_cause() -> None:
         "\tat x.Y.z(Y.java:1)\n"
         "Caused by: java.net.BindException: Address already in use\n"
     )
-    assert last_error_line(parse(text)) == (
+    assert last_error_line(parse_log(text)) == (
         "Failed to start Apache ActiveMQ (a, null): java.net.BindException: Address already in use"
     )
 
 
 def test_of_a_nested_exception_the_innermost_is_told() -> None:
     text = log(["Failed to load: URL [x], reason: bean; nested exception is java.io.IOException: no space"], "ERROR")
-    assert last_error_line(parse(text)) == "java.io.IOException: no space"
+    assert last_error_line(parse_log(text)) == "java.io.IOException: no space"
 
 
 def test_a_warning_is_told_where_there_is_no_error() -> None:
-    assert last_error_line(parse(log(["odd"], "WARN"))) == "odd"
-    assert last_error_line(parse(log(["wrong"], "ERROR") + log(["odd"], "WARN"))) == "wrong"
-    assert last_error_line(parse(log(["fine"]))) == ""
+    assert last_error_line(parse_log(log(["odd"], "WARN"))) == "odd"
+    assert last_error_line(parse_log(log(["wrong"], "ERROR") + log(["odd"], "WARN"))) == "wrong"
+    assert last_error_line(parse_log(log(["fine"]))) == ""
 
 
 def test_every_kind_has_a_regex_that_compiles() -> None:
@@ -193,12 +193,12 @@ def test_every_kind_has_a_regex_that_compiles() -> None:
 
 
 def test_an_event_holds_what_its_message_names() -> None:
-    (record,) = parse(log([STARTED]))
+    (record,) = parse_log(log([STARTED]))
     event = event_of_log_record(record)
     assert event is not None
     assert (event.kind, event.fields["version"], event.fields["broker"]) == ("LIFE-STARTED", "6.3.1", "a")
 
 
 def test_a_message_of_no_kind_is_no_event() -> None:
-    (record,) = parse(log(["something that no release writes"]))
+    (record,) = parse_log(log(["something that no release writes"]))
     assert event_of_log_record(record) is None

@@ -12,10 +12,10 @@ from activemq_fleet.node import masking as on_hosts
 from activemq_fleet.node.masking import (
     KnownSecret,
     KnownSecrets,
-    mask,
-    mask_data,
+    mask_command_line,
+    mask_configuration_file,
+    mask_json_value,
     mask_text,
-    mask_words,
     omission_reason,
     secrets_of_file,
 )
@@ -82,11 +82,11 @@ PLACES = {
 def test_a_secret_that_nobody_knows_is_masked_where_it_stands(path: str, line: str) -> None:
     text = f"first line\n{line.replace('{}', CANARY).replace('{{', '{').replace('}}', '}')}\nlast"
 
-    masked = mask(f"conf/{path}", text)
+    masked = mask_configuration_file(f"conf/{path}", text)
 
     assert CANARY not in masked
     assert path.endswith(".password") or masked.startswith("first line\n")
-    assert mask(f"conf/{path}", masked) == masked
+    assert mask_configuration_file(f"conf/{path}", masked) == masked
 
 
 ALONE = [
@@ -103,7 +103,7 @@ def test_a_known_secret_shows_its_variable(path: str, line: str) -> None:
     known = KnownSecrets([KnownSecret(CANARY, "activemq_x.password")])
     text = f"first line\n{line.replace('{}', CANARY).replace('{{', '{').replace('}}', '}')}\nlast"
 
-    masked = mask(f"conf/{path}", text, known)
+    masked = mask_configuration_file(f"conf/{path}", text, known)
 
     assert CANARY not in masked
     assert "@activemq_x.password@" in masked or line == "# {}"
@@ -126,13 +126,16 @@ def test_a_known_secret_shows_its_variable(path: str, line: str) -> None:
     ],
 )
 def test_what_is_no_secret_stays(path: str, text: str) -> None:
-    assert mask(path, text) == text
+    assert mask_configuration_file(path, text) == text
 
 
 def test_a_plain_word_is_masked_where_a_password_stands_and_left_elsewhere() -> None:
     known = KnownSecrets([KnownSecret("activemq", "activemq_users[0].password")])
 
-    assert mask("credentials.properties", "a.password=activemq\n", known) == "a.password=@activemq_users[0].password@\n"
+    assert (
+        mask_configuration_file("credentials.properties", "a.password=activemq\n", known)
+        == "a.password=@activemq_users[0].password@\n"
+    )
     assert mask_text("org.apache.activemq started", known) == "org.apache.activemq started"
     assert known.word_like_count == 1
 
@@ -149,7 +152,7 @@ def test_two_variables_with_one_value_are_told_apart_by_their_place() -> None:
         [KnownSecret(CANARY, "activemq_a", "one.password="), KnownSecret(CANARY, "activemq_b", "two.password=")]
     )
 
-    masked = mask("credentials.properties", f"one.password={CANARY}\ntwo.password={CANARY}\n", known)
+    masked = mask_configuration_file("credentials.properties", f"one.password={CANARY}\ntwo.password={CANARY}\n", known)
 
     assert masked == "one.password=@activemq_a@\ntwo.password=@activemq_b@\n"
 
@@ -157,19 +160,22 @@ def test_two_variables_with_one_value_are_told_apart_by_their_place() -> None:
 def test_a_changed_secret_that_begins_like_a_known_one_shows_nothing_of_itself() -> None:
     known = KnownSecrets([KnownSecret(CANARY, "activemq_x")])
 
-    assert mask("credentials.properties", f"a.password={CANARY}-more\n", known) == "a.password=@secret@\n"
+    assert (
+        mask_configuration_file("credentials.properties", f"a.password={CANARY}-more\n", known)
+        == "a.password=@secret@\n"
+    )
 
 
 def test_a_command_line_is_masked_word_by_word() -> None:
     words = ["java", f"-Dx.password={CANARY} and more", "--jmxpassword", CANARY, "-Dactivemq.base=/x", "start"]
 
-    assert mask_words(words) == [
+    assert mask_command_line(words) == [
         "java", "-Dx.password=@secret@", "--jmxpassword", "@secret@", "-Dactivemq.base=/x", "start",
     ]  # fmt: skip
 
 
 def test_texts_inside_json_are_masked() -> None:
-    assert mask_data({"how": [f"nio://u:{CANARY}@h"], "n": 1}) == {"how": ["nio://u:@secret@@h"], "n": 1}
+    assert mask_json_value({"how": [f"nio://u:{CANARY}@h"], "n": 1}) == {"how": ["nio://u:@secret@@h"], "n": 1}
 
 
 @pytest.mark.parametrize(
@@ -218,8 +224,8 @@ def test_collected_files_are_masked_as_planned_ones(release: str) -> None:
         planned = {path: text if (m := files[path].masked) is None else m for path, text in texts.items()}
         known = on_hosts.KnownSecrets(s for path in files for s in on_hosts.secrets_of_file(planned[path], texts[path]))
         for path, text in texts.items():
-            found = on_hosts.mask(path, text, known)
-            assert found == masking.mask(path, planned[path])
+            found = on_hosts.mask_configuration_file(path, text, known)
+            assert found == masking.mask_configuration_file(path, planned[path])
             assert "canary" not in found
             seen += text != found
     assert seen >= 4
@@ -243,5 +249,5 @@ def test_secrets_are_learnt_from_lines_that_are_alike_but_for_them() -> None:
 
 @given(st.text(st.characters(exclude_categories=["Cs"]), max_size=300), st.sampled_from(sorted(PLACES)))
 def test_masking_twice_is_masking_once(text: str, path: str) -> None:
-    once = mask(path, text)
-    assert mask(path, once) == once
+    once = mask_configuration_file(path, text)
+    assert mask_configuration_file(path, once) == once

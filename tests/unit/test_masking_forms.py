@@ -13,7 +13,15 @@ from urllib.parse import quote
 import pytest
 
 from activemq_fleet.logs.kinds import log_message_kind, log_message_kind_ids
-from activemq_fleet.node.masking import LINE_LENGTH, UNKNOWN, KnownSecret, KnownSecrets, mask, mask_text, mask_words
+from activemq_fleet.node.masking import (
+    LINE_LENGTH,
+    UNKNOWN,
+    KnownSecret,
+    KnownSecrets,
+    mask_command_line,
+    mask_configuration_file,
+    mask_text,
+)
 from tests.unit.hostile_texts import AROUND, PIECES, hostile
 from tests.unit.masking_forms import ANYTHING, FILES, PHRASES, READABLE, WORD, WORDS
 from tests.work import QUADRATIC, growth_of_time
@@ -44,18 +52,18 @@ def test_no_secret_ends_before_its_line(form: str, secret: str) -> None:
 
     assert "canary" not in masked
     assert mask_text(masked) == masked
-    assert "canary" not in mask("conf/x.properties", filled(form, secret))
+    assert "canary" not in mask_configuration_file("conf/x.properties", filled(form, secret))
 
 
 @pytest.mark.parametrize(("path", "form"), FILES)
 def test_no_form_of_a_secret_in_files_passes(path: str, form: str) -> None:
     text = filled(form, WORD)
 
-    masked = mask(f"conf/{path}", text)
+    masked = mask_configuration_file(f"conf/{path}", text)
 
     assert "canary" not in masked
     assert UNKNOWN in masked
-    assert mask(f"conf/{path}", masked) == masked
+    assert mask_configuration_file(f"conf/{path}", masked) == masked
     if path.endswith(".xml"):
         assert parses(masked) == parses(text)
 
@@ -177,7 +185,7 @@ def test_a_short_known_secret_is_named_where_a_password_stands() -> None:
 def test_words_of_a_command_line_are_masked_whole() -> None:
     words = ["sshpass", "-p", "can ary", "curl", "-u", "bob:can ary", "--token", "-canary", "-Dpw=can ary", "x=y"]
 
-    assert mask_words(words) == [
+    assert mask_command_line(words) == [
         "sshpass", "-p", UNKNOWN, "curl", "-u", f"bob:{UNKNOWN}", "--token", UNKNOWN, f"-Dpw={UNKNOWN}", "x=y",
     ]  # fmt: skip
 
@@ -194,14 +202,14 @@ def test_words_of_a_command_line_are_masked_whole() -> None:
     ],
 )
 def test_options_of_a_command_show_no_password(words: list[str]) -> None:
-    masked = mask_words(words)
+    masked = mask_command_line(words)
 
     assert "canary" not in " ".join(masked)
     assert len(masked) == len(words)
 
 
 def growth(path: str, make: Callable[[int], str], size: int) -> float:
-    return growth_of_time(lambda text: mask(path, text), make, size)
+    return growth_of_time(lambda text: mask_configuration_file(path, text), make, size)
 
 
 def slow(pieces: Iterable[tuple[str, tuple[str, str]]], path: str, size: int) -> list[tuple[str, float]]:
@@ -276,9 +284,9 @@ def test_masking_a_file_with_every_form_twice_changes_nothing(path: str) -> None
     forms = [filled(form, WORD) for form in [*ANYTHING, *WORDS, *(form for _, form in FILES)]]
     text = "\n".join([line for pair in zip(forms, ordinary_lines(len(forms)), strict=True) for line in pair])
 
-    once = mask(path, text) if path else mask_text(text)
+    once = mask_configuration_file(path, text) if path else mask_text(text)
 
-    assert (mask(path, once) if path else mask_text(once)) == once
+    assert (mask_configuration_file(path, once) if path else mask_text(once)) == once
 
 
 RECORDS = "".join(
@@ -324,11 +332,11 @@ def test_a_line_without_end_is_cut_and_says_so() -> None:
     ],
 )
 def test_a_line_that_repeats_forms_to_no_end_is_masked_whole_and_the_others_stay(path: str, line: str) -> None:
-    masked = mask(path, f"first\n{line}\nlast")
+    masked = mask_configuration_file(path, f"first\n{line}\nlast")
 
     assert masked.startswith("first\n")
     assert masked.endswith("\nlast")
-    assert mask(path, masked) == masked
+    assert mask_configuration_file(path, masked) == masked
 
 
 def test_a_heading_in_a_log_hides_no_record() -> None:

@@ -18,7 +18,7 @@ ABOUT = {"operation": "restart", "run": "1f0c", "by": "ops@controller"}
 
 
 def record(kind: str, directory: Path) -> str:
-    return str(operation_record.append_record({"kind": kind, **ABOUT}, str(directory / "activemq-fleet")))
+    return str(operation_record.append_operation_record({"kind": kind, **ABOUT}, str(directory / "activemq-fleet")))
 
 
 def test_what_a_host_writes_down_is_what_audit_reads(tmp_path: Path) -> None:

@@ -24,8 +24,8 @@ from activemq_fleet.node.config.versions import ConfigurationPaths
 from activemq_fleet.node.log import broker_log
 from activemq_fleet.node.log.broker_run import UNKNOWN
 from activemq_fleet.node.probe import connector_probe as probe
-from activemq_fleet.node.probe.settling import ReadinessDetector, is_loading_in
-from activemq_fleet.node.process.proc import Process, find_broker, seconds_since_boot
+from activemq_fleet.node.probe.settling import ReadinessDetector, is_loading_in_thread_dump
+from activemq_fleet.node.process.proc import Process, find_broker_process, seconds_since_boot
 from activemq_fleet.node.state import broker_state as state
 from activemq_fleet.render import render_broker
 from tests.log_reading import logger_of
@@ -154,9 +154,9 @@ def test_what_a_log_says_of_an_earlier_process_counts_for_nothing(tmp_path: Path
     before, after = (time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(now + shift)) for shift in (-60, 1))
     log = record("Apache ActiveMQ 5.18.3 (x, ID:h-1-2-0:1) started", before)
     (tmp_path / "activemq.log").write_text(log)
-    assert broker_log.read_phase(str(tmp_path), now).name == "unknown"
+    assert broker_log.read_broker_phase(str(tmp_path), now).name == "unknown"
     (tmp_path / "activemq.log").write_text(log + record(BEGIN, after))
-    assert broker_log.read_phase(str(tmp_path), now).name == "starting"
+    assert broker_log.read_broker_phase(str(tmp_path), now).name == "starting"
 
 
 def test_a_log_that_rolled_during_the_start_is_read_across_the_files(tmp_path: Path) -> None:
@@ -164,7 +164,7 @@ def test_a_log_that_rolled_during_the_start_is_read_across_the_files(tmp_path: P
         record(STARTS["a modern standby"][0]) + record(STARTS["a modern standby"][1])
     )
     (tmp_path / "activemq.log").write_text("\tat a.stack.trace(X.java)\n")
-    assert broker_log.read_phase(str(tmp_path), 0).name == "waiting"
+    assert broker_log.read_broker_phase(str(tmp_path), 0).name == "waiting"
 
 
 def test_the_last_error_is_told_with_its_root_cause(tmp_path: Path) -> None:
@@ -175,22 +175,24 @@ def test_the_last_error_is_told_with_its_root_cause(tmp_path: Path) -> None:
         record("later, and harmless"),
     ]
     (tmp_path / "activemq.log").write_text("".join(lines))
-    assert broker_log.last_error(str(tmp_path)) == ("Failed to load: URL [x], reason: bean y: java.lang.Root: no class")
-    assert broker_log.last_error(str(tmp_path), time.time() + 3600) == ""
+    assert broker_log.last_logged_error(str(tmp_path)) == (
+        "Failed to load: URL [x], reason: bean y: java.lang.Root: no class"
+    )
+    assert broker_log.last_logged_error(str(tmp_path), time.time() + 3600) == ""
 
 
 def test_last_error_has_no_root_cause_of_a_later_warning(tmp_path: Path) -> None:
     error = record("Failed to load: URL [x], reason: bean y").replace("INFO ", "ERROR")
     warning = record("Transport Connection failed").replace("INFO ", "WARN ")
     (tmp_path / "activemq.log").write_text(f"{error}{warning}java.io.EOFException\nCaused by: a.Client: gone\n")
-    assert broker_log.last_error(str(tmp_path)) == "Failed to load: URL [x], reason: bean y"
+    assert broker_log.last_logged_error(str(tmp_path)) == "Failed to load: URL [x], reason: bean y"
 
 
 def test_last_error_is_not_about_the_connection_of_a_client(tmp_path: Path) -> None:
     error = record("Failed to load: URL [x], reason: bean y").replace("INFO ", "ERROR")
     client = record("Could not accept connection from tcp://10.0.0.9:1: no TLS").replace("INFO ", "ERROR")
     (tmp_path / "activemq.log").write_text(f"{error}{client}")
-    assert broker_log.last_error(str(tmp_path)) == "Failed to load: URL [x], reason: bean y"
+    assert broker_log.last_logged_error(str(tmp_path)) == "Failed to load: URL [x], reason: bean y"
 
 
 @pytest.mark.parametrize(
@@ -214,7 +216,7 @@ def test_a_long_message_does_not_hide_its_root_cause(tmp_path: Path) -> None:
     long = "Failed to load: URL [x], reason: " + "nested exception is y; " * 60
     stack = "java.lang.RuntimeException: z\n\tat a.b(C.java)\nCaused by: java.net.BindException: Address in use\n"
     (tmp_path / "activemq.log").write_text(record(long).replace("INFO ", "ERROR") + stack + "\t... 20 more\n")
-    told = broker_log.last_error(str(tmp_path))
+    told = broker_log.last_logged_error(str(tmp_path))
     assert told.startswith("Failed to load: URL [x]")
     assert told.endswith("…: java.net.BindException: Address in use")
     assert len(told) < 450
@@ -256,7 +258,7 @@ STACK = [
     ],
 )  # fmt: skip
 def test_what_was_printed_is_told_by_its_deepest_cause_and_no_count_of_frames(printed: list[str], told: str) -> None:
-    assert broker_log.printed_error(printed) == told
+    assert broker_log.find_error_in_output(printed) == told
 
 
 RESULT = {
@@ -341,7 +343,7 @@ def test_a_broker_that_systemd_starts_in_vain_is_not_waited_for(
 
 
 def test_no_log_is_no_evidence(tmp_path: Path) -> None:
-    assert broker_log.read_phase(str(tmp_path), 0) == UNKNOWN
+    assert broker_log.read_broker_phase(str(tmp_path), 0) == UNKNOWN
 
 
 @contextmanager
@@ -450,7 +452,7 @@ def lay(base: Path, **variables: object) -> broker_configuration.DeployedConfigu
         target = base / "versions" / "v" / path
         target.parent.mkdir(parents=True, exist_ok=True)
         target.write_bytes(content)
-    return broker_configuration.read_deployed(ConfigurationPaths(str(base)), "v")
+    return broker_configuration.read_deployed_configuration(ConfigurationPaths(str(base)), "v")
 
 
 def test_a_connector_that_refuses_clients_without_a_certificate_is_known(tmp_path: Path) -> None:
@@ -496,7 +498,10 @@ def test_a_store_below_the_data_directory_is_found_by_its_property(tmp_path: Pat
     (tmp_path / "conf").mkdir()
     xml = '<beans><broker><kahaDB directory="${activemq.data}/kahadb"/></broker></beans>'
     (tmp_path / "conf" / "activemq.xml").write_text(xml)
-    assert broker_configuration.read_deployed(ConfigurationPaths("/base"), str(tmp_path)).store == "/base/data/kahadb"
+    assert (
+        broker_configuration.read_deployed_configuration(ConfigurationPaths("/base"), str(tmp_path)).store
+        == "/base/data/kahadb"
+    )
 
 
 def test_a_store_is_used_once_it_has_a_journal(tmp_path: Path) -> None:
@@ -528,19 +533,19 @@ def eventually(look: Callable[[], Process | None]) -> Process | None:
 def test_the_process_is_found_by_its_account_files_and_command_line(tmp_path: Path) -> None:
     before, started_after = seconds_since_boot(), time.time()
     with running(tmp_path, f"-Dactivemq.base={tmp_path}", "start") as process:
-        found = eventually(lambda: find_broker(str(tmp_path)))
+        found = eventually(lambda: find_broker_process(str(tmp_path)))
         assert found is not None
         assert found.pid == process.pid
         assert before - 0.1 <= found.started <= seconds_since_boot()
-        assert int(started_after) - 1 <= found.started_at <= time.time()
-    assert find_broker(str(tmp_path)) is None
+        assert int(started_after) - 1 <= found.start_time <= time.time()
+    assert find_broker_process(str(tmp_path)) is None
 
 
 def test_neither_another_instance_nor_a_control_command_is_taken_for_the_broker(tmp_path: Path) -> None:
     second, control = f"-Dactivemq.base={tmp_path}/second", f"-Dactivemq.base={tmp_path}"
     with running(tmp_path, second, "start"), running(tmp_path, control, "stop"):
         time.sleep(0.1)
-        assert find_broker(str(tmp_path)) is None
+        assert find_broker_process(str(tmp_path)) is None
 
 
 def test_a_host_without_a_configuration_has_a_stopped_broker(tmp_path: Path) -> None:
@@ -648,11 +653,11 @@ DUMP = """Full thread dump OpenJDK 64-Bit Server VM:
 
 def test_thread_main_shows_whether_a_broker_loads_its_configuration() -> None:
     loading = "\tat org.apache.activemq.broker.BrokerFactory.createBroker(BrokerFactory.java:71)"
-    assert is_loading_in(DUMP.format(frame=loading))
-    assert not is_loading_in(
+    assert is_loading_in_thread_dump(DUMP.format(frame=loading))
+    assert not is_loading_in_thread_dump(
         DUMP.format(frame="\tat java.util.concurrent.CountDownLatch.await(CountDownLatch.java:230)")
     )
-    assert not is_loading_in("")
+    assert not is_loading_in_thread_dump("")
 
 
 def test_one_systemctl_call_shows_the_units_of_broker_return_and_watchdog(

@@ -14,7 +14,7 @@ import pytest
 from activemq_fleet.node.errors import NodeError
 from activemq_fleet.node.probe.round_trips import (
     ProbeRound,
-    summarise_rounds,
+    summarize_probe_rounds,
     watch_addresses,
 )
 from tests.waiting import wait_until
@@ -28,13 +28,13 @@ def tries(*answers: str | None) -> list[ProbeRound]:
 
 
 def test_a_pair_that_always_serves_has_no_gap() -> None:
-    found = summarise_rounds(tries(A, A, A))
+    found = summarize_probe_rounds(tries(A, A, A))
     assert (found["trips"], found["gaps"], found["longest"]) == (3, [], 0.0)
     assert [(span["address"], span["trips"]) for span in found["spans"]] == [(A, 3)]
 
 
 def test_a_gap_lasts_from_the_last_answer_to_the_first_one_after() -> None:
-    found = summarise_rounds(tries(A, None, None, B, B))
+    found = summarize_probe_rounds(tries(A, None, None, B, B))
     (gap,) = found["gaps"]
     assert (gap["seconds"], gap["before"], gap["after"]) == (3.0, A, B)
     assert gap["began"] == "1970-01-01T00:16:40.500Z"
@@ -42,21 +42,21 @@ def test_a_gap_lasts_from_the_last_answer_to_the_first_one_after() -> None:
 
 
 def test_who_takes_over_between_two_round_trips_leaves_no_gap() -> None:
-    found = summarise_rounds(tries(A, B))
+    found = summarize_probe_rounds(tries(A, B))
     assert found["gaps"] == []
     assert [span["address"] for span in found["spans"]] == [A, B]
 
 
 def test_a_gap_that_does_not_end_is_one() -> None:
-    (gap,) = summarise_rounds(tries(A, None, None))["gaps"]
+    (gap,) = summarize_probe_rounds(tries(A, None, None))["gaps"]
     assert (gap["seconds"], gap["after"]) == (2.0, None)
 
 
 def test_without_any_answer_all_of_the_time_is_a_gap() -> None:
-    found = summarise_rounds(tries(None, None, B))
+    found = summarize_probe_rounds(tries(None, None, B))
     (gap,) = found["gaps"]
     assert (gap["seconds"], gap["before"], gap["after"]) == (2.5, None, B)
-    assert summarise_rounds([])["gaps"] == []
+    assert summarize_probe_rounds([])["gaps"] == []
 
 
 @contextmanager

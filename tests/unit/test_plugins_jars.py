@@ -90,11 +90,11 @@ def test_who_runs_from_a_directory_is_known_by_what_it_has_open(tmp_path: Path) 
         assert child.stdin
         assert child.stdout
         child.stdout.readline()
-        assert jars.processes_in(str(home)) == [child.pid]
-        assert jars.processes_in(str(tmp_path / "link")) == [child.pid]
-        assert jars.processes_in(str(tmp_path / "activemq-5.18")) == []
+        assert jars.processes_with_open_files_below(str(home)) == [child.pid]
+        assert jars.processes_with_open_files_below(str(tmp_path / "link")) == [child.pid]
+        assert jars.processes_with_open_files_below(str(tmp_path / "activemq-5.18")) == []
         opened.unlink()
-        assert jars.processes_in(str(home)) == []
+        assert jars.processes_with_open_files_below(str(home)) == []
         child.stdin.close()
 
 

@@ -89,8 +89,8 @@ def test_a_store_that_is_not_there_yet_has_the_room_of_its_disk(tmp_path: Path) 
 def test_settings_files_are_those_that_are_there(tmp_path: Path) -> None:
     (tmp_path / "bin").mkdir()
     (tmp_path / "bin" / "setenv").touch()
-    assert f"{tmp_path}/bin/setenv" in machine.settings_files(str(tmp_path), "nobody-here")
-    assert f"{tmp_path}/bin/env" not in machine.settings_files(str(tmp_path), "nobody-here")
+    assert f"{tmp_path}/bin/setenv" in machine.start_script_settings_files(str(tmp_path), "nobody-here")
+    assert f"{tmp_path}/bin/env" not in machine.start_script_settings_files(str(tmp_path), "nobody-here")
 
 
 def test_the_loopback_interface_is_up() -> None:
@@ -128,18 +128,18 @@ def test_one_cloud_is_known_by_its_tag(tmp_path: Path) -> None:
 
 def test_failure_of_java_names_its_reason(tmp_path: Path) -> None:
     java = tmp_path / "java"
-    assert machine.java_failure(str(java)) == "No such file or directory"
+    assert machine.java_version_failure(str(java)) == "No such file or directory"
     java.write_text("#!/bin/sh\necho 'libjli.so: cannot open shared object file' >&2; exit 127\n")
-    assert machine.java_failure(str(java)) == "Permission denied"
+    assert machine.java_version_failure(str(java)) == "Permission denied"
     java.chmod(0o755)
     command = f"the command {java} -version"
-    assert machine.java_failure(str(java)) == (
+    assert machine.java_version_failure(str(java)) == (
         f"{command} fails with exit code 127: libjli.so: cannot open shared object file"
     )
     java.write_text("#!/bin/sh\n")
-    assert machine.java_failure(str(java)) == f"{command} prints nothing"
+    assert machine.java_version_failure(str(java)) == f"{command} prints nothing"
     java.write_text("#!/bin/sh\necho Usage: wrapper JAVA; echo 'Unknown option' >&2\n")
-    assert machine.java_failure(str(java)) == f"{command} prints no version: Unknown option"
+    assert machine.java_version_failure(str(java)) == f"{command} prints no version: Unknown option"
 
 
 def test_account_facts_name_ids_processes_and_other_holders() -> None:

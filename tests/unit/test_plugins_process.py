@@ -50,7 +50,7 @@ def java(base: Path, account: int | None = None, *, log: bool = True, script: st
         )
     try:
         until(lambda: process.read_process(child.pid) is not None)
-        until(lambda: account is None or process.account_of(child.pid) == account)
+        until(lambda: account is None or process.uid_of_process(child.pid) == account)
         yield child.pid
     finally:
         child.kill()
@@ -70,7 +70,7 @@ def test_process_of_another_account_with_command_line_of_broker_is_not_broker(ba
     os.chown(base / "data", AGENT, AGENT)
     with java(base, NOBODY, script=script):
         time.sleep(0.2)
-        assert process.find_broker(str(base)) is None
+        assert process.find_broker_process(str(base)) is None
         assert state.gather_broker_state(str(base), "orders.service")["state"] == "stopped"
 
 
@@ -78,7 +78,7 @@ def test_process_of_another_account_with_command_line_of_broker_is_not_broker(ba
 def test_an_older_process_of_another_account_does_not_hide_the_broker(base: Path) -> None:
     os.chown(base / "data", AGENT, AGENT)
     with java(base, NOBODY), java(base, AGENT) as broker, java(base, NOBODY):
-        found = process.find_broker(str(base))
+        found = process.find_broker_process(str(base))
         assert found is not None
         assert found.pid == broker
 
@@ -87,22 +87,22 @@ def test_an_older_process_of_another_account_does_not_hide_the_broker(base: Path
 def test_hidden_process_of_another_account_is_not_broker_that_root_runs(base: Path) -> None:
     with java(base, NOBODY, script=HIDDEN) as pid:
         until(lambda: os.stat(f"/proc/{pid}/status").st_uid == 0)
-        assert process.find_broker(str(base)) is None
+        assert process.find_broker_process(str(base)) is None
 
 
 @needs_root
 def test_a_program_that_keeps_two_accounts_is_not_the_broker(base: Path) -> None:
     script = f"os.setresuid({NOBODY}, 0, 0); time.sleep(300)"
     with java(base, script=script) as pid:
-        until(lambda: process.account_of(pid) is None)
-        assert process.find_broker(str(base)) is None
+        until(lambda: process.uid_of_process(pid) is None)
+        assert process.find_broker_process(str(base)) is None
 
 
 def test_wrapper_with_same_arguments_and_no_open_files_is_not_broker(base: Path) -> None:
     with java(base, log=False):
-        assert process.find_broker(str(base)) is None
+        assert process.find_broker_process(str(base)) is None
         with java(base) as broker:
-            found = process.find_broker(str(base))
+            found = process.find_broker_process(str(base))
             assert found is not None
             assert found.pid == broker
 
@@ -129,7 +129,7 @@ def test_a_drill_strikes_no_process_of_another_account(base: Path) -> None:
             fault_injection.inject_fault(str(base), None, "kill", 0)
         os.kill(other, signal.SIGSTOP)
         until(lambda: (now := process.read_process(other)) is not None and now.state == "T")
-        assert fault_injection.resume_broker(str(base), None)["changed"] is False
+        assert fault_injection.resume_frozen_broker(str(base), None)["changed"] is False
 
 
 def test_a_start_is_told_to_the_millisecond_of_its_own_record(base: Path) -> None:
@@ -147,11 +147,11 @@ def test_a_signal_for_a_process_that_is_gone_does_not_reach_who_has_its_number(b
         now = process.read_process(pid)
         assert now is not None
         before = replace(now, started=now.started - 5)
-        with process.process_handle(before) as handle:
+        with process.open_process_handle(before) as handle:
             assert not process.send_signal(handle, before, signal.SIGKILL)
         fault_injection._send_signal(before, None, signal.SIGKILL)
         time.sleep(0.1)
-        assert process.is_same(now)
+        assert process.is_still_running(now)
 
 
 @needs_root
@@ -159,7 +159,7 @@ def test_a_hidden_broker_is_asked_as_its_own_account_and_not_as_root(base: Path)
     os.chown(base / "data", AGENT, AGENT)
     with java(base, AGENT, script=HIDDEN) as pid:
         until(lambda: os.stat(f"/proc/{pid}/status").st_uid == 0)
-        found = process.find_broker(str(base))
+        found = process.find_broker_process(str(base))
         assert found is not None
         assert management._account(found) == (AGENT, AGENT)
 
@@ -186,8 +186,8 @@ def test_a_unit_of_an_account_that_is_named_like_the_brokers_is_not_the_brokers(
     monkeypatch: pytest.MonkeyPatch, own: str, is_broker: bool
 ) -> None:
     texts = {1: "0::/init.scope\n9:name=systemd:/init.scope", 42: own}
-    monkeypatch.setattr(process, "proc_text", lambda pid, _name: texts[pid])
-    assert process.is_in_unit(42, "orders.service") is is_broker
+    monkeypatch.setattr(process, "read_proc_file", lambda pid, _name: texts[pid])
+    assert process.is_in_systemd_unit(42, "orders.service") is is_broker
     nested = {1: "0::/docker/0a/init.scope", 42: own.replace(":/", ":/docker/0a/", 1)}
-    monkeypatch.setattr(process, "proc_text", lambda pid, _name: nested[pid])
-    assert process.is_in_unit(42, "orders.service") is (is_broker and own.startswith("0:"))
+    monkeypatch.setattr(process, "read_proc_file", lambda pid, _name: nested[pid])
+    assert process.is_in_systemd_unit(42, "orders.service") is (is_broker and own.startswith("0:"))

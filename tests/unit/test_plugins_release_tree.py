@@ -34,7 +34,7 @@ def names(home: Path) -> list[str]:
 
 
 def holds(home: Path) -> list[str]:
-    found: list[str] = release_tree.releases_of(str(home))
+    found: list[str] = release_tree.releases_in_home(str(home))
     return found
 
 
@@ -53,7 +53,7 @@ def running_from(home: Path) -> Iterator[subprocess.Popen[bytes]]:
 
 def test_the_first_one_gets_the_name(home: Path) -> None:
     lay_out(beside(home, ".new"), "5.18.6")
-    assert release_tree.place_release(str(home), "5.18.6") == {"changed": True, "waits": False}
+    assert release_tree.move_new_release_into_place(str(home), "5.18.6") == {"changed": True, "waits": False}
     assert (names(home), holds(home)) == ([home.name], ["5.18.6"])
 
 
@@ -66,7 +66,7 @@ def test_another_release_never_gets_the_name(home: Path, inside: str | None, sai
     else:
         beside(home, ".new").mkdir()
     with pytest.raises(NodeError, match=said):
-        release_tree.place_release(str(home), "5.18.6")
+        release_tree.move_new_release_into_place(str(home), "5.18.6")
     assert names(home) == []
 
 
@@ -74,7 +74,7 @@ def test_another_release_leaves_what_is_there(home: Path) -> None:
     lay_out(home, "5.18.6")
     lay_out(beside(home, ".new"), "5.18.3")
     with pytest.raises(NodeError):
-        release_tree.place_release(str(home), "5.18.6")
+        release_tree.move_new_release_into_place(str(home), "5.18.6")
     assert (names(home), holds(home)) == ([home.name], ["5.18.6"])
 
 
@@ -87,14 +87,14 @@ def test_a_directory_that_is_not_what_its_name_says_is_replaced(home: Path, tmp_
     else:
         home.mkdir()
     lay_out(beside(home, ".new"), "5.18.6")
-    assert release_tree.place_release(str(home), "5.18.6") == {"changed": True, "waits": False}
+    assert release_tree.move_new_release_into_place(str(home), "5.18.6") == {"changed": True, "waits": False}
     assert (names(home), holds(home)) == ([home.name], ["5.18.6"])
 
 
 def test_a_directory_that_is_what_its_name_says_is_left_alone(home: Path) -> None:
     inode = lay_out(home, "5.18.6").stat().st_ino
     lay_out(beside(home, ".new"), "5.18.6")
-    assert release_tree.place_release(str(home), "5.18.6") == {"changed": False, "waits": False}
+    assert release_tree.move_new_release_into_place(str(home), "5.18.6") == {"changed": False, "waits": False}
     assert (names(home), home.stat().st_ino) == ([home.name], inode)
 
 
@@ -102,23 +102,23 @@ def test_nothing_is_moved_from_under_a_process(home: Path) -> None:
     lay_out(home, "5.18.3")
     lay_out(beside(home, ".new"), "5.18.6")
     with running_from(home):
-        assert release_tree.place_release(str(home), "5.18.6") == {"changed": True, "waits": True}
+        assert release_tree.move_new_release_into_place(str(home), "5.18.6") == {"changed": True, "waits": True}
         assert (names(home), holds(home)) == ([home.name, f"{home.name}.new"], ["5.18.3"])
 
 
 def test_the_old_one_comes_back_when_the_new_one_cannot_be_moved(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     lay_out(home, "5.18.3")
     lay_out(beside(home, ".new"), "5.18.6")
-    rename = disk.rename
+    rename = disk.rename_and_sync
 
     def refusing(source: str, target: str) -> None:
         if source.endswith(".new"):
             raise OSError(28, "No space left on device", source)
         rename(source, target)
 
-    monkeypatch.setattr(disk, "rename", refusing)
+    monkeypatch.setattr(disk, "rename_and_sync", refusing)
     with pytest.raises(OSError, match="No space left"):
-        release_tree.place_release(str(home), "5.18.6")
+        release_tree.move_new_release_into_place(str(home), "5.18.6")
     assert holds(home) == ["5.18.3"]
 
 
@@ -148,11 +148,11 @@ def test_what_waits_is_exchanged_while_the_unit_is_stopped_and_can_go_back(
     lay_out(beside(home, ".new"), "5.18.6")
     with running_from(home) as child:
         (tmp_path / "pid").write_text(str(child.pid))
-        assert release_tree.replace_running(str(home), "5.18.6", UNIT) == {"changed": True}
+        assert release_tree.replace_running_release(str(home), "5.18.6", UNIT) == {"changed": True}
     (tmp_path / "pid").unlink()
     assert systemctl.read_text().splitlines() == [f"stop {UNIT}", f"start {UNIT}"]
     assert (holds(home), holds(beside(home, ".old"))) == (["5.18.6"], ["5.18.3"])
-    assert release_tree.replace_running(str(home), "5.18.6", UNIT) == {"changed": False}
+    assert release_tree.replace_running_release(str(home), "5.18.6", UNIT) == {"changed": False}
     assert release_tree.restore_old_release(str(home), "5.18.6", UNIT) == {"changed": True}
     assert (names(home), holds(home)) == ([home.name], ["5.18.3"])
     assert release_tree.restore_old_release(str(home), "5.18.6", UNIT) == {"changed": False}
@@ -163,7 +163,7 @@ def test_a_process_of_another_broker_keeps_its_directory_and_the_unit_comes_back
     lay_out(home, "5.18.3")
     lay_out(beside(home, ".new"), "5.18.6")
     with running_from(home) as child, pytest.raises(NodeError, match=f"process {child.pid} runs from"):
-        release_tree.replace_running(str(home), "5.18.6", UNIT)
+        release_tree.replace_running_release(str(home), "5.18.6", UNIT)
     assert holds(home) == ["5.18.3"]
     assert systemctl.read_text().splitlines() == [f"stop {UNIT}", f"start {UNIT}"]
 
@@ -171,7 +171,7 @@ def test_a_process_of_another_broker_keeps_its_directory_and_the_unit_comes_back
 def test_nothing_is_stopped_for_what_is_not_the_release(home: Path, systemctl: Path) -> None:
     lay_out(home, "5.18.3")
     with pytest.raises(NodeError, match="the broker was not stopped"):
-        release_tree.replace_running(str(home), "5.18.6", UNIT)
+        release_tree.replace_running_release(str(home), "5.18.6", UNIT)
     assert not systemctl.exists()
 
 
@@ -193,8 +193,8 @@ def cut_before(monkeypatch: pytest.MonkeyPatch, number: int) -> None:
 
         return counted
 
-    monkeypatch.setattr(disk, "rename", counting(disk.rename))
-    monkeypatch.setattr(disk, "remove_tree", counting(disk.remove_tree))
+    monkeypatch.setattr(disk, "rename_and_sync", counting(disk.rename_and_sync))
+    monkeypatch.setattr(disk, "remove_tree_or_file", counting(disk.remove_tree_or_file))
 
 
 def is_cut_short(monkeypatch: pytest.MonkeyPatch, number: int, work: Callable[[], object]) -> bool:
@@ -217,11 +217,11 @@ def test_a_placing_that_is_cut_short_anywhere_is_finished_by_the_next(
 ) -> None:
     lay_out(home, "5.18.3")
     lay_out(beside(home, ".new"), "5.18.6")
-    is_cut = is_cut_short(monkeypatch, number, lambda: release_tree.place_release(str(home), "5.18.6"))
+    is_cut = is_cut_short(monkeypatch, number, lambda: release_tree.move_new_release_into_place(str(home), "5.18.6"))
     assert is_cut == (number < CUTS[-1])
-    disk.remove_tree(str(beside(home, ".new")))  # as the role begins
+    disk.remove_tree_or_file(str(beside(home, ".new")))  # as the role begins
     lay_out(beside(home, ".new"), "5.18.6")
-    release_tree.place_release(str(home), "5.18.6")
+    release_tree.move_new_release_into_place(str(home), "5.18.6")
     release_tree.remove_old_release(str(home), "5.18.6")
     assert (names(home), holds(home)) == ([home.name], ["5.18.6"])
 
@@ -232,13 +232,13 @@ def test_an_exchange_that_is_cut_short_anywhere_leaves_a_broker_that_can_start(
 ) -> None:
     lay_out(home, "5.18.3")
     lay_out(beside(home, ".new"), "5.18.6")
-    is_cut_short(monkeypatch, number, lambda: release_tree.replace_running(str(home), "5.18.6", UNIT))
+    is_cut_short(monkeypatch, number, lambda: release_tree.replace_running_release(str(home), "5.18.6", UNIT))
     is_missing = not home.exists()
     systemctl.unlink()
-    assert release_tree.recover_release(str(home), UNIT) == {"changed": is_missing}
+    assert release_tree.recover_interrupted_replacement(str(home), UNIT) == {"changed": is_missing}
     assert systemctl.exists() == is_missing
     assert holds(home) in (["5.18.3"], ["5.18.6"])
-    release_tree.replace_running(str(home), "5.18.6", UNIT)
+    release_tree.replace_running_release(str(home), "5.18.6", UNIT)
     assert (holds(home), holds(beside(home, ".old"))) == (["5.18.6"], ["5.18.3"])
 
 
@@ -248,7 +248,7 @@ def test_the_next_run_goes_back_after_an_exchange_that_was_cut_short_anywhere(
 ) -> None:
     lay_out(home, "5.18.3")
     lay_out(beside(home, ".new"), "5.18.6")
-    is_cut_short(monkeypatch, number, lambda: release_tree.replace_running(str(home), "5.18.6", UNIT))
+    is_cut_short(monkeypatch, number, lambda: release_tree.replace_running_release(str(home), "5.18.6", UNIT))
     release_tree.restore_old_release(str(home), "5.18.6", UNIT)
     assert holds(home) == ["5.18.3"]
     assert not beside(home, ".old").exists()

@@ -10,7 +10,7 @@ import pytest
 from ansible.parsing.dataloader import DataLoader
 from ansible.playbook import Playbook
 from ansible_collections.activemq.fleet.plugins.action import decide as decide_action
-from ansible_collections.activemq.fleet.plugins.module_utils.node.install.jars import processes_in
+from ansible_collections.activemq.fleet.plugins.module_utils.node.install.jars import processes_with_open_files_below
 from ansible_collections.activemq.fleet.plugins.modules import machine_info
 from ansible_collections.activemq.fleet.plugins.plugin_utils.release_archives import inspect_release_archive
 
@@ -45,7 +45,7 @@ def ask(
     looks = dict.fromkeys([A, B], look or NOTHING)
     request = OperationRequest(
         fleet=CompiledFleet(brokers=brokers),
-        evidence={host: MachineFacts.of(look) for host, look in looks.items()},
+        evidence={host: MachineFacts.from_module_result(look) for host, look in looks.items()},
         options={"upgrades": upgrades},
         inspect_release_archive=lambda path, install: inspect_release_archive(path, install, find),
     )
@@ -143,7 +143,7 @@ def test_a_machine_shows_what_the_directory_of_the_release_holds(tmp_path: Path)
     given |= {"uid": None, "gid": None}
     with (home / "lib/activemq-broker-5.18.6.jar").open():
         shown = machine_info.gather_machine_facts(given)
-        assert shown["home_processes"] == processes_in(str(home)) != []
+        assert shown["home_processes"] == processes_with_open_files_below(str(home)) != []
     assert (shown["home_exists"], shown["home_releases"], shown["pid"]) == (True, ["5.18.3"], None)
     shown = machine_info.gather_machine_facts({**given, "home": str(tmp_path / "none")})
     assert (shown["home_exists"], shown["home_releases"], shown["home_processes"]) == (False, [], [])

@@ -123,8 +123,8 @@ class Carrier(action.ActionModule):
 
 def carry(source: Path, target: Path, spool: Path, dies: int = 1 << 30) -> int:
     """Fetch and place all of a store; returns the calls that it took."""
-    carrier, files = Carrier(dies), store_copy.manifest(str(source))
-    missing = store_copy.stage_copy(str(target), files)
+    carrier, files = Carrier(dies), store_copy.store_manifest(str(source))
+    missing = store_copy.prepare_staging_directory(str(target), files)
     task = {"files": files, "missing": missing, "spool": str(spool)}
     carrier._fetch(task | {"directory": str(source)}, {})
     carrier._place(task | {"directory": str(target)}, {})
@@ -144,8 +144,8 @@ def ends(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[Path, Path, P
 def test_a_store_travels_through_the_controller_and_leaves_nothing_there(ends: tuple[Path, Path, Path]) -> None:
     source, target, spool = ends
     carry(source, target, spool)
-    store_copy.replace_by_copy(str(target), store_copy.manifest(str(source)), "a")
-    assert store_copy.manifest(str(target)) == store_copy.manifest(str(source))
+    store_copy.replace_store_by_copy(str(target), store_copy.store_manifest(str(source)), "a")
+    assert store_copy.store_manifest(str(target)) == store_copy.store_manifest(str(source))
     assert list(spool.iterdir()) == []
 
 
@@ -160,16 +160,16 @@ def test_a_controller_that_dies_at_any_call_goes_on_where_it_was(ends: tuple[Pat
             break
         except KeyboardInterrupt:
             calls += 3
-    store_copy.replace_by_copy(str(target), store_copy.manifest(str(source)), "a")
-    assert store_copy.manifest(str(target)) == store_copy.manifest(str(source))
+    store_copy.replace_store_by_copy(str(target), store_copy.store_manifest(str(source)), "a")
+    assert store_copy.store_manifest(str(target)) == store_copy.store_manifest(str(source))
     assert runs > 10
     assert calls < 2 * whole  # it does not begin anew each time
 
 
 def test_a_host_whose_file_changed_is_told_of(ends: tuple[Path, Path, Path]) -> None:
     source, target, spool = ends
-    carrier, files = Carrier(), store_copy.manifest(str(source))
-    missing = store_copy.stage_copy(str(target), files)
+    carrier, files = Carrier(), store_copy.store_manifest(str(source))
+    missing = store_copy.prepare_staging_directory(str(target), files)
     (source / "db.data").write_bytes(b"shorter")
     with pytest.raises(NodeError, match="stop the process that writes to the store"):
         carrier._fetch({"files": files, "missing": missing, "spool": str(spool), "directory": str(source)}, {})

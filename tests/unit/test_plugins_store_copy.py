@@ -35,23 +35,23 @@ def stores(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[str, str]:
 
 def transfer(source: str, target: str) -> str:
     """All of it; returns the backup."""
-    files = store_copy.manifest(source)
-    for name, offset in store_copy.stage_copy(target, files).items():
+    files = store_copy.store_manifest(source)
+    for name, offset in store_copy.prepare_staging_directory(target, files).items():
         at = offset
         while at < files[name]["size"]:
             at = store_copy.append_chunk(
                 target, files, name, at, store_copy.read_chunk(source, name, at, files[name]["size"])
             )
-    backup: str = store_copy.replace_by_copy(target, files, "a")
+    backup: str = store_copy.replace_store_by_copy(target, files, "a")
     return backup
 
 
 def test_the_copy_is_the_same_and_what_was_there_is_kept_with_its_sums(stores: tuple[str, str]) -> None:
     source, target = stores
-    before = store_copy.manifest(target)
+    before = store_copy.store_manifest(target)
     backup = transfer(source, target)
-    assert store_copy.manifest(target) == store_copy.manifest(source)
-    assert store_copy.manifest(backup) == before
+    assert store_copy.store_manifest(target) == store_copy.store_manifest(source)
+    assert store_copy.store_manifest(backup) == before
     assert json.loads(Path(f"{backup}.json").read_text())["files"] == before
     assert sorted(os.listdir(Path(target).parent)) == sorted(["kahadb", Path(backup).name, f"{Path(backup).name}.json"])
 
@@ -64,7 +64,7 @@ def test_the_lock_does_not_travel(stores: tuple[str, str]) -> None:
 
 def test_what_the_other_host_has_does_not_travel(stores: tuple[str, str]) -> None:
     source, target = stores
-    missing = store_copy.stage_copy(target, store_copy.manifest(source))
+    missing = store_copy.prepare_staging_directory(target, store_copy.store_manifest(source))
     assert missing == {"db-2.log": 0, "db.data": 0}
 
 
@@ -87,37 +87,37 @@ def test_each_copy_keeps_a_backup_of_its_own(stores: tuple[str, str]) -> None:
 
 def test_a_file_that_was_cut_short_goes_on_where_it_ended(stores: tuple[str, str]) -> None:
     source, target = stores
-    files = store_copy.manifest(source)
-    store_copy.stage_copy(target, files)
+    files = store_copy.store_manifest(source)
+    store_copy.prepare_staging_directory(target, files)
     store_copy.append_chunk(target, files, "db-2.log", 0, store_copy.read_chunk(source, "db-2.log", 0, 43))
-    assert store_copy.stage_copy(target, files) == {"db-2.log": 10, "db.data": 0}
+    assert store_copy.prepare_staging_directory(target, files) == {"db-2.log": 10, "db.data": 0}
 
 
 def test_a_piece_that_does_not_follow_is_refused(stores: tuple[str, str]) -> None:
     source, target = stores
-    files = store_copy.manifest(source)
-    store_copy.stage_copy(target, files)
+    files = store_copy.store_manifest(source)
+    store_copy.prepare_staging_directory(target, files)
     with pytest.raises(NodeError, match="received data from byte 10, but expected data from byte 0"):
         store_copy.append_chunk(target, files, "db-2.log", 10, store_copy.read_chunk(source, "db-2.log", 10, 43))
 
 
 def test_a_file_that_arrives_changed_is_thrown_away_and_told(stores: tuple[str, str]) -> None:
     source, target = stores
-    files = store_copy.manifest(source)
-    store_copy.stage_copy(target, files)
+    files = store_copy.store_manifest(source)
+    store_copy.prepare_staging_directory(target, files)
     with pytest.raises(NodeError, match="was damaged in transfer"):
         store_copy.append_chunk(target, files, "db.data", 0, store_copy.pack_chunk(b"nEw"))
-    assert store_copy.stage_copy(target, files)["db.data"] == 0
+    assert store_copy.prepare_staging_directory(target, files)["db.data"] == 0
 
 
 def test_half_a_copy_is_never_put_in_place(stores: tuple[str, str]) -> None:
     source, target = stores
-    before = store_copy.manifest(target)
-    files = store_copy.manifest(source)
-    store_copy.stage_copy(target, files)
+    before = store_copy.store_manifest(target)
+    files = store_copy.store_manifest(source)
+    store_copy.prepare_staging_directory(target, files)
     with pytest.raises(NodeError, match="is not a complete copy"):
-        store_copy.replace_by_copy(target, files, "a")
-    assert store_copy.manifest(target) == before
+        store_copy.replace_store_by_copy(target, files, "a")
+    assert store_copy.store_manifest(target) == before
 
 
 def test_a_store_that_changes_while_it_is_copied_is_told(stores: tuple[str, str]) -> None:
@@ -139,13 +139,13 @@ def test_a_store_whose_lock_is_held_is_not_touched(stores: tuple[str, str]) -> N
     try:
         assert holder.stdout is not None
         assert holder.stdout.readline() == b"held\n"
-        assert store_files.is_locked(target)
+        assert store_files.is_store_locked(target)
         with pytest.raises(NodeError, match="a running broker holds the lock of the store"):
-            store_copy.stage_copy(target, store_copy.manifest(source))
+            store_copy.prepare_staging_directory(target, store_copy.store_manifest(source))
     finally:
         holder.kill()
         holder.wait()
-    assert not store_files.is_locked(target)
+    assert not store_files.is_store_locked(target)
 
 
 def test_the_reserved_end_of_a_journal_file_stays_a_hole(
@@ -157,7 +157,7 @@ def test_the_reserved_end_of_a_journal_file_stays_a_hole(
         file.write(b"record")
         file.truncate(8 << 20)
     transfer(source, target)
-    assert store_copy.manifest(target) == store_copy.manifest(source)
+    assert store_copy.store_manifest(target) == store_copy.store_manifest(source)
     assert os.stat(f"{target}/db-3.log").st_blocks * 512 < 1 << 20
 
 
@@ -165,19 +165,19 @@ def test_a_host_without_a_store_gets_one(stores: tuple[str, str]) -> None:
     source, target = stores
     os.rename(target, f"{target}-gone")
     assert transfer(source, target) == ""
-    assert store_copy.manifest(target) == store_copy.manifest(source)
+    assert store_copy.store_manifest(target) == store_copy.store_manifest(source)
 
 
 def test_a_link_in_a_store_is_refused(stores: tuple[str, str]) -> None:
     os.symlink("/etc/hostname", f"{stores[0]}/db-9.log")
     with pytest.raises(NodeError, match="neither a file nor a directory"):
-        store_copy.manifest(stores[0])
+        store_copy.store_manifest(stores[0])
 
 
 def test_a_name_that_leads_out_of_the_store_is_refused(stores: tuple[str, str]) -> None:
     files = {"../x": {"size": 1, "sha256": "0", "mode": 0o600}}
     with pytest.raises(NodeError, match="leads outside of the store"):
-        store_copy.stage_copy(stores[1], files)
+        store_copy.prepare_staging_directory(stores[1], files)
 
 
 def _put_behind_a_link(store: str) -> None:
@@ -225,7 +225,7 @@ def test_wherever_it_ends_nothing_is_lost_and_the_next_run_finishes(
     stores: tuple[str, str], monkeypatch: pytest.MonkeyPatch, after: bool
 ) -> None:
     source, target = stores
-    before, wanted = store_copy.manifest(target), store_copy.manifest(source)
+    before, wanted = store_copy.store_manifest(target), store_copy.store_manifest(source)
     count, limit = 0, 0
 
     def counted(real: Callable[..., Any]) -> Callable[..., Any]:
@@ -253,13 +253,13 @@ def test_wherever_it_ends_nothing_is_lost_and_the_next_run_finishes(
             pass
         parent = Path(target).parent
         kept = [path for path in (Path(target), *parent.glob("kahadb.before-*")) if path.is_dir()]
-        assert any(store_copy.manifest(str(path)) == before for path in kept), limit
+        assert any(store_copy.store_manifest(str(path)) == before for path in kept), limit
         limit, here = 0, limit
         if store_copy.is_replacement_unfinished(target):
-            store_copy.finish_replacement(target)
-        if store_copy.manifest(target) != wanted:
+            store_copy.finish_store_replacement(target)
+        if store_copy.store_manifest(target) != wanted:
             transfer(source, target)
-        assert store_copy.manifest(target) == wanted
+        assert store_copy.store_manifest(target) == wanted
         limit = here
         _begin_anew(target, before, parent)
     assert limit > 10
@@ -268,8 +268,8 @@ def test_wherever_it_ends_nothing_is_lost_and_the_next_run_finishes(
 def _begin_anew(target: str, before: dict[str, Any], parent: Path) -> None:
     """The old store back in its place."""
     backup = next(path for path in parent.glob("kahadb.before-*") if path.is_dir())
-    assert store_copy.manifest(str(backup)) == before
+    assert store_copy.store_manifest(str(backup)) == before
     for path in parent.iterdir():
         if path != backup:
-            disk.remove_tree(str(path))
+            disk.remove_tree_or_file(str(path))
     backup.rename(target)

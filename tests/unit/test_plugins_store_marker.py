@@ -45,8 +45,8 @@ def test_a_directory_is_made_below_a_mount_point(tmp_path: Path, monkeypatch: py
 
 def test_only_the_run_that_wrote_a_marker_takes_it_back(tmp_path: Path) -> None:
     store_marker.claim_empty_store(str(tmp_path), "x-mq01", "word")
-    assert not store_marker.withdraw_marker(str(tmp_path), "other")
-    assert store_marker.withdraw_marker(str(tmp_path), "word")
+    assert not store_marker.remove_marker_of_run(str(tmp_path), "other")
+    assert store_marker.remove_marker_of_run(str(tmp_path), "word")
     assert store_marker.read_marker_state(str(tmp_path))["marked"] is None
 
 

@@ -10,7 +10,7 @@ import pytest
 from activemq_fleet.deployment import BrokerFacts, CompiledFleet, StoreFacts, broker_facts
 from activemq_fleet.node.config.broker_configuration import (
     persistence_adapter_of,
-    read_deployed,
+    read_deployed_configuration,
 )
 from activemq_fleet.node.config.versions import ConfigurationPaths
 from activemq_fleet.operations import OperationRequest, RefusalError, decide_operation
@@ -130,7 +130,7 @@ def test_the_inventory_and_the_host_name_one_directory(tmp_path: Any, variables:
     facts = broker_facts(broker)
     (tmp_path / "conf").mkdir()
     (tmp_path / "conf" / "activemq.xml").write_bytes(render_broker(broker)["conf/activemq.xml"])
-    assert read_deployed(ConfigurationPaths(facts.base), str(tmp_path)).store == facts.directory
+    assert read_deployed_configuration(ConfigurationPaths(facts.base), str(tmp_path)).store == facts.directory
 
 
 @pytest.mark.parametrize("kind", ["levelDB", "amqPersistenceAdapter", "mKahaDB"])

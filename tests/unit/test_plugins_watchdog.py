@@ -25,7 +25,7 @@ from activemq_fleet.node.judge import Evidence
 from activemq_fleet.node.kahadb.risk_records import RebuildRisk, record_risk
 from activemq_fleet.node.log.broker_run import UNKNOWN, Phase
 from activemq_fleet.node.probe import connector_probe as probe
-from activemq_fleet.node.process.proc import Process, find_broker, seconds_since_boot, send_signal
+from activemq_fleet.node.process.proc import Process, find_broker_process, seconds_since_boot, send_signal
 from activemq_fleet.node.watchdog import hang_detection, program, watchdog
 from tests.log_reading import logger_of
 
@@ -144,8 +144,8 @@ def test_a_silent_broker_with_open_ports_that_says_it_starts_or_ends_has_a_while
         hang_state = hang_detection.classify_sample(hang_detection.WatchdogSample(evidence))
         assert (hang_state.kind, hang_state.patience) == ("hung", patience)
     count = counted(*[("hung", ALIVE)] * 4)
-    assert count.is_due(4.0)
-    assert not count.is_due(4.0, 60.0)
+    assert count.is_action_due(4.0)
+    assert not count.is_action_due(4.0, 60.0)
 
 
 def counted(*looks: tuple[str, Process | None]) -> hang_detection.SampleCount:
@@ -156,25 +156,25 @@ def counted(*looks: tuple[str, Process | None]) -> hang_detection.SampleCount:
 
 
 def test_three_misses_in_a_row_of_one_process_are_due_and_two_are_not() -> None:
-    assert not counted(("hung", ALIVE), ("hung", ALIVE)).is_due(2)
-    assert counted(("hung", ALIVE), ("hung", FROZEN), ("hung", ALIVE)).is_due(2)
+    assert not counted(("hung", ALIVE), ("hung", ALIVE)).is_action_due(2)
+    assert counted(("hung", ALIVE), ("hung", FROZEN), ("hung", ALIVE)).is_action_due(2)
 
 
 @pytest.mark.parametrize("between", [("fine", ALIVE), ("odd", ALIVE), ("hung", replace(ALIVE, started=2.0))])
 def test_anything_else_in_between_begins_anew(between: tuple[str, Process]) -> None:
-    assert not counted(("hung", ALIVE), ("hung", ALIVE), between, ("hung", ALIVE), ("hung", ALIVE)).is_due(4)
+    assert not counted(("hung", ALIVE), ("hung", ALIVE), between, ("hung", ALIVE), ("hung", ALIVE)).is_action_due(4)
 
 
 def test_what_lasts_is_said_again_every_ten_minutes() -> None:
     told = replace(counted(*[("hung", ALIVE)] * 3), told=2.0)
-    assert not told.is_due(600)
-    assert told.is_due(602)
+    assert not told.is_action_due(600)
+    assert told.is_action_due(602)
 
 
 def test_no_broker_is_killed_a_fourth_time_within_an_hour() -> None:
-    assert hang_detection.may_kill([10, 20], 30)
-    assert not hang_detection.may_kill([10, 20, 30], 40)
-    assert hang_detection.may_kill([10, 20, 30], 3611)
+    assert hang_detection.can_kill_again([10, 20], 30)
+    assert not hang_detection.can_kill_again([10, 20, 30], 40)
+    assert hang_detection.can_kill_again([10, 20, 30], 3611)
 
 
 @pytest.mark.parametrize(
@@ -192,7 +192,7 @@ def test_no_broker_is_killed_a_fourth_time_within_an_hour() -> None:
     ],
 )
 def test_the_journal_says_state_and_remedy(action: str, ha: str, kills: bool, said: str) -> None:
-    line = hang_detection.hung_message("seen", action=action, ha=ha, unit="x.service", seconds=24.4, kills=kills)
+    line = hang_detection.hung_broker_message("seen", action=action, ha=ha, unit="x.service", seconds=24.4, kills=kills)
     assert line.startswith("the broker is hung: 3 checks in 24 s got no answer; seen. ")
     assert said in line
 
@@ -225,7 +225,7 @@ class Rig:
         command = [sys.executable, "-c", "import time; time.sleep(300)", f"-Dactivemq.base={base}", "start"]
         with (base / "data/console.log").open("w") as output:
             self.broker = subprocess.Popen(command, stdout=output)
-        eventually(lambda: find_broker(str(base)))
+        eventually(lambda: find_broker_process(str(base)))
 
     def log(self, message: str) -> None:
         when = time.strftime("%Y-%m-%d %H:%M:%S")
@@ -269,7 +269,7 @@ def eventually(look: Callable[[], object]) -> None:
 
 def stopped(rig: Rig) -> None:
     rig.broker.send_signal(signal.SIGSTOP)
-    eventually(lambda: (found := find_broker(str(rig.base))) and found.state == "T")
+    eventually(lambda: (found := find_broker_process(str(rig.base))) and found.state == "T")
 
 
 def test_an_active_broker_that_was_stopped_by_a_signal_is_killed_at_the_third_look(
@@ -284,7 +284,7 @@ def test_an_active_broker_that_was_stopped_by_a_signal_is_killed_at_the_third_lo
     dog.check_broker()
     assert rig.broker.wait(60) == -signal.SIGKILL
     assert "<3>the broker is hung: 3 checks" in capfd.readouterr().out
-    assert len(watchdog.read_kills(str(tmp_path / "kills"))) == 1
+    assert len(watchdog.read_kill_times(str(tmp_path / "kills"))) == 1
 
 
 def test_an_active_broker_that_says_nothing_is_killed_after_a_dump_of_its_threads(
@@ -392,9 +392,9 @@ def test_the_brake_holds_over_restarts_of_the_watchdog(rig: Rig, tmp_path: Path)
 
 
 def test_a_process_that_only_has_the_number_is_not_killed(rig: Rig) -> None:
-    found = find_broker(str(rig.base))
+    found = find_broker_process(str(rig.base))
     assert found is not None
-    assert not watchdog.kill(replace(found, started=found.started - 5))
+    assert not watchdog.kill_with_thread_dump(replace(found, started=found.started - 5))
     assert rig.broker.poll() is None
 
 
@@ -402,11 +402,11 @@ def test_without_a_handle_of_the_kernel_the_process_is_looked_at_before_each_sig
     rig: Rig, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delattr(os, "pidfd_open")
-    found = find_broker(str(rig.base))
+    found = find_broker_process(str(rig.base))
     assert found is not None
     send_signal(None, replace(found, started=found.started - 5), signal.SIGKILL)
     assert rig.broker.poll() is None
-    assert watchdog.kill(found)
+    assert watchdog.kill_with_thread_dump(found)
 
 
 def test_the_slave_of_a_master_is_seen_by_its_connection() -> None:

@@ -32,7 +32,7 @@ from activemq_fleet.cli.formats.report import CheckReport
 from activemq_fleet.cli.printing import echo
 from activemq_fleet.drift.host_drift import DriftResult, HostDriftCounts
 from activemq_fleet.findings import Finding
-from activemq_fleet.node.printable import escape_html, printable, printable_json
+from activemq_fleet.node.printable import escape_html, escape_unprintable, terminal_safe_json
 from activemq_fleet.reports.audit import audit_report
 from activemq_fleet.spark.progress import Progress
 
@@ -60,17 +60,17 @@ def is_harmless(shown: str) -> bool:
 
 @given(st.text(st.characters(exclude_categories=())))
 def test_no_text_keeps_a_character_that_is_obeyed_or_hidden(said: str) -> None:
-    assert is_harmless(printable(said))
-    assert "\n" not in printable(said)
-    assert printable(printable(said)) == printable(said)
-    assert is_harmless(printable_json({said: said}))
-    assert json.loads(printable_json({"said": said})) == {"said": said}
+    assert is_harmless(escape_unprintable(said))
+    assert "\n" not in escape_unprintable(said)
+    assert escape_unprintable(escape_unprintable(said)) == escape_unprintable(said)
+    assert is_harmless(terminal_safe_json({said: said}))
+    assert json.loads(terminal_safe_json({"said": said})) == {"said": said}
 
 
 def test_text_in_any_language_stays_as_it_is() -> None:
     for said in ("Köln · 東京 · Москва · ☃ · 👍 · e\u0301 · a\u00a0b", "", "plain"):
-        assert printable(said) == said
-        assert is_harmless(printable(said))
+        assert escape_unprintable(said) == said
+        assert is_harmless(escape_unprintable(said))
 
 
 @pytest.mark.parametrize("said", HOSTILE)
@@ -125,7 +125,9 @@ def test_a_hostile_text_is_escaped_in_a_page(said: str) -> None:
         audit.AuditResult("incomplete", AuditInputSummary("out", 1, 1, 0, 1), gaps, AuditCounts(), "out"), picture
     )
     assert is_harmless(whole)
-    assert whole.count(html.escape(printable(said, lines=True))) >= 3  # the head, the time line and what was missing
+    assert (
+        whole.count(html.escape(escape_unprintable(said, lines=True))) >= 3
+    )  # the head, the time line and what was missing
     etree.fromstring(f"<a b='{escape_html(said)}'>{escape_html(said)}</a>")
 
 

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from activemq_fleet.node.config.broker_configuration import read_deployed
+from activemq_fleet.node.config.broker_configuration import read_deployed_configuration
 from activemq_fleet.node.config.probe_account import Login
 from activemq_fleet.node.config.versions import ConfigurationPaths
 from activemq_fleet.node.probe.connector_probe import ProbeAnswer, probe_connector
@@ -314,7 +314,7 @@ def test_probe_ends_whatever_a_listener_sends(scheme: str, act: Callable[[socket
 @needs_root
 def test_deployed_configuration_names_both_accounts_and_the_release(standby: Standby) -> None:
     standby.deploy("mqtt")
-    deployed = read_deployed(ConfigurationPaths(str(standby.base)), "v")
+    deployed = read_deployed_configuration(ConfigurationPaths(str(standby.base)), "v")
     assert deployed.login == Login("network", NETWORK_PASSWORD)
     assert deployed.probe_login == Login("activemq-probe", PROBE_PASSWORD)
     assert deployed.release == (5, 18, 3)

@@ -41,7 +41,7 @@ def document(**variables: Any) -> bytes:
 
 
 def taken(*, before: dict[str, Any] | None = None, **after: Any) -> runtime_configuration.LiveChange | None:
-    return runtime_configuration.applicable_difference(document(**(before or {})), document(**after))
+    return runtime_configuration.live_change_of_activemq_xml(document(**(before or {})), document(**after))
 
 
 def test_the_plugin_stands_last_and_the_broker_is_started_by_its_command() -> None:
@@ -100,7 +100,7 @@ def test_anything_else_needs_a_restart(case: str) -> None:
 def test_a_broker_without_the_plugin_takes_nothing() -> None:
     off = {"runtime_configuration": False}
 
-    assert runtime_configuration.applicable_difference(document(**off), document(**off, users=USERS)) is None
+    assert runtime_configuration.live_change_of_activemq_xml(document(**off), document(**off, users=USERS)) is None
 
 
 SAW = "change in URL [file:/x/conf/activemq.xml] at: Sat Nov 21 14:32:13 UTC 2026"
@@ -131,7 +131,7 @@ def test_only_the_plugins_own_words_prove_that_it_took_the_change(
     said: list[str], change: tuple[int, bool], verdict: bool | None
 ) -> None:
     assert (
-        runtime_configuration.is_change_logged(lines(*said), runtime_configuration.LiveChange(*change, period=1.0))
+        runtime_configuration.logged_change_result(lines(*said), runtime_configuration.LiveChange(*change, period=1.0))
         is verdict
     )
 
@@ -139,7 +139,7 @@ def test_only_the_plugins_own_words_prove_that_it_took_the_change(
 def test_words_of_another_logger_prove_nothing() -> None:
     said = lines(SAW, LINK, logger="org.apache.activemq.network.NetworkConnector")
 
-    assert runtime_configuration.is_change_logged(said, runtime_configuration.LiveChange(1, False, 1.0)) is None
+    assert runtime_configuration.logged_change_result(said, runtime_configuration.LiveChange(1, False, 1.0)) is None
 
 
 class Host:
@@ -167,7 +167,7 @@ class Host:
 def host(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Host:
     process = Process(pid=1, started=0.0, state="S", command=("java",))
     for module in (runtime_configuration, pending_restart):
-        monkeypatch.setattr(module, "find_broker", lambda _base: process)
+        monkeypatch.setattr(module, "find_broker_process", lambda _base: process)
     monkeypatch.setattr(runtime_configuration, "_PATIENCE", 0.3)
     monkeypatch.setattr(runtime_configuration, "_SETTLED", 0.0)
     host = Host(tmp_path / "broker")

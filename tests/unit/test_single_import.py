@@ -22,7 +22,11 @@ print(json.dumps([[name, os.path.realpath(module.__file__)] for name, module in 
 
 def test_plugins_and_library_load_no_file_under_two_names() -> None:
     sources = [(PLUGINS / f"{name.replace('.', '/')}.py").read_text() for name in NAMES]
-    modules = {f"activemq_fleet.{module}" for text in sources for module in re.findall(r'library\("([\w.]+)"\)', text)}
+    modules = {
+        f"activemq_fleet.{module}"
+        for text in sources
+        for module in re.findall(r'import_library_module\("([\w.]+)"\)', text)
+    }
     plugins = [f"ansible_collections.activemq.fleet.plugins.{name}" for name in NAMES]
     command = [sys.executable, "-c", IMPORT, *plugins, "activemq_fleet.cli.status", *sorted(modules)]
     ran = subprocess.run(command, capture_output=True, text=True, timeout=100, check=True)

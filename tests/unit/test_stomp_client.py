@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import pytest
 
 from activemq_fleet.node.probe.deadline_socket import DeadlineSocket
-from activemq_fleet.node.probe.stomp_client import Frame, StompClient
+from activemq_fleet.node.probe.stomp_client import StompClient, StompFrame
 
 PATIENCE = 30.0
 
@@ -33,7 +33,7 @@ def test_read_frame_continues_a_frame_that_a_deadline_cut(
     peer.sendall(parts[0])
     with pytest.raises(TimeoutError):
         client.read_frame()
-    client.exchange.renew(PATIENCE)
+    client.exchange.renew_deadline(PATIENCE)
     peer.sendall(parts[1])
     frame = client.read_frame()
     assert frame.headers["message-id"] == "1"
@@ -43,4 +43,4 @@ def test_read_frame_continues_a_frame_that_a_deadline_cut(
 def test_read_frame_returns_at_once_what_is_no_frame(sockets: tuple[socket.socket, socket.socket]) -> None:
     ours, peer = sockets
     peer.sendall(b"\0\0\1\x3a\x01ActiveMQ")
-    assert StompClient(DeadlineSocket(ours, PATIENCE, 1000)).read_frame() == Frame("", {}, "")
+    assert StompClient(DeadlineSocket(ours, PATIENCE, 1000)).read_frame() == StompFrame("", {}, "")

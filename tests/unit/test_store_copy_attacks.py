@@ -41,7 +41,7 @@ class Host:
         (self.source / "below" / "more").write_bytes(bytes(range(256)) * 8)
         owned_directory(self.store)
         do_as(BROKER, lambda: write(self.store, trace(), add("old")))
-        self.files = store_copy.manifest(str(self.source))
+        self.files = store_copy.store_manifest(str(self.source))
         self.staging = Path(f"{self.store}.resync-{store_copy.store_fingerprint(self.files)}")
         self.before = self.state_of_secret()
 
@@ -54,7 +54,7 @@ class Host:
         return found
 
     def stage(self) -> dict[str, int]:
-        missing: dict[str, int] = store_copy.stage_copy(str(self.store), self.files)
+        missing: dict[str, int] = store_copy.prepare_staging_directory(str(self.store), self.files)
         return missing
 
     def send(self, missing: dict[str, int]) -> None:
@@ -66,7 +66,7 @@ class Host:
 
     def copy(self) -> str:
         self.send(self.stage())
-        backup: str = store_copy.replace_by_copy(str(self.store), self.files, "a")
+        backup: str = store_copy.replace_store_by_copy(str(self.store), self.files, "a")
         return backup
 
     def assert_nothing_of_root_is_touched(self) -> None:
@@ -99,7 +99,7 @@ def host_of_root(common: Path) -> Iterator[Host]:
 
 
 def assert_copied(host: Host, backup: str) -> None:
-    assert store_copy.manifest(str(host.store)) == host.files
+    assert store_copy.store_manifest(str(host.store)) == host.files
     assert "old" in (Path(backup) / "db-1.log").read_text("latin-1")
     for path in (host.store, *host.store.rglob("*")):
         assert (path.stat().st_uid, path.stat().st_gid) == (BROKER, BROKER), path
@@ -143,7 +143,7 @@ def test_a_planted_plan_does_not_move_directories_of_root(host: Host, what: str)
     assert "is not used, because an account other than root could have changed it" in store_copy.replacement_obstacle(
         str(host.store)
     )
-    for act in (host.stage, lambda: store_copy.finish_replacement(str(host.store)), host.copy):
+    for act in (host.stage, lambda: store_copy.finish_store_replacement(str(host.store)), host.copy):
         with pytest.raises(NodeError, match=r"is not used, .* does not exist, first rename the newest"):
             act()
     assert host.store.is_dir()
@@ -154,7 +154,7 @@ def test_a_planted_plan_does_not_move_directories_of_root(host: Host, what: str)
 def test_a_plan_planted_in_the_form_of_today_is_not_even_looked_at(host: Host) -> None:
     plan = resync_plans.ResyncPlan(str(host.store), host.staging.name, "kahadb.before-20260101T000000Z", "", "a")
     do_as(BROKER, lambda: (host.parent / f"{'0' * 24}.json").write_text(json.dumps(plan.__dict__)))
-    assert store_copy.finish_replacement(str(host.store)) == ""
+    assert store_copy.finish_store_replacement(str(host.store)) == ""
     assert host.store.is_dir()
 
 
@@ -179,29 +179,29 @@ def test_a_plan_of_root_that_names_anything_else_is_refused(host: Host) -> None:
         (host.staging.name, "../../x"),
         (host.staging.name, "kahadb.before-20260101T000000Z/../x"),
     ):
-        resync_plans.write_plan(resync_plans.ResyncPlan(str(host.store), staging, backup, "", "a"), account)
+        resync_plans.write_resync_plan(resync_plans.ResyncPlan(str(host.store), staging, backup, "", "a"), account)
         with pytest.raises(NodeError, match=r"cannot be read\. The other node .*before-"):
-            store_copy.finish_replacement(str(host.store))
+            store_copy.finish_store_replacement(str(host.store))
 
 
 def test_a_resumed_copy_needs_the_backup_that_its_plan_names(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
     """The run died between the renames, and the account put something else in the place of the backup."""
     host.send(host.stage())
-    monkeypatch.setattr(resync_plans, "remove_plan", _die)
+    monkeypatch.setattr(resync_plans, "remove_resync_plan", _die)
     with pytest.raises(KeyboardInterrupt):
-        store_copy.replace_by_copy(str(host.store), host.files, "a")
+        store_copy.replace_store_by_copy(str(host.store), host.files, "a")
     monkeypatch.undo()
     monkeypatch.setattr(resync_plans, "DIRECTORY", str(host.common / "kept" / "resync"))
     backup = next(path for path in host.parent.glob("kahadb.before-*") if path.is_dir())
     assert store_copy.is_replacement_unfinished(str(host.store))
     do_as(BROKER, lambda: backup.rename(f"{backup}-away"), lambda: backup.symlink_to(host.secret))
     with pytest.raises(NodeError, match=r"another process .*moved"):
-        store_copy.finish_replacement(str(host.store))
+        store_copy.finish_store_replacement(str(host.store))
     do_as(BROKER, lambda: backup.unlink(), lambda: backup.mkdir())
     with pytest.raises(NodeError, match="differs from the store before the resync"):
-        store_copy.finish_replacement(str(host.store))
+        store_copy.finish_store_replacement(str(host.store))
     do_as(BROKER, lambda: backup.rmdir(), lambda: Path(f"{backup}-away").rename(backup))
-    assert store_copy.finish_replacement(str(host.store)) == str(backup)
+    assert store_copy.finish_store_replacement(str(host.store)) == str(backup)
     assert_copied(host, str(backup))
 
 
@@ -331,8 +331,8 @@ def test_a_link_anywhere_on_the_way_to_the_store_is_refused(host: Host, what: st
         os.chown(host.common, 0, 0)
     for act in (
         host.stage,
-        lambda: store_copy.manifest(str(host.store)),
-        lambda: store_copy.refuse_locked(str(host.store)),
+        lambda: store_copy.store_manifest(str(host.store)),
+        lambda: store_copy.check_store_not_locked(str(host.store)),
     ):
         with pytest.raises(UntrustedPathError, match=f"{path} is a symbolic link that belongs to account 61616"):
             act()
@@ -352,10 +352,10 @@ def test_what_is_planted_as_a_file_of_the_store_stops_nobody_for_ever(host: Host
 
     def read_everything() -> None:
         with contextlib.suppress(NodeError):
-            store_copy.refuse_locked(str(host.store))
+            store_copy.check_store_not_locked(str(host.store))
         if name != "lock":
             with pytest.raises(NodeError, match="neither a file nor a directory"):
-                store_copy.manifest(str(host.store))
+                store_copy.store_manifest(str(host.store))
         if name != "sub/db":
             with pytest.raises(UntrustedPathError, match=f"{name} is {kind}, not a regular file"):
                 store_info.gather_store_evidence(str(host.parent), str(host.store), read=True)
@@ -375,7 +375,7 @@ def test_a_hard_link_to_a_file_that_root_alone_reads_is_read_by_nobody(host: Hos
     os.link(host.secret / "db-1.log", host.store / "db-2.log")
     store = str(host.store)
     with pytest.raises(PermissionError):
-        store_copy.manifest(store)
+        store_copy.store_manifest(store)
     with pytest.raises(PermissionError):
         store_info.gather_store_evidence(str(host.parent), store, read=True)
     with pytest.raises(PermissionError):
@@ -399,4 +399,4 @@ def test_a_mode_from_the_other_host_gives_no_set_uid(host: Host) -> None:
 
 def test_who_is_to_act_cannot_be_root_where_the_directory_is_another_s(host: Host) -> None:
     with pytest.raises(NodeError, match="because a directory above it belongs to account"):
-        store_copy.stage_copy(str(host.store), host.files, "root")
+        store_copy.prepare_staging_directory(str(host.store), host.files, "root")

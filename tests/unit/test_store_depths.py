@@ -9,8 +9,8 @@ import pytest
 
 from activemq_fleet.node.errors import NodeError
 from activemq_fleet.node.kahadb import remaining_messages
-from activemq_fleet.node.process.system_accounts import own_account
-from activemq_fleet.node.state.backlog import ManagementView, combine_counts
+from activemq_fleet.node.process.system_accounts import current_account
+from activemq_fleet.node.state.backlog import ManagementView, combine_message_counts
 
 QUEUE, TOPIC = 0, 1
 
@@ -72,7 +72,7 @@ def journal(directory: Path, *commands: bytes, number: int = 1, tail: bytes = b"
 def test_what_was_taken_is_not_left(tmp_path: Path) -> None:
     store = journal(tmp_path, add(QUEUE, "q", "1"), add(QUEUE, "q", "2"), add(QUEUE, "r", "3"), remove(QUEUE, "q", "1"))
 
-    assert remaining_messages.count_remaining(store).queues == {"q": 1, "r": 1}
+    assert remaining_messages.count_remaining_messages(store).queues == {"q": 1, "r": 1}
 
 
 def test_each_subscription_is_owed_what_came_after_it_was_made(tmp_path: Path) -> None:
@@ -85,25 +85,25 @@ def test_each_subscription_is_owed_what_came_after_it_was_made(tmp_path: Path) -
         remove(TOPIC, "t", "1", "a:s"),
     )
 
-    assert remaining_messages.count_remaining(store).subscriptions == {("t", "a:s"): 1, ("t", "b:s"): 1}
+    assert remaining_messages.count_remaining_messages(store).subscriptions == {("t", "a:s"): 1, ("t", "b:s"): 1}
 
 
 def test_a_removed_subscription_is_owed_nothing(tmp_path: Path) -> None:
     store = journal(tmp_path, subscribe("t", "a:s"), add(TOPIC, "t", "1"), subscribe("t", "a:s", gone=True))
 
-    assert remaining_messages.count_remaining(store).subscriptions == {}
+    assert remaining_messages.count_remaining_messages(store).subscriptions == {}
 
 
 def test_one_that_is_made_again_keeps_what_waits_for_it(tmp_path: Path) -> None:
     store = journal(tmp_path, subscribe("t", "a:s"), add(TOPIC, "t", "1"), subscribe("t", "a:s"))
 
-    assert remaining_messages.count_remaining(store).subscriptions == {("t", "a:s"): 1}
+    assert remaining_messages.count_remaining_messages(store).subscriptions == {("t", "a:s"): 1}
 
 
 def test_a_subscription_whose_beginning_is_gone_is_owed_all_that_it_has_not_taken(tmp_path: Path) -> None:
     store = journal(tmp_path, add(TOPIC, "t", "1"), add(TOPIC, "t", "2"), remove(TOPIC, "t", "1", "a:s"), number=9)
 
-    counts = remaining_messages.count_remaining(store, [("t", "a:s"), ("t", "silent:s")])
+    counts = remaining_messages.count_remaining_messages(store, [("t", "a:s"), ("t", "silent:s")])
 
     assert counts.subscriptions == {("t", "a:s"): 1, ("t", "silent:s"): 2}
     assert not counts.whole
@@ -114,20 +114,20 @@ def test_a_transaction_counts_when_it_is_committed(tmp_path: Path, end: int, lef
     ended = [command(end, local(7))] if end else []
     store = journal(tmp_path, add(QUEUE, "q", "1", local(7)), add(QUEUE, "q", "2", local(8)), *ended)
 
-    assert remaining_messages.count_remaining(store).queues == left
+    assert remaining_messages.count_remaining_messages(store).queues == left
 
 
 def test_a_prepared_transaction_is_in_doubt_until_it_is_ended(tmp_path: Path) -> None:
     begun = [add(QUEUE, "q", "1", xa("x")), command(3, xa("x"))]
 
-    assert remaining_messages.count_remaining(journal(tmp_path / "a", *begun)).prepared == 1
-    ended = remaining_messages.count_remaining(journal(tmp_path / "b", *begun, command(4, xa("x"))))
+    assert remaining_messages.count_remaining_messages(journal(tmp_path / "a", *begun)).prepared == 1
+    ended = remaining_messages.count_remaining_messages(journal(tmp_path / "b", *begun, command(4, xa("x"))))
     assert (ended.prepared, ended.queues) == (0, {"q": 1})
 
 
 def test_a_removed_destination_holds_nothing(tmp_path: Path) -> None:
     assert (
-        remaining_messages.count_remaining(
+        remaining_messages.count_remaining_messages(
             journal(tmp_path, add(QUEUE, "q", "1"), command(6, text(1, place(QUEUE, "q"))))
         ).queues
         == {}
@@ -137,13 +137,15 @@ def test_a_removed_destination_holds_nothing(tmp_path: Path) -> None:
 def test_files_are_read_in_the_order_of_their_numbers(tmp_path: Path) -> None:
     journal(tmp_path, remove(QUEUE, "q", "1"), number=10)
 
-    assert remaining_messages.count_remaining(journal(tmp_path, add(QUEUE, "q", "1"), number=9)).queues == {}
+    assert remaining_messages.count_remaining_messages(journal(tmp_path, add(QUEUE, "q", "1"), number=9)).queues == {}
 
 
 def test_a_batch_that_was_cut_off_at_the_end_was_never_receipted(tmp_path: Path) -> None:
     cut = batch(add(QUEUE, "q", "2"))[:-100]
 
-    assert remaining_messages.count_remaining(journal(tmp_path, add(QUEUE, "q", "1"), tail=cut)).queues == {"q": 1}
+    assert remaining_messages.count_remaining_messages(journal(tmp_path, add(QUEUE, "q", "1"), tail=cut)).queues == {
+        "q": 1
+    }
 
 
 @pytest.mark.parametrize(
@@ -155,19 +157,19 @@ def test_a_journal_with_damage_in_its_midst_proves_nothing(tmp_path: Path, broke
     store = journal(tmp_path, add(QUEUE, "q", "1"), tail=broken + batch(remove(QUEUE, "q", "1")))
 
     with pytest.raises(NodeError, match="cannot be counted"):
-        remaining_messages.count_remaining(store)
+        remaining_messages.count_remaining_messages(store)
 
 
 def test_a_broken_command_proves_nothing(tmp_path: Path) -> None:
     with pytest.raises(NodeError, match=r"1 place .* cannot be read"):
-        remaining_messages.count_remaining(journal(tmp_path, b"\x01\x7f\x12"))
+        remaining_messages.count_remaining_messages(journal(tmp_path, b"\x01\x7f\x12"))
 
 
 def test_the_higher_of_two_witnesses_counts(tmp_path: Path) -> None:
     store = journal(tmp_path, add(QUEUE, "stored", "1"), subscribe("t", "desk:all"), add(TOPIC, "t", "1"))
     view = ManagementView(queues={"stored": 0, "fleeting": 2}, subscriptions={("t", "desk", "all"): 0})
 
-    found = combine_counts(view, store, own_account())
+    found = combine_message_counts(view, store, current_account())
 
     assert found["queues"] == {"fleeting": 2, "stored": 1}
     assert found["subscriptions"] == [{"topic": "t", "client": "desk", "name": "all", "messages": 1}]
@@ -177,9 +179,14 @@ def test_the_higher_of_two_witnesses_counts(tmp_path: Path) -> None:
 
 def test_a_stopped_store_that_was_shortened_cannot_name_everybody(tmp_path: Path) -> None:
     assert (
-        combine_counts(None, journal(tmp_path / "a", add(TOPIC, "t", "1"), number=4), own_account())["certain"] is False
+        combine_message_counts(None, journal(tmp_path / "a", add(TOPIC, "t", "1"), number=4), current_account())[
+            "certain"
+        ]
+        is False
     )
     assert (
-        combine_counts(None, journal(tmp_path / "b", remove(QUEUE, "q", "1"), number=4), own_account())["certain"]
+        combine_message_counts(None, journal(tmp_path / "b", remove(QUEUE, "q", "1"), number=4), current_account())[
+            "certain"
+        ]
         is True
     )

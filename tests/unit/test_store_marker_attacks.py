@@ -67,7 +67,7 @@ def test_a_marker_of_megabytes_is_read_to_its_bound(shared: Path) -> None:
 def test_a_marker_is_written_as_the_account_and_never_through_a_link(common: Path, shared: Path) -> None:
     assert store_marker.claim_empty_store(str(shared), "orders-mq01", "word")
     assert (shared / store_marker.MARKER).stat().st_uid == BROKER
-    assert store_marker.withdraw_marker(str(shared), "word")
+    assert store_marker.remove_marker_of_run(str(shared), "word")
     (shared / store_marker.MARKER).symlink_to(common / "made")
     with pytest.raises(UntrustedPathError):
         store_marker.claim_empty_store(str(shared), "orders-mq01", "word")

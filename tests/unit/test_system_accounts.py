@@ -17,9 +17,9 @@ from activemq_fleet.node.files.untrusted_paths import UntrustedPathError
 from activemq_fleet.node.process.system_accounts import (
     AccountError,
     SystemAccount,
-    account_for,
-    named_account,
-    own_account,
+    account_by_name,
+    account_for_path,
+    current_account,
     run_as,
 )
 from tests.unit.attackers import BROKER, common_directory, needs_root, owned_directory
@@ -42,7 +42,7 @@ def raises(error: Exception) -> None:
 
 
 def test_a_function_of_the_own_account_runs_without_a_child() -> None:
-    assert run_as(own_account(), os.getpid) == os.getpid()
+    assert run_as(current_account(), os.getpid) == os.getpid()
 
 
 @needs_root
@@ -144,27 +144,27 @@ def test_a_child_that_takes_too_long_is_ended() -> None:
 @needs_root
 def test_root_acts_as_the_account_that_could_exchange_the_path(common: Path) -> None:
     data = owned_directory(common / "data")
-    assert account_for(str(data / "kahadb")) == ACCOUNT
-    assert account_for(str(common)).is_own
-    assert account_for(str(data), "daemon") == named_account("daemon")
+    assert account_for_path(str(data / "kahadb")) == ACCOUNT
+    assert account_for_path(str(common)).is_current_account
+    assert account_for_path(str(data), "daemon") == account_by_name("daemon")
     with pytest.raises(AccountError, match="because a directory above it belongs to account"):
-        account_for(str(data), "root")
+        account_for_path(str(data), "root")
     owned_directory(common / "shared", 0, 0o777)
     with pytest.raises(
         AccountError, match=r"is writable for accounts other than root\. Use the broker's account instead"
     ):
-        account_for(str(common / "shared" / "kahadb"))
+        account_for_path(str(common / "shared" / "kahadb"))
     # Where root is told nothing, as by a share that squashes it, the account still is.
-    assert account_for(str(data / "behind-a-share"), "daemon") == named_account("daemon")
+    assert account_for_path(str(data / "behind-a-share"), "daemon") == account_by_name("daemon")
     with pytest.raises(AccountError, match="the user nobody-knows does not exist"):
-        account_for(str(data), "nobody-knows")
+        account_for_path(str(data), "nobody-knows")
 
 
 @needs_root
 def test_who_is_not_root_acts_as_itself_and_as_nobody_else(common: Path) -> None:
     def attempt() -> list[Any]:
-        assert account_for("/etc", "daemon").uid == os.geteuid()
-        run_as(named_account("daemon"), os.getpid)
+        assert account_for_path("/etc", "daemon").uid == os.geteuid()
+        run_as(account_by_name("daemon"), os.getpid)
         return []
 
     with pytest.raises(AccountError, match="the task must run as root or as daemon"):

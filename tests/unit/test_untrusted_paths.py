@@ -16,7 +16,7 @@ from activemq_fleet.node.files import untrusted_paths
 from activemq_fleet.node.files.untrusted_paths import (
     Directory,
     UntrustedPathError,
-    foreign_owner,
+    first_foreign_directory_owner,
     open_directory,
     open_file,
     read_file,
@@ -246,20 +246,20 @@ def test_a_rename_takes_the_place_of_nothing(data: Path) -> None:
 
 def test_the_first_account_that_can_exchange_what_lies_below_is_known(common: Path, data: Path) -> None:
     do_as(BROKER, lambda: (data / "store").mkdir())
-    assert foreign_owner(str(common)) is None
-    assert foreign_owner(str(data / "store" / "not-there" / "yet")) == (BROKER, BROKER)
+    assert first_foreign_directory_owner(str(common)) is None
+    assert first_foreign_directory_owner(str(data / "store" / "not-there" / "yet")) == (BROKER, BROKER)
     # Whoever owns what lies below cannot hide who owns what lies above.
     os.chown(data / "store", STRANGER, STRANGER)
-    assert foreign_owner(str(data / "store")) == (BROKER, BROKER)
+    assert first_foreign_directory_owner(str(data / "store")) == (BROKER, BROKER)
     os.chown(data / "store", 0, 0)
-    assert foreign_owner(str(data / "store")) == (BROKER, BROKER)
+    assert first_foreign_directory_owner(str(data / "store")) == (BROKER, BROKER)
     (common / "link").symlink_to(data / "store")
-    assert foreign_owner(str(common / "link")) == (BROKER, BROKER)
+    assert first_foreign_directory_owner(str(common / "link")) == (BROKER, BROKER)
 
 
 def test_a_directory_that_its_group_can_write_is_not_root_s_alone(common: Path) -> None:
     owned_directory(common / "shared", 0, 0o775)
-    assert foreign_owner(str(common / "shared")) == (0, 0)
+    assert first_foreign_directory_owner(str(common / "shared")) == (0, 0)
 
 
 def test_a_path_is_opened_below_another_root(common: Path, data: Path) -> None:

@@ -18,7 +18,7 @@ import click
 
 from activemq_agent import __version__
 from activemq_agent.agent_errors import AgentError, ConfigError
-from activemq_agent.printable import counted
+from activemq_agent.printable import count_with_noun
 
 if TYPE_CHECKING:
     from activemq_agent.client import Client
@@ -128,7 +128,7 @@ def requeue(path: Path, ids: tuple[str, ...], everything: bool) -> None:
         raise click.UsageError("the command requeue requires either event ids as arguments or the option --all")
     with _client(path) as client:
         count = client.requeue(None if everything else ids)
-    click.echo(f"the agent will send {counted(count, 'event')} again")
+    click.echo(f"the agent will send {count_with_noun(count, 'event')} again")
 
 
 def _config(path: Path) -> Config:

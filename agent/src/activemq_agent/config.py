@@ -18,12 +18,12 @@ from typing import Any, Literal
 from activemq_agent import config_values as values
 from activemq_agent.config_values import CertificateName, Endpoint, Password
 from activemq_agent.connecting import ConnectionPolicy
-from activemq_agent.store import Limits
+from activemq_agent.store import StoreLimits
 
 DAY = 86_400.0
 YEAR = 31_536_000
 
-_LIMITS = Limits()
+_LIMITS = StoreLimits()
 _SECONDS = values.number_parser(YEAR, above=0)
 _ROWS = values.integer_parser(1, 1 << 40)
 
@@ -105,10 +105,12 @@ class Config:
         return f"the user {self.username!r}" if self.username else "clients without a user name"
 
     @property
-    def limits(self) -> Limits:
+    def limits(self) -> StoreLimits:
         """Return the limits of the store (rows, bytes, seconds) that follow from the configuration."""
-        shared = {limit.name for limit in dataclasses.fields(Limits)} & {key.name for key in dataclasses.fields(self)}
-        return Limits(
+        shared = {limit.name for limit in dataclasses.fields(StoreLimits)} & {
+            key.name for key in dataclasses.fields(self)
+        }
+        return StoreLimits(
             **{name: getattr(self, name) for name in shared},
             filters=self.topics,
             timeout=self.publisher_timeout,

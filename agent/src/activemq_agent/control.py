@@ -186,7 +186,7 @@ class ControlServer:
                 case "status":
                     return self._status()
                 case "requeue":
-                    return {"requeued": self._store.requeue_events(_ids(request))}
+                    return {"requeued": self._store.requeue_expired_events(_ids(request))}
             raise _Bad("the request to the agent has no valid key op: set it to publish, status or requeue")
         except Exception as error:  # noqa: BLE001 -- every request gets an answer
             return self._failure(error)
@@ -201,7 +201,7 @@ class ControlServer:
             isinstance(timeout, bool) or not isinstance(timeout, int | float) or not 0 < timeout < math.inf
         ):
             raise _Bad("the request to the agent has no valid timeout: set a number of seconds above 0")
-        return self._store.accept_later(topic, _payload(request), event_id=event_id, timeout=timeout)
+        return self._store.accept_event_later(topic, _payload(request), event_id=event_id, timeout=timeout)
 
     def _outcome(self, begun: Future[str] | dict[str, Any]) -> dict[str, Any]:
         if isinstance(begun, dict):

@@ -250,7 +250,7 @@ class Worker:
         passed = [first]
         while self._page and not self._page[0].attempts and not self._handlers_of(self._page[0]):
             passed.append(self._page.popleft())
-        for recorded in [self._all.store.queue_handled(message.rx) for message in passed]:
+        for recorded in [self._all.store.queue_handled_record(message.rx) for message in passed]:
             with suppress(RequestRefusedError):  # not there any more
                 recorded.result()
                 self._all.without_handler += 1
@@ -286,7 +286,7 @@ class Worker:
         """
         while True:
             try:
-                self._all.store.queue_handled(message.rx, event.statements).result()
+                self._all.store.queue_handled_record(message.rx, event.statements).result()
                 return
             except RequestRefusedError:
                 raise

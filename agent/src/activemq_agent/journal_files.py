@@ -50,7 +50,7 @@ class JournalFiles:
         try:
             while records := self._store.oldest_journal_records(AT_ONCE):
                 self._append("\n".join([*(record.line for record in records), ""]).encode())
-                self._store.delete_exported_journal(records[-1].position)
+                self._store.delete_exported_journal_records(records[-1].position)
                 written += len(records)
             self._remove_old()
         except OSError as error:

@@ -369,7 +369,9 @@ class Publisher:
                 self._unrecorded[fate] = []
                 store = self._store
                 future = (
-                    store.queue_sent(events) if fate == "sent" else store.queue_acknowledged(events, fate == "proved")
+                    store.queue_sent_records(events)
+                    if fate == "sent"
+                    else store.queue_acknowledgements(events, fate == "proved")
                 )
                 self._recording.append((future, fate, events))
 

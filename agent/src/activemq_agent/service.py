@@ -248,7 +248,7 @@ class Service:
         """Return when each loop (publisher, storage, handlers, subscriber) began its last turn, by the loop's clock."""
         ticks = {
             "publisher": self.publisher.last_turn,
-            "storage": self.store.last_turn,
+            "storage": self.store.last_transaction_time,
             "handlers": self.handlers.last_turn,
         }
         if self.subscriber:

@@ -25,7 +25,7 @@ def parse_json(text: str | bytes) -> Any:
         raise ValueError("too deeply nested JSON") from None
 
 
-def inflate_text(text: str, limit: int) -> bytes:
+def decompress_base64_text(text: str, limit: int) -> bytes:
     """Decompress a text of zlib data in base64, and return the bytes.
 
     Raises ValueError for any other text, and for more than ``limit`` bytes.

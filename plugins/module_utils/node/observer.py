@@ -15,7 +15,7 @@ from concurrent.futures import ThreadPoolExecutor
 from .config.broker_configuration import DeployedConfiguration, Listener
 from .judge import Evidence
 from .log.broker_run import UNKNOWN, Phase
-from .probe.broker_connection import ExpectedBroker, expected_of_process
+from .probe.broker_connection import ExpectedBroker, expected_broker_of_process
 from .probe.connector_probe import ProbeAnswer, probe_listener
 from .process import held_by_process
 from .process.proc import Process
@@ -42,17 +42,17 @@ def observe_broker(
     if process is None:
         return Evidence(None, pure=deployed.pure)
     is_frozen = process.state == "T"
-    answers = {} if is_frozen else probe(deployed, expected_of_process(process))
+    answers = {} if is_frozen else probe(deployed, expected_broker_of_process(process))
     if briefly and not is_frozen and all(answer.returned is not False for answer in answers.values()):
         return Evidence(process, UNKNOWN, answers, deployed.pure)
     addresses = [listener.address for listener in deployed.listeners]
     listens = held_by_process.is_listening(process.pid, addresses)
     is_locked = not briefly and deployed.store != ""
-    holds_lock = held_by_process.holds_lock(process.pid, deployed.store) if is_locked else False
+    holds_lock = held_by_process.holds_store_lock(process.pid, deployed.store) if is_locked else False
     return Evidence(process, read_phase(process), answers, deployed.pure, listens, holds_lock)
 
 
-def probe_until_silent(deployed: DeployedConfiguration, expected: ExpectedBroker) -> dict[str, ProbeAnswer]:
+def probe_until_silent_connector(deployed: DeployedConfiguration, expected: ExpectedBroker) -> dict[str, ProbeAnswer]:
     """Probe the connectors of a broker one by one until one is silent, and return the answers by name.
 
     Those that support a round trip are first. A broker that hangs would take the time of every connector.
@@ -65,7 +65,7 @@ def probe_until_silent(deployed: DeployedConfiguration, expected: ExpectedBroker
     return answers
 
 
-def probe_together(
+def probe_connectors_together(
     listeners: Sequence[Listener], deployed: DeployedConfiguration, expected: ExpectedBroker, timeout: float
 ) -> dict[str, ProbeAnswer]:
     """Probe connectors of a broker at the same time, and return the answers by name.

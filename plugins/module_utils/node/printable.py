@@ -19,7 +19,7 @@ _HIDDEN = re.compile(
 _NAMED = {"\n": r"\n", "\r": r"\r", "\t": r"\t"}
 
 
-def printable(text: str, *, lines: bool = False) -> str:
+def escape_unprintable(text: str, *, lines: bool = False) -> str:
     r"""Return a text with its control and invisible characters escaped.
 
     Escapes are such as ``\n`` or ``\u001b``. ``lines``: line breaks and tabs stay as they are, for text that is made of
@@ -37,13 +37,15 @@ def printable(text: str, *, lines: bool = False) -> str:
     return _HIDDEN.sub(escaped, text)
 
 
-def printable_json(data: Any, indent: int = 2) -> str:
+def terminal_safe_json(data: Any, indent: int = 2) -> str:
     """Return data as JSON text that is safe to print on a terminal.
 
     All beyond ASCII is escaped if any character is unsafe.
     """
     text = json.dumps(data, indent=indent, ensure_ascii=False)
-    return text if printable(text, lines=True) == text and "\t" not in text else json.dumps(data, indent=indent)
+    return (
+        text if escape_unprintable(text, lines=True) == text and "\t" not in text else json.dumps(data, indent=indent)
+    )
 
 
 def escape_html(text: str) -> str:
@@ -51,10 +53,10 @@ def escape_html(text: str) -> str:
 
     Hidden characters are made visible.
     """
-    return html.escape(printable(text, lines=True), quote=True)
+    return html.escape(escape_unprintable(text, lines=True), quote=True)
 
 
-def counted(number: int, singular: str, plural: str | None = None) -> str:
+def count_with_noun(number: int, singular: str, plural: str | None = None) -> str:
     """Return a number with its noun in singular or plural: ``1 pair``, ``4 pairs``, ``1,000 brokers``.
 
     ``plural`` is for irregular nouns.
@@ -62,7 +64,7 @@ def counted(number: int, singular: str, plural: str | None = None) -> str:
     return f"{number:,} {singular if number == 1 else plural or singular + 's'}"
 
 
-def aligned(rows: Sequence[Sequence[str]]) -> list[str]:
+def align_columns(rows: Sequence[Sequence[str]]) -> list[str]:
     """Return the rows of a table as lines of text with aligned columns.
 
     All rows are of one length.

@@ -59,7 +59,7 @@ PROTOCOLS = {
 """The protocols by name. The frame limits of OpenWire, which differ by release, are in ``lint.security``."""
 
 
-def protocol_of(scheme: str) -> str:
+def protocol_name_of_scheme(scheme: str) -> str:
     """Return the name of the protocol of a connector's scheme.
 
     ``auto`` counts as openwire. A scheme that is none of these protocols (``vm``, ``udp``) is returned as it is,
@@ -79,17 +79,17 @@ def supports_round_trip(scheme: str) -> bool:
 
     The probe can receive its own message back.
     """
-    protocol = PROTOCOLS.get(protocol_of(scheme))
+    protocol = PROTOCOLS.get(protocol_name_of_scheme(scheme))
     return protocol is not None and protocol.supports_round_trip
 
 
-def mqtt_text(text: str) -> bytes:
+def encode_mqtt_text(text: str) -> bytes:
     """Encode a text for packets of MQTT: its length in two bytes, then UTF-8."""
     data = text.encode()
     return struct.pack(">H", len(data)) + data
 
 
-def mqtt_packet(first: int, body: bytes) -> bytes:
+def encode_mqtt_packet(first: int, body: bytes) -> bytes:
     """Encode a packet of MQTT: its first byte, its length and its body."""
     return bytes([first]) + encode_varint(len(body)) + body
 

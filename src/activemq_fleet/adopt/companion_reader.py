@@ -150,7 +150,7 @@ def _open_below(root: Path, parts: Iterable[str]) -> Directory:
     directory.path = str(root)
     for part in parts:
         with directory as above:
-            directory = above.subdirectory(part)
+            directory = above.open_subdirectory(part)
     return directory
 
 

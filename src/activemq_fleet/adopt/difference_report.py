@@ -18,7 +18,7 @@ from activemq_fleet.adopt.difference_groups import (
     limits_rendered_as_percentages,
     without_percentage_limits,
 )
-from activemq_fleet.node.printable import counted
+from activemq_fleet.node.printable import count_with_noun
 from activemq_fleet.settings.broker import PREFIX
 
 _LONGEST = 400
@@ -41,7 +41,7 @@ def describe_differences(adoption: AdoptedInventory) -> Iterator[str]:
         yield "The inventory renders files that are equivalent to the original files."
     elif changes or limits:
         places = len(limits) + sum(len(change.hosts) for change in changes)
-        yield f"The rendered files differ from the original files in {counted(places, 'place')}:"
+        yield f"The rendered files differ from the original files in {count_with_noun(places, 'place')}:"
     else:
         yield "The rendered files keep everything that the original files contain."
     for text, hosts in limits.items():
@@ -78,7 +78,7 @@ def _additions_as_text(additions: Sequence[AdditionGroup], number: int) -> Itera
     with_effect = [addition for addition in additions if addition.advice.effect]
     if with_effect:
         yield ""
-        yield f"{counted(len(with_effect), 'addition')} of the rendered files change how a broker behaves:"
+        yield f"{count_with_noun(len(with_effect), 'addition')} of the rendered files change how a broker behaves:"
     for addition in with_effect:
         yield ""
         yield from _places(addition.hosts, "", number)
@@ -88,7 +88,7 @@ def _additions_as_text(additions: Sequence[AdditionGroup], number: int) -> Itera
     others = [addition for addition in additions if not addition.advice.effect]
     if others:
         yield ""
-        yield f"{counted(len(others), 'other addition')}, with no known effect on clients:"
+        yield f"{count_with_noun(len(others), 'other addition')}, with no known effect on clients:"
     for addition in others:
         for path, hosts in addition.hosts.items():
             where = "" if len(hosts) == number else f" ({', '.join(hosts)})"

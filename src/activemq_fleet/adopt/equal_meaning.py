@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from activemq_fleet.adopt.xml_diff import UNNAMED_BRIDGE, ComparedElement
 from activemq_fleet.network.uri import Uri
-from activemq_fleet.node.protocols import protocol_of
+from activemq_fleet.node.protocols import protocol_name_of_scheme
 from activemq_fleet.releases import Release
 from activemq_fleet.spring_values import spring_boolean
 
@@ -27,7 +27,7 @@ def with_default_connector_names(root: ComparedElement) -> ComparedElement:
     def name_of(node: ComparedElement) -> str:
         if node.name == "networkConnector":
             return UNNAMED_BRIDGE
-        name = kind = protocol_of(node.get("uri").partition(":")[0]) or "connector"
+        name = kind = protocol_name_of_scheme(node.get("uri").partition(":")[0]) or "connector"
         while name in taken:
             number = numbers[kind] = numbers.get(kind, 1) + 1
             name = f"{kind}-{number}"

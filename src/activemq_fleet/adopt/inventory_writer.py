@@ -19,7 +19,7 @@ from activemq_fleet.adopt.secrets import SecretReference, TextWithSecretLabels
 from activemq_fleet.grouping import MASTERS, SLAVES, inventory_group_name
 from activemq_fleet.inventory_yaml import STRING, TextWithJinjaExpression, yaml_node_of
 from activemq_fleet.naming import DEFAULT_PATTERN
-from activemq_fleet.node.printable import counted, printable
+from activemq_fleet.node.printable import count_with_noun, escape_unprintable
 from activemq_fleet.node.text_lines import split_lines
 from activemq_fleet.settings.broker import PREFIX, Settings
 from activemq_fleet.topology import AGENTS, Fleet
@@ -54,7 +54,7 @@ def inventory_files(proposal: VariableProposal, fleet: Fleet) -> dict[str, bytes
     everyone = levels.setdefault("group_vars/all.yml", {})
     if proposal.naming.pattern != DEFAULT_PATTERN:
         everyone["naming_pattern"] = proposal.naming.pattern
-    origin = f"---\n{MARK} from the files of {counted(len(hosts), 'host')}.\n"
+    origin = f"---\n{MARK} from the files of {count_with_noun(len(hosts), 'host')}.\n"
     notes = {"group_vars/all.yml": _notes_comment(proposal)}
     files = {path: origin + notes.get(path, "") + _variables_yaml(variables) for path, variables in levels.items()}
     files["hosts.yml"] = _hosts_yaml(proposal, inline)
@@ -77,7 +77,7 @@ def _notes_comment(proposal: VariableProposal) -> str:
     lines = ["# Notes of the adoption. Remove each note after you have followed it."]
     for note in proposal.urgent_notes:
         lines += textwrap.wrap(
-            printable(note), _WIDTH, initial_indent="# - ", subsequent_indent="#   ", break_long_words=False
+            escape_unprintable(note), _WIDTH, initial_indent="# - ", subsequent_indent="#   ", break_long_words=False
         )
     return "\n".join(lines) + "\n"
 

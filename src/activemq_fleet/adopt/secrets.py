@@ -15,7 +15,7 @@ from typing import Any
 
 from activemq_fleet.adopt.xml_diff import ComparedElement, compared_element_of
 from activemq_fleet.inventory_yaml import quote_for_jinja
-from activemq_fleet.node.masking import is_secret_name, mask
+from activemq_fleet.node.masking import is_secret_name, mask_configuration_file
 from activemq_fleet.schema import UnreadableXmlError, parse_root_element
 from activemq_fleet.site_refusals import placeholder_of_missing_password
 
@@ -164,7 +164,7 @@ def file_contains_password(path: str, text: str) -> bool:
     except (UnreadableXmlError, UnicodeEncodeError):
         return True
     labelled = with_masked_passwords(node)
-    return labelled.comparison_key != node.comparison_key or mask(f"{path}.xml", text) != text
+    return labelled.comparison_key != node.comparison_key or mask_configuration_file(f"{path}.xml", text) != text
 
 
 def with_masked_passwords(node: ComparedElement) -> ComparedElement:

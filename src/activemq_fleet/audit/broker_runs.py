@@ -146,7 +146,7 @@ class _RunReader:
             self._begin(seen)
         term = self._term or self._begin_unseen(seen)
         before = self._story.phase
-        self._story.apply(log_event_from_evidence(seen))
+        self._story.apply_event(log_event_from_evidence(seen))
         if seen.kind in ("LIFE-STARTING", "LIFE-STARTED", "LIFE-STARTING-OLD", "LIFE-STARTED-OLD"):
             term.name = seen.fields.get("broker", term.name)
         if term.end == "open":

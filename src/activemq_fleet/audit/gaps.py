@@ -12,7 +12,7 @@ from activemq_fleet.audit.log_summaries import LogFileSummary
 from activemq_fleet.audit.result import UNREAD, InputGap
 from activemq_fleet.logs.rolled_files import missing_rolled_files
 from activemq_fleet.node.log.log_layouts import READABLE_LAYOUTS
-from activemq_fleet.node.printable import counted
+from activemq_fleet.node.printable import count_with_noun
 
 _CUT = re.compile(r"\b(?:cut|truncated|damaged|missing)\b", re.IGNORECASE)
 """Words of problems that mean that bytes are missing; others are bytes that were there and no text."""
@@ -91,7 +91,7 @@ def _gap_text(gap: JournalGap) -> str:
         return f"{journal} was not collected: collect the logs of this host again"
     if gap.what == words.OPEN_END:
         return f"{journal} lacks its end, from record {gap.jseq} on: collect the logs of this host again"
-    records = counted(gap.records, "record") if gap.records else "records"
+    records = count_with_noun(gap.records, "record") if gap.records else "records"
     return f"{journal} lacks {records}, from record {gap.jseq} on: collect the logs of this host again"
 
 
@@ -113,6 +113,8 @@ def reported_journal_gaps(gaps: Iterable[JournalGap], files: Iterable[JournalFil
         for problem, (count, first) in summary.problems.items()
     )
     return record_gaps + [
-        InputGap(host, f"the audit ignores {counted(count, 'line')} of the event journal: {problem}", file, first)
+        InputGap(
+            host, f"the audit ignores {count_with_noun(count, 'line')} of the event journal: {problem}", file, first
+        )
         for host, file, first, count, problem in malformed[:MOST_GAPS]
     ]

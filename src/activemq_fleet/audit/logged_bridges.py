@@ -9,7 +9,7 @@ from datetime import datetime, timedelta
 
 from activemq_fleet.audit.broker_runs import log_event_from_evidence
 from activemq_fleet.audit.evidence import LogEvidence
-from activemq_fleet.node.log.broker_run import REACTIONS, BridgeUp, BrokerRun
+from activemq_fleet.node.log.broker_run import REACTIONS, BrokerRun, EstablishedBridge
 
 BROKE = "error at"
 """The beginning of the cause of a bridge that broke."""
@@ -173,7 +173,7 @@ class _Links:
             if link.handshake is not None and link.handshake >= since:
                 link.handshake = None
 
-    def note_link_up(self, bridge: BridgeUp) -> None:
+    def note_link_up(self, bridge: EstablishedBridge) -> None:
         """Note that the link of a bridge came up.
 
         A name can be logged in place of the address of the link.
@@ -187,7 +187,7 @@ class _Links:
         for link in exact or of_port:
             link.is_up, link.handshake = True, None
 
-    def of(self, bridge: BridgeUp) -> str | None:
+    def of(self, bridge: EstablishedBridge) -> str | None:
         exact = {
             name for uri, name in self.by_uri.items() if (bridge.remote_host, bridge.remote_port) in _addresses_in(uri)
         }
@@ -240,15 +240,15 @@ class _BridgeReader:
         self._host: str | None = None
 
     def take(self, seen: LogEvidence) -> None:
-        before = {bridge.local: bridge for bridge in self._story.bridges}
+        before = {bridge.local: bridge for bridge in self._story.established_bridges}
         if seen.kind == "LIFE-STORE-CHOSEN":
             self._close_all_bridges(seen, "the broker process ended without a log record")
             self._add_failed_links(seen.host, _ATTEMPTS_OF_RUN)
             self._links = _Links()
         self._newest, self._host = seen.at, seen.host
         if seen.kind in REACTIONS:
-            self._story.apply(log_event_from_evidence(seen))
-        now = {bridge.local: bridge for bridge in self._story.bridges}
+            self._story.apply_event(log_event_from_evidence(seen))
+        now = {bridge.local: bridge for bridge in self._story.established_bridges}
         self._read_other(seen, had=before)
         for local, bridge in now.items():
             if before.get(local) != bridge:
@@ -256,7 +256,7 @@ class _BridgeReader:
         for local in before.keys() - now.keys():
             self._close_bridge(local, seen)
 
-    def _read_other(self, seen: LogEvidence, had: dict[str, BridgeUp]) -> None:
+    def _read_other(self, seen: LogEvidence, had: dict[str, EstablishedBridge]) -> None:
         if seen.kind == "NET-DIAL":
             self._links.dial(seen)
         elif seen.kind == "NET-CONNECTOR-UP":
@@ -275,7 +275,7 @@ class _BridgeReader:
             self._links.count_failed_attempt(seen)
             self._count_failed_attempt(seen)
 
-    def _open_bridge(self, local: str, up: BridgeUp, seen: LogEvidence) -> None:
+    def _open_bridge(self, local: str, up: EstablishedBridge, seen: LogEvidence) -> None:
         if local in self._up:
             self._record_end(self._up.pop(local), seen.at, "a new bridge replaced it")
         # The log shows an address that this host dialled in the same form as the address of a broker that dialled it.

@@ -8,7 +8,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from activemq_fleet.node.foreign_data import parse_json
-from activemq_fleet.node.printable import printable
+from activemq_fleet.node.printable import escape_unprintable
 
 OPERATIONS_FILE = "operations.jsonl"
 UNENDED = timedelta(minutes=15)
@@ -84,7 +84,7 @@ def _parse_record(line: bytes) -> _OperationRecord | None:
         at = datetime.fromisoformat(fields["ts"])
         kind, run, operation, by = (str(fields[name]) for name in ("kind", "run", "operation", "by"))
         record = _OperationRecord(
-            kind, run, printable(operation)[:_LONGEST], printable(by)[:_LONGEST], at.astimezone(UTC)
+            kind, run, escape_unprintable(operation)[:_LONGEST], escape_unprintable(by)[:_LONGEST], at.astimezone(UTC)
         )
     except (ValueError, TypeError, KeyError, OverflowError, RecursionError):
         return None

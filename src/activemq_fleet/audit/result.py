@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 from activemq_fleet.audit.advice import NAMES
 from activemq_fleet.audit.unexplained_records import UnexplainedRecords
-from activemq_fleet.node.printable import counted
+from activemq_fleet.node.printable import count_with_noun
 
 AuditOutcome = Literal["clean", "findings", "incomplete"]
 
@@ -118,12 +118,16 @@ def audit_outcome(gaps: Sequence[InputGap], counts: AuditCounts) -> AuditOutcome
 
 def audit_headline(result: AuditResult) -> str:
     """Return one sentence that summarizes the result of an audit."""
-    incidents = [counted(count, *incident_nouns(kind)) for kind, count in result.counts.incidents.items() if count]
+    incidents = [
+        count_with_noun(count, *incident_nouns(kind)) for kind, count in result.counts.incidents.items() if count
+    ]
     planned = f", {result.counts.planned:,} planned" if result.counts.planned else ""
     parts = [_losses(result.counts.messages), (", ".join(incidents) or "no incident") + planned]
     if result.counts.unexplained:
         parts.append(
-            counted(result.counts.unexplained, "unexplained warning or error", "unexplained warnings and errors")
+            count_with_noun(
+                result.counts.unexplained, "unexplained warning or error", "unexplained warnings and errors"
+            )
         )
     sentence = "; ".join(part for part in parts if part)
     return sentence[0].upper() + sentence[1:]
@@ -141,12 +145,12 @@ def _losses(messages: Mapping[str, int]) -> str:
     if not events:
         return ""
     if lost := messages.get("lost"):
-        return f"{counted(lost, 'event')} of {events:,} lost"
+        return f"{count_with_noun(lost, 'event')} of {events:,} lost"
     if stuck := messages.get("stuck"):
         return f"no event known to be lost, {stuck:,} of {events:,} stuck"
     if unknown := messages.get("indeterminate"):
         return f"no event known to be lost; the delivery of {unknown:,} is indeterminate"
-    return f"none of {counted(events, 'event')} lost"
+    return f"none of {count_with_noun(events, 'event')} lost"
 
 
 def _unexplained_row(records: UnexplainedRecords) -> dict[str, Any]:

@@ -11,7 +11,7 @@ from typing import Any
 from activemq_fleet.audit.evidence import SystemdJournalRecord
 from activemq_fleet.audit.journal_lines import read_journal_lines
 from activemq_fleet.node.log.unit_records import KILL_FAILED, event_of_unit_record
-from activemq_fleet.node.printable import printable
+from activemq_fleet.node.printable import escape_unprintable
 
 LARGEST_UNIT_JOURNAL = 1 << 28
 """Largest number of bytes of a systemd journal, which is a single value in Spark; collect writes 25 MB by default."""
@@ -43,7 +43,7 @@ def systemd_journal_records(host: str, unit: str | None, content: memoryview) ->
         at, identifier, message = fields
         event = event_of_unit_record(identifier, message)
         if event is not None and event.fields.get("unit") in (None, unit):
-            fields_shown = {name: printable(value)[:_LONGEST] for name, value in event.fields.items()}
+            fields_shown = {name: escape_unprintable(value)[:_LONGEST] for name, value in event.fields.items()}
             yield SystemdJournalRecord(host, number, at, event.kind, fields_shown)
 
 

@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from activemq_fleet.cli.terminal import chosen_color
-from activemq_fleet.node.printable import printable
+from activemq_fleet.node.printable import escape_unprintable
 
 if TYPE_CHECKING:
     from rich.progress import Progress
@@ -63,7 +63,7 @@ class ActivityDisplay:
 
     def _begin(self, text: str) -> None:
         with self._lock:
-            self._texts.append(printable(text))
+            self._texts.append(escape_unprintable(text))
             self._color = chosen_color()  # which only the thread of the command knows
             if self._timer is None:
                 self._timer = threading.Timer(_SECONDS_HIDDEN, self._show, (time.monotonic(),))

@@ -15,7 +15,7 @@ from activemq_fleet.cli.activity import ACTIVITY
 from activemq_fleet.cli.options import format_option, output_option
 from activemq_fleet.cli.printing import echo, options_of_current_command, print_warning, quoted_command_line
 from activemq_fleet.naming import DEFAULT_PATTERN
-from activemq_fleet.node.printable import counted
+from activemq_fleet.node.printable import count_with_noun
 
 if TYPE_CHECKING:
     from activemq_fleet.adopt import AdoptedInventory
@@ -157,7 +157,8 @@ def _as_text(output: Path, adopted: AdoptedInventory) -> Iterator[str]:
     """Yield the lines of the report: first what the operator must act on, last what needs no action."""
     from activemq_fleet.adopt import describe_differences
 
-    yield f"{output}: {counted(len(adopted.fleet.brokers), 'host')}, {counted(len(adopted.files), 'file')}"
+    hosts = count_with_noun(len(adopted.fleet.brokers), "host")
+    yield f"{output}: {hosts}, {count_with_noun(len(adopted.files), 'file')}"
     yield from _to_do(output, adopted)
     yield from describe_differences(adopted)
     yield from _files_read(adopted)

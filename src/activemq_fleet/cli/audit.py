@@ -12,7 +12,7 @@ import click
 from activemq_fleet import InputError
 from activemq_fleet.cli.options import InventoryOptions, format_option, inventory_options, output_option, spark_options
 from activemq_fleet.cli.printing import echo
-from activemq_fleet.node.printable import counted, printable, printable_json
+from activemq_fleet.node.printable import count_with_noun, escape_unprintable, terminal_safe_json
 
 if TYPE_CHECKING:
     from activemq_fleet.audit.scraped_availability import ScrapedAvailability
@@ -91,7 +91,7 @@ def audit_command(
             result = read_audit_json(running, output)
         else:
             result = audit(running, logs, output, inventory_hosts=hosts, skew=allowed, scraped=scraped).to_dict()
-    echo(printable_json(result) if form == "json" else _summary(result, output))
+    echo(terminal_safe_json(result) if form == "json" else _summary(result, output))
     return 0 if result["verdict"] == "clean" else 1
 
 
@@ -142,22 +142,24 @@ def _summary(result: Mapping[str, Any], out: str) -> str:
     planned = f" ({counts['planned']:,} of them planned)" if counts["planned"] else ""
     lines = [
         f"verdict    {result['verdict']}",
-        f"read       {counted(counts['events'], 'record')} of {counted(read['logs'], 'log')} and "
-        f"{counted(read['journals'], 'journal')}, {counted(read['hosts'], 'host')}",
+        f"read       {count_with_noun(counts['events'], 'record')} of {count_with_noun(read['logs'], 'log')} and "
+        f"{count_with_noun(read['journals'], 'journal')}, {count_with_noun(read['hosts'], 'host')}",
         f"incidents  {_listed(counts['incidents']) or 'none'}{planned}",
         f"events     {_listed(counts['messages']) or 'no journals'}",
         f"bridges    {_listed(counts['bridges']) or 'none'}",
     ]
     if counts["unexplained"]:
         unexplained = "unexplained warning or error", "unexplained warnings and errors"
-        lines.append(f"others     {counted(counts['unexplained'], *unexplained)}")
+        lines.append(f"others     {count_with_noun(counts['unexplained'], *unexplained)}")
         for records in result["unexplained"][:_SHOWN]:
             often = f"{records['count']:,} × {records['level']}"
-            lines.append(f"           {printable(records['host'])}: {often} “{printable(records['message'])}”")
+            lines.append(
+                f"           {escape_unprintable(records['host'])}: {often} “{escape_unprintable(records['message'])}”"
+            )
     gaps = [gap for gap in result["gaps"] if gap["weighs"]]
     for gap in gaps[:_SHOWN]:
         where = "/".join(part for part in (gap["host"], gap["file"]) if part)
-        lines.append(f"missing    {printable(where)}: {printable(gap['what'])}")
+        lines.append(f"missing    {escape_unprintable(where)}: {escape_unprintable(gap['what'])}")
     if len(gaps) > _SHOWN:
         lines.append(f"missing    … and {len(gaps) - _SHOWN} more, in {out}/audit.json")
     return "\n".join([*lines, f"report     {out}/report.html"])

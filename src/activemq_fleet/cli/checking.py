@@ -46,7 +46,7 @@ from activemq_fleet.cli.options import InventoryOptions
 from activemq_fleet.cli.printing import echo_to_stderr, print_warning
 from activemq_fleet.cli.terminal import print_through_pager
 from activemq_fleet.lint.file_kinds import KIND_RULE, NO_BROKER_RULE, foreign_file_kind
-from activemq_fleet.node.printable import counted
+from activemq_fleet.node.printable import count_with_noun
 from activemq_fleet.validation import suppress_findings_by_comments
 
 _POSITION = re.compile(
@@ -146,7 +146,9 @@ def print_repairs(report: CheckReport) -> int:
         click.echo(colored_repair_diff(path, repair))
     _print_withheld(report)
     repaired = sum(len(repair.repaired) for repair in changed.values())
-    echo_to_stderr(f"--fix would repair {counted(repaired, 'finding')} in {counted(len(changed), 'file')}")
+    echo_to_stderr(
+        f"--fix would repair {count_with_noun(repaired, 'finding')} in {count_with_noun(len(changed), 'file')}"
+    )
     if any(finding.rule == INPUT_ERROR for finding in report.findings):
         return 2
     return 1 if changed else 0
@@ -168,7 +170,7 @@ def write_repairs(report: CheckReport, *, keep_original: bool, to_stderr: bool) 
             continue
         click.echo(colored_repair_diff(path, repair), err=to_stderr)
         kept = f"; the previous content is in {original}" if original else ""
-        echo_to_stderr(f"{path}: {counted(len(repair.repaired), 'finding')} repaired{kept}")
+        echo_to_stderr(f"{path}: {count_with_noun(len(repair.repaired), 'finding')} repaired{kept}")
     _print_withheld(report)
     return written
 
@@ -190,7 +192,7 @@ def report_on_fleet(inventory: InventoryOptions, select: Sequence[str], ignore: 
     """
     fleet, positions = inventory.load_fleet_and_positions()
     print_warnings(fleet)
-    with ACTIVITY.show_activity(f"Checking {counted(len(fleet.brokers), 'broker')}"):
+    with ACTIVITY.show_activity(f"Checking {count_with_noun(len(fleet.brokers), 'broker')}"):
         findings = check_fleet(fleet, schema_of=load_schema_with_progress, select=select, ignore=ignore)
     return replace(CheckReport.of_fleet(replace(fleet, findings=findings)), positions=positions)
 
@@ -222,7 +224,7 @@ def print_report(
     if write_to is not None:
         known = write_baseline(write_to, [finding for finding in report.findings if finding.rule != INPUT_ERROR])
         echo_to_stderr(
-            f"{write_to}: the baseline contains {counted(known, 'finding')}, which check ignores with "
+            f"{write_to}: the baseline contains {count_with_noun(known, 'finding')}, which check ignores with "
             f"--baseline {write_to}"
         )
     if not_read:

@@ -9,7 +9,7 @@ import click
 from activemq_fleet.cli.options import format_option, output_option, spark_options
 from activemq_fleet.cli.printing import echo
 from activemq_fleet.errors import names_to_text
-from activemq_fleet.node.printable import counted, printable, printable_json
+from activemq_fleet.node.printable import count_with_noun, escape_unprintable, terminal_safe_json
 
 if TYPE_CHECKING:
     from activemq_fleet.drift.host_drift import DriftResult
@@ -49,7 +49,7 @@ def drift_command(planned: str, collected: str, output: str, form: str, spark: S
     with spark_session("drift", spark) as running:
         result = report_drift(running, planned, collected, output)
     if form == "json":
-        echo(printable_json(result.to_dict(), indent=1))
+        echo(terminal_safe_json(result.to_dict(), indent=1))
     else:
         _show(result, output)
     return 1 if result.differs else 0
@@ -58,7 +58,7 @@ def drift_command(planned: str, collected: str, output: str, form: str, spark: S
 def _show(result: DriftResult, output: str) -> None:
     columns = ("changed", "added", "removed", "by_hand", "out_of_date", "unknown")
     shown = result.hosts[:_MOST_SHOWN]
-    names = [printable(host_drift.host) for host_drift in shown]
+    names = [escape_unprintable(host_drift.host) for host_drift in shown]
     if shown:
         width = max(4, *map(len, names))
         echo("  ".join([f"{'host':<{width}}", *(name.replace("_", " ") for name in columns)]))
@@ -66,15 +66,15 @@ def _show(result: DriftResult, output: str) -> None:
             numbers = (f"{getattr(host_drift, name) or '-':>{len(name)}}" for name in columns)
             echo("  ".join([f"{host:<{width}}", *numbers]))
         if len(result.hosts) > len(shown):
-            echo(f"… and {counted(len(result.hosts) - len(shown), 'more host')}")
+            echo(f"… and {count_with_noun(len(result.hosts) - len(shown), 'more host')}")
     missing, surplus = result.not_collected_hosts, result.not_planned_hosts
     for what, hosts, number in (
         ("hosts of the plan without collected files (run the playbook collect)", result.not_collected, missing),
         ("collected hosts that are not in the plan (run plan or render again)", result.not_planned, surplus),
     ):
         if number:
-            echo(f"{what}: {names_to_text([printable(host) for host in hosts], number, most=_MOST_SHOWN)}")
+            echo(f"{what}: {names_to_text([escape_unprintable(host) for host in hosts], number, most=_MOST_SHOWN)}")
     echo(
-        f"{output}: {counted(len(result.hosts), 'host')} with differences from the plan, "
-        f"{counted(result.same_hosts, 'host')} without differences"
+        f"{output}: {count_with_noun(len(result.hosts), 'host')} with differences from the plan, "
+        f"{count_with_noun(result.same_hosts, 'host')} without differences"
     )

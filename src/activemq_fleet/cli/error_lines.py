@@ -13,7 +13,7 @@ import click
 from activemq_fleet import FleetError
 from activemq_fleet.errors import OutputError
 from activemq_fleet.install_hint import install_hint
-from activemq_fleet.node.printable import printable
+from activemq_fleet.node.printable import escape_unprintable
 from activemq_fleet.node.text_lines import split_lines
 
 PROGRAM = "activemq-fleet"
@@ -109,7 +109,7 @@ def _usage(error: click.ClickException) -> str:
 
 def _line(message: str) -> str:
     """Return an error message as one line without control characters."""
-    return f"{PROGRAM}: error: {printable(' '.join(message.split()))}"
+    return f"{PROGRAM}: error: {escape_unprintable(' '.join(message.split()))}"
 
 
 def _survive_any_text() -> None:

@@ -13,7 +13,7 @@ import click
 from activemq_fleet import FileRepair, InputError
 from activemq_fleet.atomic_files import create_file_like, replace_content_atomically
 from activemq_fleet.cli.companions import read_file_to_check
-from activemq_fleet.node.printable import printable
+from activemq_fleet.node.printable import escape_unprintable
 
 _COLORS = {"+": "green", "-": "red", "@": "cyan"}
 
@@ -48,7 +48,9 @@ def colored_repair_diff(path: Path, repair: FileRepair) -> str:
     Control characters are escaped.
     """
     lines = repair.difference(str(path)).split("\n")
-    return "\n".join(click.style(printable(line.removesuffix("\r")), fg=_COLORS.get(line[:1])) for line in lines[:-1])
+    return "\n".join(
+        click.style(escape_unprintable(line.removesuffix("\r")), fg=_COLORS.get(line[:1])) for line in lines[:-1]
+    )
 
 
 def write_repair(path: Path, repair: FileRepair, *, keep_original: bool) -> Path | None:

@@ -11,7 +11,7 @@ from activemq_fleet import InputError
 from activemq_fleet.cli.activity import ACTIVITY
 from activemq_fleet.cli.options import InventoryOptions, inventory_options, output_option
 from activemq_fleet.cli.printing import echo
-from activemq_fleet.node.printable import counted
+from activemq_fleet.node.printable import count_with_noun
 
 
 @click.command("graph")
@@ -60,6 +60,6 @@ def graph_command(inventory: InventoryOptions, output: Path, status: Path | None
         write_file_atomically(output, writers[output.suffix](shown, states).encode())
     numbers = pair_and_broker_counts(fleet.brokers)
     if any(broker.profile.has_peer for broker in fleet.brokers):
-        numbers.insert(0, counted(len(fleet.brokers), "broker"))
+        numbers.insert(0, count_with_noun(len(fleet.brokers), "broker"))
     echo(f"{output}: {', '.join(numbers)}")
     return 0

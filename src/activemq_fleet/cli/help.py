@@ -9,7 +9,7 @@ import click
 from activemq_fleet import InputError
 from activemq_fleet.cli.completion_values import complete_topics
 from activemq_fleet.cli.terminal import is_terminal, print_through_pager, render_rich_text
-from activemq_fleet.node.printable import aligned
+from activemq_fleet.node.printable import align_columns
 from activemq_fleet.similar_names import most_similar_name
 
 _PAGES_OF_PLAYBOOKS: dict[str, tuple[str, str]] = {
@@ -100,7 +100,9 @@ def _topic_lines() -> Iterator[str]:
     from activemq_fleet.cli.help_pages import help_page_names, read_help_page
 
     yield "Topics, for `activemq-fleet help TOPIC`:"
-    yield from (f"  {line}" for line in aligned([(name, read_help_page(name).title) for name in help_page_names()]))
+    yield from (
+        f"  {line}" for line in align_columns([(name, read_help_page(name).title) for name in help_page_names()])
+    )
 
 
 def _formatted(markdown: str) -> str:

@@ -13,7 +13,7 @@ from activemq_fleet.atomic_files import paths_in, replace_directory_files
 from activemq_fleet.cli.completion_values import complete_releases
 from activemq_fleet.cli.options import output_option
 from activemq_fleet.cli.printing import echo, print_warning, quoted_command_line
-from activemq_fleet.node.printable import counted
+from activemq_fleet.node.printable import count_with_noun
 
 _SHOWN_NAMES = 3  # of the paths that are in the way
 
@@ -62,7 +62,8 @@ def init_command(hosts: tuple[str, ...], release: str, output: Path, archive: Pa
         f"{output / 'hosts.yml'}. You can also remove {output} and run init with HOST,HOST for each pair."
     )
     echo(
-        f"{output}: {counted(len(inventory.files), 'file')}. Next: {quoted_command_line('check', '-i', output)}, "
+        f"{output}: {count_with_noun(len(inventory.files), 'file')}. Next: "
+        f"{quoted_command_line('check', '-i', output)}, "
         f"then ansible-playbook -i {shlex.quote(str(output))} activemq.fleet.site --check --diff"
     )
     return 0

@@ -15,7 +15,7 @@ from activemq_fleet.cli.drill import drill_command
 from activemq_fleet.cli.lab_options import existing_lab_options, lab_command_line, lab_options, sigterm_as_interrupt
 from activemq_fleet.cli.options import format_option
 from activemq_fleet.cli.printing import echo, echo_to_stderr, print_table, print_warning
-from activemq_fleet.node.printable import counted
+from activemq_fleet.node.printable import count_with_noun
 
 if TYPE_CHECKING:
     from activemq_fleet.lab import Lab
@@ -100,7 +100,7 @@ def up_command(
 def down_command(lab: Lab) -> None:
     """Stop every process of the lab and release its addresses. Stores and logs are kept."""
     stopped = lab.down()
-    echo(f"{counted(stopped, 'broker')} stopped" if stopped else "no broker was running")
+    echo(f"{count_with_noun(stopped, 'broker')} stopped" if stopped else "no broker was running")
     if lab.exists:
         removal = shlex.join(["rm", "-r", str(lab.directory)])
         echo_to_stderr(f"stores and logs are kept in {lab.directory}; remove them with: {removal}")

@@ -12,7 +12,7 @@ from activemq_fleet.cli.options import InventoryOptions, format_option, inventor
 from activemq_fleet.cli.printing import echo
 from activemq_fleet.cli.terminal import print_through_pager
 from activemq_fleet.errors import names_to_text
-from activemq_fleet.node.printable import aligned, counted, printable, printable_json
+from activemq_fleet.node.printable import align_columns, count_with_noun, escape_unprintable, terminal_safe_json
 from activemq_fleet.node.text_lines import split_lines
 
 if TYPE_CHECKING:
@@ -73,7 +73,7 @@ def names_command(hosts: tuple[str, ...], inventory: InventoryOptions, form: str
     if form == "json":
         proposals = {"proposal": proposal, "alone": alone}
         echo(
-            printable_json(
+            terminal_safe_json(
                 {
                     "hosts": rows,
                     **{name: _proposal_object(shown) if shown else None for name, shown in proposals.items()},
@@ -82,7 +82,7 @@ def names_command(hosts: tuple[str, ...], inventory: InventoryOptions, form: str
         )
     else:
         print_through_pager(
-            printable(
+            escape_unprintable(
                 "\n".join([*_text(rows, proposal, alone), *_standalone_text(alone), *_adopt_text(proposal, alone)]),
                 lines=True,
             )
@@ -163,7 +163,11 @@ def _text(rows: Rows, proposal: NamingProposal | None, alone: NamingProposal | N
         return [*lines, "", _NO_CONVENTION] if unread and (not alone or len(unread) > 1) else lines
     from activemq_fleet.inventory_yaml import plain_variables_to_yaml
 
-    lines += ["", f"These variables of all hosts read {counted(len(proposal.identities), 'name')} as pairs:", ""]
+    lines += [
+        "",
+        f"These variables of all hosts read {count_with_noun(len(proposal.identities), 'name')} as pairs:",
+        "",
+    ]
     lines += split_lines(plain_variables_to_yaml(proposal.variables())) or ["(the defaults)"]
     read = [
         {"host": identity.name, "broker": True, **identity.to_dict(), "because": _because(identity)}
@@ -178,7 +182,7 @@ def _text(rows: Rows, proposal: NamingProposal | None, alone: NamingProposal | N
         lines += ["", f"The pattern {rival.pattern} ({distinction}) reads other pairs: check which are correct."]
     left = [host for host in unread if host not in {identity.name for identity in proposal.identities}]
     if left:
-        lines += ["", f"{counted(len(left), 'name')} cannot be read as pairs. {_BY_VARIABLES}"]
+        lines += ["", f"{count_with_noun(len(left), 'name')} cannot be read as pairs. {_BY_VARIABLES}"]
     return lines
 
 
@@ -188,7 +192,7 @@ def _standalone_text(alone: NamingProposal | None) -> list[str]:
     from activemq_fleet.inventory_yaml import plain_variables_to_yaml
 
     variables = split_lines(plain_variables_to_yaml(alone.variables()))
-    return ["", f"As single brokers, these read {counted(len(alone.identities), 'name')}:", "", *variables]
+    return ["", f"As single brokers, these read {count_with_noun(len(alone.identities), 'name')}:", "", *variables]
 
 
 def _adopt_text(proposal: NamingProposal | None, alone: NamingProposal | None) -> list[str]:
@@ -224,6 +228,6 @@ def _table(rows: Rows) -> list[str]:
     brokers = [row for row in rows if row["broker"]]
     columns = [column for column in _COLUMNS if any(str(row[column]) for row in brokers)]
     cells = [columns, *([str(row[column]) for column in columns] for row in brokers)]
-    lines = aligned(cells)
+    lines = align_columns(cells)
     reasons = [f"{row['host']}: {row['because']}" for row in rows if not row["broker"]]
     return [*(lines if len(lines) > 1 else ()), *reasons]

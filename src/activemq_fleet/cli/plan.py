@@ -8,7 +8,7 @@ import click
 
 from activemq_fleet.cli.options import InventoryOptions, inventory_options, output_option, spark_options
 from activemq_fleet.cli.printing import echo, echo_to_stderr, print_warning
-from activemq_fleet.node.printable import counted
+from activemq_fleet.node.printable import count_with_noun
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -121,7 +121,7 @@ def _show(running: SparkSession, output: str) -> None:
 def _sum_up(output: str, result: PlanResult) -> None:
     rows = result.rows
     files = "files" if not result.withheld else f"files ({result.withheld} brokers have none: see the error findings)"
-    changed = f", {counted(rows['changes'], 'change')}" if "changes" in rows else ""
+    changed = f", {count_with_noun(rows['changes'], 'change')}" if "changes" in rows else ""
     echo(
         f"{output}: {rows['brokers']} brokers, {rows['links']} links, {rows['findings']} findings "
         f"({result.blocking} of them errors), {rows['files']} {files}{changed}"

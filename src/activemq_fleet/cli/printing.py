@@ -11,7 +11,7 @@ from click.core import ParameterSource
 
 from activemq_fleet.cli.activity import ACTIVITY
 from activemq_fleet.cli.terminal import UNFOLDED_WIDTH, render_rich_text
-from activemq_fleet.node.printable import printable
+from activemq_fleet.node.printable import escape_unprintable
 
 
 def echo(text: str, *, err: bool = False) -> None:
@@ -20,7 +20,7 @@ def echo(text: str, *, err: bool = False) -> None:
     Control characters are removed; it is not for colored text.
     """
     with ACTIVITY.without_spinner():
-        click.echo(printable(text, lines=True), err=err)
+        click.echo(escape_unprintable(text, lines=True), err=err)
 
 
 def echo_to_stderr(text: str) -> None:
@@ -86,7 +86,7 @@ def table_text(
     for title in head:
         table.add_column(title, overflow="fold")
     for row in rows:
-        table.add_row(*(Text(printable(cell), style=(styles or {}).get(cell, "")) for cell in row))
+        table.add_row(*(Text(escape_unprintable(cell), style=(styles or {}).get(cell, "")) for cell in row))
     return "\n".join(
         line.rstrip() for line in render_rich_text(table, width=None if folded else UNFOLDED_WIDTH).split("\n")
     )

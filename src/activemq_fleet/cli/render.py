@@ -11,7 +11,7 @@ from activemq_fleet.atomic_files import paths_in, replace_directory_files
 from activemq_fleet.cli.activity import ACTIVITY
 from activemq_fleet.cli.options import InventoryOptions, inventory_options, output_option
 from activemq_fleet.cli.printing import echo
-from activemq_fleet.node.printable import counted
+from activemq_fleet.node.printable import count_with_noun
 
 # What `render` makes. A directory with any other file, such as `.git`, is not overwritten.
 _INDEX = "fleet.json"
@@ -46,7 +46,7 @@ def render_command(inventory: InventoryOptions, output: Path) -> int:
     if fleet.blocking_findings:
         print_warnings_and_findings(fleet)
         return 1
-    with ACTIVITY.show_activity(f"Rendering {counted(len(fleet.brokers), 'broker')}"):
+    with ACTIVITY.show_activity(f"Rendering {count_with_noun(len(fleet.brokers), 'broker')}"):
         trees = render_hosts(fleet)
         checked = check_rendered_fleet(fleet, activemq_xml_by_host(fleet, trees), load_schema_with_progress)
     if checked.blocking_findings:
@@ -57,10 +57,10 @@ def render_command(inventory: InventoryOptions, output: Path) -> int:
     replace_directory_files(
         output, {**files, "fleet.svg": to_svg(checked).encode()}, check_target=check_output_directory
     )
-    numbers = [counted(len(fleet.brokers), "broker"), counted(len(fleet.agents), "agent")]
+    numbers = [count_with_noun(len(fleet.brokers), "broker"), count_with_noun(len(fleet.agents), "agent")]
     if fleet.balancers:
-        numbers.append(counted(len(fleet.balancers), "load balancer"))
-    echo(f"{output}: {', '.join(numbers)}, {counted(len(files) + 1, 'file')}")
+        numbers.append(count_with_noun(len(fleet.balancers), "load balancer"))
+    echo(f"{output}: {', '.join(numbers)}, {count_with_noun(len(files) + 1, 'file')}")
     return 0
 
 

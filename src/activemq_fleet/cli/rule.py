@@ -15,7 +15,7 @@ from activemq_fleet.cli.options import format_option
 from activemq_fleet.cli.printing import echo
 from activemq_fleet.cli.terminal import print_through_pager, wrap_text
 from activemq_fleet.documentation import page_address_or_command, replace_page_paths
-from activemq_fleet.node.printable import printable_json
+from activemq_fleet.node.printable import terminal_safe_json
 from activemq_fleet.similar_names import similar_names
 
 if TYPE_CHECKING:
@@ -45,7 +45,7 @@ def rule_command(ids: tuple[str, ...], form: str) -> int:
     described = lint_and_inventory_rules_by_id()
     wanted = [name for text in ids for name in _matching_ids(text, list(described))]
     if form == "json":
-        echo(printable_json([_to_dict(described[name]) for name in wanted or described]))
+        echo(terminal_safe_json([_to_dict(described[name]) for name in wanted or described]))
     elif wanted and all(text.upper() in described for text in ids):
         print_through_pager("\n\n".join(_explanation(described[name]) for name in wanted))
     else:

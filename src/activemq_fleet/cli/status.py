@@ -22,7 +22,7 @@ from activemq_fleet.cli.options import InventoryOptions, format_option, inventor
 from activemq_fleet.cli.printing import echo, echo_to_stderr, quoted_command_line, table_text
 from activemq_fleet.cli.terminal import output_width, print_through_pager, wrap_text
 from activemq_fleet.node.foreign_data import parse_json
-from activemq_fleet.node.printable import printable, printable_json
+from activemq_fleet.node.printable import escape_unprintable, terminal_safe_json
 from activemq_fleet.node.text_lines import split_lines
 
 if TYPE_CHECKING:
@@ -101,7 +101,7 @@ def status_command(form: str, html: Path | None, watch: float | None, wide: bool
         if form != "nagios":
             raise
         # Exit code 2 would be CRITICAL there.
-        echo(printable(f"ACTIVEMQ UNKNOWN - {error}".replace("|", "/")))
+        echo(escape_unprintable(f"ACTIVEMQ UNKNOWN - {error}".replace("|", "/")))
         return 3
 
 
@@ -211,7 +211,7 @@ def _show(status: FleetStatus, form: str, *, wide: bool, paged: bool) -> int:
         echo(line)
         return code
     if form == "json":
-        echo(printable_json(status.to_dict(), indent=1))
+        echo(terminal_safe_json(status.to_dict(), indent=1))
     else:
         (print_through_pager if paged else click.echo)("\n".join(_text_lines(status, wide=wide)))
     return status.exit_code
@@ -228,10 +228,12 @@ def _text_lines(status: FleetStatus, *, wide: bool) -> Iterator[str]:
     for finding in status.findings:
         host = finding.host.removesuffix(domain)
         kind = click.style(f"{finding.severity} {finding.rule}", **_SEVERITIES[finding.severity])
-        yield f"{kind} {printable(host)}"
-        yield wrap_text(printable(finding.message_and_fix_sentences), output_width(), first="    ", rest="    ")
+        yield f"{kind} {escape_unprintable(host)}"
+        yield wrap_text(
+            escape_unprintable(finding.message_and_fix_sentences), output_width(), first="    ", rest="    "
+        )
     if status.findings:
         yield ""
     if domain:
-        yield f"hosts are shown without {printable(domain)}; --wide shows all columns and full names"
+        yield f"hosts are shown without {escape_unprintable(domain)}; --wide shows all columns and full names"
     yield f"{status_headline(status)} ({status.seconds:.1f} s)"

@@ -16,7 +16,7 @@ from activemq_fleet import FleetError, InputError
 from activemq_fleet.cli.activity import ACTIVITY
 from activemq_fleet.cli.options import format_option
 from activemq_fleet.cli.printing import echo
-from activemq_fleet.node.printable import counted, printable
+from activemq_fleet.node.printable import count_with_noun, escape_unprintable
 
 if TYPE_CHECKING:
     from activemq_fleet.addresses import Address
@@ -87,8 +87,11 @@ def behind_command(directory: Path, form: str) -> None:
         echo(json.dumps(rows, indent=2))
         return
     for row in rows:
-        more = "".join(f"  {printable(row[key])}" for key in ("event", "transaction") if key in row)
-        echo(f"generation {row['generation']}  {printable(row['destination'])}  {printable(row['message'])}{more}")
+        more = "".join(f"  {escape_unprintable(row[key])}" for key in ("event", "transaction") if key in row)
+        echo(
+            f"generation {row['generation']}  {escape_unprintable(row['destination'])}  "
+            f"{escape_unprintable(row['message'])}{more}"
+        )
     if not rows:
         echo(_nothing_behind(directory))
 
@@ -136,12 +139,13 @@ def replay_command(
         replay = partial(_replay_generation, directory, number, addresses, login, context)
         sent, in_doubt = _run_as_owner(directory, replay, ReplayError)
         echo(
-            f"{directory}: {counted(sent, 'message')} of generation (numbered copy) {number} of the store were sent to "
-            "the pair again"
+            f"{directory}: {count_with_noun(sent, 'message')} of generation (numbered copy) {number} of the store "
+            "were sent to the pair again"
         )
         if in_doubt:
             echo(
-                f"{directory}: {counted(in_doubt, 'message')} of generation (numbered copy) {number} of the store were "
+                f"{directory}: {count_with_noun(in_doubt, 'message')} of generation (numbered copy) {number} of the "
+                "store were "
                 "not sent: their XA transaction is prepared. Commit it or roll it back in its transaction manager, "
                 "then run the command again"
             )
@@ -160,7 +164,7 @@ def _run_as_owner(directory: Path, function: Callable[[], _T], failure: type[Fle
     """
     from activemq_fleet.node.errors import NodeError
     from activemq_fleet.node.fence.shared_store import FenceError
-    from activemq_fleet.node.process.system_accounts import account_for, run_as
+    from activemq_fleet.node.process.system_accounts import account_for_path, run_as
 
     def call() -> _T:
         try:
@@ -169,7 +173,7 @@ def _run_as_owner(directory: Path, function: Callable[[], _T], failure: type[Fle
             raise NodeError(str(error)) from None
 
     try:
-        return run_as(account_for(str(directory / "fence" / "claims")), call)
+        return run_as(account_for_path(str(directory / "fence" / "claims")), call)
     except NodeError as error:
         raise failure(f"{directory}: {error}") from None
     except OSError as error:

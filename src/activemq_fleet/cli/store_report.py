@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from activemq_fleet.node.printable import counted, printable
+from activemq_fleet.node.printable import count_with_noun, escape_unprintable
 
 _SHOWN = 20
 
@@ -15,15 +15,15 @@ def store_report_lines(report: dict[str, Any]) -> Iterator[str]:
 
     ``report`` is from ``inspect_store_as_dict``, and shows contents and damage.
     """
-    yield printable(report["directory"])
+    yield escape_unprintable(report["directory"])
     for generation in report["generations"]:
         yield f"  generation {generation['number']}: {_state(generation)}"
     end = report["end"]
-    records = counted(sum(file["records"] for file in report["files"]), "record")
-    files = counted(len(report["files"]), "file")
+    records = count_with_noun(sum(file["records"] for file in report["files"]), "record")
+    files = count_with_noun(len(report["files"]), "file")
     yield f"store journal: {files}, {records}, to byte {end['offset']} of {end['file'] or '-'}"
     for file in report["files"]:
-        yield f"  {file['name']}  {counted(file['size'], 'byte')}, {counted(file['records'], 'record')}"
+        yield f"  {file['name']}  {count_with_noun(file['size'], 'byte')}, {count_with_noun(file['records'], 'record')}"
     if report["missing_files"]:
         names = ", ".join(f"db-{number}.log" for number in report["missing_files"][:_SHOWN])
         yield f"  missing: {names} (a broker removes files that it no longer needs)"
@@ -42,7 +42,7 @@ def store_report_lines(report: dict[str, Any]) -> Iterator[str]:
         yield "the store journal is not damaged" if report["index_lacks_files"] else "no damage was found"
         return
     repair = "activemq-fleet help shared-stores Repair a damaged store"
-    yield f"DAMAGED: {counted(report['damaged_places'], 'place')}. To repair the store, see {repair}"
+    yield f"DAMAGED: {count_with_noun(report['damaged_places'], 'place')}. To repair the store, see {repair}"
     for damage in report["damages"]:
         yield from _damage(damage)
 
@@ -56,13 +56,13 @@ def _state(generation: dict[str, Any]) -> str:
 
 
 def _holdings(report: dict[str, Any]) -> list[str]:
-    lines = [f"  queue://{printable(queue['name'])}  {queue['messages']:,}" for queue in report["queues"]]
+    lines = [f"  queue://{escape_unprintable(queue['name'])}  {queue['messages']:,}" for queue in report["queues"]]
     lines += [
-        f"  topic://{printable(row['topic'])}  {row['messages']:,} for {printable(row['key'])}"
+        f"  topic://{escape_unprintable(row['topic'])}  {row['messages']:,} for {escape_unprintable(row['key'])}"
         for row in report["subscriptions"]
     ]
     if report["prepared_transactions"]:
-        prepared = counted(report["prepared_transactions"], "XA transaction")
+        prepared = count_with_noun(report["prepared_transactions"], "XA transaction")
         lines.append(f"  {prepared} prepared, but neither committed nor rolled back")
     return lines
 
@@ -71,10 +71,11 @@ def _damage(damage: dict[str, Any]) -> Iterator[str]:
     place = f"{damage['file']}, byte {damage['start']} to {damage['stop']}"
     yield f"  {place}: the store journal is damaged here ({damage['reason']})"
     for message in damage["messages"][:_SHOWN]:
-        yield f"    lost: {printable(message['destination'])}  {printable(message['message'])}"
+        yield f"    lost: {escape_unprintable(message['destination'])}  {escape_unprintable(message['message'])}"
     if len(damage["messages"]) > _SHOWN:
-        yield f"    lost: {counted(len(damage['messages']) - _SHOWN, 'more message', 'more messages')}"
+        yield f"    lost: {count_with_noun(len(damage['messages']) - _SHOWN, 'more message', 'more messages')}"
     if damage["acknowledgements"]:
-        yield f"    {counted(damage['acknowledgements'], 'acknowledgement')}: as many messages may be delivered again"
+        acknowledgements = count_with_noun(damage["acknowledgements"], "acknowledgement")
+        yield f"    {acknowledgements}: as many messages may be delivered again"
     if not damage["is_known"]:
-        yield f"    its content cannot be read: {counted(damage['stop'] - damage['start'], 'byte')}"
+        yield f"    its content cannot be read: {count_with_noun(damage['stop'] - damage['start'], 'byte')}"

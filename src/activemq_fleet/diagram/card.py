@@ -14,7 +14,7 @@ from activemq_fleet.canvas import Canvas, cut_name_in_middle, format_decimal, sh
 from activemq_fleet.diagram.descriptions import badge_text, badge_tooltip, port_texts
 from activemq_fleet.diagram.lines import draw_arrow_head, draw_connection
 from activemq_fleet.diagram.scene import BrokerView, PairView
-from activemq_fleet.node.printable import counted
+from activemq_fleet.node.printable import count_with_noun
 
 _MOST_WIDTH = 300.0
 NAMED_AGENTS = 3
@@ -226,7 +226,7 @@ class Card:
     def _draw_agents(self, canvas: Canvas, y: float) -> float:
         """Draw the pair's agents by name, or their number where they are many; return where they end."""
         agents = self.pair.agents
-        names = agents if len(agents) <= NAMED_AGENTS else (counted(len(agents), "agent"),)
+        names = agents if len(agents) <= NAMED_AGENTS else (count_with_noun(len(agents), "agent"),)
         for name in names:
             tooltip = f"agent {name}" if len(agents) <= NAMED_AGENTS else _agents_tooltip(self.pair)
             y += 6

@@ -18,7 +18,7 @@ from activemq_fleet.diagram.scene import (
     severity_of,
 )
 from activemq_fleet.findings import Finding
-from activemq_fleet.node.printable import counted
+from activemq_fleet.node.printable import count_with_noun
 from activemq_fleet.topology import Broker, pair_and_broker_counts
 
 MOST_FULL = 12
@@ -125,7 +125,7 @@ def network_shape_phrase(view: GroupView) -> str:
     if len(view.pairs) == 2:
         return "linked to each other"
     if view.shape.name == "other":
-        return f"{counted(len(view.connections), 'connection')} inside"
+        return f"{count_with_noun(len(view.connections), 'connection')} inside"
     return "full mesh" if view.shape.name == "mesh" else view.shape.name
 
 
@@ -188,7 +188,7 @@ def _ends_phrase(ends: Sequence[Ends], sizes: tuple[GroupSize, GroupSize], arrow
 def _side_phrase(names: set[str], size: GroupSize) -> str:
     if len(names) == 1:
         return min(names)
-    return f"each {size.noun}" if len(names) == size.number else counted(len(names), size.noun)
+    return f"each {size.noun}" if len(names) == size.number else count_with_noun(len(names), size.noun)
 
 
 def fleet_summary_texts(scene: PictureContent) -> list[str]:
@@ -198,16 +198,16 @@ def fleet_summary_texts(scene: PictureContent) -> list[str]:
     """
     brokers = [node.broker for group in scene.groups for node in group.nodes]
     agents = sum(len(pair.agents) for pair in scene.pairs)
-    parts = [counted(len(scene.groups), "group"), *pair_and_broker_counts(brokers)]
+    parts = [count_with_noun(len(scene.groups), "group"), *pair_and_broker_counts(brokers)]
     if any(broker.profile.has_peer for broker in brokers):
-        parts.append(counted(len(brokers), "broker"))
+        parts.append(count_with_noun(len(brokers), "broker"))
     if agents:
-        parts.append(counted(agents, "agent"))
+        parts.append(count_with_noun(agents, "agent"))
     if brokers:
         parts.append(f"ActiveMQ {releases_phrase(brokers)}")
     if scene.balancers:
         shown = ", ".join(scene.balancers[:_MOST_BALANCERS])
-        parts.append(f"{counted(len(scene.balancers), 'load balancer')} {shown}")
+        parts.append(f"{count_with_noun(len(scene.balancers), 'load balancer')} {shown}")
     return parts
 
 
@@ -217,7 +217,9 @@ def finding_counts_and_severity(findings: Iterable[Finding]) -> tuple[str, str]:
     The worst severity is ``good`` without findings.
     """
     counts = Counter(map(severity_of, findings))
-    words = [counted(counts[name], name, "info" if name == "info" else None) for name in SEVERITIES if counts[name]]
+    words = [
+        count_with_noun(counts[name], name, "info" if name == "info" else None) for name in SEVERITIES if counts[name]
+    ]
     if counts["waived"]:
         words.append(f"{counts['waived']} waived")
     worst = [severity for severity in (*SEVERITIES, "waived") if counts[severity]]
@@ -272,7 +274,7 @@ def _describe_pair(pair: PairView) -> str:
         if len(pair.nodes) == 1
         else "Single brokers"
     )
-    agents = f", home of {counted(len(pair.agents), 'agent')}" if pair.agents else ""
+    agents = f", home of {count_with_noun(len(pair.agents), 'agent')}" if pair.agents else ""
     return f"{noun} {pair.name}: {join_words(map(_describe_node, pair.nodes))}{agents}."
 
 

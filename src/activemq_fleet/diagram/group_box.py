@@ -12,7 +12,7 @@ from activemq_fleet.diagram.lines import draw_arrow_head
 from activemq_fleet.diagram.placement import DrawableBox, PaperSheet, Placement, most_readable_placement
 from activemq_fleet.diagram.scene import BalancerView, DrawnConnection, Flow, GroupView
 from activemq_fleet.diagram.star import place_star
-from activemq_fleet.node.printable import counted
+from activemq_fleet.node.printable import count_with_noun
 
 MOST_MESHED = 5
 _MOST_MESHED_COMPACT, _MOST_ROUTED, _MOST_NOTES = 3, 10, 8
@@ -96,8 +96,8 @@ class GroupBox:
             self.drawn += [connection for pair in view.pairs for connection in pair.links[:1]]
         self._inside: Placement | FramedPairs = placement
         if self.meshed:
-            total = counted(sum(connection.link_count for connection in view.connections), "link")
-            caption = f"full mesh of {counted(*view.group_size)}: one link in each direction, {total}"
+            total = count_with_noun(sum(connection.link_count for connection in view.connections), "link")
+            caption = f"full mesh of {count_with_noun(*view.group_size)}: one link in each direction, {total}"
             # A sentence does not make a box wider where many boxes are side by side.
             if not detailed and text_width(caption, "label") > placement.width:
                 caption = f"full mesh, {total}"
@@ -113,7 +113,7 @@ class GroupBox:
         self._facts = wrap_words(facts, "facts", self.width - 2 * _PAD, " · ")
         self._notes = wrap_words(notes, "small", self.width - 2 * _PAD, ", ")
         if (hidden := len(self._notes) - _MOST_NOTES) > 0:
-            self._notes[_MOST_NOTES:] = [f"and {counted(hidden, 'line')} more"]
+            self._notes[_MOST_NOTES:] = [f"and {count_with_noun(hidden, 'line')} more"]
         self._top = 48.0 + 17 * len(self._facts)
         self._inside_top = self._top + sum(box.height + 6 for box in self._balancers) + (10 if view.balancers else 0)
         self.height = self._inside_top + self._inside.height + _PAD

@@ -13,7 +13,7 @@ from activemq_fleet.diagram.descriptions import join_words
 from activemq_fleet.diagram.lines import draw_arrow_head, draw_connection
 from activemq_fleet.diagram.scene import DrawnConnection, Flow, GroupedFinding, PictureContent, severity_of
 from activemq_fleet.findings import Finding
-from activemq_fleet.node.printable import counted
+from activemq_fleet.node.printable import count_with_noun
 from activemq_fleet.profiles import PROFILES
 from activemq_fleet.topology import LinkKind
 
@@ -82,7 +82,7 @@ def draw_findings(canvas: Canvas, scene: PictureContent, x: float, y: float, wid
 
 def _hosts_phrase(grouped: GroupedFinding) -> str:
     if grouped.everywhere:
-        return f"all {counted(len(grouped.hosts), 'broker')}"
+        return f"all {count_with_noun(len(grouped.hosts), 'broker')}"
     hidden = len(grouped.hosts) - _MOST_HOSTS
     return join_words([*grouped.hosts[:_MOST_HOSTS], *([f"{hidden} more"] if hidden > 0 else [])])
 

@@ -17,7 +17,7 @@ from activemq_fleet.diagram.scene import (
     PictureContent,
     picture_content,
 )
-from activemq_fleet.node.printable import counted
+from activemq_fleet.node.printable import count_with_noun
 from activemq_fleet.topology import Fleet
 
 # What Mermaid refuses to draw beyond, in characters and edges (maxTextSize, maxEdges, Mermaid 11).
@@ -104,14 +104,14 @@ def _common_finding_lines(scene: PictureContent) -> Iterator[str]:
     """Yield a box with the rules whose findings every broker has; no broker is marked for them."""
     rules = dict.fromkeys(grouped.finding.rule for grouped in scene.findings if not grouped.marked)
     if rules:
-        brokers = counted(sum(len(pair.nodes) for pair in scene.pairs), "broker")
+        brokers = count_with_noun(sum(len(pair.nodes) for pair in scene.pairs), "broker")
         text = f"all {brokers}: {', '.join(rules)}"
         yield f"  found[{mermaid_label(text)}]"
 
 
 def _pair_lines(pair: PairView) -> list[str]:
     few = len(pair.agents) <= NAMED_AGENTS
-    agents = [f"agent {name}" for name in pair.agents] if few else [counted(len(pair.agents), "agent")]
+    agents = [f"agent {name}" for name in pair.agents] if few else [count_with_noun(len(pair.agents), "agent")]
     return [f"{pair.name} · {pair.releases_text}", *(_node_line(node) for node in pair.nodes), *agents]
 
 

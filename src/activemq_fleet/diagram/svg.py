@@ -24,7 +24,7 @@ from activemq_fleet.diagram.placement import PaperSheet, Placement, most_readabl
 from activemq_fleet.diagram.scene import BalancerView, DrawnConnection, GroupSize, PictureContent, picture_content
 from activemq_fleet.diagram.star import hub_name, place_star
 from activemq_fleet.diagram.style import style_sheet
-from activemq_fleet.node.printable import counted, escape_html
+from activemq_fleet.node.printable import count_with_noun, escape_html
 from activemq_fleet.topology import Fleet
 
 MOST_DRAWN = 24
@@ -62,7 +62,7 @@ def to_svg(fleet: Fleet, states: Mapping[str, str] = MappingProxyType({})) -> st
     y += draw_legend(canvas, legend_entries(scene, drawn, meshed, detailed=detailed), _MARGIN, y, width) + 18
     size = f'width="{format_decimal(width + 2 * _MARGIN)}" height="{format_decimal(y)}"'
     names = [group.name for group in scene.groups]
-    title = f"ActiveMQ fleet: {join_words(names) if len(names) <= 6 else counted(len(names), 'group')}"
+    title = f"ActiveMQ fleet: {join_words(names) if len(names) <= 6 else count_with_noun(len(names), 'group')}"
     description = describe_fleet(scene, fleet.findings, between)
     return (
         f'<svg xmlns="http://www.w3.org/2000/svg" class="fleet" {size} '
@@ -130,7 +130,7 @@ def _draw_link_list(
     canvas.add_text("heading ink", _MARGIN, y + 13, f"Links between groups ({len(connections)})")
     lines = wrap_words([connection_description(connection, sizes) for connection in connections], "note", width, ", ")
     if (hidden := len(lines) - _MOST_LISTED) > 0:
-        lines[_MOST_LISTED:] = [f"and {counted(hidden, 'line')} more"]
+        lines[_MOST_LISTED:] = [f"and {count_with_noun(hidden, 'line')} more"]
     for row, line in enumerate(lines):
         canvas.add_text("note muted", _MARGIN, y + 33 + 16 * row, line)
     return 45.0 + 16 * len(lines)

@@ -14,7 +14,7 @@ from activemq_fleet.explain.explanation import (
     is_alone_in_group,
 )
 from activemq_fleet.network.connectors import NetworkConnector
-from activemq_fleet.node.printable import counted
+from activemq_fleet.node.printable import count_with_noun
 from activemq_fleet.routes import Routes
 from activemq_fleet.routes.bridges import has_network_connector_fragments
 from activemq_fleet.schema import XmlDocument
@@ -126,7 +126,7 @@ def ttl_in_words(link: Link) -> str:
 
 
 def _bridge_count_text(ttl: int) -> str:
-    return "any number of bridges" if ttl == -1 else counted(ttl, "bridge")
+    return "any number of bridges" if ttl == -1 else count_with_noun(ttl, "bridge")
 
 
 def _carried_destination_texts(link: Link) -> tuple[str, ...]:

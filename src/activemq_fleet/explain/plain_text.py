@@ -6,7 +6,7 @@ import textwrap
 from collections.abc import Callable, Iterator
 
 from activemq_fleet.explain.explanation import Explanation, ExplanationEntry, ExplanationSection
-from activemq_fleet.node.printable import printable
+from activemq_fleet.node.printable import escape_unprintable
 
 MOST_LABEL = 30
 _INDENT = 2
@@ -79,4 +79,4 @@ def _wrap(text: str, width: int, column: int) -> list[str]:
 
 def _strip_control_characters(text: str) -> str:
     """Return the text without terminal control characters, because a reason or a path may hold any text."""
-    return printable(text, lines=True)
+    return escape_unprintable(text, lines=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from activemq_fleet.explain.explanation import ExplanationEntry, ExplanationSection, variable_entry
-from activemq_fleet.node.protocols import PROTOCOLS, protocol_of
+from activemq_fleet.node.protocols import PROTOCOLS, protocol_name_of_scheme
 from activemq_fleet.render import file_mode_of, render_broker
 from activemq_fleet.render.service import (
     broker_directory_paths,
@@ -89,7 +89,7 @@ def _connector_entry(broker: Broker, connector: Connector) -> ExplanationEntry:
 def _connector_use(connector: Connector) -> str:
     if connector.name == "replication":
         return "its slave connects to this port"
-    name = protocol_of(connector.scheme)
+    name = protocol_name_of_scheme(connector.scheme)
     return PROTOCOLS[name].clients if name in PROTOCOLS else f"{name} clients"
 
 

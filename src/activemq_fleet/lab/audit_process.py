@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from activemq_fleet.errors import FleetError
-from activemq_fleet.node.printable import printable
+from activemq_fleet.node.printable import escape_unprintable
 
 if TYPE_CHECKING:
     from pyarrow import RecordBatch
@@ -35,7 +35,7 @@ def main(arguments: Sequence[str]) -> int:
             if sys.stdin.readline().strip() == "audit":
                 audit(spark, logs, out)
     except FleetError as error:
-        print(printable(f"audit: {error}"), file=sys.stderr)
+        print(escape_unprintable(f"audit: {error}"), file=sys.stderr)
         return error.exit_code
     except KeyboardInterrupt:
         return 130

@@ -38,7 +38,7 @@ from activemq_fleet.lab.load_spec import load_spec, stomp_load_spec
 from activemq_fleet.lab.polling import poll_until_true
 from activemq_fleet.lab.startup import Progress
 from activemq_fleet.lab.status import HostStatus
-from activemq_fleet.node.printable import counted, printable
+from activemq_fleet.node.printable import count_with_noun, escape_unprintable
 from activemq_fleet.node.text_lines import split_lines
 from activemq_fleet.topology import Fleet
 
@@ -88,7 +88,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         return _run(chosen.inventory.resolve(), chosen.output.resolve())
     except FleetError as error:
-        print(printable(f"demo: {error}"), file=sys.stderr)
+        print(escape_unprintable(f"demo: {error}"), file=sys.stderr)
         return error.exit_code
     except KeyboardInterrupt:
         print("demo: interrupted; every broker is stopped", file=sys.stderr)
@@ -108,7 +108,7 @@ def _run(inventory: Path, output: Path) -> int:
         shutil.rmtree(output / "lab", ignore_errors=True)
         lab.prepare()
         _install(inventory, lab.inventory_path, output / "fleet", step)
-        step(f"starting {counted(len(lab.fleet.brokers), 'broker')}")
+        step(f"starting {count_with_noun(len(lab.fleet.brokers), 'broker')}")
         lab.up()
         # While messages flow the machine has time to spare.
         auditor = stack.enter_context(_start_audit(output))
@@ -236,7 +236,9 @@ def audit_lines(audit: Mapping[str, Any], takeover: MeasuredTakeover) -> list[st
             end = f"the start record in the log of {incident['host']}" if incident["kind"] == "takeover" else "its end"
             lines.append(f"    {incident['seconds']:.1f} s from {begin} to {end}")
     verdicts = ", ".join(f"{count} {verdict}" for verdict, count in messages.items())
-    return [printable(line) for line in [*lines, f"  events over MQTT, in the journals of the agents: {verdicts}"]]
+    return [
+        escape_unprintable(line) for line in [*lines, f"  events over MQTT, in the journals of the agents: {verdicts}"]
+    ]
 
 
 def takeover_lines(takeover: MeasuredTakeover) -> list[str]:
@@ -268,7 +270,7 @@ def _check_end(name: str, exit_code: int, output: str) -> None:
     """Raise LabError for a program that failed, after printing the last lines of its output."""
     if exit_code:
         lines = [line for line in split_lines(output) if line.strip()]
-        print(printable("\n".join(lines[-_SHOWN_LINES:]), lines=True), file=sys.stderr)
+        print(escape_unprintable("\n".join(lines[-_SHOWN_LINES:]), lines=True), file=sys.stderr)
         raise LabError(f"the command {name} failed with exit code {exit_code}: correct the error in the output above")
 
 

@@ -21,7 +21,7 @@ from activemq_fleet.drills.accounting import (
 )
 from activemq_fleet.drills.model import DeliveryCounts, Fault, ObservedState, StateSpan
 from activemq_fleet.node.log.broker_run import BrokerRun
-from activemq_fleet.node.log.log_records import parse
+from activemq_fleet.node.log.log_records import parse_log
 from activemq_fleet.node.text_lines import split_lines
 
 _AFTER = 5.0
@@ -114,7 +114,7 @@ def state_changes(log: str, began: float) -> list[tuple[float, ObservedState]]:
     Each is (epoch seconds, state); they are in order, from ``began`` on.
     """
     story, changes = BrokerRun(), list[tuple[float, ObservedState]]()
-    for record in parse(log):
+    for record in parse_log(log):
         story.apply_records([record])
         state = _STATES[story.phase]
         if story.since is not None and story.since.timestamp() >= began and (not changes or changes[-1][1] != state):

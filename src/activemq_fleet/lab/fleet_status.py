@@ -10,7 +10,7 @@ from typing import Any
 
 from activemq_fleet.lab.layout import LabLayout
 from activemq_fleet.lab.state import require_lab_state
-from activemq_fleet.node.process.proc import BASE, proc_text, process_ids
+from activemq_fleet.node.process.proc import BASE, process_ids, read_proc_file
 from activemq_fleet.node.state.broker_status import gather_broker_status
 from activemq_fleet.render import service
 from activemq_fleet.status import FleetStatus, fleet_status
@@ -65,7 +65,7 @@ def _pids_by_base() -> dict[str, list[int]]:
     """
     pids: dict[str, list[int]] = {}
     for pid in process_ids():
-        for word in proc_text(pid, "cmdline").split("\0"):
+        for word in read_proc_file(pid, "cmdline").split("\0"):
             if word.startswith(BASE):
                 pids.setdefault(word.removeprefix(BASE), []).append(pid)
     return pids

@@ -23,7 +23,7 @@ from activemq_fleet.lab.polling import poll_until_true
 from activemq_fleet.lab.processes import ProcessRun
 from activemq_fleet.lab.readiness import is_port_taken, make_broker_probe
 from activemq_fleet.lab.state import InstalledSoftware, LabState, make_shared_store_directory
-from activemq_fleet.node.config.broker_configuration import DeployedConfiguration, read_deployed
+from activemq_fleet.node.config.broker_configuration import DeployedConfiguration, read_deployed_configuration
 from activemq_fleet.node.config.versions import ConfigurationPaths
 from activemq_fleet.node.fence.store_access import (
     StoreAccess,
@@ -124,7 +124,7 @@ class LabBrokers:
         if key not in self._configurations:
             installed = ConfigurationPaths(service.broker_directory_paths(broker).base)
             try:
-                self._configurations[key] = read_deployed(installed, version)
+                self._configurations[key] = read_deployed_configuration(installed, version)
             except (OSError, ParseError) as error:
                 raise LabError(
                     f"{broker.host}: the installed activemq.xml (version {version}) cannot be read ({error}). Run "

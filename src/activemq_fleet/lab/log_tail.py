@@ -10,9 +10,9 @@ from contextlib import suppress
 from pathlib import Path
 
 from activemq_fleet.lab.processes import ProcessRun
-from activemq_fleet.node.log.broker_log import printed_error
+from activemq_fleet.node.log.broker_log import find_error_in_output
 from activemq_fleet.node.log.broker_run import BrokerRun
-from activemq_fleet.node.log.log_records import Parser, Record, parse
+from activemq_fleet.node.log.log_records import LogParser, Record, parse_log
 
 LOG = "activemq.log"
 _LINE_END = re.compile(r"\r?\n|\\r\\n|\\[rn]")
@@ -29,7 +29,7 @@ class LogTail:
         self._data = data
         self._inode, self._offset = run.log_inode, run.log_offset
         self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
-        self._parser = Parser(stacks=False)
+        self._parser = LogParser(stacks=False)
         self._broker_run = BrokerRun()
 
     def read_run_state(self) -> BrokerRun:
@@ -59,7 +59,7 @@ def log_records_of_run(data: Path, run: ProcessRun) -> list[Record]:
 
     They include their stack traces.
     """
-    return list(parse("".join(LogTail(data, run).read_new_text())))
+    return list(parse_log("".join(LogTail(data, run).read_new_text())))
 
 
 def explain_failed_run(data: Path, run: ProcessRun) -> str:
@@ -74,7 +74,7 @@ def explain_failed_run(data: Path, run: ProcessRun) -> str:
     if error:
         return error
     try:
-        printed = printed_error((data / "console.log").read_bytes().decode(errors="replace").split("\n"))
+        printed = find_error_in_output((data / "console.log").read_bytes().decode(errors="replace").split("\n"))
     except OSError:
         printed = ""
     if "rror" in printed or "xception" in printed:

@@ -33,9 +33,11 @@ def recorded_operation(
         try:
             for host in filter(lambda host: layout.base_directory(host).is_dir(), hosts):
                 content = {"kind": kind, "operation": operation, "run": run, "by": by}
-                operation_record.append_record(content, str(layout.base_directory(host)))
+                operation_record.append_operation_record(content, str(layout.base_directory(host)))
                 if labels and host in labels:
-                    operation_record.write_metrics(kind, operation, labels[host], str(layout.base_directory(host)))
+                    operation_record.write_operation_metrics(
+                        kind, operation, labels[host], str(layout.base_directory(host))
+                    )
         except (NodeError, OSError) as error:
             progress(
                 f"the operation {operation} was not recorded ({error}), so activemq-fleet audit will report its "

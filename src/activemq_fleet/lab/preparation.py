@@ -22,7 +22,7 @@ from activemq_fleet.lab.loopback_overlay import VariableSubstitution
 from activemq_fleet.lab.port_reservation import PortReservations
 from activemq_fleet.lab.state import InstalledSoftware, LabState, load_lab_state, make_shared_store_directory
 from activemq_fleet.node.config.configuration_archive import ConfigurationFile
-from activemq_fleet.node.config.vendor_files import vendor_files
+from activemq_fleet.node.config.vendor_files import shipped_configuration_files
 from activemq_fleet.node.errors import NodeError
 from activemq_fleet.node.install import configuration_install
 from activemq_fleet.releases import Release
@@ -168,7 +168,7 @@ def install_broker_files(broker: Broker, software: InstalledSoftware) -> str:
 
     Returns the name of the installed version. Raises LabError when the files cannot be written.
     """
-    tree: dict[str, ConfigurationFile] = vendor_files(software.home) if software.whole else {}
+    tree: dict[str, ConfigurationFile] = shipped_configuration_files(software.home) if software.whole else {}
     for path, file in files_to_deploy(broker).items():
         tree[path] = ConfigurationFile(file.content, file.mode, file.masked, file.hidden)
     base = service.broker_directory_paths(broker).base

@@ -10,10 +10,10 @@ from activemq_fleet.errors import LabError
 from activemq_fleet.lab.loopback_overlay import LAB_USER
 from activemq_fleet.lab.stomp import Credentials
 from activemq_fleet.node.config.broker_configuration import DeployedConfiguration
-from activemq_fleet.node.observer import Probe, probe_together
+from activemq_fleet.node.observer import Probe, probe_connectors_together
 from activemq_fleet.node.probe.broker_connection import ExpectedBroker
 from activemq_fleet.node.probe.connector_probe import ProbeAnswer
-from activemq_fleet.node.protocols import is_encrypted, protocol_of, supports_round_trip
+from activemq_fleet.node.protocols import is_encrypted, protocol_name_of_scheme, supports_round_trip
 from activemq_fleet.settings.encrypted import EncryptedValue
 from activemq_fleet.topology import Broker
 
@@ -29,10 +29,14 @@ def make_broker_probe(broker: Broker, timeout: float) -> Probe:
     def probe(deployed: DeployedConfiguration, expected: ExpectedBroker) -> dict[str, ProbeAnswer]:
         can_probe_mqtt = broker.release.has_usable_mqtt
         listeners = [
-            listener for listener in deployed.listeners if can_probe_mqtt or protocol_of(listener.scheme) != "mqtt"
+            listener
+            for listener in deployed.listeners
+            if can_probe_mqtt or protocol_name_of_scheme(listener.scheme) != "mqtt"
         ]
-        listeners.sort(key=lambda listener: (_is_weak(listener.scheme), protocol_of(listener.scheme) != "stomp"))
-        return probe_together(listeners[:1], deployed, expected, timeout)
+        listeners.sort(
+            key=lambda listener: (_is_weak(listener.scheme), protocol_name_of_scheme(listener.scheme) != "stomp")
+        )
+        return probe_connectors_together(listeners[:1], deployed, expected, timeout)
 
     return probe
 

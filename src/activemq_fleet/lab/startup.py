@@ -17,7 +17,7 @@ from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
 from activemq_fleet.errors import LabError
 from activemq_fleet.lab.hosts import LabBrokers
 from activemq_fleet.node.judge import BrokerState
-from activemq_fleet.node.probe.settling import ReadinessDetector, is_loading
+from activemq_fleet.node.probe.settling import ReadinessDetector, is_loading_configuration
 from activemq_fleet.node.process.proc import Process
 from activemq_fleet.topology import Broker, Pair
 
@@ -47,7 +47,7 @@ class FleetStartup:
         hosts: LabBrokers,
         timeout: float,
         progress: Progress,
-        loading: Callable[[Process], bool | None] = is_loading,
+        loading: Callable[[Process], bool | None] = is_loading_configuration,
     ) -> None:
         self._loading = loading
         self._hosts = hosts
@@ -155,7 +155,7 @@ class FleetStartup:
 
         def is_settled() -> bool:
             seen = self._hosts.observe_broker(broker, timeout=_PROBE_TIMEOUT)
-            return settling.is_settled(seen.java, seen.state)
+            return settling.is_stably_ready(seen.java, seen.state)
 
         complaint = f"{broker.host}: the broker has not loaded its configuration completely"
         self._until(broker, is_settled, complaint, pause=_SETTLE_POLL)

@@ -12,8 +12,8 @@ from activemq_fleet.lab.hosts import BrokerSnapshot, LabBrokers
 from activemq_fleet.naming import Role
 from activemq_fleet.node.judge import BrokerState
 from activemq_fleet.node.log.bridge_breaks import repeatedly_broken_bridges
-from activemq_fleet.node.log.broker_log import read_records
-from activemq_fleet.node.log.broker_run import BridgeUp, BrokerRun
+from activemq_fleet.node.log.broker_log import read_log_records
+from activemq_fleet.node.log.broker_run import BrokerRun, EstablishedBridge
 from activemq_fleet.topology import Broker
 
 
@@ -98,7 +98,7 @@ def _breaking(hosts: LabBrokers, broker: Broker, snapshot: BrokerSnapshot) -> tu
     """Return the names of the brokers to which a running broker's bridges break repeatedly, by its log."""
     if snapshot.run is None or not (broker.links or broker.settings.xml_fragments):
         return ()
-    records = read_records(str(hosts.data_directory(broker)), snapshot.run.created)
+    records = read_log_records(str(hosts.data_directory(broker)), snapshot.run.created)
     return tuple(str(bridge["peer"]) for bridge in repeatedly_broken_bridges(records, time.time()))
 
 
@@ -108,7 +108,7 @@ def bridges_of_broker_run(hosts: LabBrokers, broker: Broker, broker_run: BrokerR
     The brokers at their far ends have the inventory's names.
     """
     bridges = []
-    for bridge in broker_run.bridges:
+    for bridge in broker_run.established_bridges:
         remote = None if bridge.responder else _dialled(hosts, bridge)
         address = hosts.loopback_address(remote.host) if remote else bridge.remote_host
         link = _responding(hosts, broker, bridge) if bridge.responder else _link(broker, bridge)
@@ -119,7 +119,7 @@ def bridges_of_broker_run(hosts: LabBrokers, broker: Broker, broker_run: BrokerR
     return tuple(bridges)
 
 
-def _dialled(hosts: LabBrokers, bridge: BridgeUp) -> Broker | None:
+def _dialled(hosts: LabBrokers, bridge: EstablishedBridge) -> Broker | None:
     """Return the broker that listens where a bridge leads to; None where no broker of the fleet does."""
     for broker in hosts.fleet.brokers:
         names = (broker.address, broker.host, broker.identity.host_label, hosts.loopback_address(broker.host))
@@ -128,7 +128,7 @@ def _dialled(hosts: LabBrokers, bridge: BridgeUp) -> Broker | None:
     return None
 
 
-def _link(broker: Broker, bridge: BridgeUp) -> str:
+def _link(broker: Broker, bridge: EstablishedBridge) -> str:
     """Return the name of the link by which a broker dialled: the one with that address, else one that discovers."""
     dialled = (bridge.remote_host, bridge.remote_port)
     named = [link.name for link in broker.links if dialled in link.addresses]
@@ -136,7 +136,7 @@ def _link(broker: Broker, bridge: BridgeUp) -> str:
     return link_names[0] if link_names else ""
 
 
-def _responding(hosts: LabBrokers, broker: Broker, bridge: BridgeUp) -> str:
+def _responding(hosts: LabBrokers, broker: Broker, bridge: EstablishedBridge) -> str:
     """Return the name of the peer's duplex link that leads to a broker; empty where none does."""
     for peer in hosts.fleet.brokers:
         if peer.broker_name == bridge.peer:

@@ -20,7 +20,7 @@ from activemq_fleet.errors import LabError
 from activemq_fleet.node.config.probe_account import Login
 from activemq_fleet.node.probe.broker_connection import require_owner_of_local_listener
 from activemq_fleet.node.probe.deadline_socket import DeadlineSocket
-from activemq_fleet.node.probe.stomp_client import Frame, StompClient, connect_headers
+from activemq_fleet.node.probe.stomp_client import StompClient, StompFrame, connect_headers
 
 RETRY_PAUSE = 0.05
 """Seconds between two attempts to send a message that no broker accepts."""
@@ -74,7 +74,7 @@ class StompConnection:
         self._timeout = timeout
         self._name = join_host_port(*address)
         self._receipts = 0
-        self._waiting: list[Frame] = []
+        self._waiting: list[StompFrame] = []
         self._socket = socket.create_connection(address, timeout)
         self._client = StompClient(DeadlineSocket(self._socket, timeout, _NO_LIMIT))
         try:
@@ -141,7 +141,7 @@ class StompConnection:
         self._write("SUBSCRIBE", {"destination": destination, "ack": ack, **(headers or {}), "receipt": receipt})
         self._await_receipt(receipt)
 
-    def receive(self, timeout: float) -> Frame | None:
+    def receive(self, timeout: float) -> StompFrame | None:
         """Return the next STOMP message, or None when no message comes within ``timeout`` seconds."""
         if self._waiting:
             return self._waiting.pop(0)
@@ -151,7 +151,7 @@ class StompConnection:
         except StompTimeout:
             return None
 
-    def acknowledge(self, message: Frame) -> None:
+    def acknowledge(self, message: StompFrame) -> None:
         """Acknowledge a STOMP message, so that the broker removes it.
 
         All messages before it are acknowledged, too.
@@ -168,7 +168,7 @@ class StompConnection:
                 return
 
     def _write(self, command: str, headers: Mapping[str, str], body: str = "") -> None:
-        self._client.exchange.renew(self._timeout)
+        self._client.exchange.renew_deadline(self._timeout)
         try:
             self._client.send_frame(command, headers, body)
         except ValueError as error:
@@ -179,8 +179,8 @@ class StompConnection:
                 "log"
             ) from None
 
-    def _next(self, deadline: float) -> Frame:
-        self._client.exchange.renew(max(0.001, deadline - time.monotonic()))
+    def _next(self, deadline: float) -> StompFrame:
+        self._client.exchange.renew_deadline(max(0.001, deadline - time.monotonic()))
         try:
             return self._client.read_frame()
         except TimeoutError:
@@ -266,10 +266,10 @@ def send_until_accepted(send: Callable[[], None], hang_up: Callable[[], None], *
     )
 
 
-def _expect(frame: Frame, command: str) -> Frame:
+def _expect(frame: StompFrame, command: str) -> StompFrame:
     if frame.command != command:
         raise StompError(
             f"the broker sent the STOMP frame {frame.command} instead of {command}: "
-            f"{(frame.reason or 'the frame contains no reason').rstrip('.')}. Check the log of the broker"
+            f"{(frame.error_reason or 'the frame contains no reason').rstrip('.')}. Check the log of the broker"
         )
     return frame

@@ -10,7 +10,7 @@ from activemq_fleet.lint.document import Document, Element, Problem
 from activemq_fleet.lint.engine import rule
 from activemq_fleet.naming import is_certainly_pair_node, with_masked_node_mark
 from activemq_fleet.network.uri import Uri, has_placeholder
-from activemq_fleet.node.printable import counted
+from activemq_fleet.node.printable import count_with_noun
 
 _FAILOVER_BEFORE_5_6 = "static:(failover:(tcp://a:61616,tcp://b:61616)?randomize=false&amp;maxReconnectAttempts=1)"
 _RETRY_INDEFINITELY = "remove maxReconnectAttempts from the URI, so that the link tries to connect indefinitely"
@@ -38,8 +38,8 @@ def masterslave_with_fewer_than_two_uris(link: Element) -> Iterator[Problem]:
     for uri in link.uri_attribute().find_by_scheme("masterslave"):
         if len(uri.parts) < 2 and not has_placeholder(uri.text):
             yield link.problem(
-                f"the masterslave: URI lists {counted(len(uri.parts), 'broker')}, but requires a master and a slave: "
-                "the broker does not start",
+                f"the masterslave: URI lists {count_with_noun(len(uri.parts), 'broker')}, but requires a master and "
+                "a slave: the broker does not start",
                 "uri",
                 "masterslave:",
             )
@@ -264,7 +264,7 @@ def max_reconnect_attempts_on_discovery_uri(link: Element) -> Iterator[Problem]:
     for discovery_uri in link.uri_attribute().find_by_scheme("static", "simple", "masterslave"):
         attempts = discovery_uri.integer_option("maxReconnectAttempts")
         if attempts is not None and attempts > 0:
-            times = counted(attempts, "connection")
+            times = count_with_noun(attempts, "connection")
             message = (
                 f"the {discovery_uri.scheme}: URI has maxReconnectAttempts={attempts}: after {times} that failed "
                 "within seconds the link stays off until the broker restarts"

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from activemq_fleet.lint.document import Document, Element, Problem, other_lines_suffix
 from activemq_fleet.lint.engine import rule
-from activemq_fleet.node.protocols import protocol_of
+from activemq_fleet.node.protocols import protocol_name_of_scheme
 from activemq_fleet.releases import Release
 from activemq_fleet.settings.sizes import size_in_bytes
 
@@ -169,7 +169,10 @@ def send_fail_if_no_space_with_mqtt_or_links(broker: Element) -> Iterator[Proble
           </transportConnectors>
         </broker>
     """
-    schemes = {protocol_of(connector.uri_attribute().scheme) for connector in broker.descendants("transportConnector")}
+    schemes = {
+        protocol_name_of_scheme(connector.uri_attribute().scheme)
+        for connector in broker.descendants("transportConnector")
+    }
     loses = _ACKNOWLEDGED_ALL_THE_SAME in schemes
     links = broker.descendants("networkConnector")
     for usage in [*broker.descendants("systemUsage"), *broker.descendants("policyEntry")]:

@@ -10,7 +10,7 @@ from activemq_fleet.lint.engine import rule
 from activemq_fleet.lint.fleet_network_links import LintedLink
 from activemq_fleet.lint.fleets import FleetView
 from activemq_fleet.network.uri import Uri
-from activemq_fleet.node.protocols import protocol_of
+from activemq_fleet.node.protocols import protocol_name_of_scheme
 from activemq_fleet.settings.network import FRAME_SIZE
 from activemq_fleet.topology import Broker, Connector
 
@@ -149,7 +149,7 @@ def _limits_of(broker: Broker) -> dict[str, FrameLimit]:
 
 def _limit_of(broker: Broker, connector: Connector, is_listed: bool) -> FrameLimit:
     place = f"connector {connector.name} of {broker.host}"
-    protocol = protocol_of(connector.scheme)
+    protocol = protocol_name_of_scheme(connector.scheme)
     size = _size_in(connector.options.get(FRAME_SIZE))
     if protocol == "openwire":
         default = 100 * _MIB if broker.release.is_within_span(_OPENWIRE_100_MIB) else _NO_LIMIT

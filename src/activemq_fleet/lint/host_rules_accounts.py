@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from activemq_fleet.lint.document import Problem
 from activemq_fleet.lint.engine import rule
 from activemq_fleet.lint.hosts import HostView
-from activemq_fleet.node.process.systemd import watchdog_service
+from activemq_fleet.node.process.systemd import watchdog_service_name
 
 if TYPE_CHECKING:
     from activemq_fleet.node.state.evidence import MachineFacts
@@ -104,7 +104,7 @@ def _change_of_ids(host: HostView, uid: int | str | None, gid: int | str | None,
         *([f"usermod -u {uid} {broker.user}"] if uid is not None else []),
         f"chown -R {broker.user}:{broker.user} {directories}",
     ]
-    stop = f"stop the services {broker.instance} and {watchdog_service(broker.instance)} on {where}"
+    stop = f"stop the services {broker.instance} and {watchdog_service_name(broker.instance)} on {where}"
     return f"{stop}, run `{'; '.join(commands)}` there, and {last_step}"
 
 

@@ -19,7 +19,7 @@ from activemq_fleet.lint.locks_signs import (
     message_store_elements,
     stores_locked_in_database,
 )
-from activemq_fleet.node.protocols import protocol_of
+from activemq_fleet.node.protocols import protocol_name_of_scheme
 
 _LEASE = "lease-database-locker"
 _PARTS_OF_LOCKER = {
@@ -301,7 +301,9 @@ def mqtt_acknowledges_rejected_messages(document: Document) -> Iterator[Problem]
     for store, _ in stores_locked_in_database(document):
         broker = store.nearest_ancestor("broker")
         connectors = document.elements_named("transportConnector")
-        if broker is None or not any(protocol_of(listener_uri(connector).scheme) == "mqtt" for connector in connectors):
+        if broker is None or not any(
+            protocol_name_of_scheme(listener_uri(connector).scheme) == "mqtt" for connector in connectors
+        ):
             continue
         handler = io_exception_handler_of(broker)
         if handler is None or handler.boolean_setting("ignoreNoSpaceErrors", default=True):

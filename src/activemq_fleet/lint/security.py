@@ -10,7 +10,7 @@ from activemq_fleet.lint.clients import listener_uri
 from activemq_fleet.lint.document import Document, Element, Problem
 from activemq_fleet.lint.engine import rule
 from activemq_fleet.network.uri import Uri
-from activemq_fleet.node.protocols import PROTOCOLS, protocol_of
+from activemq_fleet.node.protocols import PROTOCOLS, protocol_name_of_scheme
 from activemq_fleet.releases import Release
 from activemq_fleet.uris import is_openwire
 
@@ -223,7 +223,7 @@ def _largest_frame(uri: Uri, release: Release) -> str:
     if is_openwire(uri.scheme):
         unlimited = release.is_within_span(_OPENWIRE_UNLIMITED) or not release.has_max_frame_size
         return "of any size" if unlimited else ""
-    protocol = PROTOCOLS.get(protocol_of(uri.scheme))
+    protocol = PROTOCOLS.get(protocol_name_of_scheme(uri.scheme))
     if (
         protocol is None
         or not protocol.max_frame_size_since

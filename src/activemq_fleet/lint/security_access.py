@@ -10,7 +10,7 @@ from activemq_fleet.lint.engine import rule
 from activemq_fleet.lint.fleets import FleetView
 from activemq_fleet.lint.network_demand import AUTHENTICATION
 from activemq_fleet.lint.security import has_authentication, plugin_elements_of, reachable_connectors
-from activemq_fleet.node.printable import counted
+from activemq_fleet.node.printable import count_with_noun
 from activemq_fleet.settings.sizes import size_in_bytes
 
 _BY_PASSWORD = ("jaasAuthenticationPlugin", "jaasDualAuthenticationPlugin", "simpleAuthenticationPlugin")
@@ -187,7 +187,7 @@ def connector_frames_exceed_heap(view: FleetView) -> Iterator[Problem]:
             frame, name, accepted = max(too_large, key=lambda largest: largest[0])
             yield Problem(
                 f"connector {name} accepts {accepted} connections and frames of up to {frame >> 20} MiB, but the heap "
-                f"of {heap >> 20} MiB has room for {counted(heap // frame, 'frame')} of this size",
+                f"of {heap >> 20} MiB has room for {count_with_noun(heap // frame, 'frame')} of this size",
                 host=broker.host,
                 severity="warning" if heap // frame < _FEW else "info",
             )

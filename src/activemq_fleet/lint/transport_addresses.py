@@ -9,7 +9,7 @@ from activemq_fleet.lint.clients import listener_uri
 from activemq_fleet.lint.document import PLACEHOLDER, Element, Problem
 from activemq_fleet.lint.engine import rule
 from activemq_fleet.network.uri import Uri, has_placeholder
-from activemq_fleet.node.protocols import protocol_of
+from activemq_fleet.node.protocols import protocol_name_of_scheme
 
 _OVER_TCP = frozenset({"openwire", "stomp", "amqp", "mqtt"})
 _LAST_PORT = 65_535
@@ -48,7 +48,7 @@ def unusable_listener_address(connector: Element) -> Iterator[Problem]:
         <transportConnector name="more" uri="tcp://0.0.0.0:21626?wireFormat.maxFrameSize=10485760"/>
     """
     uri = listener_uri(connector)
-    if protocol_of(uri.scheme) in _OVER_TCP and uri.scheme in connector.document.release.schemes:
+    if protocol_name_of_scheme(uri.scheme) in _OVER_TCP and uri.scheme in connector.document.release.schemes:
         address = _address_of(uri)
         if reason := _unusable_reason(address, uri.scheme):
             text = f"connector {connector.get('name')} cannot listen on {address}: {reason}"
@@ -80,7 +80,7 @@ def unusable_link_address(link: Element) -> Iterator[Problem]:
     """
     for uri in link.uri_attribute().transports:
         unknown = has_placeholder(uri.text) or PLACEHOLDER.search(uri.text)
-        if protocol_of(uri.scheme) == "openwire" and not unknown:
+        if protocol_name_of_scheme(uri.scheme) == "openwire" and not unknown:
             address = _address_of(uri)
             if reason := _unusable_reason(address, uri.scheme):
                 name = f"link {link.get('name')}".rstrip()

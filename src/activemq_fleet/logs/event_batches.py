@@ -22,7 +22,7 @@ from activemq_fleet.logs.classifier import KINDS, UNKNOWN, LogMessageClassifier,
 from activemq_fleet.logs.kinds import log_message_kind
 from activemq_fleet.logs.layout import RecordBounds, record_bounds_of_console, record_bounds_of_file
 from activemq_fleet.logs.zones import ZoneClock, time_zone_of
-from activemq_fleet.node.log.log_layouts import OTHER_BEGINS, START, LineRewriter
+from activemq_fleet.node.log.log_layouts import OTHER_BEGINS, START, LogLineRewriter
 from activemq_fleet.node.log.log_records import CONSOLE_START, is_client_thread
 
 SCHEMA = pa.schema(
@@ -130,10 +130,10 @@ def record_layout_of(chunk: bytes | memoryview) -> tuple[re.Pattern[bytes], bool
 
 def _has_other_layout(text: bytes, bounds: RecordBounds) -> bool:
     """Return whether a line that is no record of the default layout is a record of another one."""
-    rewriter = LineRewriter()
+    rewriter = LogLineRewriter()
     for begin in bounds.others.tolist():
         line = text[begin : _line_end(text, begin)].decode()
-        if rewriter.rewrite(line) != [line]:
+        if rewriter.rewrite_line(line) != [line]:
             return True
     return False
 
@@ -145,11 +145,11 @@ def _line_end(text: bytes, begin: int) -> int:
 
 def _rewritten(text: bytes, zone: str) -> tuple[bytes, NDArray[np.int64]]:
     """Return a log's text in the default layout, and for each of its lines the line, from 0, that it was made of."""
-    rewriter = LineRewriter(time_zone_of(zone or "UTC"))
+    rewriter = LogLineRewriter(time_zone_of(zone or "UTC"))
     lines: list[str] = []
     origins: list[int] = []
     for number, line in enumerate(text.decode().split("\n")):
-        rewritten = rewriter.rewrite(line)
+        rewritten = rewriter.rewrite_line(line)
         lines += rewritten
         origins += [number] * len(rewritten)
     return "\n".join(lines).encode(), np.array(origins, np.int64)
@@ -173,7 +173,7 @@ def first_record_time(chunk: bytes | memoryview) -> str | None:
     if begin == len(chunk):
         return None
     line = bytes(chunk[begin : begin + _LONGEST_LINE]).partition(b"\n")[0].decode(errors="replace")
-    return LineRewriter(UTC).rewrite(line)[0][:_TIME_LENGTH]
+    return LogLineRewriter(UTC).rewrite_line(line)[0][:_TIME_LENGTH]
 
 
 def _pieces(chunk: bytes | memoryview, begins: re.Pattern[bytes]) -> Iterator[tuple[bytes, bool]]:
@@ -325,4 +325,4 @@ def _indices(encoded: pa.Array) -> NDArray[np.int64]:
 @cache
 def _is_own(code: int, logger: str, by_client: int) -> bool:
     name = KINDS[code]
-    return name == UNKNOWN or log_message_kind(name).is_written_by(logger, "qtp0" if by_client else "")
+    return name == UNKNOWN or log_message_kind(name).can_be_written_by(logger, "qtp0" if by_client else "")

@@ -10,7 +10,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from activemq_fleet.node.log.log_layouts import OTHER_FIRST_LETTERS
-from activemq_fleet.node.log.log_records import RecordFields, read
+from activemq_fleet.node.log.log_records import RecordFields, parse_record_fields
 
 Places = NDArray[np.int64]
 Flags = NDArray[np.bool_]
@@ -82,7 +82,7 @@ def record_bounds_of_file(text: bytes) -> RecordBounds:
     edges = _edges(begin, head_end, finish, before_logger, before_thread)
     odd = np.flatnonzero(~usual)
     edges[odd, 1:] = begin[odd, None] + _TIME
-    parts = [read(text[begin[index] : finish[index]].decode()) for index in odd.tolist()]
+    parts = [parse_record_fields(text[begin[index] : finish[index]].decode()) for index in odd.tolist()]
     parsed = np.ones(len(begin), bool)
     parsed[odd] = [part.whole for part in parts]
     bounds = RecordBounds(

@@ -10,7 +10,7 @@ from typing import Any, Literal
 from activemq_fleet import addresses
 from activemq_fleet.addresses import Address
 from activemq_fleet.network.uri import Uri
-from activemq_fleet.node.protocols import is_encrypted, protocol_of
+from activemq_fleet.node.protocols import is_encrypted, protocol_name_of_scheme
 from activemq_fleet.releases import CORE
 from activemq_fleet.spring_values import spring_boolean
 
@@ -143,7 +143,7 @@ def _connects_to_one(uri: str) -> bool:
 def _dialled(uri: Uri) -> Iterator[tuple[Address, bool]]:
     """Yield each address of a URI at which a broker can listen, and whether the broker connects to it with TLS."""
     for transport in uri.transports:
-        if protocol_of(transport.scheme) == "openwire":
+        if protocol_name_of_scheme(transport.scheme) == "openwire":
             try:
                 yield (
                     addresses.parse_host_port(addresses.join_host_port(transport.host, transport.port)),

@@ -13,7 +13,7 @@ from typing import Any
 
 from activemq_fleet.errors import InputError
 from activemq_fleet.node.fence.store_access import StoreAccess, two_masters_message
-from activemq_fleet.node.printable import counted
+from activemq_fleet.node.printable import count_with_noun
 from activemq_fleet.node.timeouts import SETTLE
 from activemq_fleet.operations.requests import Decision, OperationRequest, OperationStep, register_operation
 from activemq_fleet.topology import Fleet, Pair
@@ -96,7 +96,8 @@ def _once_each(fit: Sequence[Pair], faults: int, chance: random.Random) -> tuple
     chance.shuffle(order)
     if faults > len(order):
         raise InputError(
-            f"--kills {faults}: this target allows at most {counted(len(order), 'fault')}. A pure pair (activemq_ha: "
+            f"--kills {faults}: this target allows at most {count_with_noun(len(order), 'fault')}. A pure pair "
+            "(activemq_ha: "
             "pure) gets at most one fault, and one pair of each group gets none. Set a smaller --kills, or a --target "
             "with more pairs"
         )

@@ -16,7 +16,7 @@ from typing import Any, Literal
 from activemq_fleet.deployment import BrokerFacts, LinkFacts
 from activemq_fleet.errors import InputError
 from activemq_fleet.node.judge import SERVING
-from activemq_fleet.node.printable import counted
+from activemq_fleet.node.printable import count_with_noun
 from activemq_fleet.operations.requests import (
     Decision,
     OperationRequest,
@@ -245,8 +245,8 @@ def _drain(
         act="want",
         phase="draining",
         say=(
-            f"move the messages of the old brokers ({totals}, in {counted(len(wanted), 'queue')}): create consumers on "
-            f"{', '.join(hosts)} for a short time"
+            f"move the messages of the old brokers ({totals}, in {count_with_noun(len(wanted), 'queue')}): create "
+            f"consumers on {', '.join(hosts)} for a short time"
         ),
         hosts=tuple(hosts),
         queues=tuple(wanted),
@@ -265,7 +265,8 @@ def _check_leftovers(masters: Iterable[MigratedBrokerEvidence], evidence: Sequen
         held = master.counted_store_backlog
         if held.prepared:
             raise InputError(
-                f"{master.host}: the broker has {counted(held.prepared, 'prepared XA transaction')}, which no link can "
+                f"{master.host}: the broker has {count_with_noun(held.prepared, 'prepared XA transaction')}, which "
+                "no link can "
                 "transfer. Commit or roll back each of them with its transaction manager, and run the playbook migrate "
                 "again"
             )
@@ -284,7 +285,7 @@ def _check_leftovers(masters: Iterable[MigratedBrokerEvidence], evidence: Sequen
             _, link, _, left = bridged[0]
             raise InputError(
                 f"{master.host}: the playbook counted the messages for the link {link} (a network connector of a new "
-                f"broker) {STALLED} times, but {counted(left, 'message')} remained on this broker. Check "
+                f"broker) {STALLED} times, but {count_with_noun(left, 'message')} remained on this broker. Check "
                 "data/activemq.log of the new broker, and whether its store is full"
             )
 
@@ -344,7 +345,7 @@ def _check_empty(master: MigratedBrokerEvidence) -> None:
         parts = [f"queue {queue}: {number}" for queue, number in sorted(held.queues.items())]
         parts += [f"{name} of client {client} on {topic}: {n}" for topic, client, name, n in held.subscriptions if n]
         if held.prepared:
-            parts.append(counted(held.prepared, "prepared XA transaction"))
+            parts.append(count_with_noun(held.prepared, "prepared XA transaction"))
         raise InputError(
             f"{master.host}: the broker is stopped, but its store {held.store} still holds messages or transactions "
             f"({'; '.join(parts)}). Start the pair with the playbook resync for pair {master.pair}, then run the "

@@ -21,7 +21,7 @@ _SHOWN_DIGITS = 12
 """The digits of a checksum that a message shows."""
 
 
-@register_operation("preflight", read=MachineFacts.of)
+@register_operation("preflight", read=MachineFacts.from_module_result)
 def host_rule_findings(request: OperationRequest) -> Decision:
     """Return the findings of host rules about machines.
 

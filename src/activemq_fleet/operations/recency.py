@@ -21,9 +21,9 @@ from functools import cached_property
 from typing import Any
 
 from activemq_fleet.errors import FleetError, InputError
-from activemq_fleet.node.foreign_data import inflate_text
+from activemq_fleet.node.foreign_data import decompress_base64_text
 from activemq_fleet.node.kahadb.messages import LIMIT
-from activemq_fleet.node.printable import counted
+from activemq_fleet.node.printable import count_with_noun
 from activemq_fleet.operations.requests import dataclass_from_mappings
 
 _TRACE, _ADD, _REMOVE, _SUBSCRIPTION = 0, 1, 2, 7
@@ -189,7 +189,7 @@ class NodeStore:
 
 def _unpacked(host: str, text: str) -> bytes:
     try:
-        return inflate_text(text, _LARGEST) if text else b""
+        return decompress_base64_text(text, _LARGEST) if text else b""
     except ValueError as error:
         raise InputError(
             f"{host}: the host returned a description of its store that cannot be read ({error}). Run the playbook "
@@ -232,7 +232,7 @@ def choose_store_to_keep(master: NodeStore, slave: NodeStore, chosen: str | None
                 "of the pair is newer. Run the playbook resync again"
             )
     if master.state == slave.state:
-        number = counted(len(master.live), "message or subscription", "messages and subscriptions")
+        number = count_with_noun(len(master.live), "message or subscription", "messages and subscriptions")
         same = f"both stores hold the same {number}"
         return StoreChoice(chosen or master.host, True, (same,))
     if chosen:
@@ -240,8 +240,8 @@ def choose_store_to_keep(master: NodeStore, slave: NodeStore, chosen: str | None
     for store in (master, slave):
         if store.damaged:
             raise ResyncRefusedError(
-                f"{store.host}: the store journal has {counted(store.damaged, 'damaged place')}, so the playbook "
-                f"cannot determine whether this host has the newer store. {_SET_RESYNC_FROM}"
+                f"{store.host}: the store journal has {count_with_noun(store.damaged, 'damaged place')}, so the "
+                f"playbook cannot determine whether this host has the newer store. {_SET_RESYNC_FROM}"
             )
     if master.was_never_used or slave.was_never_used:
         return _judge_empty(master, slave)
@@ -269,11 +269,11 @@ def store_difference_sentence(master: NodeStore, slave: NodeStore) -> str:
     alone = sum(1 for at in slave.journal_indices_of_records(only_slave) if starts and 0 <= at < starts[-1])
     clauses = []
     if missed:
-        clauses.append(f"{slave.host} never received {counted(missed, 'message')} that {master.host} holds")
+        clauses.append(f"{slave.host} never received {count_with_noun(missed, 'message')} that {master.host} holds")
     if alone:
         clauses.append(
-            f"{slave.host} holds {counted(alone, 'message')} from before it was attached that {master.host} never "
-            "received"
+            f"{slave.host} holds {count_with_noun(alone, 'message')} from before it was attached that {master.host} "
+            "never received"
         )
     return " and ".join(clauses)
 
@@ -286,7 +286,7 @@ def _chosen(master: NodeStore, slave: NodeStore, chosen: str) -> StoreChoice:
             f"from a backup, or run the playbook with -e activemq_resync_from={loser.host}"
         )
     lost, _ = _unknown(loser, winner)
-    left = f"; only the backup of {loser.host} keeps {counted(len(lost), 'message')}" if lost else ""
+    left = f"; only the backup of {loser.host} keeps {count_with_noun(len(lost), 'message')}" if lost else ""
     return StoreChoice(chosen, False, (f"activemq_resync_from is {chosen}{left}",))
 
 
@@ -322,10 +322,10 @@ def _judge_contents(master: NodeStore, slave: NodeStore) -> StoreChoice:
         alone = f"{s} served without {m} after it was attached, and received every message that {m} still has"
         return StoreChoice(s, False, (alone, *_more(s, m, len(only_slave), done_slave)))
     differences = [
-        (len(only_master), f"{m} has {counted(len(only_master), 'message')} that {s} never received"),
-        (len(only_slave), f"{s} has {counted(len(only_slave), 'message')} that {m} never received"),
-        (done_master, f"{m} delivered {counted(done_master, 'message')} that {s} still has"),
-        (done_slave, f"{s} delivered {counted(done_slave, 'message')} that {m} still has"),
+        (len(only_master), f"{m} has {count_with_noun(len(only_master), 'message')} that {s} never received"),
+        (len(only_slave), f"{s} has {count_with_noun(len(only_slave), 'message')} that {m} never received"),
+        (done_master, f"{m} delivered {count_with_noun(done_master, 'message')} that {s} still has"),
+        (done_slave, f"{s} delivered {count_with_noun(done_slave, 'message')} that {m} still has"),
     ]
     facts = [text for count, text in differences if count]
     periods = {
@@ -341,8 +341,8 @@ def _judge_contents(master: NodeStore, slave: NodeStore) -> StoreChoice:
 
 def _more(winner: str, loser: str, only: int, done: int) -> tuple[str, ...]:
     return (
-        f"{winner} has {counted(only, 'message')} that {loser} never received, "
-        f"and delivered {counted(done, 'message')} that {loser} still has",
+        f"{winner} has {count_with_noun(only, 'message')} that {loser} never received, "
+        f"and delivered {count_with_noun(done, 'message')} that {loser} still has",
     )
 
 

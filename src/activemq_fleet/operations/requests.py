@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 from activemq_fleet.deployment import BrokerFacts, CompiledFleet
 from activemq_fleet.errors import FleetError, InputError
 from activemq_fleet.node.errors import NodeError
-from activemq_fleet.node.printable import aligned
+from activemq_fleet.node.printable import align_columns
 from activemq_fleet.node.state.evidence import BrokerEvidence
 
 Decision = dict[str, Any]
@@ -183,7 +183,7 @@ _OPERATIONS: dict[str, _Operation] = {}
 
 
 def register_operation(
-    name: str, *, read: Callable[[Mapping[str, Any]], Any] = BrokerEvidence.of, has_table: bool = True
+    name: str, *, read: Callable[[Mapping[str, Any]], Any] = BrokerEvidence.from_module_result, has_table: bool = True
 ) -> Callable[[Callable[[OperationRequest], Decision]], Callable[[OperationRequest], Decision]]:
     """Return a decorator that registers the deciding function of an operation under a name.
 
@@ -304,7 +304,7 @@ def outcome_table_lines(
         states = before.get(host) or release_and_state_cells(now), release_and_state_cells(now)
         acts = ", ".join(dict.fromkeys(acted.get(host, ()))) or "no"
         rows.append((host, *states, "-" if gap is None else f"{float(gap):.1f} s", acts))
-    return aligned(rows)
+    return align_columns(rows)
 
 
 def release_and_state_cells(evidence: BrokerEvidence | None) -> str:

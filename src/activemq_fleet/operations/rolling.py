@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from activemq_fleet.errors import InputError
-from activemq_fleet.node.printable import counted
+from activemq_fleet.node.printable import count_with_noun
 from activemq_fleet.node.timeouts import SETTLE
 from activemq_fleet.operations.health import ObservedNode, blocking_pair_problems, observe_node
 from activemq_fleet.operations.requests import (
@@ -149,7 +149,9 @@ def next_restart_step(nodes: Sequence[ObservedNode], run: RollingProgress) -> Ro
 
     def done(pairs: Sequence[Sequence[ObservedNode]]) -> str:
         chosen = [node.host for pair in pairs for node in pair if node.host in run.chosen]
-        return f"{run.act} is done on {counted(len(chosen), 'broker')}; active hosts: {join_active_hosts(pairs)}"
+        return (
+            f"{run.act} is done on {count_with_noun(len(chosen), 'broker')}; active hosts: {join_active_hosts(pairs)}"
+        )
 
     return next_rolling_step(nodes, run, step_of, done)
 

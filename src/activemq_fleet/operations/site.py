@@ -12,7 +12,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from activemq_fleet.node.printable import counted
+from activemq_fleet.node.printable import count_with_noun
 from activemq_fleet.node.state.evidence import BrokerEvidence
 from activemq_fleet.operations.health import ObservedNode, observe_node
 from activemq_fleet.operations.requests import (
@@ -221,7 +221,7 @@ def decide_site_step(request: OperationRequest) -> Decision:
     """
     options, brokers, evidence = request.options, request.broker_facts_by_host, request.evidence
     answered = {brokers[host].peer or "": peer for host, peer in options["peers"].items() if "state" in peer}
-    peers = read_evidence_by_host(answered, BrokerEvidence.of)
+    peers = read_evidence_by_host(answered, BrokerEvidence.from_module_result)
     nodes = [observe_node(brokers[host], observed) for host, observed in {**peers, **evidence}.items()]
     known = {node.host for node in nodes}
     unseen = {host: peer for host in evidence if (peer := brokers[host].peer) and peer not in known}
@@ -236,7 +236,7 @@ def decide_site_step(request: OperationRequest) -> Decision:
 
 
 def _evidence_if_any(returned: Mapping[str, Any]) -> BrokerEvidence | None:
-    return BrokerEvidence.of(returned) if returned.get("state") else None
+    return BrokerEvidence.from_module_result(returned) if returned.get("state") else None
 
 
 @register_operation("outcome", read=_evidence_if_any)
@@ -259,5 +259,5 @@ def summarize_site_run(request: OperationRequest) -> Decision:
         host: [*(["files"] if result.get("changed") else []), *(records[host].acted if host in records else ())]
         for host, result in configured.items()
     }
-    say = f"the playbook site is done on {counted(len(configured), 'broker')}"
+    say = f"the playbook site is done on {count_with_noun(len(configured), 'broker')}"
     return {"say": say, "table": outcome_table_lines(configured, before, {**evidence, **verified}, acts, {})}

@@ -99,7 +99,7 @@ def _problem(pair: str, seen: Sequence[ObservedSharedStore], size: int) -> str |
     return None
 
 
-@register_operation("stores", read=StoreMarkerEvidence.of)
+@register_operation("stores", read=StoreMarkerEvidence.from_module_result)
 def decide_store_markers(request: OperationRequest) -> Decision:
     """Return which shared stores get a marker file, and which host writes it.
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, fields
 
 from activemq_fleet.deployment import StoreFacts
 from activemq_fleet.errors import ReleaseError, names_to_text
-from activemq_fleet.node.printable import counted
+from activemq_fleet.node.printable import count_with_noun
 from activemq_fleet.node.state.evidence import BrokerEvidence
 from activemq_fleet.operations.health import ObservedNode
 from activemq_fleet.operations.jumps import ReleaseChangeEffects, downgrade_possibility_of_store, release_change_effects
@@ -86,7 +86,7 @@ def upgrade_readiness_step_and_changes(
     Raises RefusalError for an upgrade that is refused and for a problem that does not resolve.
     """
     jumps = upgrade_changes_by_pair(nodes, stores, run)
-    text = f"{counted(len(nodes), 'broker')} checked: nothing prevents the upgrade"
+    text = f"{count_with_noun(len(nodes), 'broker')} checked: nothing prevents the upgrade"
     return next_rolling_step(nodes, run, lambda _pair: None, lambda _pairs: text), jumps
 
 
@@ -103,7 +103,7 @@ def next_upgrade_step(
     RefusalError for a change of release that is refused, and for a problem that does not resolve.
     """
     jumps = upgrade_changes_by_pair(nodes, stores, run)
-    brokers = counted(len(nodes), "broker")
+    brokers = count_with_noun(len(nodes), "broker")
     return next_rolling_step(
         nodes,
         run,

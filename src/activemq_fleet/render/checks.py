@@ -12,7 +12,7 @@ import hashlib
 import struct
 from typing import NamedTuple
 
-from activemq_fleet.node.protocols import mqtt_packet, mqtt_text
+from activemq_fleet.node.protocols import encode_mqtt_packet, encode_mqtt_text
 from activemq_fleet.render.secrets import SecretSource
 from activemq_fleet.topology import Balancer, VirtualPort
 
@@ -88,10 +88,10 @@ def mqtt_connect_packet(client_id: str, username: str | None, password: str | No
     It is of MQTT 3.1, which every release accepts; ``client_id`` may have 23 characters at most.
     """
     flags = _CLEAN_SESSION | (_WITH_LOGIN if username else 0)
-    body = mqtt_text("MQIsdp") + struct.pack(">BBH", 3, flags, _KEEP_ALIVE) + mqtt_text(client_id)
+    body = encode_mqtt_text("MQIsdp") + struct.pack(">BBH", 3, flags, _KEEP_ALIVE) + encode_mqtt_text(client_id)
     if username is not None and password is not None:
-        body += mqtt_text(username) + mqtt_text(password)
-    return mqtt_packet(0x10, body)
+        body += encode_mqtt_text(username) + encode_mqtt_text(password)
+    return encode_mqtt_packet(0x10, body)
 
 
 def _stomp_connect(_client_id: str, username: str | None, password: str | None) -> bytes:

@@ -12,8 +12,8 @@ from functools import cache
 from typing import Any
 
 from activemq_fleet.addresses import join_host_port
-from activemq_fleet.node.process.systemd import watchdog_service
-from activemq_fleet.node.protocols import protocol_of
+from activemq_fleet.node.process.systemd import watchdog_service_name
+from activemq_fleet.node.protocols import protocol_name_of_scheme
 from activemq_fleet.render.engine import (
     escape_systemd_value,
     escape_systemd_word,
@@ -122,7 +122,7 @@ def systemd_unit_path(broker: Broker) -> str:
 def watchdog_unit_path(broker: Broker) -> str | None:
     """Return the relative path of the systemd unit of a broker's watchdog, or None without a watchdog."""
     off = broker.settings.watchdog == "off"
-    return None if off else f"systemd/{watchdog_service(broker.settings.instance)}.service"
+    return None if off else f"systemd/{watchdog_service_name(broker.settings.instance)}.service"
 
 
 def unit_and_environment_files(broker: Broker) -> dict[str, bytes]:
@@ -285,7 +285,7 @@ def _log_files(broker: Broker) -> dict[str, str]:
 
 
 def _has_mqtt(broker: Broker) -> bool:
-    return any(protocol_of(connector.scheme) == "mqtt" for connector in broker.connectors)
+    return any(protocol_name_of_scheme(connector.scheme) == "mqtt" for connector in broker.connectors)
 
 
 def _class_path(broker: Broker) -> Iterator[str]:
@@ -399,7 +399,7 @@ def protect_home_value(used: tuple[str, ...]) -> str:
 def _watchdog_file(broker: Broker) -> bytes:
     settings, where = broker.settings, broker_directory_paths(broker)
     unit = f"{settings.instance}.service"
-    name = watchdog_service(settings.instance)
+    name = watchdog_service_name(settings.instance)
     command = [f"{_PROGRAMS}/{name}", "--base", where.base, "--unit", unit, "--ha", settings.ha]
     if settings.metrics:
         command += ["--metrics", f"/run/{name}/metrics.prom"]

@@ -17,7 +17,7 @@ from activemq_fleet.audit.report_figures import BUCKETS, AuditReportData, EventT
 from activemq_fleet.audit.result import AuditResult, audit_headline, incident_nouns
 from activemq_fleet.audit.scraped_availability import UnservedPeriod, incident_near_period
 from activemq_fleet.audit.state_spans import end_active_spans_at_takeovers
-from activemq_fleet.node.printable import counted
+from activemq_fleet.node.printable import count_with_noun
 from activemq_fleet.reports.charts import Chart, add_scrape_row, tick_interval_seconds
 from activemq_fleet.reports.pages import duration_text, render_page, time_text
 
@@ -139,8 +139,8 @@ def _add_lines(chart: Chart, picture: AuditReportData) -> None:
     most = max((counts.all for counts in slices), default=1)
     chart.height += 26
     for counts in slices:
-        grave = f"{counted(counts.warnings, 'warning')}, {counted(counts.errors, 'error')}"
-        tooltip = f"{time_text(counts.began)}: {counted(counts.all, 'line')}, {grave}"
+        grave = f"{count_with_noun(counts.warnings, 'warning')}, {count_with_noun(counts.errors, 'error')}"
+        tooltip = f"{time_text(counts.began)}: {count_with_noun(counts.all, 'line')}, {grave}"
         for kind, count in (
             ("flow", counts.all),
             ("warned", counts.warnings + counts.errors),
@@ -182,7 +182,7 @@ def event_rate_chart(picture: AuditReportData) -> Chart | None:
     chart.add_row_name(20, "events handled", f"up to {most * BUCKETS / max(seconds, 1e-6):,.0f} per second")
     chart.height = 78
     for event_slice in slices:
-        tooltip = f"{time_text(event_slice.began)}: {counted(event_slice.handled, 'event')} handled"
+        tooltip = f"{time_text(event_slice.began)}: {count_with_noun(event_slice.handled, 'event')} handled"
         _add_column(chart, "flow", event_slice.began, max(1.0, 70 * event_slice.handled / most), tooltip)
     chart.add_row_name(116, "from accepted", "to handled")
     chart.height = 200
@@ -236,7 +236,7 @@ def latency_chart(picture: AuditReportData) -> Chart | None:
         chart.add_text_label(x, base + 15, _power_of_two(power))
         if count:
             height = max(1.5, 110 * count / most)
-            tooltip = f"{counted(count, 'event')} took {_power_of_two(power)} to {_power_of_two(power + 1)}"
+            tooltip = f"{count_with_noun(count, 'event')} took {_power_of_two(power)} to {_power_of_two(power + 1)}"
             chart.add_rect("s-active", x + 1, base - height, width - 2, height, tooltip)
             chart.add_text_label(x + width / 2, base - height - 4, f"{count:,}")
     chart.add_line("axis", chart.left, base, chart.right, base)
@@ -298,7 +298,7 @@ def _latency_note(picture: AuditReportData) -> str:
     if not took.counts_by_power_of_two:
         return ""
     half, most, longest = (duration_text(took.quantile_seconds(share)) for share in (0.5, 0.99, 1))
-    differ = f" {counted(took.backwards, 'event')} were handled before their acceptance: the clocks differ."
+    differ = f" {count_with_noun(took.backwards, 'event')} were handled before their acceptance: the clocks differ."
     return (
         f"Accepted to handled: median {half}, 99th percentile {most}, maximum {longest}. Dots mark medians, "
         "and lines extend to the maximum. "

@@ -10,7 +10,7 @@ from markupsafe import Markup
 
 from activemq_fleet.audit.evidence import short_name
 from activemq_fleet.documentation import rule_address_or_command
-from activemq_fleet.node.printable import counted, printable
+from activemq_fleet.node.printable import count_with_noun, escape_unprintable
 
 
 def render_page(template: str, **values: Any) -> str:
@@ -54,7 +54,7 @@ def _clock(at: datetime) -> str:
 
 def _visible(value: Any) -> Any:
     """Return text with its control and invisible characters written out; anything else as it is."""
-    return printable(value, lines=True) if isinstance(value, str) and not isinstance(value, Markup) else value
+    return escape_unprintable(value, lines=True) if isinstance(value, str) and not isinstance(value, Markup) else value
 
 
 ENVIRONMENT = Environment(
@@ -71,7 +71,7 @@ ENVIRONMENT.filters.update(
     moment=time_text,
     clock=_clock,
     number="{:,}".format,
-    counted=counted,
+    count_with_noun=count_with_noun,
     short_name=short_name,
     rule_reference=rule_address_or_command,
 )

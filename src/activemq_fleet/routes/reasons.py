@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from activemq_fleet.node.printable import counted
+from activemq_fleet.node.printable import count_with_noun
 from activemq_fleet.routes.bridges import Bridge, NetworkState
 from activemq_fleet.routes.choices import ChoiceOutcome
 from activemq_fleet.topology import LinkEnd
@@ -33,7 +33,7 @@ def route_sentence(
 ) -> str:
     """Return a sentence that describes a message's route: its bridges, and what can stop messages on it."""
     links = ", ".join(f"{b.connector.name}{' in its reverse direction' if b.back else ''}" for b in way)
-    text = f"messages go from {source.name} to {target.name} over {counted(len(way), 'bridge')} ({links})"
+    text = f"messages go from {source.name} to {target.name} over {count_with_noun(len(way), 'bridge')} ({links})"
     active = source.active_broker_without(down)
     if active and not active.connectors:
         text += f"; these are the stored messages of {source.name}, which {active.identity.host_label} now sends"

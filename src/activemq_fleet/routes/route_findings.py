@@ -12,7 +12,7 @@ from itertools import islice
 
 from activemq_fleet.errors import names_to_text
 from activemq_fleet.findings import Finding, Severity
-from activemq_fleet.node.printable import counted
+from activemq_fleet.node.printable import count_with_noun
 from activemq_fleet.routes.answers import Routes
 from activemq_fleet.routes.bridges import NetworkState
 from activemq_fleet.routes.choices import outcome_of_bridge_choices
@@ -96,7 +96,8 @@ def _unreached_findings(routes: Routes, state: NetworkState) -> Iterator[Finding
                 "R001",
                 routes.network.units[source].preferred_broker.host,
                 f"messages sent to {source} never reach consumers on {target}: {routes.reaches(source, target).why}. "
-                f"In group {group}, {len(missed)} of {counted(total, 'route')} between brokers carry no messages",
+                f"In group {group}, {len(missed)} of {count_with_noun(total, 'route')} between brokers carry no "
+                "messages",
                 f"{fix}. If the brokers of group {group} must not exchange messages, set activemq_topology: none",
             )
 
@@ -130,8 +131,8 @@ def _stranded_findings(routes: Routes, state: NetworkState) -> Iterator[Finding]
             yield _finding(
                 "R002",
                 unit.preferred_broker.host,
-                f"if the broker {unit.preferred_broker.host} fails, {counted(len(stranded), 'route')} between other "
-                f"brokers no longer carry messages, such as from {state.names[source]} to consumers on "
+                f"if the broker {unit.preferred_broker.host} fails, {count_with_noun(len(stranded), 'route')} "
+                f"between other brokers no longer carry messages, such as from {state.names[source]} to consumers on "
                 f"{state.names[target]}",
                 _remedy(unit),
             )
@@ -186,7 +187,8 @@ def _dead_end_findings(routes: Routes, state: NetworkState) -> Iterator[Finding]
             "R004",
             routes.network.units[source_name].preferred_broker.host,
             f"messages sent to {source_name} for consumers on {target_name} can remain on a third broker, which cannot "
-            f"forward them within the TTL. This concerns {at_least}{counted(len(stranding), 'route')} of this network",
+            f"forward them within the TTL. This concerns {at_least}{count_with_noun(len(stranding), 'route')} of "
+            "this network",
             "set one activemq_network_ttl for all brokers of this network: the number of links of the longest route. "
             "If each broker has a link to each other broker, set {consumer: 1, message: -1} instead (from 5.9 on). "
             "Also set activemq_network_attributes: {decreaseNetworkConsumerPriority: true}",

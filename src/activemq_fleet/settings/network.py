@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, PlainSerializer, WithJsonSchema
 
-from activemq_fleet.node.protocols import protocol_of
+from activemq_fleet.node.protocols import protocol_name_of_scheme
 from activemq_fleet.settings import fields
 from activemq_fleet.similar_names import most_similar_name
 
@@ -134,7 +134,7 @@ def default_connector_options(scheme: str, *, limits_client_frames: bool = True)
     protocols: each message that a client sends over one of those passes each link. ``limits_client_frames``: the
     release limits the frames of STOMP and MQTT. A connector of the scheme ``auto`` has one limit for all protocols.
     """
-    if protocol_of(scheme) != "openwire" or scheme.startswith("auto"):
+    if protocol_name_of_scheme(scheme) != "openwire" or scheme.startswith("auto"):
         return dict(DEFAULT_OPTIONS)
     frame = _OPENWIRE_FRAME if limits_client_frames else _OPENWIRE_FRAME_FOR_UNLIMITED_CLIENTS
     return {**DEFAULT_OPTIONS, FRAME_SIZE: frame}

@@ -11,7 +11,7 @@ from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
 from activemq_fleet.errors import SettingsError, text_required_message
-from activemq_fleet.node.printable import printable
+from activemq_fleet.node.printable import escape_unprintable
 from activemq_fleet.settings.broker import NOT_SETTINGS, PREFIX, USERS_OWN, Settings
 from activemq_fleet.settings.encrypted import EncryptedValue
 from activemq_fleet.similar_names import most_similar_name, similar_names
@@ -98,7 +98,7 @@ def _unknown_variable_problem(host: str, name: str) -> str:
 
 def _shown_name(name: str) -> str:
     """Return the name of a variable or key for an error: in one line, and shortened if it is very long."""
-    return printable(name[:_MOST_NAME_CHARACTERS])
+    return escape_unprintable(name[:_MOST_NAME_CHARACTERS])
 
 
 def _similar_variable(name: str, detail: ErrorDetails) -> str | None:

@@ -11,7 +11,7 @@ import stat
 from collections.abc import Iterator
 
 from activemq_fleet import InputError
-from activemq_fleet.node.printable import printable
+from activemq_fleet.node.printable import escape_unprintable
 from activemq_fleet.spark.paths import local_path
 
 _SPECIAL = (
@@ -53,7 +53,7 @@ def _check_entry(entry: os.DirEntry[str], root: str, is_below_link: bool) -> Non
         if not _is_below(real, root):
             raise _outside_link_error(entry.path, real)
         if is_below_link and _is_directory(entry):
-            name = printable(entry.path)
+            name = escape_unprintable(entry.path)
             raise InputError(
                 f"the symbolic link {name} is below another symbolic link to a directory, which is not supported. "
                 f"Replace {name} with a copy of the directory to which it leads"
@@ -63,7 +63,7 @@ def _check_entry(entry: os.DirEntry[str], root: str, is_below_link: bool) -> Non
     except OSError:
         return  # it was removed meanwhile, or is a link to nothing
     if special:
-        raise InputError(f"the path {printable(entry.path)} is {special}, not a regular file: remove it")
+        raise InputError(f"the path {escape_unprintable(entry.path)} is {special}, not a regular file: remove it")
 
 
 def _is_directory(entry: os.DirEntry[str]) -> bool:
@@ -79,8 +79,8 @@ def _is_below(path: str, root: str) -> bool:
 
 def _outside_link_error(path: str, real: str) -> InputError:
     return InputError(
-        f"the symbolic link {printable(path)} leads out of the input directory, to {printable(real)}: replace the link "
-        "with the file itself, or remove it"
+        f"the symbolic link {escape_unprintable(path)} leads out of the input directory, to "
+        f"{escape_unprintable(real)}: replace the link with the file itself, or remove it"
     )
 
 

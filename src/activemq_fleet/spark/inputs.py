@@ -23,7 +23,7 @@ from activemq_fleet.audit.unit_journals import LARGEST_UNIT_JOURNAL
 from activemq_fleet.logs.zones import time_zone_of
 from activemq_fleet.naming import Naming
 from activemq_fleet.node.foreign_data import parse_json
-from activemq_fleet.node.printable import printable
+from activemq_fleet.node.printable import escape_unprintable
 from activemq_fleet.spark.input_directory import check_no_outside_links
 from activemq_fleet.spark.paths import escaped_uri_of, local_path, path_below, uri_of
 from activemq_fleet.spark.settings import temporary_settings
@@ -297,7 +297,7 @@ def _host_of_file(name: str, known: Mapping[str, Any]) -> AuditedHost:
 
     def text(key: str) -> str | None:
         value = known.get(key)
-        return printable(value[:_LONGEST_TEXT]) if isinstance(value, str) and value else None
+        return escape_unprintable(value[:_LONGEST_TEXT]) if isinstance(value, str) and value else None
 
     zone = text("timezone")
     without_zone = f"the file {HOST_FILE} contains no time zone. The times in the logs of the host are read as UTC"
@@ -350,7 +350,7 @@ def _parse_risks(rows: Any) -> tuple[SubscriptionRisk, ...]:
         with suppress(KeyError, TypeError, ValueError, OverflowError, OSError):
             path, description = row["path"], row["description"]
             if isinstance(path, str) and isinstance(description, str):
-                texts = (printable(text[:_LONGEST_TEXT]) for text in (path, description))
+                texts = (escape_unprintable(text[:_LONGEST_TEXT]) for text in (path, description))
                 risks.append(SubscriptionRisk(datetime.fromtimestamp(row["time"], UTC), *texts))
     return tuple(sorted(risks, key=lambda risk: risk.time)[-_MOST_RISKS:])
 

@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from activemq_fleet import InputError, Release
 from activemq_fleet.artifacts import schema_bytes
-from activemq_fleet.node.printable import counted
+from activemq_fleet.node.printable import count_with_noun
 from activemq_fleet.planning.components import (
     FleetDivision,
     divide_into_components,
@@ -101,8 +101,8 @@ def plan(
         for warning in (*source.warnings, *division.warnings):
             warn(warning)
         tell(
-            f"{counted(division.brokers, 'broker')} in {counted(len(division.groups), 'group')}, "
-            f"{counted(len(division.releases), 'release')}"
+            f"{count_with_noun(division.brokers, 'broker')} in {count_with_noun(len(division.groups), 'group')}, "
+            f"{count_with_noun(len(division.releases), 'release')}"
         )
         earlier = EarlierPlan(spark, options.since) if options.since else None
         context = PlanContext(

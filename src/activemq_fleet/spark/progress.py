@@ -14,7 +14,7 @@ from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TextIO
 
-from activemq_fleet.node.printable import printable
+from activemq_fleet.node.printable import escape_unprintable
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -60,12 +60,12 @@ class Progress:
         Its seconds are written at the end unless the block failed.
         """
         began = self.clock()
-        self._phase = printable(name), began
+        self._phase = escape_unprintable(name), began
         self.update(TaskCounts())
         clear, summary = _CLEAR if self.is_terminal else "", ""
         try:
             yield
-            summary = f"{printable(name)}: {self.clock() - began:.1f} s\n"
+            summary = f"{escape_unprintable(name)}: {self.clock() - began:.1f} s\n"
         finally:
             with self._lock:
                 self._phase = None

@@ -9,7 +9,7 @@ from typing import Any
 from activemq_fleet.findings import Finding, Severity
 from activemq_fleet.node.fence.store_access import StoreAccess, brokers_with_newest_generation, two_masters_message
 from activemq_fleet.node.judge import SERVING
-from activemq_fleet.node.process.systemd import watchdog_service
+from activemq_fleet.node.process.systemd import watchdog_service_name
 from activemq_fleet.node.state.evidence import TakenPort
 from activemq_fleet.node.state.health import MIN_FREE_BYTES
 from activemq_fleet.node.watchdog.hang_detection import NOT_WATCHED
@@ -172,7 +172,7 @@ def _watchdog(row: BrokerStatus, broker: Broker, evidence: Evidence) -> Iterator
     watchdog = evidence.get("watchdog")
     if broker.settings.watchdog == "off" or watchdog is None:
         return
-    unit = watchdog_service(broker.settings.instance)
+    unit = watchdog_service_name(broker.settings.instance)
     if watchdog["state"] in ("failed", "inactive"):
         yield _finding(
             "not-watched",

@@ -12,7 +12,7 @@ from typing import Annotated, Any, Literal
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
 
 from activemq_fleet.node.judge import BrokerState
-from activemq_fleet.node.printable import printable
+from activemq_fleet.node.printable import escape_unprintable
 from activemq_fleet.topology import Fleet
 
 _LONGEST = 4000
@@ -21,7 +21,7 @@ _LAST_SECOND = 253402300799  # of the year 9999
 
 
 def _shown(text: str) -> str:
-    return printable(text[:_LONGEST])
+    return escape_unprintable(text[:_LONGEST])
 
 
 Text = Annotated[str, AfterValidator(_shown)]

@@ -8,7 +8,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any, Protocol
 
 from activemq_fleet.network.connectors import NetworkConnector
-from activemq_fleet.node.probe.jmx import encoded_name
+from activemq_fleet.node.probe.jmx import encode_object_name_part
 from activemq_fleet.render.activemq_xml import activemq_xml
 from activemq_fleet.routes.bridges import Network, changed_connectors_by_host, has_network_connector_fragments
 from activemq_fleet.schema import XmlDocument
@@ -188,7 +188,7 @@ def _link_state(
     bridges = usages[broker.host].get("bridges")
     if bridges is None:
         return "unknown", "the management view (JMX) of the broker does not answer"
-    name = encoded_name(connector.name)
+    name = encode_object_name_part(connector.name)
     dialled = {bridge["peer"] for bridge in bridges if not bridge["responder"] and bridge["link"] == name}
     answered = (
         {bridge["peer"] for bridge in bridges if bridge["responder"]} if bridge_carries_both_ways(connector) else set()

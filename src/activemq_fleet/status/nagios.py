@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from activemq_fleet.errors import InputError
-from activemq_fleet.node.printable import printable
+from activemq_fleet.node.printable import escape_unprintable
 from activemq_fleet.status.findings import FILLING, FULL
 from activemq_fleet.status.model import FleetStatus
 
@@ -32,7 +32,7 @@ def nagios_line(status: FleetStatus) -> tuple[str, int]:
         code = max((2 if finding.severity == "error" else 1 for finding in findings), default=0)
     summary = "; ".join(f"{finding.rule}: {finding.message}" for finding in findings) or "all is well"
     states = ", ".join(f"{host} is {state}" for host, state in rows.items())
-    line = printable(" ".join(f"ACTIVEMQ {_WORDS[code]} - {states}; {summary}".replace("|", "/").split()))
+    line = escape_unprintable(" ".join(f"ACTIVEMQ {_WORDS[code]} - {states}; {summary}".replace("|", "/").split()))
     data = " ".join(_performance_data(row.usage) for row in status.brokers if row.usage)
     return line + (f" | {data}" if data else ""), code
 

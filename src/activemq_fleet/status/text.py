@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import datetime
 
-from activemq_fleet.node.printable import aligned, counted, printable
+from activemq_fleet.node.printable import align_columns, count_with_noun, escape_unprintable
 from activemq_fleet.profiles import PROFILES
 from activemq_fleet.status.model import AgentStatus, BalancerStatus, BrokerStatus, Certificate, FleetStatus
 
@@ -132,8 +132,8 @@ def table_lines(status: FleetStatus) -> list[str]:
     Columns are padded.
     """
     tables = status_tables(status)
-    shown = ([titles, *([printable(cell) for cell in row] for row in rows)] for titles, rows in tables)
-    return [line for rows in shown for line in aligned(rows)]
+    shown = ([titles, *([escape_unprintable(cell) for cell in row] for row in rows)] for titles, rows in tables)
+    return [line for rows in shown for line in align_columns(rows)]
 
 
 def status_headline(status: FleetStatus) -> str:
@@ -142,12 +142,12 @@ def status_headline(status: FleetStatus) -> str:
     It has the numbers of queried hosts, of errors and of warnings.
     """
     numbers = status.summary
-    who = [counted(len(rows), what) for rows, what in _parts(status) if rows]
+    who = [count_with_noun(len(rows), what) for rows, what in _parts(status) if rows]
     if not status.exit_code:
         starting = sum(row.state == "starting" for row in status.brokers)
-        more = f", and {counted(starting, 'broker')} still starting" if starting else ""
+        more = f", and {count_with_noun(starting, 'broker')} still starting" if starting else ""
         return f"{' and '.join(who) or 'no host was checked'}: {'no problem' if starting else 'all is well'}{more}"
-    problems = [counted(numbers[f"{word}s"], word) for word in ("error", "warning") if numbers[f"{word}s"]]
+    problems = [count_with_noun(numbers[f"{word}s"], word) for word in ("error", "warning") if numbers[f"{word}s"]]
     return f"{' and '.join(who)}: {' and '.join(problems)}"
 
 

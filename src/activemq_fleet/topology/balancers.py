@@ -14,7 +14,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 
 from activemq_fleet.findings import Finding
-from activemq_fleet.node.protocols import protocol_of
+from activemq_fleet.node.protocols import protocol_name_of_scheme
 from activemq_fleet.settings.broker import Settings
 from activemq_fleet.topology.balancer_problems import balancer_findings
 from activemq_fleet.topology.model.balancer import Backend, Balancer, Server, VirtualAddress, VirtualPort
@@ -120,7 +120,7 @@ def _virtual_ports(group: Group) -> Iterator[VirtualPort]:
                     connectors_by_name.setdefault(connector.name, []).append((broker, connector))
     for name, members in connectors_by_name.items():
         broker, first = members[0]
-        protocol = protocol_of(first.scheme)
+        protocol = protocol_name_of_scheme(first.scheme)
         if protocol not in _BALANCED:
             continue
         yield VirtualPort(

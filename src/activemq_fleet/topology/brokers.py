@@ -11,7 +11,7 @@ from activemq_fleet import uris
 from activemq_fleet.addresses import Address, HostNameError, validated_host_name
 from activemq_fleet.findings import Finding, error_finding
 from activemq_fleet.naming import Identity
-from activemq_fleet.node.protocols import PROTOCOLS, protocol_of
+from activemq_fleet.node.protocols import PROTOCOLS, protocol_name_of_scheme
 from activemq_fleet.releases import Release
 from activemq_fleet.settings.broker import Settings
 from activemq_fleet.settings.network import ConnectorSettings, SplitTtl, default_connector_options
@@ -153,7 +153,9 @@ def _connectors(member: BrokerHost) -> tuple[tuple[Connector, ...], tuple[tuple[
     announced = discovery_method_of(settings, release) != "multicast" or any(
         name == "discoveryUri" for connector in wanted for name, _ in connector.attributes
     )
-    is_limited = release.limits_client_frames or not any(protocol_of(c.scheme) in _UNLIMITED for c in wanted)
+    is_limited = release.limits_client_frames or not any(
+        protocol_name_of_scheme(c.scheme) in _UNLIMITED for c in wanted
+    )
     for position, connector in enumerate(wanted):
         scheme = _connector_scheme(member, connector)
         if scheme is None:

@@ -15,7 +15,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 
-from activemq_fleet.node.protocols import mqtt_packet
+from activemq_fleet.node.protocols import encode_mqtt_packet
 from tests.unit.agent.tiny_broker import read_packet
 
 CONNACK = b"\x20\x02\x00\x00"
@@ -34,7 +34,7 @@ def attack(function: Callable[[socket.socket], None]) -> Callable[[socket.socket
 
 def message(topic: bytes, payload: bytes, qos: int = 0, mid: int = 1) -> bytes:
     body = struct.pack("!H", len(topic)) + topic + (struct.pack("!H", mid) if qos else b"") + payload
-    return mqtt_packet(0x30 | qos << 1, body)
+    return encode_mqtt_packet(0x30 | qos << 1, body)
 
 
 def forever(peer: socket.socket, data: bytes) -> None:

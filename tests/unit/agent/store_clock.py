@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
-from activemq_agent.store import Clock, IncomingMessage, Limits, SentEvent, Store, StoredReceipt
+from activemq_agent.store import Clock, IncomingMessage, SentEvent, Store, StoredReceipt, StoreLimits
 
 
 @dataclass
@@ -36,7 +36,7 @@ class SimulatedClock(Clock):
         self.boot += "'"
 
 
-def open_store(directory: Path, clock: SimulatedClock | None = None, limits: Limits | None = None) -> Store:
+def open_store(directory: Path, clock: SimulatedClock | None = None, limits: StoreLimits | None = None) -> Store:
     # Unit tests ask what the store does, not whether the disk keeps it: tests/integration does.
     return Store.open(
         directory, agent="a1", limits=limits, clock=clock or SimulatedClock(), synchronous="OFF", sweep=None
@@ -45,12 +45,12 @@ def open_store(directory: Path, clock: SimulatedClock | None = None, limits: Lim
 
 def accept_all(store: Store, events: list[tuple[str, bytes]]) -> list[str]:
     """Accept (topic, payload) events in their order, in few transactions; return their event ids."""
-    return [future.result() for future in [store.accept_later(topic, payload) for topic, payload in events]]
+    return [future.result() for future in [store.accept_event_later(topic, payload) for topic, payload in events]]
 
 
 def acknowledge(store: Store, *places: int, proved: bool, conn: int = 0, mid: int = 1) -> None:
     """Record that events of the outbox were acknowledged, by their places."""
-    store.queue_acknowledged([SentEvent(place, conn, mid, "b") for place in places], proved).result()
+    store.queue_acknowledgements([SentEvent(place, conn, mid, "b") for place in places], proved).result()
 
 
 def receive(store: Store, topic: str, payload: bytes, *, conn: int = 1) -> StoredReceipt:

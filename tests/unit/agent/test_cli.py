@@ -12,7 +12,7 @@ import pytest
 
 from activemq_agent import cli
 from activemq_agent.control import ControlServer
-from activemq_agent.store import Limits, Store
+from activemq_agent.store import Store, StoreLimits
 
 from .logged import Lines
 
@@ -29,7 +29,7 @@ def config(tmp_path: Path) -> Path:
 @pytest.fixture
 def store(tmp_path: Path, config: Path) -> Iterator[Store]:
     """The store of an agent whose socket answers."""
-    with Store.open(tmp_path / "state", agent="a", limits=Limits(outbox_rows=2)) as opened:
+    with Store.open(tmp_path / "state", agent="a", limits=StoreLimits(outbox_rows=2)) as opened:
         served = ControlServer(tmp_path / "state/agent.sock", opened, lambda: STATUS, log=Lines())
         served.start()
         yield opened

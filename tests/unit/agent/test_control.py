@@ -16,14 +16,14 @@ from activemq_agent import control
 from activemq_agent.agent_errors import AgentError, OutboxFullError, RequestRefusedError
 from activemq_agent.client import Client, publish
 from activemq_agent.control import ControlServer
-from activemq_agent.store import Limits, Store
+from activemq_agent.store import Store, StoreLimits
 
 from .logged import Lines
 
 
 @pytest.fixture
 def store(tmp_path: Path) -> Iterator[Store]:
-    with Store.open(tmp_path / "state", agent="a", limits=Limits(outbox_rows=1000)) as opened:
+    with Store.open(tmp_path / "state", agent="a", limits=StoreLimits(outbox_rows=1000)) as opened:
         yield opened
 
 

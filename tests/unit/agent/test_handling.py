@@ -17,7 +17,7 @@ from activemq_agent.agent_errors import AgentError
 from activemq_agent.config import Config
 from activemq_agent.handling import HandlerRunner
 from activemq_agent.programs import HandlerEvent, find_program, handler_problems
-from activemq_agent.store import Limits, Store
+from activemq_agent.store import Store, StoreLimits
 from tests.waiting import PATIENCE, wait_until, within
 
 from .logged import Lines, make_config
@@ -37,7 +37,7 @@ class Rig:
         programs.mkdir(mode=0o755)
 
     def open(self, topics: tuple[str, ...] = TOPICS) -> Store:
-        return Store.open(self.directory / "state", agent="a", limits=Limits(filters=topics))
+        return Store.open(self.directory / "state", agent="a", limits=StoreLimits(filters=topics))
 
     def receive(self, topic: str, payload: bytes = b"{}") -> int:
         rx = receive(self.store, topic, payload, conn=1).rx

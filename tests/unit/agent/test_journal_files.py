@@ -63,7 +63,9 @@ def test_records_that_were_written_but_not_forgotten_come_again(tmp_path: Path) 
         files = JournalFiles(store, tmp_path / "agent")
         notes(store, 2)
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(store, "delete_exported_journal", lambda _: (_ for _ in ()).throw(AgentError("killed here")))
+            patch.setattr(
+                store, "delete_exported_journal_records", lambda _: (_ for _ in ()).throw(AgentError("killed here"))
+            )
             with pytest.raises(AgentError):
                 files.append_new_records()
         JournalFiles(store, tmp_path / "agent").append_new_records()

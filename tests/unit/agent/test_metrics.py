@@ -19,7 +19,7 @@ from activemq_agent import metrics, metrics_server
 from activemq_agent.agent_errors import AgentError
 from activemq_agent.config_values import Endpoint
 from activemq_agent.metrics import Metrics
-from activemq_agent.store import Limits, Store
+from activemq_agent.store import Store, StoreLimits
 from tests.unit.agent.store_clock import receive
 
 from .tiny_broker import TinyBroker
@@ -35,7 +35,7 @@ def metrics_of(store: Store) -> Metrics:
 
 
 def test_a_store_is_told_as_it_is_when_somebody_asks(tmp_path: Path) -> None:
-    with Store.open(tmp_path, agent="a", limits=Limits(filters=("t/#",))) as store:
+    with Store.open(tmp_path, agent="a", limits=StoreLimits(filters=("t/#",))) as store:
         found = metrics_of(store)
         assert "activemq_agent_outbox_events 0.0" in lines(found)
         store.accept("a/b", b"12345")

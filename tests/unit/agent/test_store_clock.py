@@ -6,12 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from activemq_agent.store import Limits, Store, inbox
+from activemq_agent.store import Store, StoreLimits, inbox
 from tests.unit.agent.store_clock import SimulatedClock, open_store, receive
 
 
 def expired_after_restart(tmp_path: Path, clock: SimulatedClock, timeout: float) -> int:
-    with open_store(tmp_path, clock, Limits(timeout=timeout)) as store:
+    with open_store(tmp_path, clock, StoreLimits(timeout=timeout)) as store:
         return store.expire_events()
 
 
@@ -19,7 +19,7 @@ def expired_after_restart(tmp_path: Path, clock: SimulatedClock, timeout: float)
 def clock(tmp_path: Path) -> SimulatedClock:
     """A clock at which an event with 100 s to wait was accepted."""
     clock = SimulatedClock()
-    with open_store(tmp_path, clock, Limits(timeout=100)) as store:
+    with open_store(tmp_path, clock, StoreLimits(timeout=100)) as store:
         store.accept("t", b"x")
     return clock
 
@@ -61,7 +61,9 @@ def test_a_drift_of_less_than_a_minute_is_not_worth_a_word(
 def test_a_step_before_a_reboot_is_not_counted_after_it(tmp_path: Path, clock: SimulatedClock) -> None:
     with Store.open(tmp_path, agent="a1", clock=clock, synchronous="OFF", sweep=0.01) as store:
         clock.wall_error += 1e6
-        while store._writer.elapsed.has_stepped():  # the writer looks by itself, and stores where the clocks are now
+        while (
+            store._writer.elapsed.has_wall_clock_stepped()
+        ):  # the writer looks by itself, and stores where the clocks are now
             store.row_counts()
     clock.reboot(takes=50)
     assert expired_after_restart(tmp_path, clock, 100) == 0
@@ -94,4 +96,4 @@ def test_ids_are_forgotten_seven_days_after_handling(tmp_path: Path) -> None:
 
 
 def forget(store: Store) -> None:
-    store._writer.submit(inbox.forget_old_ids).result()
+    store._writer.submit(inbox.delete_old_event_ids).result()

@@ -16,8 +16,8 @@ import pytest
 
 from activemq_agent.agent_errors import AgentError
 from activemq_agent.store import Store, damage, salvage
-from activemq_agent.store.rows import is_whole
-from activemq_agent.store.schema import FILE, PAGE, connect, create_tables
+from activemq_agent.store.rows import has_valid_checksum
+from activemq_agent.store.schema import FILE, PAGE, connect_to_database, create_tables
 from tests.unit.agent.store_clock import accept_all, acknowledge, open_store, receive
 
 FLIPS = 100
@@ -94,7 +94,7 @@ def selected_one_by_one(path: Path, last: int) -> set[str]:
         for place in range(1, last + 1):
             with contextlib.suppress(sqlite3.DatabaseError):
                 rows = db.execute("SELECT * FROM outbox WHERE place = ?", (place,)).fetchall()
-                event_ids |= {row[1] for row in rows if is_whole("outbox", row)}
+                event_ids |= {row[1] for row in rows if has_valid_checksum("outbox", row)}
     return event_ids
 
 
@@ -220,8 +220,8 @@ def test_tables_of_a_used_store_begin_at_the_pages_of_a_new_one(written: Written
     shutil.copytree(written.cold, tmp_path / "used")
     query = "SELECT name, rootpage FROM sqlite_master ORDER BY name"
     with (
-        contextlib.closing(connect(tmp_path / "new.db")) as new,
-        contextlib.closing(connect(tmp_path / "used" / FILE)) as used,
+        contextlib.closing(connect_to_database(tmp_path / "new.db")) as new,
+        contextlib.closing(connect_to_database(tmp_path / "used" / FILE)) as used,
     ):
         create_tables(new)
         assert used.execute(query).fetchall() == new.execute(query).fetchall()

@@ -7,7 +7,7 @@ import sys
 import textwrap
 from pathlib import Path
 
-from activemq_agent.store import Limits, Store
+from activemq_agent.store import Store, StoreLimits
 
 # A file that may not grow stands for the disk: the kernel refuses the write, and SQLite cannot tell why.
 FILLER = textwrap.dedent(
@@ -46,7 +46,7 @@ def test_a_full_disk_refuses_events_and_keeps_those_that_were_accepted(tmp_path:
     assert len(accepted) > 5
     assert any("cannot be written" in text for kind, text in lines if kind == "refused")
 
-    store = Store.open(tmp_path, agent="a", limits=Limits())
+    store = Store.open(tmp_path, agent="a", limits=StoreLimits())
     try:
         there = [row.event_id for row in store.outgoing_events(1000)]
     finally:

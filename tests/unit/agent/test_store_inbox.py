@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from activemq_agent.agent_errors import AgentError, RequestRefusedError
-from activemq_agent.store import Limits, Store, StoredReceipt
+from activemq_agent.store import Store, StoredReceipt, StoreLimits
 from activemq_agent.store.inbox import filter_matches
 from tests.unit.agent.store_clock import open_store
 from tests.unit.agent.store_clock import receive as receive_payload
@@ -20,11 +20,11 @@ def receive(store: Store, topic: str, event_id: str | None = None) -> StoredRece
 
 
 def run(store: Store, rx: int, *statements: str) -> None:
-    store.queue_handled(rx, [(statement, ()) for statement in statements]).result()
+    store.queue_handled_record(rx, [(statement, ()) for statement in statements]).result()
 
 
 def test_messages_are_pending_in_the_order_of_receipt(tmp_path: Path) -> None:
-    with open_store(tmp_path, limits=Limits(filters=("t/#",))) as store:
+    with open_store(tmp_path, limits=StoreLimits(filters=("t/#",))) as store:
         for name in ("t/a", "t/b", "u", "t/a"):
             receive(store, name)
         assert [message.rx for message in store.pending_messages("t/#")] == [1, 2, 4]
@@ -52,7 +52,7 @@ def test_messages_without_id_are_never_taken_for_duplicates(tmp_path: Path) -> N
 
 
 def test_each_filter_has_a_bound_of_its_own(tmp_path: Path) -> None:
-    with open_store(tmp_path, limits=Limits(topic_rows=2, filters=("slow/#", "fast/#"))) as store:
+    with open_store(tmp_path, limits=StoreLimits(topic_rows=2, filters=("slow/#", "fast/#"))) as store:
         assert not any(receive(store, f"slow/{n}").full for n in range(2))
         assert receive(store, "slow/3") == StoredReceipt(0, None, full=True)
         assert not receive(store, "fast/1").full
@@ -63,7 +63,7 @@ def test_each_filter_has_a_bound_of_its_own(tmp_path: Path) -> None:
 
 
 def test_the_inbox_is_bounded_by_rows_and_bytes_quarantined_ones_among_them(tmp_path: Path) -> None:
-    with open_store(tmp_path, limits=Limits(inbox_rows=2, inbox_bytes=30)) as store:
+    with open_store(tmp_path, limits=StoreLimits(inbox_rows=2, inbox_bytes=30)) as store:
         assert receive(store, "t", "e" * 30).full
         receive(store, "t")
         receive(store, "u")
@@ -72,7 +72,7 @@ def test_the_inbox_is_bounded_by_rows_and_bytes_quarantined_ones_among_them(tmp_
 
 
 def test_a_duplicate_is_a_duplicate_even_if_there_is_no_room(tmp_path: Path) -> None:
-    with open_store(tmp_path, limits=Limits(inbox_rows=1)) as store:
+    with open_store(tmp_path, limits=StoreLimits(inbox_rows=1)) as store:
         receive(store, "t", "e")
         assert receive(store, "t", "e").duplicate
 
@@ -108,10 +108,10 @@ def test_a_quarantined_message_is_passed_over_and_its_copy_is_a_duplicate(tmp_pa
 
 
 def test_other_filters_after_a_restart_sort_the_inbox_anew(tmp_path: Path) -> None:
-    with open_store(tmp_path, limits=Limits(filters=("a/#",))) as store:
+    with open_store(tmp_path, limits=StoreLimits(filters=("a/#",))) as store:
         receive(store, "a/x")
         receive(store, "b/x")
-    with open_store(tmp_path, limits=Limits(filters=("b/#", "+/x"))) as store:
+    with open_store(tmp_path, limits=StoreLimits(filters=("b/#", "+/x"))) as store:
         assert store.row_counts().lanes == {"b/#": 1, "+/x": 1}
         assert [message.topic for message in store.pending_messages("+/x")] == ["a/x"]
 
@@ -120,7 +120,7 @@ def test_a_handlers_statements_take_effect_with_the_record_of_handling(tmp_path:
     with open_store(tmp_path) as store:
         receive(store, "t", "e")
         table = ("CREATE TABLE x_seen (name TEXT PRIMARY KEY)", ())
-        store.queue_handled(1, [table, ("INSERT INTO x_seen VALUES (?)", ("e",))]).result()
+        store.queue_handled_record(1, [table, ("INSERT INTO x_seen VALUES (?)", ("e",))]).result()
         assert store._reader.first_row("SELECT name FROM x_seen") == ("e",)
         assert store.pending_messages("t") == []
 
@@ -143,9 +143,9 @@ def test_a_statement_that_fails_or_reaches_too_far_leaves_all_as_it_was(tmp_path
 def test_a_faulty_job_fails_alone(tmp_path: Path) -> None:
     with open_store(tmp_path) as store:
         receive(store, "t", "e")
-        before = [store.accept_later("t", b"1") for _ in range(5)]
+        before = [store.accept_event_later("t", b"1") for _ in range(5)]
         faulty = store._writer.submit(lambda turn: turn.db.execute("INSERT INTO nowhere VALUES (1)"))
-        after = [store.accept_later("t", b"2") for _ in range(5)]
+        after = [store.accept_event_later("t", b"2") for _ in range(5)]
         ids = [future.result() for future in before + after]
         with pytest.raises(AgentError, match="nowhere"):
             faulty.result()

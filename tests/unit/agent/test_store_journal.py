@@ -7,7 +7,7 @@ import re
 from pathlib import Path
 from typing import Any
 
-from activemq_agent.store import Limits, SentEvent, Store
+from activemq_agent.store import SentEvent, Store, StoreLimits
 from tests.unit.agent.store_clock import SimulatedClock, accept_all, acknowledge, open_store, receive
 
 
@@ -19,8 +19,8 @@ def test_the_way_of_an_event_is_told(tmp_path: Path) -> None:
     with open_store(tmp_path) as store:
         event_id = store.accept("t", b"x")
         wire = SentEvent(1, 3, 77, "h:1883")
-        store.queue_sent([wire]).result()
-        store.queue_acknowledged([wire], proved=True).result()
+        store.queue_sent_records([wire]).result()
+        store.queue_acknowledgements([wire], proved=True).result()
         assert [record["kind"] for record in journal(store)] == ["accepted", "sent", "acknowledged"]
         common = {"v": 1, "agent": "a1", "epoch": store.epoch, "event_id": event_id, "topic": "t"}
         told = {"broker": "h:1883", "conn": 3, "mid": 77}
@@ -47,13 +47,13 @@ def test_the_way_of_messages_is_told(tmp_path: Path) -> None:
 
 def test_unconfirmed_expired_and_requeued_events_are_told(tmp_path: Path) -> None:
     clock = SimulatedClock()
-    with open_store(tmp_path, clock, Limits(timeout=5)) as store:
+    with open_store(tmp_path, clock, StoreLimits(timeout=5)) as store:
         accept_all(store, [("a", b"x"), ("b", b"x")])
         acknowledge(store, 1, proved=False, conn=1)
         store.confirm_prefix("a", 1)
         clock.pass_time(5)
         store.expire_events()
-        store.requeue_events()
+        store.requeue_expired_events()
         assert [record["kind"] for record in journal(store)[2:]] == [
             "unconfirmed", "acknowledged", "expired", "accepted",
         ]  # fmt: skip
@@ -82,16 +82,16 @@ def test_records_are_numbered_without_gaps_across_restarts_and_exports(tmp_path:
             store.write_journal_record("stopped")
             records = store.oldest_journal_records(1000)
             numbers += [json.loads(record.line)["jseq"] for record in records]
-            store.delete_exported_journal(records[-1].position)
+            store.delete_exported_journal_records(records[-1].position)
             assert store.oldest_journal_records(1000) == []
     assert numbers == list(range(1, 454))
 
 
 def test_what_is_refused_is_not_told(tmp_path: Path) -> None:
-    with open_store(tmp_path, limits=Limits(outbox_rows=1, inbox_rows=0)) as store:
+    with open_store(tmp_path, limits=StoreLimits(outbox_rows=1, inbox_rows=0)) as store:
         store.accept("t", b"x", event_id="e")
         store.accept("t", b"x", event_id="e")
-        refused = store.accept_later("t", b"y")
+        refused = store.accept_event_later("t", b"y")
         assert refused.exception() is not None
         receive(store, "t", b"x")
         assert [record["kind"] for record in journal(store)] == ["accepted"]

@@ -13,11 +13,11 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 from activemq_agent.agent_errors import OutboxFullError, RequestRefusedError
-from activemq_agent.store import Limits, SentEvent, Store, StoredReceipt
+from activemq_agent.store import SentEvent, Store, StoredReceipt, StoreLimits
 from tests.unit.agent.store_clock import SimulatedClock, acknowledge, everything_pending, open_store, receive
 
 # Small, so that each bound is met within a few calls.
-LIMITS = Limits(
+LIMITS = StoreLimits(
     outbox_rows=4, expired_rows=2, unconfirmed_rows=2, inbox_rows=4, topic_rows=2, filters=("a/#",), timeout=100,
     remember=10_000,
 )  # fmt: skip
@@ -108,7 +108,7 @@ class StoreMachine(RuleBasedStateMachine):
         model = self.model
         alive = [event for event in model.outbox if event.deadline > self.clock.seconds]
         chosen = data.draw(st.lists(st.sampled_from(alive), unique_by=id)) if alive else []
-        self.store.queue_sent([SentEvent(event.place, self.conn, 1, "b") for event in chosen]).result()
+        self.store.queue_sent_records([SentEvent(event.place, self.conn, 1, "b") for event in chosen]).result()
         acknowledge(self.store, *[event.place for event in chosen], proved=proved, conn=self.conn)
         model.jseq += 2 * len(chosen)
         for event in chosen:
@@ -152,7 +152,7 @@ class StoreMachine(RuleBasedStateMachine):
     def requeue(self) -> None:
         model = self.model
         fitting = model.expired[: LIMITS.outbox_rows - len(model.outbox)]
-        assert self.store.requeue_events() == len(fitting)
+        assert self.store.requeue_expired_events() == len(fitting)
         model.expired = model.expired[len(fitting) :]
         for event in fitting:
             model.place += 1

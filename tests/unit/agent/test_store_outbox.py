@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from activemq_agent.agent_errors import AgentError, OutboxFullError, RequestRefusedError
-from activemq_agent.store import Limits, SentEvent, Store, outbox
+from activemq_agent.store import SentEvent, Store, StoreLimits, outbox
 from activemq_agent.store.transaction import Transaction
 from tests.unit.agent.store_clock import SimulatedClock, accept_all, acknowledge, open_store
 
@@ -83,7 +83,7 @@ def test_a_topic_that_cannot_be_published_to_is_refused(tmp_path: Path, topic: s
 
 
 def test_a_full_outbox_refuses_and_keeps_what_it_has(tmp_path: Path) -> None:
-    with open_store(tmp_path, limits=Limits(outbox_rows=3)) as store:
+    with open_store(tmp_path, limits=StoreLimits(outbox_rows=3)) as store:
         accepted = accept_all(store, [("t", b"x")] * 3)
         with pytest.raises(OutboxFullError, match="the event was rejected"):
             store.accept("t", b"y")
@@ -93,7 +93,7 @@ def test_a_full_outbox_refuses_and_keeps_what_it_has(tmp_path: Path) -> None:
 
 
 def test_an_outbox_is_full_by_bytes_too(tmp_path: Path) -> None:
-    with open_store(tmp_path, limits=Limits(outbox_bytes=20)) as store:
+    with open_store(tmp_path, limits=StoreLimits(outbox_bytes=20)) as store:
         store.accept("t", b"x" * 10)
         with pytest.raises(OutboxFullError):
             store.accept("t", b"x" * 9)
@@ -137,7 +137,7 @@ def test_an_unproved_acknowledgement_keeps_the_event_until_its_prefix_is_proved(
 
 
 def test_unconfirmed_events_are_bounded_and_those_dropped_are_counted(tmp_path: Path) -> None:
-    with open_store(tmp_path, limits=Limits(unconfirmed_rows=2)) as store:
+    with open_store(tmp_path, limits=StoreLimits(unconfirmed_rows=2)) as store:
         accept_all(store, [("t", b"x")] * 5)
         acknowledge(store, 1, 2, 3, 4, 5, proved=False)
         assert (store.row_counts().unconfirmed, store.row_counts().unconfirmed_dropped) == (2, 3)
@@ -150,7 +150,7 @@ def test_an_expired_event_is_kept_apart_and_requeued_with_its_id(tmp_path: Path)
         clock.pass_time(10)
         assert ids(store) == accepted[1:], "expired, though nobody has looked yet"
         assert (store.expire_events(), store.row_counts().expired) == (1, 1)
-        assert store.requeue_events([accepted[0]]) == 1
+        assert store.requeue_expired_events([accepted[0]]) == 1
         assert ids(store) == [accepted[1], accepted[0]]
         clock.pass_time(10)
         assert (store.expire_events(), ids(store)) == (1, [accepted[1]])
@@ -158,12 +158,12 @@ def test_an_expired_event_is_kept_apart_and_requeued_with_its_id(tmp_path: Path)
 
 def test_requeue_refuses_an_id_that_is_not_kept(tmp_path: Path) -> None:
     with open_store(tmp_path) as store, pytest.raises(RequestRefusedError, match="no event was sent again"):
-        store.requeue_events(["no"])
+        store.requeue_expired_events(["no"])
 
 
 def test_expired_events_without_room_apart_stay_unsent_in_the_outbox(tmp_path: Path) -> None:
     clock = SimulatedClock()
-    with open_store(tmp_path, clock, Limits(expired_rows=1, outbox_rows=3, timeout=5)) as store:
+    with open_store(tmp_path, clock, StoreLimits(expired_rows=1, outbox_rows=3, timeout=5)) as store:
         accept_all(store, [("t", b"x")] * 3)
         clock.pass_time(6)
         assert (store.expire_events(), store.row_counts().outbox_rows, store.outgoing_events(9)) == (1, 2, [])
@@ -174,17 +174,17 @@ def test_expired_events_without_room_apart_stay_unsent_in_the_outbox(tmp_path: P
 
 def test_requeue_takes_as_many_as_fit(tmp_path: Path) -> None:
     clock = SimulatedClock()
-    with open_store(tmp_path, clock, Limits(outbox_rows=2, timeout=5)) as store:
+    with open_store(tmp_path, clock, StoreLimits(outbox_rows=2, timeout=5)) as store:
         accept_all(store, [("t", b"x")] * 2)
         clock.pass_time(6)
         store.expire_events()
         store.accept("t", b"y")
-        assert (store.requeue_events(), store.row_counts().expired) == (1, 1)
+        assert (store.requeue_expired_events(), store.row_counts().expired) == (1, 1)
 
 
 def test_drop_expired_drops_and_says_so(tmp_path: Path) -> None:
     clock = SimulatedClock()
-    with open_store(tmp_path, clock, Limits(drop_expired=True)) as store:
+    with open_store(tmp_path, clock, StoreLimits(drop_expired=True)) as store:
         store.accept("t", b"x", timeout=1)
         clock.pass_time(2)
         assert (store.expire_events(), store.row_counts().expired, store.row_counts().outbox_rows) == (1, 0, 0)
@@ -244,7 +244,7 @@ def test_a_closed_store_refuses(tmp_path: Path) -> None:
 
 def test_what_is_not_yet_on_the_disk_is_not_counted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     deleted, go_on = Event(), Event()
-    acknowledged = outbox.record_acknowledged
+    acknowledged = outbox.process_acknowledgements
 
     def hold(transaction: Transaction, *arguments: Any) -> None:
         acknowledged(transaction, *arguments)
@@ -253,8 +253,8 @@ def test_what_is_not_yet_on_the_disk_is_not_counted(tmp_path: Path, monkeypatch:
 
     with open_store(tmp_path) as store:
         store.accept("instance/status/E", b"{}")
-        monkeypatch.setattr(outbox, "record_acknowledged", hold)
-        future = store.queue_acknowledged([SentEvent(1, 1, 1, "b")], proved=False)
+        monkeypatch.setattr(outbox, "process_acknowledgements", hold)
+        future = store.queue_acknowledgements([SentEvent(1, 1, 1, "b")], proved=False)
         assert deleted.wait(10)
         during = store.row_counts()
         go_on.set()

@@ -12,7 +12,7 @@ from types import TracebackType
 from typing import Self
 
 from activemq_agent.store.inbox import filter_matches
-from activemq_fleet.node.protocols import mqtt_packet
+from activemq_fleet.node.protocols import encode_mqtt_packet
 
 CONNACK, PUBACK, SUBACK, UNSUBACK, PINGRESP = 0x20, 0x40, 0x90, 0xB0, 0xD0
 
@@ -124,13 +124,13 @@ class TinyBroker:
 
     def _answer(self, peer: socket.socket, kind: int, body: bytes) -> None:
         with self._lock:
-            peer.sendall(mqtt_packet(kind, body))
+            peer.sendall(encode_mqtt_packet(kind, body))
 
 
 def _publish(topic: str, payload: bytes, qos: int) -> bytes:
     name = topic.encode()
     body = struct.pack("!H", len(name)) + name + (b"\0\1" if qos else b"") + payload
-    return mqtt_packet(0x30 | qos << 1, body)
+    return encode_mqtt_packet(0x30 | qos << 1, body)
 
 
 def read_packet(peer: socket.socket) -> tuple[int, bytes]:

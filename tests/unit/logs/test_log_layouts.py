@@ -20,7 +20,7 @@ from activemq_fleet.logs.log_files import LogFile, events_of_host
 from activemq_fleet.logs.rolled_files import log_beginning_of
 from activemq_fleet.node.log.broker_log import phase_after, unread_log_reason
 from activemq_fleet.node.log.log_layouts import READABLE_LAYOUTS
-from activemq_fleet.node.log.log_records import Record, parse
+from activemq_fleet.node.log.log_records import Record, parse_log
 from tests.log_reading import Row
 from tests.support.log_layouts import WITH_THREADS, WITHOUT_THREADS, in_layout
 from tests.support.recorded_logs import LOGS, audit_logs, read_log
@@ -73,7 +73,7 @@ def test_record_in_another_layout_has_all_fields_of_the_default_layout(layout: s
     expected, rows = scan(BROKEN.encode()), scan(log)
     for name in ("time", "raw_time", "level", "message", "logger", "thread", "stack", "kind", "parsed"):
         assert [row[name] for row in rows] == [row[name] for row in expected], name
-    records = list(parse(log.decode()))
+    records = list(parse_log(log.decode()))
     assert [record.line for record in records] == [row["line"] for row in rows]
     assert [record.stack or None for record in records] == [row["stack"] for row in rows]
     assert [record.message for record in records] == [row["message"] for row in rows]
@@ -84,14 +84,14 @@ def test_record_in_another_layout_has_all_fields_of_the_default_layout(layout: s
 def test_phase_of_a_broker_is_read_from_another_layout(layout: str) -> None:
     log = read_log(LOGS / "cases" / "both-wait-for-lock" / "dock-mq01-b")
     other = in_layout(log, {**WITH_THREADS, **WITHOUT_THREADS}[layout])
-    assert phase_after(parse(other.decode())).name == phase_after(parse(log.decode())).name == "waiting"
+    assert phase_after(parse_log(other.decode())).name == phase_after(parse_log(log.decode())).name == "waiting"
 
 
 @pytest.mark.parametrize("path", sorted((LOGS / "layouts").iterdir()), ids=lambda path: path.stem)
 def test_records_that_log4j_wrote_in_another_layout_are_read(path: Path) -> None:
     """log4j 2.24.3 wrote three records through eleven appenders; the message of the second one has two lines."""
     log = path.read_bytes()
-    rows, records = scan(log), list(parse(log.decode()))
+    rows, records = scan(log), list(parse_log(log.decode()))
     assert [row["level"] for row in rows] == ["INFO", "ERROR", "WARN"]
     assert [row["kind"] for row in rows] == ["LIFE-STARTED", "UNKNOWN", "UNKNOWN"]
     assert [row["message"] for row in rows] == [record.message for record in records]
@@ -145,7 +145,7 @@ def test_causes_of_a_json_layout_with_frames_as_objects_are_the_stack() -> None:
 def test_json_line_with_a_time_that_cannot_be_read_is_no_record(value: str) -> None:
     line = f'{{"time":{value},"thread":"t","level":"INFO","loggerName":"a.b","message":"m"}}\n'
     assert [row["parsed"] for row in scan(line.encode())] == [False]
-    assert list(parse(line)) == []
+    assert list(parse_log(line)) == []
 
 
 @pytest.mark.parametrize("layout", WITH_THREADS)
@@ -153,7 +153,7 @@ def test_log_whose_layout_changes_is_read_to_its_end(layout: str) -> None:
     other = in_layout(BROKEN.encode(), WITH_THREADS[layout])
     for log in (other + BROKEN.encode(), BROKEN.encode() + other):
         assert [row["level"] for row in scan(log)] == ["ERROR", "WARN", "ERROR", "WARN"]
-        assert [record.level for record in parse(log.decode())] == ["ERROR", "WARN", "ERROR", "WARN"]
+        assert [record.level for record in parse_log(log.decode())] == ["ERROR", "WARN", "ERROR", "WARN"]
 
 
 @pytest.mark.parametrize(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from activemq_agent.store.clock import Clock
-from activemq_agent.store.rows import IncomingMessage, Limits, OutgoingEvent, SentEvent, StoredReceipt
+from activemq_agent.store.rows import IncomingMessage, OutgoingEvent, SentEvent, StoredReceipt, StoreLimits
 from activemq_agent.store.store import Store
 
-__all__ = ["Clock", "IncomingMessage", "Limits", "OutgoingEvent", "SentEvent", "Store", "StoredReceipt"]
+__all__ = ["Clock", "IncomingMessage", "OutgoingEvent", "SentEvent", "Store", "StoreLimits", "StoredReceipt"]

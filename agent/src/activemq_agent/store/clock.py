@@ -77,7 +77,7 @@ class ElapsedTimeCounter:
         """Return the seconds elapsed since the outbox was made."""
         return self._anchor.elapsed + max(0.0, self._clock.monotonic() - self._anchor.monotonic)
 
-    def has_stepped(self) -> bool:
+    def has_wall_clock_stepped(self) -> bool:
         """Return whether the wall clock has stepped (jumped) since the last stored moment.
 
         A step is over 60 s; the moment is the anchor.

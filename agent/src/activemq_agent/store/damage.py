@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from activemq_agent.agent_errors import AgentError
-from activemq_agent.store.rows import is_whole
+from activemq_agent.store.rows import has_valid_checksum
 from activemq_agent.store.schema import (
     APPLICATION_ID,
     EVENT_TABLES,
@@ -23,7 +23,7 @@ from activemq_agent.store.schema import (
     MESSAGE_TABLES,
     PAGE,
     VERSION,
-    connect,
+    connect_to_database,
     is_machine_failure,
 )
 
@@ -107,7 +107,7 @@ def find_damage(directory: Path) -> list[str]:
     ):
         return ["the header of the file is damaged"]
     try:
-        db = connect(path)
+        db = connect_to_database(path)
         try:
             return _damage_inside(db, path)
         finally:
@@ -142,9 +142,11 @@ def _damaged_rows(db: sqlite3.Connection) -> list[str]:
     Remembered ids are checked where they are used.
     """
     counters = db.execute("SELECT * FROM counters").fetchall()
-    problems = [] if len(counters) == 1 and is_whole("counters", counters[0]) else ["the counters are damaged"]
+    problems = (
+        [] if len(counters) == 1 and has_valid_checksum("counters", counters[0]) else ["the counters are damaged"]
+    )
     failures = sum(
-        not is_whole(table, row)
+        not has_valid_checksum(table, row)
         for table in (*EVENT_TABLES, *MESSAGE_TABLES, "journal")
         for row in db.execute(f"SELECT * FROM {table}")  # noqa: S608 -- names of the schema
     )

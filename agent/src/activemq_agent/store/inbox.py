@@ -8,7 +8,7 @@ from typing import Any
 
 from activemq_agent.agent_errors import RequestRefusedError
 from activemq_agent.identity import event_id_in
-from activemq_agent.store.rows import StoredReceipt, is_whole, size_of
+from activemq_agent.store.rows import StoredReceipt, has_valid_checksum, size_in_bytes
 from activemq_agent.store.schema import ID_TABLES
 from activemq_agent.store.transaction import Transaction
 
@@ -61,10 +61,10 @@ def store_message(
     counters, limits = transaction.counters, transaction.limits
     event_id = event_id_in(payload)
     if event_id is not None and _is_known(transaction, event_id):
-        transaction.record("duplicate", event_id=event_id, topic=topic, broker=broker, conn=conn)
+        transaction.add_journal_record("duplicate", event_id=event_id, topic=topic, broker=broker, conn=conn)
         counters.duplicates += 1
         return StoredReceipt(0, event_id, duplicate=True)
-    size, lane = size_of(topic, payload), lane_of(topic, limits.filters)
+    size, lane = size_in_bytes(topic, payload), lane_of(topic, limits.filters)
     if head:
         counters.barred.discard(lane)
     if (
@@ -76,7 +76,7 @@ def store_message(
         counters.barred.add(lane)
         return StoredReceipt(0, event_id, full=True)
     counters.rx += 1
-    transaction.insert("inbox", (counters.rx, event_id, topic, payload, transaction.now), 0, lane)
+    transaction.insert_and_count_row("inbox", (counters.rx, event_id, topic, payload, transaction.now), 0, lane)
     counters.lanes[lane] += 1
     _record(transaction, "received", counters.rx, event_id, topic, broker=broker, conn=conn)
     return StoredReceipt(counters.rx, event_id)
@@ -89,8 +89,8 @@ def _is_known(transaction: Transaction, event_id: str) -> bool:
 
 def _record(transaction: Transaction, kind: str, rx: int, event_id: str | None, topic: str, **fields: Any) -> None:
     """Write a journal record of a message, with its ``rx_id`` if it has no event id."""
-    rx_id = transaction.counters.rx_id(rx) if event_id is None else None
-    transaction.record(kind, topic=topic, **fields, event_id=event_id, rx_id=rx_id)
+    rx_id = transaction.counters.received_message_id(rx) if event_id is None else None
+    transaction.add_journal_record(kind, topic=topic, **fields, event_id=event_id, rx_id=rx_id)
 
 
 def begin_attempt(transaction: Transaction, rx: int) -> int:
@@ -134,20 +134,20 @@ def _authorize(action: int, name: str | None, *_: str | None) -> int:
     return sqlite3.SQLITE_DENY
 
 
-def quarantine(transaction: Transaction, rx: int, reason: str) -> None:
+def quarantine_message(transaction: Transaction, rx: int, reason: str) -> None:
     """Move a message permanently from the inbox to the quarantine.
 
     An operator can inspect it there. A copy counts as a duplicate. Raises RequestRefusedError if the message is not in
     the inbox, or damaged.
     """
     row = _take(transaction, rx)
-    transaction.insert("quarantine", row[:5], row[6], reason)
+    transaction.insert_and_count_row("quarantine", row[:5], row[6], reason)
     _record(transaction, "quarantined", rx, row[1], row[2], reason=reason)
     _remember(transaction, row[1])
 
 
 def _take(transaction: Transaction, rx: int) -> tuple[Any, ...]:
-    row = transaction.take("inbox", rx)
+    row = transaction.take_row("inbox", rx)
     if row is None:
         raise _absent(rx)
     lanes, lane = transaction.counters.lanes, row[7]
@@ -166,10 +166,10 @@ def _absent(rx: int) -> RequestRefusedError:
 
 def _remember(transaction: Transaction, event_id: str | None) -> None:
     if event_id is not None:
-        transaction.insert("remembered", (event_id, transaction.now))
+        transaction.insert_and_count_row("remembered", (event_id, transaction.now))
 
 
-def forget_old_ids(transaction: Transaction) -> int:
+def delete_old_event_ids(transaction: Transaction) -> int:
     """Delete remembered event ids that are too old, and return their number.
 
     They are older than ``limits.remember``; at most 2000 per table are deleted.
@@ -180,7 +180,7 @@ def forget_old_ids(transaction: Transaction) -> int:
             f"SELECT n, event_id, at, sum FROM {table} ORDER BY n LIMIT {FORGOTTEN_AT_ONCE}"  # noqa: S608 -- constants
         ).fetchall()
         until = transaction.now - transaction.limits.remember
-        last = max((row[0] for row in rows if is_whole(table, row) and row[2] <= until), default=None)
+        last = max((row[0] for row in rows if has_valid_checksum(table, row) and row[2] <= until), default=None)
         if last is not None:
             cursor = transaction.db.execute(f"DELETE FROM {table} WHERE n <= ?", (last,))  # noqa: S608 -- the same
             forgotten += cursor.rowcount

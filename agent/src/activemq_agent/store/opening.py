@@ -9,27 +9,34 @@ from pathlib import Path
 from activemq_agent.agent_errors import AgentError
 from activemq_agent.store.clock import Clock, ClockReading, ElapsedTimeCounter
 from activemq_agent.store.inbox import lane_of
-from activemq_agent.store.rows import Limits
-from activemq_agent.store.schema import ANCHOR, COUNTERS, EVENT_TABLES, MESSAGE_TABLES, connect, create_tables
-from activemq_agent.store.transaction import Counters, Transaction
+from activemq_agent.store.rows import StoreLimits
+from activemq_agent.store.schema import (
+    ANCHOR,
+    COUNTERS,
+    EVENT_TABLES,
+    MESSAGE_TABLES,
+    connect_to_database,
+    create_tables,
+)
+from activemq_agent.store.transaction import StoreCounters, Transaction
 
 
 def open_database(
-    path: Path, *, agent: str, limits: Limits, clock: Clock, synchronous: str
-) -> tuple[sqlite3.Connection, Counters, ElapsedTimeCounter]:
+    path: Path, *, agent: str, limits: StoreLimits, clock: Clock, synchronous: str
+) -> tuple[sqlite3.Connection, StoreCounters, ElapsedTimeCounter]:
     """Open the database of the agent's store, and return it with its counters and elapsed time.
 
     It is created with a new epoch if missing. Raises AgentError if the file belongs to another agent.
     """
-    db = connect(path, synchronous=synchronous)
+    db = connect_to_database(path, synchronous=synchronous)
     db.execute("BEGIN IMMEDIATE")
     if not db.execute("SELECT 1 FROM sqlite_master").fetchone():
         create_tables(db)
     row = db.execute(f"SELECT {', '.join(COUNTERS + ANCHOR)} FROM counters").fetchone()  # noqa: S608 -- constants
     if row is None:
-        counters, elapsed = Counters(agent=agent, epoch=str(uuid.uuid4())), ElapsedTimeCounter(clock, None)
+        counters, elapsed = StoreCounters(agent=agent, epoch=str(uuid.uuid4())), ElapsedTimeCounter(clock, None)
     else:
-        counters, elapsed = Counters(*row[:7]), ElapsedTimeCounter(clock, ClockReading(*row[len(COUNTERS) :]))
+        counters, elapsed = StoreCounters(*row[:7]), ElapsedTimeCounter(clock, ClockReading(*row[len(COUNTERS) :]))
     if counters.agent != agent:
         db.close()
         raise AgentError(
@@ -43,7 +50,7 @@ def open_database(
     return db, counters, elapsed
 
 
-def _sort_into_lanes(db: sqlite3.Connection, limits: Limits) -> None:
+def _sort_into_lanes(db: sqlite3.Connection, limits: StoreLimits) -> None:
     """Put each message of the inbox into its lane, the first topic filter of the configuration that matches."""
     for topic, lane in db.execute("SELECT DISTINCT topic, lane FROM inbox").fetchall():
         wanted = lane_of(topic, limits.filters)
@@ -51,7 +58,7 @@ def _sort_into_lanes(db: sqlite3.Connection, limits: Limits) -> None:
             db.execute("UPDATE inbox SET lane = ? WHERE topic = ?", (wanted, topic))
 
 
-def _count_rows(db: sqlite3.Connection, counters: Counters) -> None:
+def _count_rows(db: sqlite3.Connection, counters: StoreCounters) -> None:
     """Set the counters of rows, bytes and lanes from what is in the store's tables."""
     size = "coalesce(sum(length(CAST(topic AS BLOB)) + length(payload)), 0)"
     for table in EVENT_TABLES + MESSAGE_TABLES:

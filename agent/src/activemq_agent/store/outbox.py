@@ -7,8 +7,8 @@ from collections.abc import Sequence
 
 from activemq_agent.agent_errors import OutboxFullError, RequestRefusedError
 from activemq_agent.identity import check_event_id, event_id_in
-from activemq_agent.printable import counted
-from activemq_agent.store.rows import SentEvent, size_of
+from activemq_agent.printable import count_with_noun
+from activemq_agent.store.rows import SentEvent, size_in_bytes
 from activemq_agent.store.transaction import Transaction
 
 LONGEST_TOPIC = 65535
@@ -17,7 +17,7 @@ _SEQ = re.compile(r"[1-9][0-9]*")
 _SIZE = "length(CAST(topic AS BLOB)) + length(payload)"
 
 
-def chosen_event_id(topic: str, payload: bytes, event_id: str | None) -> str | None:
+def event_id_chosen_by_publisher(topic: str, payload: bytes, event_id: str | None) -> str | None:
     """Return the event id that the publisher chose for an event; None if it chose none.
 
     It is an argument or the payload's ``eventId``. Raises RequestRefusedError for a topic, payload or id that cannot be
@@ -41,7 +41,9 @@ def chosen_event_id(topic: str, payload: bytes, event_id: str | None) -> str | N
     return check_event_id(event_id)
 
 
-def accept(transaction: Transaction, topic: str, payload: bytes, event_id: str | None, timeout: float | None) -> str:
+def accept_event(
+    transaction: Transaction, topic: str, payload: bytes, event_id: str | None, timeout: float | None
+) -> str:
     """Accept an event into the outbox, and return its event id.
 
     An event whose id is known already is not stored again. Raises OutboxFullError when the outbox has no room,
@@ -50,8 +52,11 @@ def accept(transaction: Transaction, topic: str, payload: bytes, event_id: str |
     counters = transaction.counters
     if event_id is not None and _was_accepted(transaction, event_id):
         return event_id
-    if not _has_room(transaction, size_of(topic, payload)):
-        rows, size = counted(counters.rows["outbox"], "event"), counted(counters.sizes["outbox"], "byte")
+    if not _has_room(transaction, size_in_bytes(topic, payload)):
+        rows, size = (
+            count_with_noun(counters.rows["outbox"], "event"),
+            count_with_noun(counters.sizes["outbox"], "byte"),
+        )
         raise OutboxFullError(
             f"the event was rejected, because the agent's outbox of unsent events is full ({rows}, {size}): publish it "
             "again after the agent has connected to a broker"
@@ -60,7 +65,7 @@ def accept(transaction: Transaction, topic: str, payload: bytes, event_id: str |
         counters.seq += 1
         event_id = f"{counters.agent}:{counters.epoch}:{counters.seq}"
     else:
-        transaction.insert("accepted_ids", (event_id, transaction.now))
+        transaction.insert_and_count_row("accepted_ids", (event_id, transaction.now))
     _append(transaction, event_id, topic, payload, transaction.limits.timeout if timeout is None else timeout)
     return event_id
 
@@ -87,33 +92,35 @@ def _append(
     transaction.counters.place += 1
     deadline = transaction.now + timeout
     event = (transaction.counters.place, event_id, topic, payload, transaction.now, deadline)
-    transaction.insert("outbox", event)
-    transaction.record("accepted", event_id=event_id, topic=topic, reason=reason)
+    transaction.insert_and_count_row("outbox", event)
+    transaction.add_journal_record("accepted", event_id=event_id, topic=topic, reason=reason)
 
 
-def record_sent(transaction: Transaction, events: Sequence[SentEvent]) -> None:
+def journal_sent_events(transaction: Transaction, events: Sequence[SentEvent]) -> None:
     """Write a journal record for each event of the outbox that was sent."""
     for event in events:
         row = transaction.db.execute("SELECT event_id, topic FROM outbox WHERE place = ?", (event.seq,)).fetchone()
         if row:
-            transaction.record(
+            transaction.add_journal_record(
                 "sent", event_id=row[0], topic=row[1], broker=event.broker, conn=event.conn, mid=event.mid
             )
 
 
-def record_acknowledged(transaction: Transaction, events: Sequence[SentEvent], proved: bool) -> None:
+def process_acknowledgements(transaction: Transaction, events: Sequence[SentEvent], proved: bool) -> None:
     """Process acknowledgements of events: delete the events, or mark them as unconfirmed.
 
     Those whose topic prefix is proved to work are deleted.
     """
     for event in events:
-        row = transaction.take("outbox", event.seq) or transaction.take("expired", event.seq)
+        row = transaction.take_row("outbox", event.seq) or transaction.take_row("expired", event.seq)
         if row is None:
             continue
         kind = "acknowledged" if proved else "unconfirmed"
-        transaction.record(kind, event_id=row[1], topic=row[2], broker=event.broker, conn=event.conn, mid=event.mid)
+        transaction.add_journal_record(
+            kind, event_id=row[1], topic=row[2], broker=event.broker, conn=event.conn, mid=event.mid
+        )
         if not proved:
-            transaction.insert("unconfirmed", row[:6], event.conn)
+            transaction.insert_and_count_row("unconfirmed", row[:6], event.conn)
             _bound_unconfirmed(transaction)
 
 
@@ -125,12 +132,12 @@ def _bound_unconfirmed(transaction: Transaction) -> None:
         or counters.sizes["unconfirmed"] > limits.unconfirmed_bytes
     ):
         oldest = transaction.db.execute("SELECT min(place) FROM unconfirmed").fetchone()[0]
-        if transaction.take("unconfirmed", oldest) is None:
+        if transaction.take_row("unconfirmed", oldest) is None:
             break
         counters.unconfirmed_dropped += 1
 
 
-def confirm_prefix(transaction: Transaction, prefix: str, conn: int) -> int:
+def confirm_events_below_prefix(transaction: Transaction, prefix: str, conn: int) -> int:
     """Confirm and delete the unconfirmed events below a topic prefix, and return how many.
 
     Connection ``conn`` got them acknowledged. Called when the prefix's canary (test message) came back, which confirms
@@ -140,13 +147,13 @@ def confirm_prefix(transaction: Transaction, prefix: str, conn: int) -> int:
     rows = transaction.db.execute("SELECT place, event_id, topic FROM unconfirmed WHERE conn = ?", (conn,)).fetchall()
     for place, event_id, topic in rows:
         below = topic == prefix or topic.startswith(prefix.rstrip("/") + "/") or prefix == ""
-        if below and transaction.take("unconfirmed", place) is not None:
-            transaction.record("acknowledged", event_id=event_id, topic=topic, conn=conn)
+        if below and transaction.take_row("unconfirmed", place) is not None:
+            transaction.add_journal_record("acknowledged", event_id=event_id, topic=topic, conn=conn)
             confirmed += 1
     return confirmed
 
 
-def expire(transaction: Transaction) -> int:
+def expire_events(transaction: Transaction) -> int:
     """Expire the events in the outbox that are past their deadline, and return their number.
 
     They are moved to the expired events, or dropped. Without room among the expired ones, the rest stays in the outbox,
@@ -164,17 +171,19 @@ def expire(transaction: Transaction) -> int:
         )
         if not (fits or limits.drop_expired):
             break
-        row = transaction.take("outbox", place)
+        row = transaction.take_row("outbox", place)
         if row is None:
             continue
         if not limits.drop_expired:
-            transaction.insert("expired", row[:6])
-        transaction.record("expired", event_id=row[1], topic=row[2], reason="dropped" if limits.drop_expired else None)
+            transaction.insert_and_count_row("expired", row[:6])
+        transaction.add_journal_record(
+            "expired", event_id=row[1], topic=row[2], reason="dropped" if limits.drop_expired else None
+        )
         expired += 1
     return expired
 
 
-def requeue(transaction: Transaction, event_ids: Sequence[str] | None) -> int:
+def requeue_expired_events(transaction: Transaction, event_ids: Sequence[str] | None) -> int:
     """Put expired events back into the outbox, and return the number that fitted.
 
     These are all, or those with the given ids. Unconfirmed events may be named too. Raises RequestRefusedError, and
@@ -194,7 +203,7 @@ def requeue(transaction: Transaction, event_ids: Sequence[str] | None) -> int:
     for table, key, _, size in rows:
         if not _has_room(transaction, size):
             break
-        row = transaction.take(table, key)
+        row = transaction.take_row(table, key)
         if row is not None:
             _, event_id, topic, payload, accepted, deadline = row[:6]
             _append(transaction, event_id, topic, payload, deadline - accepted, reason="requeued")

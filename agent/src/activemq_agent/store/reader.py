@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import Any
 
 from activemq_agent.agent_errors import AgentError
-from activemq_agent.store.rows import is_whole
-from activemq_agent.store.schema import connect
+from activemq_agent.store.rows import has_valid_checksum
+from activemq_agent.store.schema import connect_to_database
 
 
 class Reader:
@@ -24,12 +24,12 @@ class Reader:
     """
 
     def __init__(self, path: Path) -> None:
-        self._path, self._db = path, connect(path, readonly=True)
+        self._path, self._db = path, connect_to_database(path, readonly=True)
         self._lock = threading.Lock()
         self._bad: set[tuple[str, int]] = set()
 
     @property
-    def damaged(self) -> int:
+    def damaged_row_count(self) -> int:
         """The number of damaged rows that were read: they failed their checksum.
 
         Such rows are never returned, and are moved out of the store at the next start.
@@ -53,7 +53,7 @@ class Reader:
             row: tuple[Any, ...] = cursor.fetchone()
         return row
 
-    def whole_rows(
+    def undamaged_rows(
         self, table: str, condition: str, *values: Any, limit: int, most_bytes: int | None = None
     ) -> list[tuple[Any, ...]]:
         """Return the undamaged rows of a table that meet a condition, ordered by their keys.
@@ -65,7 +65,7 @@ class Reader:
         size = 0
         with self._cursor(f"SELECT * FROM {table} WHERE {condition} ORDER BY 1", *values) as cursor:  # noqa: S608
             for row in cursor:
-                if not is_whole(table, row):
+                if not has_valid_checksum(table, row):
                     self._bad.add((table, row[0]))
                     continue
                 size += sum(len(value) for value in row if isinstance(value, (str, bytes)))

@@ -13,7 +13,7 @@ MIB = 1 << 20
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class StoreLimits:
     """The limits of an agent's store: numbers of messages and bytes, and seconds.
 
     Bytes are those of topics and payloads.
@@ -147,7 +147,7 @@ def row_checksum(table: str, *values: str | bytes | float | None) -> bytes:
     return digest.digest()
 
 
-def is_whole(table: str, row: Sequence[Any]) -> bool:
+def has_valid_checksum(table: str, row: Sequence[Any]) -> bool:
     """Return whether a row of a table has a valid checksum.
 
     ``row`` has all its columns.
@@ -156,6 +156,6 @@ def is_whole(table: str, row: Sequence[Any]) -> bool:
     return bool(row_checksum(table, *row[checked]) == row[checked.stop])
 
 
-def size_of(topic: str, payload: bytes) -> int:
+def size_in_bytes(topic: str, payload: bytes) -> int:
     """Return the size of an event or message in bytes, that of its topic and its payload."""
     return len(topic.encode()) + len(payload)

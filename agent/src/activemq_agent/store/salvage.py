@@ -18,9 +18,9 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from activemq_agent.printable import counted
+from activemq_agent.printable import count_with_noun
 from activemq_agent.store.damage import read_wal
-from activemq_agent.store.rows import is_whole
+from activemq_agent.store.rows import has_valid_checksum
 from activemq_agent.store.schema import (
     ANCHOR,
     COUNTERS,
@@ -28,7 +28,7 @@ from activemq_agent.store.schema import (
     FILE,
     PAGE,
     TABLES,
-    connect,
+    connect_to_database,
     create_tables,
     is_machine_failure,
 )
@@ -88,7 +88,7 @@ class StoreDamage:
         gaps = "; ".join(map(str, self.gaps[:5])) + ("; …" if len(self.gaps) > 5 else "")
         return (
             f"the agent's store was damaged ({self.reasons[0]}). The agent kept "
-            f"{counted(self.kept['outbox'], 'event')} of the outbox, and could not read "
+            f"{count_with_noun(self.kept['outbox'], 'event')} of the outbox, and could not read "
             f"{missing}{f', at the positions {gaps}' if self.gaps else ''}. The damaged files are in {self.directory}"
         )
 
@@ -118,7 +118,7 @@ def salvage_store(directory: Path, *, agent: str, reasons: list[str], now: datet
     directory ``set-aside-TIME``, with a report ``damage.json``.
     """
     _delete_new(directory)
-    with closing(connect(directory / NEW)) as new:
+    with closing(connect_to_database(directory / NEW)) as new:
         new.execute("BEGIN")
         create_tables(new)
         new.execute("COMMIT")
@@ -204,7 +204,7 @@ def _read_past_damage(
     while step < (end - reached) * direction:
         try:
             for row in db.execute(query, (reached + step * direction,)):
-                if not is_whole(table, row):
+                if not has_valid_checksum(table, row):
                     continue
                 if (end - row[0]) * direction <= 0:
                     break
@@ -229,7 +229,7 @@ def _select(db: sqlite3.Connection, table: str, key: int) -> list[Values]:
     except sqlite3.DatabaseError as error:
         _raise_machine_failure(error)
         return []
-    return [row for row in rows if is_whole(table, row)]
+    return [row for row in rows if has_valid_checksum(table, row)]
 
 
 def _raise_machine_failure(error: sqlite3.Error) -> None:

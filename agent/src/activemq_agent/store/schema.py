@@ -55,7 +55,7 @@ CREATE TABLE journal (position INTEGER PRIMARY KEY, lines TEXT NOT NULL, sum BLO
 """
 
 
-def connect(path: Path, *, synchronous: str = "FULL", readonly: bool = False) -> sqlite3.Connection:
+def connect_to_database(path: Path, *, synchronous: str = "FULL", readonly: bool = False) -> sqlite3.Connection:
     """Connect to the SQLite database of the store at a path, and return the connection.
 
     It is in autocommit mode; any thread may use it, one at a time. ``synchronous`` FULL makes every commit wait until

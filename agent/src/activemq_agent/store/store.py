@@ -18,16 +18,16 @@ from activemq_agent.store.reader import Reader
 from activemq_agent.store.rows import (
     IncomingMessage,
     JournalRecord,
-    Limits,
     OutgoingEvent,
     SentEvent,
     StoreCounts,
     StoredReceipt,
+    StoreLimits,
 )
 from activemq_agent.store.salvage import StoreDamage, finish_interrupted_salvage, salvage_store
 from activemq_agent.store.schema import FILE
 from activemq_agent.store.state_directory import lock_state_directory
-from activemq_agent.store.writer import Writer
+from activemq_agent.store.writer import StoreWriter
 
 SWEEP = 0.5
 """Seconds between checks for events that expire and ids to forget: expiry is noticed within 1 s."""
@@ -43,7 +43,7 @@ class Store:
     of that moment. All raise AgentError if the disk fails, and then nothing has changed.
     """
 
-    def __init__(self, directory: Path, lock_descriptor: int, writer: Writer, damage: StoreDamage | None) -> None:
+    def __init__(self, directory: Path, lock_descriptor: int, writer: StoreWriter, damage: StoreDamage | None) -> None:
         self._lock = lock_descriptor
         self._writer = writer
         self._reader = Reader(directory / FILE)
@@ -57,7 +57,7 @@ class Store:
 
     @classmethod
     def open(
-        cls, directory: Path, *, agent: str, limits: Limits | None = None, clock: Clock | None = None,
+        cls, directory: Path, *, agent: str, limits: StoreLimits | None = None, clock: Clock | None = None,
         synchronous: str = "FULL", sweep: float | None = SWEEP,
     ) -> Store:  # fmt: skip
         """Open the store in the state directory of an agent, and return it.
@@ -67,7 +67,7 @@ class Store:
         event may be lost with the machine's power. Raises AgentError if another agent uses the directory, or if it
         cannot be used.
         """
-        limits, clock = limits or Limits(), clock or Clock()
+        limits, clock = limits or StoreLimits(), clock or Clock()
         descriptor = lock_state_directory(directory)
         try:
             finish_interrupted_salvage(directory)
@@ -76,7 +76,7 @@ class Store:
             db, counters, elapsed = open_database(
                 directory / FILE, agent=agent, limits=limits, clock=clock, synchronous=synchronous
             )
-            return cls(directory, descriptor, Writer(db, counters, elapsed, limits, clock, sweep), damage)
+            return cls(directory, descriptor, StoreWriter(db, counters, elapsed, limits, clock, sweep), damage)
         except (OSError, sqlite3.Error) as error:
             os.close(descriptor)
             raise AgentError(
@@ -96,7 +96,7 @@ class Store:
         return self._writer.is_alive()
 
     @property
-    def last_turn(self) -> float:
+    def last_transaction_time(self) -> float:
         """The monotonic time of the last transaction of the store's writer thread."""
         return self._writer.last_turn
 
@@ -127,19 +127,21 @@ class Store:
         before, it is returned and nothing is stored. ``timeout``: elapsed seconds until the event expires. Raises
         OutboxFullError if there is no room, RequestRefusedError if the event could never be sent.
         """
-        return self.accept_later(topic, payload, event_id=event_id, timeout=timeout).result()
+        return self.accept_event_later(topic, payload, event_id=event_id, timeout=timeout).result()
 
-    def accept_later(
+    def accept_event_later(
         self, topic: str, payload: bytes, *, event_id: str | None = None, timeout: float | None = None
     ) -> Future[str]:
         """Queue an event to be accepted into the outbox, and return a future of its event id.
 
         Raises RequestRefusedError for an event that can never be sent.
         """
-        chosen_id = outbox.chosen_event_id(topic, payload, event_id)
+        chosen_id = outbox.event_id_chosen_by_publisher(topic, payload, event_id)
         if timeout is not None and not timeout >= 0:
             raise RequestRefusedError(f"the timeout {timeout} of the event is not valid: set 0 or more seconds")
-        future = self._writer.submit(lambda transaction: outbox.accept(transaction, topic, payload, chosen_id, timeout))
+        future = self._writer.submit(
+            lambda transaction: outbox.accept_event(transaction, topic, payload, chosen_id, timeout)
+        )
         future.add_done_callback(self._tell)
         return future
 
@@ -149,25 +151,25 @@ class Store:
         They are in sending order.
         """
         # The plus keeps SQLite from using the index of deadlines, by which it would have to sort.
-        rows = self._reader.whole_rows(
+        rows = self._reader.undamaged_rows(
             "outbox", "place > ? AND +deadline > ?", after, self._writer.elapsed.now(), limit=limit
         )
         return [OutgoingEvent(*row[:4]) for row in rows]
 
-    def queue_sent(self, events: Sequence[SentEvent]) -> Future[None]:
+    def queue_sent_records(self, events: Sequence[SentEvent]) -> Future[None]:
         """Queue journal records that events were sent, and return a future.
 
         It is done after the commit.
         """
-        return self._writer.submit(lambda transaction: outbox.record_sent(transaction, events))
+        return self._writer.submit(lambda transaction: outbox.journal_sent_events(transaction, events))
 
-    def queue_acknowledged(self, events: Sequence[SentEvent], proved: bool) -> Future[None]:
+    def queue_acknowledgements(self, events: Sequence[SentEvent], proved: bool) -> Future[None]:
         """Queue the broker's acknowledgements of sent events, and return a future.
 
         It is done after the commit. Events are deleted if their prefix is proved, else kept as unconfirmed, within
         bounds.
         """
-        return self._writer.submit(lambda transaction: outbox.record_acknowledged(transaction, events, proved))
+        return self._writer.submit(lambda transaction: outbox.process_acknowledgements(transaction, events, proved))
 
     def confirm_prefix(self, prefix: str, conn: int) -> int:
         """Confirm and delete the unconfirmed events below a topic prefix, and return how many.
@@ -175,7 +177,9 @@ class Store:
         Connection ``conn`` got them acknowledged. Called when the prefix's canary (test message) came back, which
         confirms them.
         """
-        return self._writer.submit(lambda transaction: outbox.confirm_prefix(transaction, prefix, conn)).result()
+        return self._writer.submit(
+            lambda transaction: outbox.confirm_events_below_prefix(transaction, prefix, conn)
+        ).result()
 
     def expire_events(self) -> int:
         """Expire the events in the outbox that are past their deadline, and return their number.
@@ -183,15 +187,15 @@ class Store:
         They are moved to the expired events, or dropped. The store calls this automatically within 1 s of a deadline,
         unless ``sweep`` is None.
         """
-        return self._writer.submit(outbox.expire).result()
+        return self._writer.submit(outbox.expire_events).result()
 
-    def requeue_events(self, event_ids: Sequence[str] | None = None) -> int:
+    def requeue_expired_events(self, event_ids: Sequence[str] | None = None) -> int:
         """Put expired events back into the outbox, and return the number that fitted.
 
         These are all, or those with the given ids. Unconfirmed events may be named too. Raises RequestRefusedError for
         an id that is neither expired nor unconfirmed.
         """
-        future = self._writer.submit(lambda transaction: outbox.requeue(transaction, event_ids))
+        future = self._writer.submit(lambda transaction: outbox.requeue_expired_events(transaction, event_ids))
         future.add_done_callback(self._tell)
         return future.result()
 
@@ -221,8 +225,10 @@ class Store:
         message whose handler ran when the agent was killed is returned again, with its attempts. ``most_bytes`` bounds
         all messages together; the first one is returned whatever its size.
         """
-        rows = self._reader.whole_rows("inbox", "lane = ? AND rx > ?", lane, after, limit=limit, most_bytes=most_bytes)
-        rx_id = self._writer.committed_counters.rx_id
+        rows = self._reader.undamaged_rows(
+            "inbox", "lane = ? AND rx > ?", lane, after, limit=limit, most_bytes=most_bytes
+        )
+        rx_id = self._writer.committed_counters.received_message_id
         return [IncomingMessage(row[0], row[1], rx_id(row[0]), row[2], row[3], row[6]) for row in rows]
 
     def begin_attempt(self, rx: int) -> int:
@@ -238,9 +244,9 @@ class Store:
         Its handlers ended without an error, so they never run again for that message. Raises RequestRefusedError if it
         is not in the inbox.
         """
-        self.queue_handled(rx).result()
+        self.queue_handled_record(rx).result()
 
-    def queue_handled(self, rx: int, statements: Sequence[inbox.Statement] = ()) -> Future[None]:
+    def queue_handled_record(self, rx: int, statements: Sequence[inbox.Statement] = ()) -> Future[None]:
         """Queue the record that a message was handled, and return a future.
 
         Its handlers ended without an error. The future is done after the commit. The SQL statements of its handlers
@@ -254,7 +260,7 @@ class Store:
 
         Raises RequestRefusedError if it is not in the inbox.
         """
-        self._writer.submit(lambda transaction: inbox.quarantine(transaction, rx, reason)).result()
+        self._writer.submit(lambda transaction: inbox.quarantine_message(transaction, rx, reason)).result()
 
     # Journal and numbers
 
@@ -270,7 +276,7 @@ class Store:
 
         Kinds are such as connected or barrier. The future is done after the commit.
         """
-        return self._writer.submit(lambda transaction: transaction.record(kind, **fields))
+        return self._writer.submit(lambda transaction: transaction.add_journal_record(kind, **fields))
 
     def oldest_journal_records(self, limit: int) -> list[JournalRecord]:
         """Return the oldest records of the agent's event journal, which are not yet exported to files.
@@ -278,10 +284,10 @@ class Store:
         These are the records of at most ``limit`` rows of the store. Records of a damaged row are left out, which shows
         as a gap in jseq.
         """
-        rows = self._reader.whole_rows("journal", "true", limit=limit, most_bytes=MOST_JOURNAL_BYTES)
+        rows = self._reader.undamaged_rows("journal", "true", limit=limit, most_bytes=MOST_JOURNAL_BYTES)
         return [JournalRecord(row[0], line) for row in rows for line in row[1].split("\n")]
 
-    def delete_exported_journal(self, position: int) -> None:
+    def delete_exported_journal_records(self, position: int) -> None:
         """Delete the exported records of the agent's event journal, up to a position.
 
         They are in files on the disk.
@@ -317,6 +323,6 @@ class Store:
             duplicates=counters.duplicates,
             remembered=remembered,
             journal_rows=journal,
-            damaged=self._reader.damaged,
+            damaged=self._reader.damaged_row_count,
             lanes=dict(counters.lanes),
         )

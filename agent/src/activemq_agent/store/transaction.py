@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from activemq_agent.store.clock import Clock, ElapsedTimeCounter
-from activemq_agent.store.rows import Limits, is_whole, row_checksum, size_of
+from activemq_agent.store.rows import StoreLimits, has_valid_checksum, row_checksum, size_in_bytes
 from activemq_agent.store.schema import EVENT_TABLES, ID_TABLES, MESSAGE_TABLES
 
 JOURNAL_LINES = 64
@@ -19,7 +19,7 @@ JOURNAL_LINES = 64
 
 
 @dataclass
-class Counters:
+class StoreCounters:
     """The counters of the agent's store: rows, bytes, and the last numbers assigned.
 
     They are kept in memory. ``rows`` and ``sizes``: rows, and bytes of topics and payloads, by table; ``lanes``:
@@ -41,14 +41,14 @@ class Counters:
     unconfirmed_dropped: int = 0
     duplicates: int = 0
 
-    def copy_counters(self) -> Counters:
+    def copy_counters(self) -> StoreCounters:
         """Return a copy of the store's counters.
 
         It keeps its values during a transaction.
         """
         return deepcopy(self)
 
-    def rx_id(self, rx: int) -> str:
+    def received_message_id(self, rx: int) -> str:
         """Return the id that the agent gives to a received message without an id.
 
         It is ``AGENT:EPOCH:rxNUMBER``.
@@ -63,7 +63,12 @@ class Transaction:
     """
 
     def __init__(
-        self, db: sqlite3.Connection, counters: Counters, limits: Limits, clock: Clock, elapsed: ElapsedTimeCounter
+        self,
+        db: sqlite3.Connection,
+        counters: StoreCounters,
+        limits: StoreLimits,
+        clock: Clock,
+        elapsed: ElapsedTimeCounter,
     ) -> None:
         self.db = db
         self.counters = counters
@@ -73,7 +78,7 @@ class Transaction:
         self._clock = clock
         self._lines: list[str] = []
 
-    def insert(self, table: str, checked: Sequence[Any], *others: Any) -> None:
+    def insert_and_count_row(self, table: str, checked: Sequence[Any], *others: Any) -> None:
         """Insert a row into a table, and count it.
 
         It has the columns under the checksum, the checksum, and other columns.
@@ -81,7 +86,7 @@ class Transaction:
         insert_row(self.db, table, checked, *others)
         self._count(table, checked, 1)
 
-    def take(self, table: str, key: int) -> tuple[Any, ...] | None:
+    def take_row(self, table: str, key: int) -> tuple[Any, ...] | None:
         """Take a row from a table: delete the row with a key, and return its columns.
 
         Returns None for a missing or damaged row.
@@ -90,7 +95,7 @@ class Transaction:
             f"SELECT * FROM {table} WHERE rowid = ?",  # noqa: S608 -- names of the schema
             (key,),
         ).fetchone()
-        if row is None or not is_whole(table, row):
+        if row is None or not has_valid_checksum(table, row):
             return None
         self.db.execute(f"DELETE FROM {table} WHERE rowid = ?", (key,))  # noqa: S608 -- the same
         self._count(table, row, -1)
@@ -99,9 +104,9 @@ class Transaction:
     def _count(self, table: str, row: Sequence[Any], sign: int) -> None:
         if table in EVENT_TABLES + MESSAGE_TABLES:
             self.counters.rows[table] += sign
-            self.counters.sizes[table] += sign * size_of(row[2], row[3])
+            self.counters.sizes[table] += sign * size_in_bytes(row[2], row[3])
 
-    def record(self, kind: str, **fields: Any) -> None:
+    def add_journal_record(self, kind: str, **fields: Any) -> None:
         """Add a journal record of a given kind to the transaction.
 
         ``fields`` that are None are left out.
@@ -139,7 +144,7 @@ class Transaction:
     def _write_lines(self) -> None:
         if self._lines:
             self.counters.position += 1
-            self.insert("journal", (self.counters.position, "\n".join(self._lines)))
+            self.insert_and_count_row("journal", (self.counters.position, "\n".join(self._lines)))
             self._lines.clear()
 
 

@@ -15,9 +15,9 @@ from typing import Any, TypeVar
 from activemq_agent.agent_errors import AgentError, OutboxFullError
 from activemq_agent.store import inbox, outbox
 from activemq_agent.store.clock import Clock, ElapsedTimeCounter
-from activemq_agent.store.rows import Limits
+from activemq_agent.store.rows import StoreLimits
 from activemq_agent.store.schema import is_machine_failure
-from activemq_agent.store.transaction import Counters, Transaction
+from activemq_agent.store.transaction import StoreCounters, Transaction
 
 log = logging.getLogger(__name__)
 
@@ -32,7 +32,7 @@ FORGET_EVERY = 60.0
 """Seconds between two deletions of ids that are too old to be remembered."""
 
 
-class Writer(threading.Thread):
+class StoreWriter(threading.Thread):
     """The thread that writes to the agent's store by running queued jobs, in order.
 
     Each job is atomic and runs at most once. A job's future is resolved only after the commit of its transaction
@@ -44,9 +44,9 @@ class Writer(threading.Thread):
     def __init__(
         self,
         db: sqlite3.Connection,
-        counters: Counters,
+        counters: StoreCounters,
         elapsed: ElapsedTimeCounter,
-        limits: Limits,
+        limits: StoreLimits,
         clock: Clock,
         sweep: float | None,
     ) -> None:
@@ -128,11 +128,11 @@ class Writer(threading.Thread):
         self._swept, self.last_turn, now = time.monotonic(), self._clock.monotonic(), self.elapsed.now()
         try:
             due = self._db.execute("SELECT 1 FROM outbox WHERE deadline <= ? LIMIT 1", (now,)).fetchone()
-            jobs: list[Job] = [outbox.expire] if due else []
+            jobs: list[Job] = [outbox.expire_events] if due else []
             if now - self._forgot >= FORGET_EVERY:
                 self._forgot = now
-                jobs.append(inbox.forget_old_ids)
-            if jobs or self.elapsed.has_stepped():
+                jobs.append(inbox.delete_old_event_ids)
+            if jobs or self.elapsed.has_wall_clock_stepped():
                 self._transact(jobs)
         except (sqlite3.Error, AgentError) as error:
             log.warning(

@@ -22,7 +22,7 @@ from dataclasses import dataclass, field
 from typing import Any, BinaryIO
 
 from ..files.untrusted_paths import Directory, UntrustedPathError, open_directory, open_owned_file
-from ..printable import printable
+from ..printable import escape_unprintable
 
 _CHUNK = 1 << 20
 _LINE = 1 << 18
@@ -106,9 +106,9 @@ class EvidenceArchive:
             os.fchmod(self._out.fileno(), 0o644)
 
     def leave_out(self, path: str, size: int, why: str) -> None:
-        self.left_out.append({"path": printable(path), "bytes": size, "why": printable(why)})
+        self.left_out.append({"path": escape_unprintable(path), "bytes": size, "why": escape_unprintable(why)})
 
-    def add(self, name: str, data: bytes, mtime: float = 0) -> bool:
+    def add_file(self, name: str, data: bytes, mtime: float = 0) -> bool:
         """Add a file with the given content and modification time to the archive of evidence.
 
         The content is small and already masked. Returns False, and lists the file as omitted, if it is too large.

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from .. import masking
-from ..config.versions import PRIVATE, InstalledVersion, read_version
+from ..config.versions import PRIVATE, InstalledVersion, read_installed_version
 from ..files.untrusted_paths import Directory, UntrustedPathError, open_directory
 from ..masking import KnownSecret, KnownSecrets
 from .bundle import TIME_IS_OVER, EvidenceArchive, open_evidence_file
@@ -71,7 +71,7 @@ def read_masked_tree(path: str, known: KnownSecrets, bundle: EvidenceArchive, pr
 
     Each file has a status. The files of an installed version are compared with its manifest.
     """
-    version, tree = read_version(path), MaskedTree()
+    version, tree = read_installed_version(path), MaskedTree()
     deployed = version.manifest if version else {}
     try:
         with open_directory(path) as top:
@@ -92,7 +92,7 @@ def _planned_hash(version: InstalledVersion, path: str) -> str:
     """Return the hash that the plan has for a deployed file. Raises KeyError where the file was not deployed."""
     if path in version.masked:
         # The hash of a secret would allow to try passwords; the hash of the masked text is sufficient.
-        return _sha256(masking.mask(path, version.masked[path]))
+        return _sha256(masking.mask_configuration_file(path, version.masked[path]))
     return str(version.manifest[path])
 
 
@@ -137,7 +137,11 @@ def _read_file(
         tree.found[path] = {"status": status, "why": why, **({} if "MiB" in why else {"sha256": digest})}
         return
     planned = version.masked.get(path) if version and same == "same" else None
-    text = masking.mask(path, planned) if planned is not None else masking.mask(path, content.decode(), known)
+    text = (
+        masking.mask_configuration_file(path, planned)
+        if planned is not None
+        else masking.mask_configuration_file(path, content.decode(), known)
+    )
     if same == "same" and planned is None:
         tree.manifest[path] = _sha256(text)
     tree.files[path] = text
@@ -146,7 +150,7 @@ def _read_file(
 
 def add_tree(tree: MaskedTree, bundle: EvidenceArchive, prefix: str) -> None:
     for path, text in sorted(tree.files.items()):
-        bundle.add(prefix + path, text.encode())
+        bundle.add_file(prefix + path, text.encode())
 
 
 def add_deployed_file_status(trees: list[MaskedTree], bundle: EvidenceArchive, prefix: str) -> None:
@@ -159,8 +163,8 @@ def add_deployed_file_status(trees: list[MaskedTree], bundle: EvidenceArchive, p
     for tree in trees:
         manifest.update(tree.manifest)
         file_statuses.update(tree.found)
-    bundle.add(f"{prefix}.fleet-manifest.json", json_lines(manifest))
-    bundle.add(f"{prefix}.fleet-found.json", json_lines(file_statuses))
+    bundle.add_file(f"{prefix}.fleet-manifest.json", json_lines(manifest))
+    bundle.add_file(f"{prefix}.fleet-found.json", json_lines(file_statuses))
 
 
 def json_lines(data: Mapping[str, Any]) -> bytes:

@@ -21,18 +21,18 @@ from collections.abc import Mapping
 from typing import Any
 
 from .. import masking
-from ..config.versions import ConfigurationPaths, InstalledVersion, read_version
+from ..config.versions import ConfigurationPaths, InstalledVersion, read_installed_version
 from ..errors import NodeError
 from ..masking import KnownSecrets
-from ..printable import counted
+from ..printable import count_with_noun
 from ..process.proc import (
     Process,
-    account_of_broker,
     boot_id,
-    file_text,
-    find_broker,
-    proc_text,
+    find_broker_process,
+    owner_of_broker_data,
+    read_proc_file,
     read_process,
+    read_system_file,
     seconds_since_boot,
 )
 from ..state import machine, operation_record
@@ -93,7 +93,7 @@ def write_evidence_archive(parameters: Mapping[str, Any]) -> dict[str, Any]:
     finally:
         bundle.close()
     summary = {"facts": facts, "left_out": bundle.left_out, "notes": work.notes}
-    shown = {name: masking.mask_data(value, work.known) for name, value in summary.items()}
+    shown = {name: masking.mask_json_value(value, work.known) for name, value in summary.items()}
     size = os.path.getsize(parameters["archive"])
     return {"changed": False, "files": bundle.files, "bytes": size, **shown}
 
@@ -116,14 +116,14 @@ class _Work:
             deployed_files.known_secrets([version for home in homes for version in _versions(home)])
         )
         if self.known.word_like_count:
-            number = counted(self.known.word_like_count, "secret")
+            number = count_with_noun(self.known.word_like_count, "secret")
             self.notes.append(
                 f"the inventory contains {number} of this host that are short or common words. The collected "
                 "files mask them only as values of password settings. Search the collected files for these words "
                 "before you pass the files on"
             )
         facts = _machine()
-        process = find_broker(homes[0].base, broker.get("unit")) if broker else None
+        process = find_broker_process(homes[0].base, broker.get("unit")) if broker else None
         if broker:
             facts["broker"] = self._broker(broker, homes[0], process)
         if agent:
@@ -179,12 +179,12 @@ class _Work:
             deployed_files.add_tree(tree, self.bundle, "running/")
         for name, place in (("store", broker_state.get("store") or broker.get("store")), ("data", home.data)):
             if place:
-                self._listing(name, place, account_of_broker(home.base))
+                self._listing(name, place, owner_of_broker_data(home.base))
         return broker_state
 
     def _process(self, process: Process, state: str | None) -> None:
-        status = proc_text(process.pid, "status") + proc_text(process.pid, "limits")
-        command = masking.mask_words(process.command, self.known)
+        status = read_proc_file(process.pid, "status") + read_proc_file(process.pid, "limits")
+        command = masking.mask_command_line(process.command, self.known)
         self._text("process.txt", "\n".join([*command, "", status]))
         if self.dumps == "never" or (self.dumps == "hung" and state != "hung"):
             return
@@ -242,7 +242,7 @@ class _Work:
         if text.strip() and self.bundle.is_time_over():
             self.bundle.leave_out(name, len(text), TIME_IS_OVER)
         elif text.strip():
-            self.bundle.add(name, masking.mask_text(text, self.known).encode(errors="replace"))
+            self.bundle.add_file(name, masking.mask_text(text, self.known).encode(errors="replace"))
 
 
 def broker_timezone(process: Process | None, etc: str = "/etc") -> str:
@@ -253,11 +253,11 @@ def broker_timezone(process: Process | None, etc: str = "/etc") -> str:
     for word in process.command if process else ():
         if word.startswith("-Duser.timezone="):
             return str(word.partition("=")[2])
-    environment = proc_text(process.pid, "environ").split("\0") if process else []
+    environment = read_proc_file(process.pid, "environ").split("\0") if process else []
     for entry in environment:
         if entry.startswith("TZ=") and entry[3:].lstrip(":"):
             return str(entry[3:].lstrip(":"))
-    name = file_text(f"{etc}/timezone").strip()
+    name = read_system_file(f"{etc}/timezone").strip()
     target = os.path.realpath(f"{etc}/localtime")
     if "/zoneinfo/" in target:
         return target.partition("/zoneinfo/")[2]
@@ -271,7 +271,7 @@ def _machine() -> dict[str, Any]:
         "kernel": f"{system.sysname} {system.release} {system.machine}",
         "boot_id": boot_id(),
         "uptime": round(seconds_since_boot()),
-        "clock_synchronised": machine.clock_synchronised(),
+        "clock_synchronised": machine.is_clock_synchronized(),
         "collected": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
     }
 
@@ -282,7 +282,7 @@ def _versions(home: ConfigurationPaths) -> list[InstalledVersion]:
         current = home.current_version()
     except NodeError:
         current = None
-    others = [read_version(home.directory(name)) for name in home.version_names()]
+    others = [read_installed_version(home.directory(name)) for name in home.version_names()]
     return [version for version in (current, *others) if version]
 
 

@@ -20,7 +20,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
 from ..files.untrusted_paths import UntrustedPathError, open_process_file
-from ..process.proc import Process, account_of, catches_quit, proc_text, process_handle, send_signal
+from ..process.proc import Process, handles_sigquit, open_process_handle, read_proc_file, send_signal, uid_of_process
 
 COUNT = 3
 PAUSE = 5.0
@@ -55,7 +55,7 @@ def take_thread_dumps(process: Process, count: int = COUNT, pause: float = PAUSE
             "broker, or SIGKILL to make its standby take over"
         )
         return dumps
-    if not catches_quit(process.pid):
+    if not handles_sigquit(process.pid):
         dumps.notes.append(
             f"no thread dump was taken, because process {process.pid} does not catch SIGQUIT and would stop. Remove "
             "-Xrs from its JVM options"
@@ -77,9 +77,9 @@ def _add_dumps(dumps: ThreadDumps, process: Process, read: Callable[[], str], co
     for number in range(count):
         began = time.monotonic()
         read()  # skips earlier output
-        with process_handle(process) as handle:
+        with open_process_handle(process) as handle:
             # A later process with this pid may not handle the signal, and would be terminated.
-            was_sent = catches_quit(process.pid) and send_signal(handle, process, signal.SIGQUIT)
+            was_sent = handles_sigquit(process.pid) and send_signal(handle, process, signal.SIGQUIT)
         if not was_sent:
             dumps.notes.append(
                 f"only {number} of {count} thread dumps were taken, because process {process.pid} ended. Check the "
@@ -114,10 +114,10 @@ def thread_states_text(pid: int) -> str:
     except OSError:
         return ""
     for thread in threads:
-        fields = proc_text(pid, f"task/{thread}/stat").rpartition(")")[2].split()
+        fields = read_proc_file(pid, f"task/{thread}/stat").rpartition(")")[2].split()
         state = fields[0] if fields else "?"
         ticks = sum(map(int, fields[11:13])) if len(fields) > 12 else 0
-        name, wait = (proc_text(pid, f"task/{thread}/{file}").strip() for file in ("comm", "wchan"))
+        name, wait = (read_proc_file(pid, f"task/{thread}/{file}").strip() for file in ("comm", "wchan"))
         lines.append(f"{thread:>8} {state} cpu={ticks / os.sysconf('SC_CLK_TCK'):.2f}s {wait or '-'} {name}")
     return "\n".join(lines) + "\n"
 
@@ -139,7 +139,7 @@ def _open_output(process: Process) -> Iterator[Callable[[], str] | None]:
 
     Yields None if the process prints to something that cannot be read, such as a file of another account.
     """
-    path, account = f"/proc/{process.pid}/fd/1", account_of(process.pid)
+    path, account = f"/proc/{process.pid}/fd/1", uid_of_process(process.pid)
     try:
         is_socket = stat.S_ISSOCK(os.stat(path).st_mode)
         descriptor = None if is_socket else open_process_file(path, () if account is None else (account,))

@@ -68,7 +68,7 @@ class DeployedConfiguration:
     persistence: dict[str, Any] = field(default_factory=dict)
 
 
-def read_deployed(layout: ConfigurationPaths, name: str | None) -> DeployedConfiguration:
+def read_deployed_configuration(layout: ConfigurationPaths, name: str | None) -> DeployedConfiguration:
     """Read the deployed activemq.xml of a broker, and return its connectors, accounts and store.
 
     ``name`` is a version of the configuration; for None the result is empty. Raises OSError or ElementTree.ParseError
@@ -83,7 +83,7 @@ def read_deployed(layout: ConfigurationPaths, name: str | None) -> DeployedConfi
     release = _RELEASE.search(document[:_TITLE])
     passwords = _read_passwords(conf)
     paths = {"activemq.base": base, "activemq.data": os.path.join(base, "data"), "activemq.conf": conf}
-    stores = [element.get("directory", "") for name in _KAHADB for element in elements_named(root, name)]
+    stores = [element.get("directory", "") for name in _KAHADB for element in elements_with_local_name(root, name)]
     return DeployedConfiguration(
         listeners=tuple(_listeners(root)),
         consoles=tuple(_consoles(root, conf)),
@@ -117,9 +117,9 @@ def persistence_adapter_of(document: bytes) -> dict[str, Any]:
 
 
 def _persistence(root: ElementTree.Element) -> dict[str, Any]:
-    brokers = elements_named(root, "broker")
+    brokers = elements_with_local_name(root, "broker")
     openwire = brokers[0].get("storeOpenWireVersion") if brokers else None
-    kinds = [child for name in _HOLDERS for element in elements_named(root, name) for child in element]
+    kinds = [child for name in _HOLDERS for element in elements_with_local_name(root, name) for child in element]
     return {
         "kind": kinds[0].tag.rpartition("}")[2] if kinds else None,
         "openwire": int(openwire) if openwire and openwire.isdecimal() else None,
@@ -128,8 +128,8 @@ def _persistence(root: ElementTree.Element) -> dict[str, Any]:
 
 
 def _is_pure(root: ElementTree.Element) -> bool:
-    waits = any(broker.get("waitForSlave") == "true" for broker in elements_named(root, "broker"))
-    return waits or bool(elements_named(root, "masterConnector"))
+    waits = any(broker.get("waitForSlave") == "true" for broker in elements_with_local_name(root, "broker"))
+    return waits or bool(elements_with_local_name(root, "masterConnector"))
 
 
 def was_store_ever_used(store: str, root_fd: int | None = None) -> bool:
@@ -146,7 +146,7 @@ def was_store_ever_used(store: str, root_fd: int | None = None) -> bool:
         return False
 
 
-def elements_named(root: ElementTree.Element, name: str) -> list[ElementTree.Element]:
+def elements_with_local_name(root: ElementTree.Element, name: str) -> list[ElementTree.Element]:
     """Return the XML elements with a local name in a tree, in any namespace.
 
     ``root`` itself is included.
@@ -156,7 +156,7 @@ def elements_named(root: ElementTree.Element, name: str) -> list[ElementTree.Ele
 
 def _listeners(root: ElementTree.Element) -> list[Listener]:
     listeners = []
-    for element in elements_named(root, "transportConnector"):
+    for element in elements_with_local_name(root, "transportConnector"):
         uri = element.get("uri", "")
         parts = scheme_host_and_port(uri)
         if parts:
@@ -169,7 +169,7 @@ def _listeners(root: ElementTree.Element) -> list[Listener]:
 
 def _consoles(root: ElementTree.Element, conf: str) -> Iterator[tuple[str, int]]:
     """Yield addresses and ports of the consoles in the files that activemq.xml imports; a port of 0 is left out."""
-    for name in {os.path.basename(element.get("resource", "")) for element in elements_named(root, "import")}:
+    for name in {os.path.basename(element.get("resource", "")) for element in elements_with_local_name(root, "import")}:
         try:
             page = ElementTree.parse(os.path.join(conf, name)).getroot()  # noqa: S314 -- root's own file
         except (OSError, ElementTree.ParseError):
@@ -177,7 +177,7 @@ def _consoles(root: ElementTree.Element, conf: str) -> Iterator[tuple[str, int]]
         # From 6.3 on the address is in a properties file next to the console's.
         settings = _read_properties_file(os.path.join(conf, name.replace(".xml", ".properties")))
         addresses = [(settings.get("jetty.http.host"), settings.get("jetty.http.port"))]
-        for bean in elements_named(page, "bean"):
+        for bean in elements_with_local_name(page, "bean"):
             values = {child.get("name"): child.get("value") for child in bean if child.tag.endswith("property")}
             addresses.append((values.get("host"), values.get("port")))
         for host, port in addresses:
@@ -208,14 +208,16 @@ def _read_properties_file(path: str) -> dict[str, str]:
     """Return the entries of a properties file; none without the file."""
     try:
         with open(path, encoding="latin-1") as file:
-            return dict(read_properties(file.read()))
+            return dict(parse_properties(file.read()))
     except OSError:
         return {}
 
 
 def _login(root: ElementTree.Element, passwords: dict[str, str]) -> Login:
     """Return an account whose password is in the credentials file, the network connectors' account if possible."""
-    users = [user for user in elements_named(root, "authenticationUser") if user.get("username") != PROBE_USER]
+    users = [
+        user for user in elements_with_local_name(root, "authenticationUser") if user.get("username") != PROBE_USER
+    ]
     users.sort(key=lambda user: "activemq.network.password" not in user.get("password", ""))
     for user in users:
         reference = _REFERENCE.fullmatch(user.get("password", ""))
@@ -227,7 +229,7 @@ def _login(root: ElementTree.Element, passwords: dict[str, str]) -> Login:
 
 def _probe_login(root: ElementTree.Element, passwords: dict[str, str]) -> Login:
     """Return the account of probes; an empty login if the broker's file has accounts, but not this one."""
-    names = {user.get("username") for user in elements_named(root, "authenticationUser")}
+    names = {user.get("username") for user in elements_with_local_name(root, "authenticationUser")}
     password = passwords.get(PROBE_PASSWORD_KEY)
     return Login(PROBE_USER, password) if password and (not names or PROBE_USER in names) else Login()
 
@@ -237,7 +239,7 @@ _ESCAPE = re.compile(r"\\(?:u(?P<code>[0-9A-Fa-f]{4})|(?P<char>.))")
 _CHARS = {"n": "\n", "r": "\r", "t": "\t", "f": "\f"}
 
 
-def read_properties(text: str) -> list[tuple[str, str]]:
+def parse_properties(text: str) -> list[tuple[str, str]]:
     """Parse the text of a properties file, and return its (key, value) entries.
 
     Each line has one ``key=value``, as ``render`` writes it.

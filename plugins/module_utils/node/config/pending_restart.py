@@ -17,7 +17,7 @@ from dataclasses import asdict, dataclass, replace
 from ..files import disk
 from ..files.untrusted_paths import UntrustedPathError, read_file
 from ..foreign_data import parse_json
-from ..process.proc import Process, boot_id, find_broker, seconds_since_boot
+from ..process.proc import Process, boot_id, find_broker_process, seconds_since_boot
 from ..process.systemd import WATCHDOG_SUFFIX
 from .configuration_archive import ConfigurationFile
 from .versions import ConfigurationPaths, InstalledVersion
@@ -44,7 +44,7 @@ class PendingRestart:
     boot: str
     uptime: float | None = None
 
-    def is_no_longer_needed(self, process: Process | None) -> bool:
+    def is_restart_no_longer_needed(self, process: Process | None) -> bool:
         """Return whether a pending restart of a broker is no longer needed.
 
         This is so if no broker runs, or if it was started after the change.
@@ -78,17 +78,17 @@ def read_pending_restart(layout: ConfigurationPaths) -> PendingRestart | None:
     The broker may have been started since.
     """
     pending = _load(layout.pending)
-    process = find_broker(layout.base) if pending else None
-    return None if pending and process and pending.is_no_longer_needed(process) else pending
+    process = find_broker_process(layout.base) if pending else None
+    return None if pending and process and pending.is_restart_no_longer_needed(process) else pending
 
 
-def pending_restart_of(layout: ConfigurationPaths, process: Process | None) -> PendingRestart | None:
+def pending_restart_of_process(layout: ConfigurationPaths, process: Process | None) -> PendingRestart | None:
     """Return the pending restart of a broker's process; None if no restart is pending.
 
     Returns None also if the broker has read its configuration or does not run.
     """
     pending = read_pending_restart(layout)
-    return pending if pending and not pending.is_no_longer_needed(process) else None
+    return pending if pending and not pending.is_restart_no_longer_needed(process) else None
 
 
 def _load(path: str) -> PendingRestart | None:
@@ -102,7 +102,7 @@ def _load(path: str) -> PendingRestart | None:
         return PendingRestart("", (f"{os.path.basename(path)} was changed by hand",), boot_id())
 
 
-def is_known_to_broker(layout: ConfigurationPaths, version: str) -> bool:
+def was_broker_started_with(layout: ConfigurationPaths, version: str) -> bool:
     """Return whether a broker was last started with the given version of its configuration.
 
     Reverting to that version needs no restart.
@@ -111,7 +111,7 @@ def is_known_to_broker(layout: ConfigurationPaths, version: str) -> bool:
     return pending is not None and pending.previous == version
 
 
-def record_restart(layout: ConfigurationPaths, previous: str, more: Iterable[str]) -> PendingRestart:
+def record_pending_restart(layout: ConfigurationPaths, previous: str, more: Iterable[str]) -> PendingRestart:
     """Record that a broker must be restarted, and return the record.
 
     Reasons that are recorded already stay.
@@ -126,7 +126,7 @@ def record_restart(layout: ConfigurationPaths, previous: str, more: Iterable[str
     return _write(layout, pending)
 
 
-def record_deployment(layout: ConfigurationPaths, pending: PendingRestart) -> PendingRestart:
+def record_configuration_deployed(layout: ConfigurationPaths, pending: PendingRestart) -> PendingRestart:
     """Record in a pending restart that the changed configuration has just been deployed.
 
     Returns the record of the pending restart.
@@ -134,9 +134,9 @@ def record_deployment(layout: ConfigurationPaths, pending: PendingRestart) -> Pe
     return _write(layout, replace(pending, uptime=seconds_since_boot(), boot=boot_id()))
 
 
-def clear_restart(layout: ConfigurationPaths) -> None:
+def remove_pending_restart(layout: ConfigurationPaths) -> None:
     """Remove the record of a broker's pending restart."""
-    disk.remove(layout.pending)
+    disk.remove_file_or_link(layout.pending)
 
 
 def _write(layout: ConfigurationPaths, pending: PendingRestart) -> PendingRestart:

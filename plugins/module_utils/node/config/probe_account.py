@@ -36,6 +36,6 @@ class Login:
         return self.username == PROBE_USER
 
 
-def make_probe_topic() -> str:
+def random_probe_topic() -> str:
     """Return the random name of a topic for one probe, which other clients cannot predict."""
     return PROBE_TOPICS.replace("*", os.urandom(16).hex())

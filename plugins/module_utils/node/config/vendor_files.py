@@ -44,7 +44,7 @@ _NEVER = (
 _SETS_PASSWORD = re.compile(rb"^[^#!\r\n]*passw(?:or)?d[\w.]*[ \t]*[=:][ \t]*[^\s$]", re.IGNORECASE | re.MULTILINE)
 
 
-def vendor_files(home: str) -> dict[str, ConfigurationFile]:
+def shipped_configuration_files(home: str) -> dict[str, ConfigurationFile]:
     """Return the configuration files that an ActiveMQ release ships in its home directory, by path.
 
     These are the files below ``home/conf``; empty without that directory. Only a link at ``conf`` itself is followed,

@@ -116,7 +116,7 @@ def version_description_files(tree: Mapping[str, ConfigurationFile]) -> dict[str
     }
 
 
-def read_version(directory: str) -> InstalledVersion | None:
+def read_installed_version(directory: str) -> InstalledVersion | None:
     """Read the installed version of a configuration in a directory.
 
     Returns None without a valid manifest and record.
@@ -151,7 +151,7 @@ class ConfigurationPaths:
     def directory(self, name: str) -> str:
         return os.path.join(self.versions, name)
 
-    def link_target(self, name: str) -> str:
+    def current_link_target(self, name: str) -> str:
         """Return the target of the symbolic link ``current`` that puts a configuration version in force.
 
         The target is relative.
@@ -174,7 +174,7 @@ class ConfigurationPaths:
                 "playbook site"
             ) from None
         directory, name = os.path.split(target)
-        if directory != os.path.dirname(self.link_target("x")) or not name or name.startswith("."):
+        if directory != os.path.dirname(self.current_link_target("x")) or not name or name.startswith("."):
             raise NodeError(
                 f"the link {self.current} leads to {target}, which is not a configuration version of "
                 "activemq.fleet, so the configuration in use is not known. Remove this link, and run the "
@@ -184,7 +184,7 @@ class ConfigurationPaths:
 
     def current_version(self) -> InstalledVersion | None:
         name = self.current_version_name()
-        return read_version(self.directory(name)) if name else None
+        return read_installed_version(self.directory(name)) if name else None
 
     def version_names(self) -> list[str]:
         """Return the names of the installed versions of a configuration, newest first.

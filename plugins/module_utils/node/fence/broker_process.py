@@ -17,7 +17,7 @@ ENDED = 75
 """Exit status of a guard that killed its broker (EX_TEMPFAIL): the unit starts the guard again, and it waits."""
 
 
-def exit_status(code: int) -> int:
+def exit_status_of_return_code(code: int) -> int:
     """Return the exit status for a process's return code.
 
     For a broker that signal N ended it is 128 + N.

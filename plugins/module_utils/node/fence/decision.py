@@ -55,7 +55,7 @@ class FenceEvidence:
     has_ended: bool = False
 
     @property
-    def claim_number(self) -> int:
+    def newest_claim_number(self) -> int:
         """The number of the newest claim on a shared store; 0 if no node has claimed the store."""
         return self.highest.number if self.highest else 0
 
@@ -118,15 +118,15 @@ class CopyFenceState:
         if self.serves is not None:
             return _keep_serving(evidence, self.serves)
         if not evidence.holds_lock:
-            return GuardStep(GuardAction.WAIT, evidence.claim_number)
+            return GuardStep(GuardAction.WAIT, evidence.newest_claim_number)
         claim = evidence.highest
         if claim and claim.node == self.node and not claim.is_in_place and not evidence.has_ended:
-            return GuardStep(GuardAction.ADMIT, evidence.claim_number)
-        if self.built_from == evidence.claim_number:
-            return GuardStep(GuardAction.CLAIM, evidence.claim_number + 1)
-        return GuardStep(GuardAction.BUILD, evidence.claim_number)
+            return GuardStep(GuardAction.ADMIT, evidence.newest_claim_number)
+        if self.built_from == evidence.newest_claim_number:
+            return GuardStep(GuardAction.CLAIM, evidence.newest_claim_number + 1)
+        return GuardStep(GuardAction.BUILD, evidence.newest_claim_number)
 
-    def state_after_build(self, number: int) -> CopyFenceState:
+    def state_after_copy(self, number: int) -> CopyFenceState:
         """Return the guard's state after it copied generation ``number`` of the store.
 
         The copy is not yet claimed. The copy is usable as long as that generation is in force.
@@ -173,14 +173,14 @@ class CommandFenceState:
         if self.serves is not None:
             return _keep_serving(evidence, self.serves)
         if not evidence.holds_lock:
-            return GuardStep(GuardAction.WAIT, evidence.claim_number)
+            return GuardStep(GuardAction.WAIT, evidence.newest_claim_number)
         # A broker without a guard holds the lock of the store itself, which claims do not record.
         claimant = evidence.highest.node if evidence.highest else ""
-        if claimant == self.node and evidence.claim_number == self.tried:
-            return GuardStep(GuardAction.ADMIT, evidence.claim_number)
+        if claimant == self.node and evidence.newest_claim_number == self.tried:
+            return GuardStep(GuardAction.ADMIT, evidence.newest_claim_number)
         if claimant in ("", self.node) or evidence.has_ended:
-            return GuardStep(GuardAction.CLAIM, evidence.claim_number + 1)
-        return GuardStep(GuardAction.FENCE, evidence.claim_number)
+            return GuardStep(GuardAction.CLAIM, evidence.newest_claim_number + 1)
+        return GuardStep(GuardAction.FENCE, evidence.newest_claim_number)
 
     def state_after_claim(self, number: int | None = None) -> CommandFenceState:
         """Return the guard's state after it tried to make claim ``number`` on the store.
@@ -195,8 +195,10 @@ class CommandFenceState:
 
 
 def _keep_serving(evidence: FenceEvidence, number: int) -> GuardStep:
-    if evidence.claim_number != number:
-        reason = f"the other node took over the store (takeover {evidence.claim_number} replaced takeover {number})"
+    if evidence.newest_claim_number != number:
+        reason = (
+            f"the other node took over the store (takeover {evidence.newest_claim_number} replaced takeover {number})"
+        )
         if not evidence.highest:
             reason = "the guard cannot read whether the other node took over the store"
         return GuardStep(GuardAction.END, number, reason)

@@ -32,11 +32,11 @@ class FenceCommand:
     environment: Mapping[str, str]
 
     @property
-    def host(self) -> str:
+    def host_to_fence(self) -> str:
         """The inventory name of the host to fence, whose broker the fence command must terminate."""
         return self.environment["ACTIVEMQ_FENCE_HOST"]
 
-    def run(self, sign_of_life: Callable[[], object]) -> str:
+    def run_fence_command(self, sign_of_life: Callable[[], object]) -> str:
         """Run the operator's fence command, and return why it failed; empty on success.
 
         Calls ``sign_of_life`` twice per second. Exit status 0 means that the host's broker is dead and cannot write any

@@ -85,18 +85,18 @@ def make_first_generation(target: str) -> GenerationCopy:
 
     Returns its description.
     """
-    disk.remove_tree(target)
+    disk.remove_tree_or_file(target)
     os.mkdir(target, 0o750)
     return GenerationCopy({}, "", 0, has_index=True)
 
 
-def link_generation(source: str, target: str, *, in_place: bool = False) -> GenerationCopy:
+def hard_link_generation(source: str, target: str, *, in_place: bool = False) -> GenerationCopy:
     """Hard-link each file of a store's generation (numbered copy) into a new generation.
 
     Also syncs the new directory. The caller makes sure that no broker writes to the generation any more. Remains of an
     earlier attempt in ``target`` are removed first. ``in_place`` and the errors are as in ``copy_generation``.
     """
-    disk.remove_tree(target)
+    disk.remove_tree_or_file(target)
     os.mkdir(target, 0o750)
     names = _looks_of(source, in_place=in_place)
     for name in names:
@@ -123,7 +123,7 @@ def copy_generation(source: str, target: str, patience: float = PATIENCE, *, in_
         time.sleep(SETTLING)
         is_last = time.monotonic() > deadline
         if is_last or _looks_of(source, in_place=in_place) == before:
-            disk.remove_tree(target)
+            disk.remove_tree_or_file(target)
             made = _make(source, target, list(before), with_index=not is_last, in_place=in_place)
             if is_last or _looks_of(source, in_place=in_place) == before:
                 disk.sync_directory(target)
@@ -140,7 +140,7 @@ def replace_lock_file_by_directory(generation: str) -> None:
     """
     lock = os.path.join(generation, BARRIER)
     with contextlib.suppress(OSError):
-        disk.remove(lock)
+        disk.remove_file_or_link(lock)
         os.mkdir(lock, 0o750)
 
 
@@ -212,7 +212,7 @@ def _make_fit_for_a_start(source: str, target: str) -> dict[str, Any]:
     kept = KeptIndex(source)
     restored, risk = "", NO_RISK
     if index.describe_unusable_index(target):
-        restored = kept.restore(target, lambda: _remove_index(target))
+        restored = kept.restore_index(target, lambda: _remove_index(target))
         if not restored:
             risk = find_rebuild_risk(target, (source,))
             if index.missing_journal_files(target):
@@ -224,7 +224,7 @@ def _make_fit_for_a_start(source: str, target: str) -> dict[str, Any]:
 
 def _remove_index(target: str) -> None:
     for name in index.INDEX:
-        disk.remove(os.path.join(target, name))
+        disk.remove_file_or_link(os.path.join(target, name))
 
 
 def _take_row(source: str, target: str, names: list[str], ends: dict[str, int]) -> list[str]:
@@ -249,12 +249,12 @@ def _take_row(source: str, target: str, names: list[str], ends: dict[str, int]) 
 def _holds_moved_acks_alone(path: str) -> bool:
     if journal.first_record_kind(path) != journal.MOVED_ACKS:
         return False
-    return not any(journal.read_commands_after(path, 0, kinds=(journal.TRACE,)))
+    return not any(journal.read_data_file_commands(path, 0, kinds=(journal.TRACE,)))
 
 
 def _end_of_batches(path: str) -> int:
     with _content(path) as data:
-        return journal.end_of_batches(data)
+        return journal.end_of_last_batch(data)
 
 
 @contextmanager

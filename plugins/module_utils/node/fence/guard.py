@@ -44,14 +44,14 @@ from typing import TYPE_CHECKING, Any, NoReturn
 from ..errors import NodeError
 from ..files import disk
 from ..kahadb.index_keeper import keep_copies_of_index
-from ..kahadb.mending import mend_stores
+from ..kahadb.mending import repair_stores
 from ..kahadb.moved_acks import begin_data_file_after_moved_acks
 from ..kahadb.rebuild_risk import RebuildRefusedError
 from ..kahadb.risk_records import RebuildRisk, record_risk
 from ..process.denied_access import explain_denied_access
-from ..process.system_accounts import own_account
+from ..process.system_accounts import current_account
 from ..process.systemd import notify_systemd
-from .broker_process import ENDED, exit_status, guard_start_command, print_to_unit_log, start_broker
+from .broker_process import ENDED, exit_status_of_return_code, guard_start_command, print_to_unit_log, start_broker
 from .decision import (
     CommandFenceState,
     CopyFenceState,
@@ -65,7 +65,7 @@ from .fence_command import FenceCommand, read_fence_command
 from .generation import (
     GenerationCopy,
     copy_generation,
-    link_generation,
+    hard_link_generation,
     make_first_generation,
     replace_lock_file_by_directory,
 )
@@ -167,7 +167,7 @@ def main() -> NoReturn:
             status = _say_all(unfence_store(options.store))
         elif options.mend:
             refuse_root_in_untrusted_directory(options.store)
-            status = _say_all(mend_stores(options.store, accept_loss=options.accept_loss))
+            status = _say_all(repair_stores(options.store, accept_loss=options.accept_loss))
         elif options.accept_loss:
             refuse_root_in_untrusted_directory(options.store)
             status = _say_all(accept_index_loss(options.store))
@@ -187,7 +187,7 @@ def main() -> NoReturn:
             status = guard.run(options.command)
     except PermissionError as error:
         is_of_store = str(error.filename).startswith(options.store)
-        reason = explain_denied_access(own_account(), options.store) if is_of_store else error
+        reason = explain_denied_access(current_account(), options.store) if is_of_store else error
         print_to_unit_log(f"{_not_done(options)}: {reason}")
         status = 1
     except (FenceError, NodeError, RebuildRefusedError, OSError, ValueError) as error:
@@ -227,7 +227,7 @@ def accept_index_loss(directory: str) -> Iterator[str]:
             f"the store {directory} is not in use with activemq_fence: guard, because it has no directory "
             f"{BARRIER}. To accept the loss in such a store, run the command again with the option --mend"
         )
-    number = store.gather_fence_evidence().claim_number
+    number = store.gather_fence_evidence().newest_claim_number
     store.record_accepted_index_loss(number)
     yield (
         f"the loss of messages of durable subscriptions is accepted for the store {directory}: the next takeover "
@@ -250,7 +250,7 @@ def confirm_broker_dead(directory: str, number: int) -> Iterator[str]:
     Yields a sentence for each act. Raises FenceError if that number is not the highest, OSError.
     """
     store = SharedStore(directory)
-    highest = store.gather_fence_evidence().claim_number
+    highest = store.gather_fence_evidence().newest_claim_number
     if highest != number:
         raise FenceError(
             f"takeover {number} of the store {directory} was not confirmed, because the newest takeover has the "
@@ -309,13 +309,13 @@ class Guard:
         alive = self._only_one()
         self._node = self._read_node()
         self._prepare()
-        disk.point_link(os.path.join(self._local, SHARED_LINK), self._store.directory)
+        disk.set_symlink_target(os.path.join(self._local, SHARED_LINK), self._store.directory)
         self._close_gate()
         self._broker = start_broker(command, (alive,))
         signal.signal(signal.SIGTERM, lambda *_unused: self._send(signal.SIGTERM))
         try:
             fence = CommandFenceState(self._node) if self._command else CopyFenceState(self._node)
-            return exit_status(self._watch(fence, self._broker))
+            return exit_status_of_return_code(self._watch(fence, self._broker))
         finally:
             self._kill()
             # Recorded before the lock is released, so that the other node makes its generation without copies.
@@ -381,7 +381,7 @@ class Guard:
             return self._wait(fence, step.number)
         if step.action is GuardAction.BUILD and isinstance(fence, CopyFenceState):
             self._build(step.number)
-            return fence.state_after_build(step.number), 0.0
+            return fence.state_after_copy(step.number), 0.0
         if step.action is GuardAction.FENCE:
             self._fence_other(step.number)
             return fence, 0.0
@@ -417,7 +417,8 @@ class Guard:
             raise RebuildRefusedError(
                 f"the newest copy of the store {self._store.directory} (generation {number}) has no usable index, and "
                 "no saved copy of the index exists. A broker that builds its index from the store journal loses "
-                f"messages of these durable subscriptions: {made.risk.describe()}. Restore the store from a backup, or "
+                f"messages of these durable subscriptions: {made.risk.describe_subscriptions()}. Restore the store "
+                "from a backup, or "
                 f"accept this loss: {' '.join(guard_start_command())} --store {self._store.directory} --accept-loss"
             )
         claim = StoreClaim(number + 1, self._node, f"{number + 1}-{secrets.token_hex(16)}")
@@ -438,7 +439,7 @@ class Guard:
             return make_first_generation(target)
         source = self._store.read_claim(number)[0]
         path = self._store.generation_path(source.directory)
-        make = link_generation if self._store.is_broker_recorded_dead(number) else copy_generation
+        make = hard_link_generation if self._store.is_broker_recorded_dead(number) else copy_generation
         return make(path, target, in_place=path == self._store.directory)
 
     def _fence_other(self, number: int) -> None:
@@ -450,25 +451,26 @@ class Guard:
             )
         began = time.monotonic()
         print_to_unit_log(
-            f"the broker on host {self._command.host} may still write to the store, so the guard runs the fence "
-            f"command {self._command.argv[0]}"
+            f"the broker on host {self._command.host_to_fence} may still write to the store, so the guard runs the "
+            f"fence command {self._command.argv[0]}"
         )
-        if why := self._command.run(lambda: notify_systemd("WATCHDOG=1")):
+        if why := self._command.run_fence_command(lambda: notify_systemd("WATCHDOG=1")):
             raise FenceError(
-                f"{why}. The broker on host {self._command.host} may still write to the store {self._store.directory}. "
+                f"{why}. The broker on host {self._command.host_to_fence} may still write to the store "
+                f"{self._store.directory}. "
                 "The guard runs the command again. If you are sure that this broker is dead, confirm it: "
                 f"{' '.join(guard_start_command())} --store {self._store.directory} --confirm {number}"
             )
         self._store.record_broker_dead(number)
         print_to_unit_log(
             f"the fence command confirmed after {time.monotonic() - began:.1f} s that the broker on host "
-            f"{self._command.host} is dead, so this node can take over"
+            f"{self._command.host_to_fence} is dead, so this node can take over"
         )
 
     def _drop_building(self) -> None:
         """Remove an unclaimed copy, because the disk may be full."""
         with contextlib.suppress(OSError):
-            disk.remove_tree(self._store.unclaimed_copy_path(self._node))
+            disk.remove_tree_or_file(self._store.unclaimed_copy_path(self._node))
 
     def _path_of(self, number: int) -> str:
         return self._store.generation_path(self._store.read_claim(number)[0].directory)
@@ -491,11 +493,11 @@ class Guard:
             path = record_risk(self._store.directory, claim.directory, "the store has no usable index", risk)
             print_to_unit_log(
                 f"the store {self._store.directory} has no usable index, so messages of these durable "
-                f"subscriptions may be lost: {risk.describe()}. The file {path} lists them. Publish these "
-                "messages again if their publishers have them"
+                f"subscriptions may be lost: {risk.describe_subscriptions()}. The file {path} lists them. Publish "
+                "these messages again if their publishers have them"
             )
         if not self._store.create_claim(claim, claim_details):
-            disk.remove_tree(self._store.generation_path(claim.directory))
+            disk.remove_tree_or_file(self._store.generation_path(claim.directory))
             raise FenceError(
                 f"the other node took over the store {self._store.directory} first (takeover {number}), so this node "
                 "stays standby"
@@ -517,10 +519,10 @@ class Guard:
         if self._command is None:
             move_top_directory_files(self._store, number)
         else:
-            _say_all(mend_stores(path, accept_loss=not self._refuses_loss))
+            _say_all(repair_stores(path, accept_loss=not self._refuses_loss))
             begin_data_file_after_moved_acks(path)
         self._store.sync_claims()
-        disk.point_link(self._link, path)
+        disk.set_symlink_target(self._link, path)
         self._start_keeper(path)
         self._tidy_at = time.monotonic() + FIRST_TIDY
         print_to_unit_log(f"the broker opens the store {path} (takeover {number})")
@@ -588,7 +590,7 @@ class Guard:
     def _close_gate(self) -> None:
         """Point the link to a directory in which no broker can acquire the lock: ``lock`` there is a directory."""
         os.makedirs(os.path.join(self._gate, "lock"), 0o750, exist_ok=True)
-        disk.point_link(self._link, self._gate)
+        disk.set_symlink_target(self._link, self._gate)
 
     def _send(self, number: signal.Signals) -> None:
         if self._broker and self._broker.poll() is None:

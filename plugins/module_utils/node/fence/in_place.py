@@ -89,7 +89,7 @@ def unfence_store(directory: str) -> list[str]:
                 store.record_broker_dead(number)
         actions += remove_old_generations(store)
         # Guards that start later record again which nodes have a guard.
-        disk.remove_tree(os.path.join(directory, "fence", "nodes"))
+        disk.remove_tree_or_file(os.path.join(directory, "fence", "nodes"))
         store.unblock_unguarded_brokers()
     finally:
         store.unlock()
@@ -112,7 +112,7 @@ def _put_in_place(store: SharedStore) -> list[str]:
     disk.sync_directory(store.directory)
     store.create_claim(in_place_claim(highest.number + 1, ""), made.to_dict())
     store.sync_claims()
-    disk.remove_tree(building)
+    disk.remove_tree_or_file(building)
     return [
         f"the store {store.directory} can now be used without activemq_fence. It has the files of generation "
         f"{highest.number}"

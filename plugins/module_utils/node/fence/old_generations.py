@@ -53,7 +53,7 @@ class UncopiedMessage:
 
         It has the destination, message id and, for an agent's event, event id.
         """
-        event = openwire_message.event_id(self.read_openwire_frame())
+        event = openwire_message.event_id_of_message(self.read_openwire_frame())
         return {
             "destination": journal.destination_url(self.destination),
             "message": self.message,
@@ -91,7 +91,7 @@ def uncopied_messages_after(generation: str, open_file: str, ends: dict[str, int
     prepared: set[bytes] = set()
     committed: set[bytes] = set()
     for name, offset in behind.items():
-        for command in journal.read_commands_after(os.path.join(generation, name), offset):
+        for command in journal.read_data_file_commands(os.path.join(generation, name), offset):
             if command.kind == journal.PREPARE:
                 prepared.add(command.transaction)
             elif command.kind in (journal.COMMIT, journal.ROLLBACK):
@@ -101,12 +101,12 @@ def uncopied_messages_after(generation: str, open_file: str, ends: dict[str, int
     for name in names if committed else ():
         if behind.get(name) != 0:
             path = os.path.join(generation, name)
-            for command in journal.read_commands_after(path, 0, behind.get(name), (journal.COMMIT,)):
+            for command in journal.read_data_file_commands(path, 0, behind.get(name), (journal.COMMIT,)):
                 committed.discard(command.transaction)
     decided = committed | prepared
     for name in names if decided else behind:
         path = os.path.join(generation, name)
-        for command in journal.read_commands_after(path, 0 if decided else behind[name]):
+        for command in journal.read_data_file_commands(path, 0 if decided else behind[name]):
             start, stop = command.content
             is_behind = not decided or (name in behind and start >= behind[name])
             if command.kind == journal.ADD and (
@@ -132,7 +132,7 @@ def remove_old_generations(store: SharedStore) -> Iterator[str]:
         for directory in directories:
             if directory != claimed or (number < highest.number and number + 1 not in claims):
                 # Another directory has its number, or it was claimed after later claims: no broker has opened it.
-                disk.remove_tree(store.generation_path(directory))
+                disk.remove_tree_or_file(store.generation_path(directory))
             elif number < highest.number:
                 yield from _tidy_claimed(store, number, store.generation_path(directory))
     if highest is not None:
@@ -140,18 +140,18 @@ def remove_old_generations(store: SharedStore) -> Iterator[str]:
 
 
 def _tidy_claimed(store: SharedStore, number: int, path: str) -> Iterator[str]:
-    if store.was_replayed(number):
-        disk.remove_tree(path)
+    if store.were_uncopied_messages_replayed(number):
+        disk.remove_tree_or_file(path)
         yield f"generation {number}, an old store copy, was removed, because its messages were sent to the pair again"
-    elif store.is_broker_recorded_dead(number) and not os.path.lexists(store.uncopied_list_path(number)):
+    elif store.is_broker_recorded_dead(number) and not os.path.lexists(store.uncopied_messages_path(number)):
         rows = [message.to_dict() for message in uncopied_messages(store, number)]
         if rows:
             store.write_uncopied_messages(number, rows)
             yield (
                 f"generation {number}, an old store copy, is kept, because {len(rows)} of its messages arrived "
-                f"after the other node took over. The file {store.uncopied_list_path(number)} lists them. Send "
+                f"after the other node took over. The file {store.uncopied_messages_path(number)} lists them. Send "
                 "them to the pair with activemq-fleet store replay"
             )
         else:
-            disk.remove_tree(path)
+            disk.remove_tree_or_file(path)
             yield f"generation {number}, an old store copy, was removed, because the next copy has all its messages"

@@ -45,5 +45,5 @@ def remove_executable(path: str, *, check: bool = False) -> bool:
     if not os.path.lexists(path):
         return False
     if not check:
-        disk.remove(path)
+        disk.remove_file_or_link(path)
     return True

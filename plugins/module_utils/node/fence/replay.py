@@ -16,7 +16,7 @@ import struct
 from collections.abc import Iterable
 
 from ..config.probe_account import Login
-from ..kahadb.openwire_message import StoredMessage, read_message
+from ..kahadb.openwire_message import StoredMessage, parse_openwire_message
 from ..probe.broker_connection import require_owner_of_local_listener
 from .old_generations import UncopiedMessage
 from .shared_store import FenceError
@@ -101,7 +101,7 @@ class ReplayConnection:
         sent = 0
         for message in messages:
             try:
-                stored = read_message(message.read_openwire_frame())
+                stored = parse_openwire_message(message.read_openwire_frame())
             except ValueError as error:
                 raise FenceError(
                     f"the message {message.message} in the store file {message.path} cannot be read ({error}), so "

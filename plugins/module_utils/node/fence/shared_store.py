@@ -34,7 +34,7 @@ from contextlib import suppress
 from typing import Any
 
 from ..files import disk
-from ..files.untrusted_paths import UntrustedPathError, account_name, foreign_owner, read_file
+from ..files.untrusted_paths import UntrustedPathError, account_name, first_foreign_directory_owner, read_file
 from ..foreign_data import parse_json
 from .decision import IN_PLACE, FenceEvidence, StoreClaim
 
@@ -93,7 +93,7 @@ def refuse_root_in_untrusted_directory(directory: str) -> None:
     if os.geteuid() != 0:
         return
     try:
-        owner = foreign_owner(os.path.join(directory, "fence", "claims"))
+        owner = first_foreign_directory_owner(os.path.join(directory, "fence", "claims"))
     except UntrustedPathError as error:
         raise FenceError(
             f"{error}. If you cannot do this, run this command as the account that owns the store (runuser -u "
@@ -208,7 +208,7 @@ class SharedStore:
             os.mkdir(barrier, 0o750)
         except FileExistsError:
             return False  # A broker has created its lock file in the meantime.
-        disk.write_file(os.path.join(barrier, "README"), _NOTE.encode(), 0o644)
+        disk.write_new_file(os.path.join(barrier, "README"), _NOTE.encode(), 0o644)
         disk.sync_directory(barrier)
         disk.sync_directory(self.directory)
         return True
@@ -220,7 +220,7 @@ class SharedStore:
         """
         barrier = os.path.join(self.directory, BARRIER)
         if os.path.isdir(barrier):
-            disk.remove(os.path.join(barrier, "README"))
+            disk.remove_file_or_link(os.path.join(barrier, "README"))
             os.rmdir(barrier)
             disk.sync_directory(self.directory)
 
@@ -328,7 +328,7 @@ class SharedStore:
         draft = self._draft(self._claims, claim.number, claim.node, content)
         # From here on no disk space is required, so a full volume leaves no generation without a claim.
         if not claim.is_in_place:
-            disk.rename(self.unclaimed_copy_path(claim.node), self.generation_path(claim.directory))
+            disk.rename_and_sync(self.unclaimed_copy_path(claim.node), self.generation_path(claim.directory))
         return self._publish(draft, claim.number, content)
 
     def claim_numbers(self) -> list[int]:
@@ -345,7 +345,7 @@ class SharedStore:
         for old in self.claim_numbers():
             if old < number and old not in kept and old - 1 not in kept:
                 for directory in (self._behind, self._replayed, self._ended, self._claims):
-                    disk.remove(os.path.join(directory, str(old)))
+                    disk.remove_file_or_link(os.path.join(directory, str(old)))
 
     def sync_claims(self) -> None:
         """Sync the directory of claims on a shared store to the disk.
@@ -377,7 +377,7 @@ class SharedStore:
 
         Raises FenceError for an unreadable list.
         """
-        path = self.uncopied_list_path(number)
+        path = self.uncopied_messages_path(number)
         try:
             rows = parse_json(_read_record(path, _LONGEST_LIST))
             if not isinstance(rows, list) or not all(map(_is_row, rows)):
@@ -396,7 +396,7 @@ class SharedStore:
         """
         self._note(self._replayed, number, {"replayed": time.time(), "messages": sent})
 
-    def was_replayed(self, number: int) -> bool:
+    def were_uncopied_messages_replayed(self, number: int) -> bool:
         """Return whether the uncopied messages of a store's generation were sent to the pair again."""
         return os.path.lexists(os.path.join(self._replayed, str(number)))
 
@@ -418,8 +418,8 @@ class SharedStore:
 
     def _draft(self, directory: str, number: int, maker: str, content: str) -> str:
         draft = os.path.join(directory, f".{number}-{maker}")
-        disk.remove(draft)
-        disk.write_file(draft, content.encode(), 0o640)
+        disk.remove_file_or_link(draft)
+        disk.write_new_file(draft, content.encode(), 0o640)
         return draft
 
     def _publish(self, draft: str, number: int, content: str) -> bool:
@@ -439,7 +439,7 @@ class SharedStore:
                     ) from None
             is_made = _read_record(path, len(content.encode()) + 1) == content.encode()
         finally:
-            disk.remove(draft)
+            disk.remove_file_or_link(draft)
         disk.sync_directory(directory)
         return is_made
 
@@ -478,8 +478,8 @@ class SharedStore:
         Their uncopied messages were not sent again.
         """
         numbers = sorted(int(name) for name in os.listdir(self._behind) if _NUMBER.fullmatch(name))
-        return [number for number in numbers if not self.was_replayed(number)]
+        return [number for number in numbers if not self.were_uncopied_messages_replayed(number)]
 
-    def uncopied_list_path(self, number: int) -> str:
+    def uncopied_messages_path(self, number: int) -> str:
         """Return the path of the file that lists the uncopied messages of the store's generation ``number``."""
         return os.path.join(self._behind, str(number))

@@ -20,7 +20,7 @@ from ..errors import NodeError
 from ..files.untrusted_paths import open_directory
 from ..kahadb import journal
 from ..kahadb.index import missing_journal_files
-from ..kahadb.journal import DamagedPlace, JournalCommand, JournalEnd
+from ..kahadb.journal import DamagedRange, JournalCommand, JournalEnd
 from ..kahadb.remaining_messages import MessageCounts, RecoverySimulation
 from .shared_store import SharedStore
 
@@ -179,7 +179,7 @@ def inspect_store(directory: str) -> StoreInspection:
     NodeError for content that no broker writes, OSError.
     """
     scan, tail = _Scan(), JournalEnd()
-    for command in journal.read_commands(directory, tail, verify=True):
+    for command in journal.read_journal_commands(directory, tail, verify=True):
         scan.note(command, tail.file)
     with open_directory(directory) as opened:
         numbered = journal.data_files(opened)
@@ -210,7 +210,7 @@ def _missing(numbers: Sequence[int]) -> tuple[int, ...]:
     return tuple(islice(missing_numbers, journal.LISTED))
 
 
-def _damages(places: Sequence[DamagedPlace], scan: _Scan) -> tuple[JournalDamage, ...]:
+def _damages(places: Sequence[DamagedRange], scan: _Scan) -> tuple[JournalDamage, ...]:
     """Return the damage at each place, by a search in the sorted records: the time is not quadratic."""
     suspects = sorted((where, name) for name, where in scan.suspects.items())
     positions = [where for where, _unused in suspects]
@@ -229,12 +229,12 @@ def _damages(places: Sequence[DamagedPlace], scan: _Scan) -> tuple[JournalDamage
     )
 
 
-def _range_inside(place: DamagedPlace, positions: Sequence[tuple[int, int]]) -> tuple[int, int]:
+def _range_inside(place: DamagedRange, positions: Sequence[tuple[int, int]]) -> tuple[int, int]:
     """Return begin and end of the sorted positions (file, offset) that lie inside of a damaged place."""
     return bisect_left(positions, (place.file, place.start)), bisect_left(positions, (place.file, place.stop))
 
 
-def _damage(place: DamagedPlace, waiting: Sequence[tuple[str, str]], acknowledgements: int) -> JournalDamage:
+def _damage(place: DamagedRange, waiting: Sequence[tuple[str, str]], acknowledgements: int) -> JournalDamage:
     return JournalDamage(
         f"db-{place.file}.log",
         place.start,

@@ -14,20 +14,20 @@ import stat
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 
-from .new_files import Owner, replace_file, sync_directory, write_file
+from .new_files import Owner, replace_file, sync_directory, write_new_file
 from .untrusted_paths import open_directory
 
 __all__ = [
     "Owner",
     "directory_lock",
     "make_directory",
-    "point_link",
-    "remove",
-    "remove_tree",
-    "rename",
+    "remove_file_or_link",
+    "remove_tree_or_file",
+    "rename_and_sync",
     "replace_file",
+    "set_symlink_target",
     "sync_directory",
-    "write_file",
+    "write_new_file",
 ]
 
 
@@ -40,37 +40,37 @@ def make_directory(path: str, mode: int, owner: Owner) -> None:
         os.mkdir(path, 0o700)
     with open_directory(path) as directory:
         owner.give(directory.descriptor)
-        if stat.S_IMODE(directory.own_status().st_mode) != mode:
+        if stat.S_IMODE(directory.directory_status().st_mode) != mode:
             os.fchmod(directory.descriptor, mode)
 
 
-def rename(source: str, target: str) -> None:
+def rename_and_sync(source: str, target: str) -> None:
     """Rename a file or directory within its parent directory, and sync the parent."""
     os.rename(source, target)
     sync_directory(os.path.dirname(target))
 
 
-def point_link(link: str, target: str) -> None:
+def set_symlink_target(link: str, target: str) -> None:
     """Set the target of a symbolic link atomically, so that the link is never missing."""
     temporary = link + ".new"
-    remove(temporary)
+    remove_file_or_link(temporary)
     os.symlink(target, temporary)
     os.rename(temporary, link)
     sync_directory(os.path.dirname(link))
 
 
-def remove(path: str) -> None:
+def remove_file_or_link(path: str) -> None:
     """Remove a file or symbolic link, if it exists."""
     with suppress(FileNotFoundError):
         os.unlink(path)
 
 
-def remove_tree(path: str) -> None:
+def remove_tree_or_file(path: str) -> None:
     """Remove a directory with its content, or a file."""
     if os.path.isdir(path) and not os.path.islink(path):
         shutil.rmtree(path)
     else:
-        remove(path)
+        remove_file_or_link(path)
 
 
 @contextmanager

@@ -30,7 +30,7 @@ class Owner:
             os.fchown(descriptor, self.uid, self.gid)
 
 
-def create_file(
+def create_and_open_file(
     path: str, content: bytes = b"", mode: int = 0o600, owner: Owner = Owner(), *, directory: int | None = None
 ) -> int:
     """Create a new file with content, mode and owner, and return its descriptor.
@@ -50,14 +50,14 @@ def create_file(
     return descriptor
 
 
-def write_file(
+def write_new_file(
     path: str, content: bytes, mode: int, owner: Owner = Owner(), *, directory: int | None = None, durable: bool = True
 ) -> None:
     """Create a new file with content, mode and owner.
 
     ``durable``: sync it to the disk. Raises FileExistsError, OSError.
     """
-    descriptor = create_file(path, content, mode, owner, directory=directory)
+    descriptor = create_and_open_file(path, content, mode, owner, directory=directory)
     try:
         if durable:
             os.fsync(descriptor)
@@ -84,7 +84,7 @@ def replace_file(
     with contextlib.suppress(FileNotFoundError):
         os.unlink(temporary, dir_fd=directory)
     try:
-        write_file(temporary, content, mode, directory=directory, durable=durable)
+        write_new_file(temporary, content, mode, directory=directory, durable=durable)
         os.rename(temporary, path, src_dir_fd=directory, dst_dir_fd=directory)
     except BaseException:
         with contextlib.suppress(OSError):

@@ -85,9 +85,9 @@ class Directory:
 
         Neither can another account exchange the directory itself.
         """
-        return self.foreign is None and _is_private(self.own_status())
+        return self.foreign is None and _is_private(self.directory_status())
 
-    def own_status(self) -> os.stat_result:
+    def directory_status(self) -> os.stat_result:
         """Return the stat result of the open directory itself."""
         return os.fstat(self.descriptor)
 
@@ -116,7 +116,7 @@ class Directory:
         """
         return self.exists(name) and stat.S_ISDIR(self.status(name).st_mode)
 
-    def subdirectory(self, name: str) -> Directory:
+    def open_subdirectory(self, name: str) -> Directory:
         """Open and return a subdirectory, not through a link.
 
         Raises UntrustedPathError, OSError.
@@ -164,14 +164,14 @@ class Directory:
 
         It is open for writing. Raises FileExistsError if the name exists, also as a dangling link; OSError.
         """
-        return new_files.create_file(_plain(name), content, mode, directory=self.descriptor)
+        return new_files.create_and_open_file(_plain(name), content, mode, directory=self.descriptor)
 
     def write_file(self, name: str, content: bytes, mode: int = 0o600) -> None:
         """Create a new file with content in the directory.
 
         Also syncs the content to the disk. Raises FileExistsError, OSError.
         """
-        new_files.write_file(_plain(name), content, mode, directory=self.descriptor)
+        new_files.write_new_file(_plain(name), content, mode, directory=self.descriptor)
 
     def replace_file(self, name: str, content: bytes, mode: int = 0o600) -> None:
         """Replace a file in the directory atomically by a new one with the given content and mode.
@@ -187,9 +187,9 @@ class Directory:
         another process replaced the directory, its mode is not changed.
         """
         os.mkdir(_plain(name), 0o700, dir_fd=self.descriptor)
-        made = self.subdirectory(name)
+        made = self.open_subdirectory(name)
         try:
-            if made.own_status().st_uid != os.geteuid():
+            if made.directory_status().st_uid != os.geteuid():
                 raise _replaced_error(made.path)
             os.fchmod(made.descriptor, mode & 0o7777)
             if (uid, gid) != (-1, -1):
@@ -218,7 +218,7 @@ class Directory:
         with contextlib.suppress(FileNotFoundError):
             os.unlink(_plain(name), dir_fd=self.descriptor)
 
-    def remove_directory(self, name: str) -> None:
+    def remove_empty_directory(self, name: str) -> None:
         """Remove an empty subdirectory, if it exists.
 
         Raises OSError.
@@ -232,9 +232,9 @@ class Directory:
         Links are removed and never followed. Raises UntrustedPathError for a tree deeper than MAX_DEPTH, OSError.
         """
         if self.is_directory(name):
-            with self.subdirectory(name) as below:
+            with self.open_subdirectory(name) as below:
                 below.empty()
-            self.remove_directory(name)
+            self.remove_empty_directory(name)
         else:
             self.unlink(name)
 
@@ -246,9 +246,9 @@ class Directory:
         _refuse_depth(self.path, depth)
         for name in self.names():
             if self.is_directory(name):
-                with self.subdirectory(name) as below:
+                with self.open_subdirectory(name) as below:
                     below.empty(depth + 1)
-                self.remove_directory(name)
+                self.remove_empty_directory(name)
             else:
                 self.unlink(name)
 
@@ -261,7 +261,7 @@ class Directory:
         _refuse_depth(self.path, depth)
         for name in self.names():
             if self.is_directory(name):
-                with self.subdirectory(name) as below:
+                with self.open_subdirectory(name) as below:
                     yield from below.walk(depth + 1)
             else:
                 yield self, name
@@ -349,7 +349,7 @@ def open_owned_file(directory: Directory, name: str) -> int:
     link of one of the two. Raises UntrustedPathError, OSError.
     """
     if not directory.is_private:
-        return directory.open_file(name, {0, directory.own_status().st_uid}, single_name=True)
+        return directory.open_file(name, {0, directory.directory_status().st_uid}, single_name=True)
     status = directory.status(name)
     if stat.S_ISLNK(status.st_mode) and status.st_uid in (0, os.geteuid()):
         target = os.readlink(_plain(name), dir_fd=directory.descriptor)
@@ -357,7 +357,7 @@ def open_owned_file(directory: Directory, name: str) -> int:
     return directory.open_file(name)
 
 
-def foreign_owner(path: str) -> tuple[int, int] | None:
+def first_foreign_directory_owner(path: str) -> tuple[int, int] | None:
     """Return the owner (uid, gid) of the first directory in a path that an account other than root controls.
 
     That account can rename files in it. Returns None if there is no such directory. That account can replace everything

@@ -18,11 +18,17 @@ from dataclasses import dataclass, field
 from ..config import pending_restart
 from ..config.configuration_archive import ConfigurationFile
 from ..config.difference import changed_file_paths, configuration_differences, paths_with_changed_content
-from ..config.versions import DIRECTORY_MODE, ConfigurationPaths, read_version, tree_sha256, version_description_files
+from ..config.versions import (
+    DIRECTORY_MODE,
+    ConfigurationPaths,
+    read_installed_version,
+    tree_sha256,
+    version_description_files,
+)
 from ..errors import NodeError
 from ..files import disk
 from ..files.disk import Owner
-from ..files.untrusted_paths import account_name, foreign_owner
+from ..files.untrusted_paths import account_name, first_foreign_directory_owner
 from . import runtime_configuration
 
 KEEP = 5
@@ -100,7 +106,7 @@ def _refuse_exchangeable(layout: ConfigurationPaths, owners: Owners) -> None:
         return
     link = os.path.dirname(layout.current)
     for directory in (os.path.dirname(layout.base), *([] if link == layout.base else [link])):
-        foreign = foreign_owner(directory)
+        foreign = first_foreign_directory_owner(directory)
         if foreign:
             who = "an account other than root" + (f" ({account_name(foreign[0])})" if foreign[0] else "")
             raise NodeError(
@@ -151,9 +157,9 @@ def _install(
     )
     drifted = tuple(f"{path} {what}" for path, what in sorted(drift.items()))
     version = _name(layout, tree, owners)
-    if pending_restart.is_known_to_broker(layout, version):
+    if pending_restart.was_broker_started_with(layout, version):
         restart = []
-    live = runtime_configuration.applicable_change(layout, changed, current, tree) if restart else None
+    live = runtime_configuration.live_change_of_configuration(layout, changed, current, tree) if restart else None
     if live and check:
         restart = []
     if not check:
@@ -176,21 +182,21 @@ def _outcome(layout: ConfigurationPaths, name: str, check: bool) -> Outcome:
     pending = pending_restart.read_pending_restart(layout)
     if pending is None:
         if not check:
-            pending_restart.clear_restart(layout)
+            pending_restart.remove_pending_restart(layout)
         return Outcome(False, name, None)
     if pending.uptime is None and not check:
-        pending = pending_restart.record_deployment(layout, pending)
+        pending = pending_restart.record_configuration_deployed(layout, pending)
     return Outcome(False, name, pending.previous, reasons=pending.reasons)
 
 
-def restore_version(where: str | ConfigurationPaths, version: str, check: bool = False) -> Outcome:
+def restore_installed_version(where: str | ConfigurationPaths, version: str, check: bool = False) -> Outcome:
     """Restore an installed earlier version of a configuration, and return the outcome.
 
     Switches the link ``current`` back to it. Raises NodeError if the version is missing or incomplete.
     """
     layout = where if isinstance(where, ConfigurationPaths) else ConfigurationPaths(where)
     directory = layout.directory(version)
-    if os.path.basename(directory) != version or version.startswith(".") or read_version(directory) is None:
+    if os.path.basename(directory) != version or version.startswith(".") or read_installed_version(directory) is None:
         raise NodeError(
             f"the configuration was not rolled back, because {layout.versions} contains no configuration version "
             f"{version!r}: set the option version to the name of one of its subdirectories"
@@ -199,7 +205,7 @@ def restore_version(where: str | ConfigurationPaths, version: str, check: bool =
         name = layout.current_version_name()
         if name == version:
             return _outcome(layout, version, check)
-        is_known = pending_restart.is_known_to_broker(layout, version)
+        is_known = pending_restart.was_broker_started_with(layout, version)
         reasons = [] if is_known else [f"version {version} was restored"]
         if not check:
             _switch(layout, version, name, reasons)
@@ -218,7 +224,7 @@ def _name(layout: ConfigurationPaths, tree: Mapping[str, ConfigurationFile], own
 
 
 def _is_intact(layout: ConfigurationPaths, name: str, tree: Mapping[str, ConfigurationFile], owners: Owners) -> bool:
-    there = read_version(layout.directory(name))
+    there = read_installed_version(layout.directory(name))
     if there is None or there.tree != tree_sha256(tree) or there.drifted_files(owners.of):
         return False
     return all(owners.directory.fits(os.lstat(directory)) for directory, _unused, _unused in os.walk(there.directory))
@@ -237,10 +243,10 @@ def _place(layout: ConfigurationPaths, name: str, tree: Mapping[str, Configurati
     for directory in sorted(directories):
         disk.make_directory(os.path.join(staging, directory).rstrip("/"), DIRECTORY_MODE, owners.directory)
     for path, file in sorted({**tree, **private}.items()):
-        disk.write_file(os.path.join(staging, path), file.content, file.mode, owners.of(file.mode))
+        disk.write_new_file(os.path.join(staging, path), file.content, file.mode, owners.of(file.mode))
     for directory in sorted(directories, reverse=True):
         disk.sync_directory(os.path.join(staging, directory))
-    disk.rename(staging, layout.directory(name))
+    disk.rename_and_sync(staging, layout.directory(name))
 
 
 def _validate(layout: ConfigurationPaths, version: str, validate: Check) -> None:
@@ -266,9 +272,9 @@ def _let_it_be_taken(
     runtime_configuration.trigger_reload(layout, version)
     end = runtime_configuration.end_of_log(layout)
     _switch(layout, version, previous, reasons, live=True)
-    if not runtime_configuration.wait_until_applied(end, wanted):
+    if not runtime_configuration.wait_until_change_applied(end, wanted):
         return False
-    pending_restart.clear_restart(layout)
+    pending_restart.remove_pending_restart(layout)
     return True
 
 
@@ -276,19 +282,19 @@ def _switch(
     layout: ConfigurationPaths, version: str, previous: str | None, reasons: list[str], live: bool = False
 ) -> None:
     """Point the link ``current`` to a version; a restart that this requires is recorded before."""
-    pending = pending_restart.record_restart(layout, previous, reasons) if reasons and previous else None
+    pending = pending_restart.record_pending_restart(layout, previous, reasons) if reasons and previous else None
     if not live:
         runtime_configuration.suppress_reload(layout, version, previous)
-    disk.point_link(layout.current, layout.link_target(version))
+    disk.set_symlink_target(layout.current, layout.current_link_target(version))
     if pending:
-        pending_restart.record_deployment(layout, pending)
-    elif pending_restart.is_known_to_broker(layout, version):
-        pending_restart.clear_restart(layout)
+        pending_restart.record_configuration_deployed(layout, pending)
+    elif pending_restart.was_broker_started_with(layout, version):
+        pending_restart.remove_pending_restart(layout)
 
 
 def _clean(layout: ConfigurationPaths) -> None:
     for path in layout.leftover_paths():
-        disk.remove_tree(path)
+        disk.remove_tree_or_file(path)
 
 
 def _prune(layout: ConfigurationPaths, keep: int, version: str, previous: str | None) -> None:
@@ -303,5 +309,5 @@ def _prune(layout: ConfigurationPaths, keep: int, version: str, previous: str | 
 def _remove_version(layout: ConfigurationPaths, name: str) -> None:
     """Rename and remove a version that is not in force, so that no incomplete version has the name of a version."""
     old_directory = layout.directory(f".old-{name}")
-    disk.rename(layout.directory(name), old_directory)
-    disk.remove_tree(old_directory)
+    disk.rename_and_sync(layout.directory(name), old_directory)
+    disk.remove_tree_or_file(old_directory)

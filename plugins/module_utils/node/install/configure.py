@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Implements ``activemq.fleet.configure``, both as a module and within the controller.
 
-For a host with the connection ``local`` the action plugin calls ``configure`` directly, because building, copying and
-starting a module would take longer than the installation.
+For a host with the connection ``local`` the action plugin calls ``install_or_restore_configuration`` directly, because
+building, copying and starting a module would take longer than the installation.
 """
 # pylint: disable=ansible-bad-function # The package also runs without Ansible, which has no run_command there.
 
@@ -21,12 +21,12 @@ from typing import Any
 from ..config import pending_restart
 from ..config.configuration_archive import ConfigurationFile, unpack_configuration
 from ..config.difference import hide_passwords
-from ..config.vendor_files import vendor_files
+from ..config.vendor_files import shipped_configuration_files
 from ..config.versions import ConfigurationPaths
 from ..errors import NodeError
-from ..process.proc import find_broker
+from ..process.proc import find_broker_process
 from ..text_lines import split_lines
-from .configuration_install import KEEP, Outcome, Owners, install_configuration, restore_version
+from .configuration_install import KEEP, Outcome, Owners, install_configuration, restore_installed_version
 
 ARGUMENTS: dict[str, dict[str, Any]] = {
     "archive": {"type": "path"},
@@ -46,7 +46,7 @@ _PATIENCE = 60
 _MOST_SAID = 5
 
 
-def configure(parameters: Mapping[str, Any], check: bool) -> dict[str, Any]:
+def install_or_restore_configuration(parameters: Mapping[str, Any], check: bool) -> dict[str, Any]:
     """Install a configuration archive, or restore an installed version, and return the result of the module configure.
 
     Raises NodeError with one line for every error of the file system or the operating system.
@@ -75,7 +75,7 @@ def configure(parameters: Mapping[str, Any], check: bool) -> dict[str, Any]:
 
 def _act(layout: ConfigurationPaths, parameters: Mapping[str, Any], check: bool) -> Outcome:
     if parameters.get("version"):
-        return restore_version(layout, parameters["version"], check)
+        return restore_installed_version(layout, parameters["version"], check)
     keep = parameters.get("keep") or KEEP
     if keep < 1:
         raise NodeError(f"the option keep of the module configure must be at least 1, not {keep}")
@@ -88,7 +88,10 @@ def _act(layout: ConfigurationPaths, parameters: Mapping[str, Any], check: bool)
             "SHA-256 differs from the option sha256. Run the playbook again"
         )
     home = parameters.get("home")
-    tree: dict[str, ConfigurationFile] = {**(vendor_files(home) if home else {}), **unpack_configuration(data)}
+    tree: dict[str, ConfigurationFile] = {
+        **(shipped_configuration_files(home) if home else {}),
+        **unpack_configuration(data),
+    }
     owners = _owners(parameters.get("user"), parameters.get("group"), check)
     commands = parameters.get("validate") or []
     return install_configuration(
@@ -165,7 +168,7 @@ def _needs_restart(layout: ConfigurationPaths, outcome: Outcome, check: bool) ->
     """Return whether a broker runs that has not read the version in force (in check mode: would not have read it)."""
     if not outcome.reasons:
         return False
-    process = find_broker(layout.base)
+    process = find_broker_process(layout.base)
     if process is None:
         return False
-    return (check and outcome.changed) or pending_restart.pending_restart_of(layout, process) is not None
+    return (check and outcome.changed) or pending_restart.pending_restart_of_process(layout, process) is not None

@@ -125,7 +125,7 @@ def releases_in_archive(path: str, depth: int) -> list[str]:
     return sorted(release for release in releases if release)
 
 
-def processes_in(home: str) -> list[int]:
+def processes_with_open_files_below(home: str) -> list[int]:
     """Return the pids of processes that have an undeleted file below ``home`` open, such as a broker's jars.
 
     Only root sees the processes of other accounts.

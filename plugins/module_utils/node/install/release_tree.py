@@ -23,13 +23,13 @@ from typing import Any
 
 from ..errors import NodeError
 from ..files import disk
-from .jars import processes_in, releases_in_directory
+from .jars import processes_with_open_files_below, releases_in_directory
 
 _SLOWEST_STOP = 600
 """Timeout in seconds of an orderly stop; systemd kills the broker long before, after the timeout of its unit."""
 
 
-def releases_of(home: str) -> list[str]:
+def releases_in_home(home: str) -> list[str]:
     """Return the ActiveMQ releases of the brokers' jars in an ActiveMQ home directory.
 
     A valid one has exactly one.
@@ -38,7 +38,7 @@ def releases_of(home: str) -> list[str]:
     return releases
 
 
-def place_release(home: str, release: str, source: str = "the unpacked archive") -> dict[str, Any]:
+def move_new_release_into_place(home: str, release: str, source: str = "the unpacked archive") -> dict[str, Any]:
     """Move the new release of an ActiveMQ home directory into place, unless a process runs from that directory.
 
     Renames the unpacked release ``HOME.new`` to ``HOME``. Returns ``changed``, whether it was or will be renamed, and
@@ -48,9 +48,9 @@ def place_release(home: str, release: str, source: str = "the unpacked archive")
     Raises NodeError if ``HOME.new`` is not this release, and removes it.
     """
     new, old = f"{home}.new", f"{home}.old"
-    unpacked_releases = releases_of(new)
+    unpacked_releases = releases_in_home(new)
     if unpacked_releases != [release]:
-        disk.remove_tree(new)
+        disk.remove_tree_or_file(new)
         contents = " and ".join(f"ActiveMQ {unpacked}" for unpacked in unpacked_releases) or "no broker"
         raise NodeError(
             f"{source} contains {contents} instead of ActiveMQ {release}, so {home} was not changed: use the archive "
@@ -58,29 +58,29 @@ def place_release(home: str, release: str, source: str = "the unpacked archive")
         )
     _complete_exchange(home)
     if not os.path.lexists(home):
-        disk.rename(new, home)
+        disk.rename_and_sync(new, home)
         return {"changed": True, "waits": False}
-    if releases_of(home) == [release]:
-        disk.remove_tree(new)
+    if releases_in_home(home) == [release]:
+        disk.remove_tree_or_file(new)
         return {"changed": False, "waits": False}
-    disk.remove_tree(old)
-    if processes_in(home):
+    disk.remove_tree_or_file(old)
+    if processes_with_open_files_below(home):
         return {"changed": True, "waits": True}
     _exchange(new, home, old)
     _discard(home)
     return {"changed": True, "waits": False}
 
 
-def replace_running(home: str, release: str, unit: str) -> dict[str, Any]:
+def replace_running_release(home: str, release: str, unit: str) -> dict[str, Any]:
     """Replace the ActiveMQ release that a systemd unit runs: stop the unit, rename, and start it again.
 
     ``HOME`` is replaced by the release in ``HOME.new``; the unit is started in any case. Returns ``changed``. The
     replaced directory is kept as ``HOME.old``. After a NodeError nothing has changed.
     """
     _complete_exchange(home)
-    if releases_of(home) == [release]:
+    if releases_in_home(home) == [release]:
         return {"changed": False}
-    if releases_of(f"{home}.new") != [release]:
+    if releases_in_home(f"{home}.new") != [release]:
         raise NodeError(
             f"the directory {home}.new does not contain ActiveMQ {release}, so the broker was not stopped: run the "
             "playbook again"
@@ -95,17 +95,17 @@ def restore_old_release(home: str, release: str, unit: str) -> dict[str, Any]:
 
     ``HOME.old`` becomes ``HOME``. Returns ``changed``: False if no release was replaced.
     """
-    if recover_release(home, unit)["changed"]:
+    if recover_interrupted_replacement(home, unit)["changed"]:
         return {"changed": True}
     if not _was_replaced(home, release):
         return {"changed": False}
     with _stopped(unit, home):
         _exchange(f"{home}.old", home, f"{home}.new")
-        disk.remove_tree(f"{home}.new")
+        disk.remove_tree_or_file(f"{home}.new")
     return {"changed": True}
 
 
-def recover_release(home: str, unit: str) -> dict[str, Any]:
+def recover_interrupted_replacement(home: str, unit: str) -> dict[str, Any]:
     """Recover from an interrupted replacement of a release: restore ``HOME.old``, and start the systemd unit.
 
     ``HOME.old`` is renamed to ``HOME``. Returns ``changed``.
@@ -121,7 +121,7 @@ def remove_old_release(home: str, release: str) -> dict[str, Any]:
 
     This is done once no process runs from it and ``HOME`` holds the new release.
     """
-    if not _was_replaced(home, release) or processes_in(f"{home}.old"):
+    if not _was_replaced(home, release) or processes_with_open_files_below(f"{home}.old"):
         return {"changed": False}
     _discard(home)
     return {"changed": True}
@@ -130,35 +130,35 @@ def remove_old_release(home: str, release: str) -> dict[str, Any]:
 def _was_replaced(home: str, release: str) -> bool:
     """Return whether ``HOME.old`` is the replaced release, and not a copy of the new release."""
     old = f"{home}.old"
-    return os.path.lexists(old) and releases_of(home) == [release] and releases_of(old) != [release]
+    return os.path.lexists(old) and releases_in_home(home) == [release] and releases_in_home(old) != [release]
 
 
 def _discard(home: str) -> None:
     """Rename and remove ``HOME.old``, because an incomplete directory of that name could be restored."""
-    disk.remove_tree(f"{home}.new")
-    disk.rename(f"{home}.old", f"{home}.new")
-    disk.remove_tree(f"{home}.new")
+    disk.remove_tree_or_file(f"{home}.new")
+    disk.rename_and_sync(f"{home}.old", f"{home}.new")
+    disk.remove_tree_or_file(f"{home}.new")
 
 
 def _complete_exchange(home: str) -> bool:
     """Rename ``HOME.old`` to ``HOME`` if ``HOME`` is missing; return whether it was renamed."""
     if os.path.lexists(home) or not os.path.lexists(f"{home}.old"):
         return False
-    disk.rename(f"{home}.old", home)
+    disk.rename_and_sync(f"{home}.old", home)
     return True
 
 
 def _exchange(source: str, home: str, backup: str) -> None:
     """Rename ``home`` to ``backup`` and ``source`` to ``home``; after an OSError nothing has changed."""
-    disk.remove_tree(backup)
+    disk.remove_tree_or_file(backup)
     try:
-        disk.rename(home, backup)
-        disk.rename(source, home)
+        disk.rename_and_sync(home, backup)
+        disk.rename_and_sync(source, home)
     except OSError:
         if os.path.lexists(backup):
             if os.path.lexists(home):
-                disk.rename(home, source)
-            disk.rename(backup, home)
+                disk.rename_and_sync(home, source)
+            disk.rename_and_sync(backup, home)
         raise
 
 
@@ -169,7 +169,7 @@ def _stopped(unit: str, home: str) -> Iterator[None]:
         signal.signal(number, signal.SIG_IGN)
     try:
         _systemctl("stop", unit)
-        left = processes_in(home)
+        left = processes_with_open_files_below(home)
         if left:
             raise NodeError(
                 f"the release directory {home} was not replaced, because process {left[0]} runs from it and does "

@@ -19,12 +19,12 @@ from dataclasses import dataclass
 from xml.etree import ElementTree
 
 from ..config import pending_restart
-from ..config.broker_configuration import elements_named, read_properties
+from ..config.broker_configuration import elements_with_local_name, parse_properties
 from ..config.configuration_archive import ConfigurationFile
 from ..config.versions import ConfigurationPaths, InstalledVersion
 from ..files.untrusted_paths import UntrustedPathError, open_file
 from ..log.broker_log import parse_records
-from ..process.proc import find_broker
+from ..process.proc import find_broker_process
 from ..text_lines import split_lines
 
 DOCUMENT = "conf/activemq.xml"
@@ -64,7 +64,7 @@ class EndOfLog:
     size: int
 
 
-def applicable_change(
+def live_change_of_configuration(
     layout: ConfigurationPaths,
     changed: Iterable[str],
     old: InstalledVersion | None,
@@ -77,7 +77,7 @@ def applicable_change(
     if (
         old is None
         or DOCUMENT not in tree
-        or find_broker(layout.base) is None
+        or find_broker_process(layout.base) is None
         or pending_restart.read_pending_restart(layout) is not None
     ):
         return None
@@ -86,16 +86,16 @@ def applicable_change(
         return None
     if not _keeps_passwords(old.read_installed_file(_CREDENTIALS), tree.get(_CREDENTIALS)):
         return None
-    return applicable_difference(old.read_installed_file(DOCUMENT) or b"", tree[DOCUMENT].content)
+    return live_change_of_activemq_xml(old.read_installed_file(DOCUMENT) or b"", tree[DOCUMENT].content)
 
 
 def _keeps_passwords(old: bytes | None, new: ConfigurationFile | None) -> bool:
-    before = dict(read_properties((old or b"").decode("latin-1")))
-    after = dict(read_properties((new.content if new else b"").decode("latin-1")))
+    before = dict(parse_properties((old or b"").decode("latin-1")))
+    after = dict(parse_properties((new.content if new else b"").decode("latin-1")))
     return all(after.get(name, value) == value for name, value in before.items())
 
 
-def applicable_difference(old: bytes, new: bytes) -> LiveChange | None:
+def live_change_of_activemq_xml(old: bytes, new: bytes) -> LiveChange | None:
     """Return the difference of two activemq.xml that a running broker can apply without a restart.
 
     Returns None if runtimeConfigurationPlugin cannot apply it. Both must configure the plugin. Pure.
@@ -118,15 +118,15 @@ class _Document:
         self.links: list[str] = []
         self.accounts: list[str] = []
         self.period = 0.0
-        for plugin in elements_named(root, "runtimeConfigurationPlugin"):
+        for plugin in elements_with_local_name(root, "runtimeConfigurationPlugin"):
             self.period = int(plugin.get("checkPeriod", "0")) / 1000
-        for broker in elements_named(root, "broker"):
+        for broker in elements_with_local_name(root, "broker"):
             for group in [child for child in broker if child.tag.rpartition("}")[2] == "networkConnectors"]:
                 self.links += [_text(link) for link in group]
                 broker.remove(group)
         for plugin in [
-            *elements_named(root, "simpleAuthenticationPlugin"),
-            *elements_named(root, "authorizationEntries"),
+            *elements_with_local_name(root, "simpleAuthenticationPlugin"),
+            *elements_with_local_name(root, "authorizationEntries"),
         ]:
             self.accounts.append(_text(plugin))
             plugin.clear()
@@ -180,31 +180,31 @@ def end_of_log(layout: ConfigurationPaths) -> EndOfLog:
     return EndOfLog(path, status.st_ino, status.st_size)
 
 
-def wait_until_applied(since: EndOfLog, wanted: LiveChange) -> bool:
+def wait_until_change_applied(since: EndOfLog, wanted: LiveChange) -> bool:
     """Wait until the broker's log reports that a configuration change was applied; return whether it was.
 
     Returns False if the change failed or was not logged in time.
     """
     deadline = time.monotonic() + wanted.period + _PATIENCE
     while time.monotonic() < deadline:
-        change_outcome = is_change_logged(_read(since), wanted)
+        change_outcome = logged_change_result(_read(since), wanted)
         if change_outcome is False:
             return False
         if change_outcome:
             time.sleep(_SETTLED)
-            return is_change_logged(_read(since), wanted) is True
+            return logged_change_result(_read(since), wanted) is True
         time.sleep(_POLL)
     return False
 
 
-def is_change_logged(lines: Iterable[str], wanted: LiveChange) -> bool | None:
+def logged_change_result(lines: Iterable[str], wanted: LiveChange) -> bool | None:
     """Return the result of a configuration change that log lines report: True if applied, False if failed, or None.
 
     Only records of the plugin count, and no records of threads that serve a client. Pure.
     """
     seen, links, groups = False, 0, set()
     for record in parse_records(lines):
-        if not record.logger.startswith(_PLUGIN) or record.is_of_a_client:
+        if not record.logger.startswith(_PLUGIN) or record.is_of_client_thread:
             continue
         if _FAILED.match(record.message):
             return False

@@ -52,7 +52,7 @@ def recovery_file_numbers(path: str) -> tuple[int, ...]:
     return tuple(position[0] for position in _recovery_positions(path) if position is not None)
 
 
-def recovery_start(path: str) -> tuple[int, int] | None:
+def recovery_start_position(path: str) -> tuple[int, int] | None:
     """Return the journal position (data file, offset) from which recovery starts, by the store's index at ``path``.
 
     Returns None if the index does not contain it. Raises OSError.

@@ -60,15 +60,15 @@ class IndexKeeper:
 
         Holds new data files, and copies the index where that is due. Raises IndexCopyError, OSError.
         """
-        self._kept.hold_journal()
+        self._kept.hard_link_data_files()
         page = _read_head(self.pages)
         if page != self._page:
             self._page = page
             self._flushes += 1
             # A broker that continues from the copy may skip records of new subscriptions (5.9 to 5.13.0: "ignoring
             # add sub command during recovery replay").
-            self._has_other_subscriptions = self._kept.subscriptions() != _subscriptions(self.pages)
-        removed = self._kept.removed_files()
+            self._has_other_subscriptions = self._kept.subscriptions_in_copy() != _subscriptions(self.pages)
+        removed = self._kept.removed_file_sizes()
         for name in removed:
             self._removed_at.setdefault(name, self._flushes)
         held = sum(removed.values())
@@ -116,9 +116,9 @@ class IndexKeeper:
             return
         self._copied_flushes = flushes
         self._has_other_subscriptions = False
-        removed = self._kept.removed_files()
+        removed = self._kept.removed_file_sizes()
         spare = {name for name in removed if self._removed_at.get(name, flushes) + _FLUSHES <= flushes}
-        self._kept.release_files(spare)
+        self._kept.delete_removed_files(spare)
         self._removed_at = {name: self._removed_at.get(name, flushes) for name in removed}
 
 

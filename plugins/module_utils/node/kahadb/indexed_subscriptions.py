@@ -47,7 +47,7 @@ def subscriptions_in_index(path: str) -> set[tuple[str, str]]:
     """
     with _PageFile(path) as pages:
         try:
-            root, version = _root_and_version(pages.read_record(0))
+            root, version = _root_and_version(pages.read_record_at_page(0))
             return {
                 (destination, key)
                 for destination, tree in pages.walk_tree(
@@ -67,7 +67,7 @@ def index_version(path: str) -> int:
     """
     with _PageFile(path) as pages:
         try:
-            return _root_and_version(pages.read_record(0))[1]
+            return _root_and_version(pages.read_record_at_page(0))[1]
         except (struct.error, IndexError) as error:
             raise IndexPageError(path, f"page 0: {error}") from None
 
@@ -117,7 +117,7 @@ class _PageFile:
     def __exit__(self, *_unused: object) -> None:
         self._file.close()
 
-    def read_record(self, number: int) -> bytes:
+    def read_record_at_page(self, number: int) -> bytes:
         """Return the content of the record that begins at a page of an index file.
 
         Raises IndexPageError.
@@ -150,7 +150,7 @@ class _PageFile:
             if number in visited or len(visited) > _MOST_PAGES:
                 raise IndexPageError(self.path, f"repeated page {number}")
             visited.add(number)
-            content = self.read_record(number)
+            content = self.read_record_at_page(number)
             (count,) = _SHORT.unpack_from(content)
             at = _SHORT.size
             keys = []

@@ -22,7 +22,7 @@ from dataclasses import dataclass
 from ..errors import NodeError
 from ..files.untrusted_paths import Directory, open_directory, open_file
 from ..protocols import read_varint
-from .protocol_buffers import field_offsets, short_bytes
+from .protocol_buffers import field_offsets, short_field_bytes
 
 MAX_FILE = 4 << 30
 """Maximum bytes of a data file: a broker counts them in 31 bits, so it writes no larger file."""
@@ -68,7 +68,7 @@ class JournalCommand:
 
 
 @dataclass(frozen=True)
-class DamagedPlace:
+class DamagedRange:
     """A damaged range of a kahaDB journal, which is unreadable: data file, first offset, and offset after it."""
 
     file: int
@@ -91,18 +91,18 @@ class JournalEnd:
     offset: int = 0
     damaged: int = 0
     unread: int = 0
-    places: list[DamagedPlace] = dataclasses.field(default_factory=list)
+    places: list[DamagedRange] = dataclasses.field(default_factory=list)
     ends: dict[int, int] = dataclasses.field(default_factory=dict)
     unfinished: int = 0
     batches: int = 0
     checked: int = 0
 
-    def note_damage(self, start: int, stop: int, reason: str) -> None:
+    def record_damage(self, start: int, stop: int, reason: str) -> None:
         """Record a damaged range of the current file of a kahaDB journal."""
         self.damaged += 1
         self._note(start, stop, reason)
 
-    def note_unread(self, start: int, stop: int, reason: str) -> None:
+    def record_undecodable(self, start: int, stop: int, reason: str) -> None:
         """Record an undecodable range of the current file of a kahaDB journal.
 
         It holds a record which cannot be decoded.
@@ -112,7 +112,7 @@ class JournalEnd:
 
     def _note(self, start: int, stop: int, reason: str) -> None:
         if len(self.places) < LISTED:
-            self.places.append(DamagedPlace(self.file, start, stop, reason))
+            self.places.append(DamagedRange(self.file, start, stop, reason))
 
 
 class OpenTransactions:
@@ -126,7 +126,7 @@ class OpenTransactions:
         self._records: dict[tuple[bool, bytes], list[JournalCommand]] = {}
         self._prepared: set[tuple[bool, bytes]] = set()
 
-    def records_in_effect(self, command: JournalCommand) -> Sequence[JournalCommand]:
+    def records_taking_effect(self, command: JournalCommand) -> Sequence[JournalCommand]:
         """Return the records of a journal that take effect with a command.
 
         These are the command itself, all of its transaction at a commit, or none.
@@ -197,7 +197,7 @@ def data_file_sizes(store: str) -> list[list[int]]:
     return file_sizes
 
 
-def read_commands(store: str, tail: JournalEnd, *, verify: bool = False) -> Iterator[JournalCommand]:
+def read_journal_commands(store: str, tail: JournalEnd, *, verify: bool = False) -> Iterator[JournalCommand]:
     """Read the commands (records) in the journal of a kahaDB store, and yield each of them.
 
     Unreadable ones are left out. ``tail`` is set to the position after the last one. Yields nothing without a store.
@@ -219,7 +219,7 @@ def read_commands(store: str, tail: JournalEnd, *, verify: bool = False) -> Iter
             with contextlib.suppress(FileNotFoundError), os.fdopen(directory.open_file(name), "rb") as file:
                 size = os.fstat(file.fileno()).st_size
                 if size > MAX_FILE:
-                    tail.note_damage(0, size, "file too large")
+                    tail.record_damage(0, size, "file too large")
                 elif size:
                     with mmap.mmap(file.fileno(), size, access=mmap.ACCESS_READ) as data:
                         for start, stop, checksum in _batches(data, tail, 0, size):
@@ -227,19 +227,19 @@ def read_commands(store: str, tail: JournalEnd, *, verify: bool = False) -> Iter
                             tail.checked += checksum != 0
                             is_suspect = verify and bool(checksum) and zlib.adler32(data[start:stop]) != checksum
                             if is_suspect:
-                                tail.note_damage(start, stop, "wrong checksum")
+                                tail.record_damage(start, stop, "wrong checksum")
                             for command in _records(data, start, stop, tail):
                                 yield dataclasses.replace(command, is_suspect=True) if is_suspect else command
                         rest = data[tail.offset : tail.offset + 4096].replace(_END_OF_FILE, b"").rstrip(b"\0")
                         # A batch is written from its beginning; a page that was never written contains zeros.
                         is_begun = _HEADER.startswith(rest[: len(_HEADER)].rstrip(b"\0"))
                         if rest and (position < len(files) - 1 or not is_begun):
-                            tail.note_damage(tail.offset, size, "no records")
+                            tail.record_damage(tail.offset, size, "no records")
                         tail.unfinished = len(rest) if is_begun else 0
             tail.ends[number] = tail.offset
 
 
-def read_commands_after(
+def read_data_file_commands(
     path: str, offset: int, end: int | None = None, kinds: Collection[int] | None = None
 ) -> Iterator[JournalCommand]:
     """Read the commands (records) of one kahaDB data file between two offsets, and yield each of them.
@@ -250,7 +250,7 @@ def read_commands_after(
     with os.fdopen(open_file(path), "rb") as file:
         if os.fstat(file.fileno()).st_size > offset:
             with mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
-                end = end_of_batches(data) if end is None else end
+                end = end_of_last_batch(data) if end is None else end
                 for start, stop, _unused in _batches(data, JournalEnd(), offset, end):
                     yield from _records(data, start, stop, JournalEnd(), kinds)
 
@@ -283,12 +283,12 @@ def _batches(data: mmap.mmap, tail: JournalEnd, at: int, end: int) -> Iterator[t
         following = data.find(_HEADER, at + 1)
         if following < 0:
             break
-        tail.note_damage(at, following, "no records")
+        tail.record_damage(at, following, "no records")
         at = following
     tail.offset = at
 
 
-def end_of_batches(data: mmap.mmap) -> int:
+def end_of_last_batch(data: mmap.mmap) -> int:
     """Return the offset at which the last complete batch of records in a kahaDB data file ends.
 
     Returns 0 without one.
@@ -316,7 +316,7 @@ def first_record_kind(path: str) -> int | None:
     return data[at + _RECORD.size]
 
 
-def encode_trace(text: str) -> bytes:
+def encode_trace_batch(text: str) -> bytes:
     """Encode a text as a trace record of kahaDB, and return a batch with the record.
 
     An end-of-file record is after it, as 5.14 and later write them. Brokers skip trace records. ``text`` has less than
@@ -335,7 +335,7 @@ def _records(
     while at + _RECORD.size < end:
         length, kind = _RECORD.unpack_from(data, at)
         if length <= _RECORD.size or at + length > end:
-            tail.note_damage(at, end, f"record length {length}")
+            tail.record_damage(at, end, f"record length {length}")
             return
         command = data[at + _RECORD.size]
         if kind == 1 and (kinds is None or command in kinds):
@@ -343,9 +343,9 @@ def _records(
                 try:
                     yield _command(data, at + _RECORD.size, at + length)
                 except (ValueError, IndexError):
-                    tail.note_unread(at, at + length, "undecodable record")
+                    tail.record_undecodable(at, at + length, "undecodable record")
             else:
-                tail.note_unread(at, at + length, f"unknown record type {command}, perhaps of a newer release")
+                tail.record_undecodable(at, at + length, f"unknown record type {command}, perhaps of a newer release")
         at += length
 
 
@@ -397,16 +397,16 @@ def _destination(data: mmap.mmap, at: int, end: int) -> str:
         if field == 1:
             kind = read_varint(data, start)[0]
         elif field == 2:
-            name = short_bytes(data, start, stop).decode(errors="surrogateescape")
+            name = short_field_bytes(data, start, stop).decode(errors="surrogateescape")
     return f"{kind}:{name}"
 
 
 def _transaction(data: mmap.mmap, at: int, end: int) -> tuple[bytes, bool]:
     for field, start, stop in field_offsets(data, at, end):
         if field in (1, 2):
-            return short_bytes(data, start, stop), field == 2
+            return short_field_bytes(data, start, stop), field == 2
     return b"?", False
 
 
 def _text(data: mmap.mmap, place: tuple[int, int] | None) -> str:
-    return short_bytes(data, *place).decode(errors="surrogateescape") if place else ""
+    return short_field_bytes(data, *place).decode(errors="surrogateescape") if place else ""

@@ -24,9 +24,9 @@ from collections.abc import Callable, Iterable
 from contextlib import suppress
 
 from ..files import disk
-from ..printable import counted
+from ..printable import count_with_noun
 from . import journal
-from .index import INDEX, recovery_file_numbers, recovery_start
+from .index import INDEX, recovery_file_numbers, recovery_start_position
 from .indexed_subscriptions import IndexPageError, subscriptions_in_index
 from .moved_subscriptions import neutralize_moved_subscriptions
 
@@ -50,7 +50,7 @@ class KeptIndex:
         self._journal = os.path.join(self.directory, "journal")
         self._copy = os.path.join(self.directory, "copy")
 
-    def hold_journal(self) -> None:
+    def hard_link_data_files(self) -> None:
         """Hard-link each data file of the store into the kept files, so that it remains after the broker removes it.
 
         Drops the copy and all files if the kept files belong to a different store, which was replaced.
@@ -61,14 +61,14 @@ class KeptIndex:
             held = {}
         # A file with moved records of subscriptions is replaced when a store is restored.
         replaced = {name for name in held.keys() & present.keys() if held[name] != present[name]}
-        self.release_files(replaced)
+        self.delete_removed_files(replaced)
         if missing := present.keys() - (held.keys() - replaced):
             os.makedirs(self._journal, 0o750, exist_ok=True)
             for name in missing:
                 with suppress(FileNotFoundError, FileExistsError):
                     os.link(os.path.join(self.store, name), os.path.join(self._journal, name))
 
-    def removed_files(self) -> dict[str, int]:
+    def removed_file_sizes(self) -> dict[str, int]:
         """Return the disk usage in bytes of each kept data file that the broker has removed, by name."""
         present = _inodes(self.store)
         removed = {}
@@ -77,7 +77,7 @@ class KeptIndex:
                 removed[name] = os.stat(os.path.join(self._journal, name)).st_blocks * 512
         return removed
 
-    def release_files(self, names: Iterable[str]) -> None:
+    def delete_removed_files(self, names: Iterable[str]) -> None:
         """Delete kept data files that the broker has removed from its store.
 
         Those that the copy of the index requires stay.
@@ -85,11 +85,11 @@ class KeptIndex:
         needed = recovery_file_numbers(os.path.join(self._copy, INDEX[0]))
         for name in names:
             if journal.data_file_number(name) not in needed or os.path.exists(os.path.join(self.store, name)):
-                disk.remove(os.path.join(self._journal, name))
+                disk.remove_file_or_link(os.path.join(self._journal, name))
 
     def delete_copy(self) -> None:
         """Delete the kept copy of a store's index, and all kept data files."""
-        disk.remove_tree(self.directory)
+        disk.remove_tree_or_file(self.directory)
 
     def try_copy_index(self) -> bool:
         """Try to copy the index of a store, and return False if the index changed during the copy.
@@ -98,27 +98,27 @@ class KeptIndex:
         """
         if not recovery_file_numbers(os.path.join(self.store, INDEX[0])):
             return False
-        self.hold_journal()
+        self.hard_link_data_files()
         files = sorted(_inodes(self.store))
         new = f"{self._copy}-{time.time_ns()}"
         os.makedirs(new, 0o750)
         if not copy_settled_index(self.store, new):
-            disk.remove_tree(new)
+            disk.remove_tree_or_file(new)
             return False
-        self.hold_journal()
+        self.hard_link_data_files()
         needed = set(recovery_file_numbers(os.path.join(new, INDEX[0])))
         if not needed or not needed <= set(map(journal.data_file_number, self._held_inodes())):
-            disk.remove_tree(new)
+            disk.remove_tree_or_file(new)
             return False
-        disk.write_file(os.path.join(new, _FILES), json.dumps(files).encode(), 0o640)
+        disk.write_new_file(os.path.join(new, _FILES), json.dumps(files).encode(), 0o640)
         disk.sync_directory(new)
-        disk.point_link(self._copy, os.path.basename(new))
+        disk.set_symlink_target(self._copy, os.path.basename(new))
         for name in os.listdir(self.directory):
             if name.startswith("copy-") and name != os.path.basename(new):
-                disk.remove_tree(os.path.join(self.directory, name))
+                disk.remove_tree_or_file(os.path.join(self.directory, name))
         return True
 
-    def subscriptions(self) -> set[tuple[str, str]]:
+    def subscriptions_in_copy(self) -> set[tuple[str, str]]:
         """Return the durable subscriptions in the kept copy of a store's index.
 
         The result is empty without a copy.
@@ -145,7 +145,7 @@ class KeptIndex:
         needed = recovery_file_numbers(os.path.join(self._copy, INDEX[0]))
         return bool(files and needed) and _has_all(names, {*map(journal.data_file_number, files), *needed})
 
-    def restore(self, target: str, clear_index: Callable[[], None]) -> str:
+    def restore_index(self, target: str, clear_index: Callable[[], None]) -> str:
         """Restore the index of a store from the kept copy, and return a description of the restored files.
 
         The description is "" if that is not possible. ``target`` is the store, or a generation that was made from it.
@@ -161,20 +161,21 @@ class KeptIndex:
         for name in removed:
             os.link(os.path.join(self._journal, name), os.path.join(target, name))
         pages = os.path.join(self._copy, INDEX[0])
-        if start := recovery_start(pages):
+        if start := recovery_start_position(pages):
             with suppress(IndexPageError):
                 neutralize_moved_subscriptions(target, start, subscriptions_in_index(pages))
         disk.sync_directory(target)
         clear_index()
         self._put_index(target)
-        return f"the index of {_time_of(self._copy)} and {counted(len(removed), 'data file')} from {self.directory}"
+        data_files = count_with_noun(len(removed), "data file")
+        return f"the index of {_time_of(self._copy)} and {data_files} from {self.directory}"
 
     def _put_index(self, target: str) -> None:
         for name in reversed(INDEX):  # The pages last: a store without them has no index.
             source = os.path.join(self._copy, name)
             path = os.path.join(target, name)
             if os.path.exists(source):
-                disk.remove(f"{path}.new")
+                disk.remove_file_or_link(f"{path}.new")
                 _copy_file(source, f"{path}.new")
                 os.replace(f"{path}.new", path)
         disk.sync_directory(target)
@@ -189,10 +190,10 @@ class KeptIndex:
         heir = KeptIndex(target)
         copy = os.path.join(heir.directory, os.readlink(self._copy))
         os.makedirs(copy, 0o750)
-        heir.hold_journal()
+        heir.hard_link_data_files()
         for name in os.listdir(self._copy):
             os.link(os.path.join(self._copy, name), os.path.join(copy, name))
-        disk.point_link(heir._copy, os.path.basename(copy))
+        disk.set_symlink_target(heir._copy, os.path.basename(copy))
         for name in self._held_inodes().keys() - _inodes(self.store).keys() - _inodes(target).keys():
             os.link(os.path.join(self._journal, name), os.path.join(heir._journal, name))
 

@@ -27,7 +27,7 @@ _STORE_OF_MKAHADB = re.compile(r"(queue|topic)#3a#2f#2f.+|#210|0")
 ``Release.mkahadb_rest`` (MultiKahaDBPersistenceAdapter.nameFromDestinationFilter)."""
 
 
-def mend_stores(root: str, *, accept_loss: bool) -> Iterator[str]:
+def repair_stores(root: str, *, accept_loss: bool) -> Iterator[str]:
     """Repair the stores of a broker that was killed; yield one sentence for each repair.
 
     Nothing is done if a broker runs there. An unusable index is replaced by the kept copy, or moved aside. A new data
@@ -64,22 +64,23 @@ def _replace_index(store: str, *, accept_loss: bool) -> Iterator[str]:
     problem = describe_unusable_index(store)
     if not problem:
         return
-    if restored := KeptIndex(store).restore(store, lambda: move_index_aside(store)):
+    if restored := KeptIndex(store).restore_index(store, lambda: move_index_aside(store)):
         yield f"{problem}. The broker continues with {restored}"
         return
     risk = find_rebuild_risk(store)
     if risk and not accept_loss:
         raise RebuildRefusedError(
             f"{problem}, and no saved copy of the index exists. A broker that builds its index from the store "
-            f"journal loses messages of these durable subscriptions: {risk.describe()}. Restore the store from a "
+            f"journal loses messages of these durable subscriptions: {risk.describe_subscriptions()}. Restore the "
+            "store from a "
             f"backup, or accept this loss: activemq-guard --store {store} --mend --accept-loss (the program is "
             "INSTANCE-guard if activemq_instance is not activemq)"
         )
     if risk:
         path = record_risk(store, store, problem, risk)
         yield (
-            f"{problem}, so messages of these durable subscriptions may be lost: {risk.describe()}. The file {path} "
-            "lists them"
+            f"{problem}, so messages of these durable subscriptions may be lost: {risk.describe_subscriptions()}. "
+            f"The file {path} lists them"
         )
     if missing_journal_files(store):
         move_index_aside(store)

@@ -72,7 +72,7 @@ class StoreContents:
         """
         for command in commands:
             self._note(command)
-            for effective_command in self.transactions.records_in_effect(command):
+            for effective_command in self.transactions.records_taking_effect(command):
                 self._apply(effective_command)
             _refuse_more(self.transactions.held, MAX_UNDECIDED, "records of transactions that have not ended")
         for command in self.transactions.open_xa_records():
@@ -174,7 +174,7 @@ def read_store_contents(store: str) -> dict[str, Any]:
     OSError.
     """
     tail, contents = journal.JournalEnd(), StoreContents()
-    contents.apply_records(journal.read_commands(store, tail))
+    contents.apply_records(journal.read_journal_commands(store, tail))
     items = contents.remaining_keys()
     files = journal.data_file_sizes(store)
     order = list(map(_RECORD.pack, contents.kinds[-LIMIT:], contents.keys[-LIMIT:]))

@@ -31,7 +31,7 @@ def begin_data_file_after_moved_acks(store: str) -> str:
     if not number:
         return ""
     name = f"db-{number + 1}.log"
-    disk.replace_file(os.path.join(store, name), journal.encode_trace(_NOTE), 0o640)
+    disk.replace_file(os.path.join(store, name), journal.encode_trace_batch(_NOTE), 0o640)
     return name
 
 

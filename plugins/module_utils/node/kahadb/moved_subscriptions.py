@@ -45,7 +45,7 @@ def neutralize_moved_subscriptions(store: str, start: tuple[int, int], known: se
         after = offset if journal.data_file_number(name) == number else -1
         moved = []
         kinds = (journal.SUBSCRIPTION, journal.REMOVE_DESTINATION)
-        for command in journal.read_commands_after(path, 0, kinds=kinds):
+        for command in journal.read_data_file_commands(path, 0, kinds=kinds):
             if command.span[0] <= after:
                 continue
             pair = command.destination, command.subscription

@@ -99,7 +99,7 @@ class _FrameReader:
                 self.skip_nested_object()
 
 
-def read_message(frame: bytes) -> StoredMessage:
+def parse_openwire_message(frame: bytes) -> StoredMessage:
     """Parse the frame of an OpenWire message, and return the message with the offsets of its parts.
 
     Raises ValueError for other data.
@@ -149,7 +149,7 @@ def _read(frame: bytes, version: int) -> StoredMessage:
     return StoredMessage(frame, version, destination, transaction, rest, message_id, content)
 
 
-def event_id(frame: bytes) -> str:
+def event_id_of_message(frame: bytes) -> str:
     """Return the event id in the frame of an OpenWire message; empty without one.
 
     It is ``eventId`` in the JSON body of an agent's event.
@@ -157,7 +157,7 @@ def event_id(frame: bytes) -> str:
     if b"eventId" not in frame:
         return ""
     try:
-        start, stop = read_message(frame).content
+        start, stop = parse_openwire_message(frame).content
         body = frame[start:stop]
         # The body of a text message begins with its length.
         event = parse_json(body[body.index(b"{") :])

@@ -14,7 +14,7 @@ MAX_NAME = 1 << 20
 _VARINT, _FIXED64, _LENGTH_DELIMITED, _FIXED32 = 0, 1, 2, 5
 
 
-def short_bytes(data: mmap.mmap, start: int, stop: int) -> bytes:
+def short_field_bytes(data: mmap.mmap, start: int, stop: int) -> bytes:
     """Return the bytes of a field of a protocol buffer, between two offsets.
 
     Raises ValueError for more than ``MAX_NAME`` bytes.

@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 
 from ..errors import NodeError
 from ..files.untrusted_paths import open_directory
-from ..printable import counted
+from ..printable import count_with_noun
 from . import journal
 from .journal import JournalCommand
 
@@ -40,7 +40,7 @@ class MessageCounts:
     whole: bool = True
 
 
-def count_remaining(directory: str, known: Iterable[tuple[str, str]] | None = None) -> MessageCounts:
+def count_remaining_messages(directory: str, known: Iterable[tuple[str, str]] | None = None) -> MessageCounts:
     """Return the numbers of messages left in a kahaDB store, by queue and subscription.
 
     They are counted from its journal. ``known``: the existing (topic, subscription key) pairs; None: those in the
@@ -55,7 +55,7 @@ def count_remaining(directory: str, known: Iterable[tuple[str, str]] | None = No
         ) from None
     recovery, tail = RecoverySimulation(), journal.JournalEnd()
     try:
-        for command in journal.read_commands(directory, tail):
+        for command in journal.read_journal_commands(directory, tail):
             recovery.apply_record(command)
         files = journal.data_file_sizes(directory)
     except OSError as error:
@@ -65,8 +65,8 @@ def count_remaining(directory: str, known: Iterable[tuple[str, str]] | None = No
     if tail.damaged or tail.unread:
         raise NodeError(
             f"the messages in the store {directory} cannot be counted, because "
-            f"{counted(tail.damaged + tail.unread, 'place')} of its journal cannot be read. List the places and their "
-            f"damage with activemq-fleet store inspect {directory}"
+            f"{count_with_noun(tail.damaged + tail.unread, 'place')} of its journal cannot be read. List the places "
+            f"and their damage with activemq-fleet store inspect {directory}"
         )
     counts = recovery.message_counts(None if known is None else set(known))
     counts.whole = not files or files[0][0] <= 1
@@ -93,7 +93,7 @@ class RecoverySimulation:
 
         Raises NodeError above ``MAX_RECORDS`` records.
         """
-        for effective_command in self._transactions.records_in_effect(command):
+        for effective_command in self._transactions.records_taking_effect(command):
             self._do(effective_command)
         if self._held + self._transactions.held > MAX_RECORDS:
             raise NodeError(
@@ -168,7 +168,7 @@ class RecoverySimulation:
             prepared=self._transactions.prepared_xa_count(),
         )
 
-    def lost_by_rebuild(
+    def messages_lost_by_rebuild(
         self, known: set[tuple[str, str]], *, is_complete: bool, reads_records: bool
     ) -> dict[tuple[str, str], int]:
         """Return the maximum number of messages that each durable subscription loses by a rebuild of the index.

@@ -42,7 +42,7 @@ class ResyncPlan:
     source: str
 
 
-def write_plan(plan: ResyncPlan, account: SystemAccount) -> None:
+def write_resync_plan(plan: ResyncPlan, account: SystemAccount) -> None:
     """Write the plan of a resync, which replaces a store by a copy of the other node's store.
 
     The file is written durably and atomically. Raises NodeError, OSError.
@@ -51,10 +51,10 @@ def write_plan(plan: ResyncPlan, account: SystemAccount) -> None:
         directory.replace_file(_name(plan.store, account), json.dumps(asdict(plan)).encode() + b"\n", 0o600)
 
 
-def read_plan(store: str, account: SystemAccount) -> ResyncPlan | None:
+def read_resync_plan(store: str, account: SystemAccount) -> ResyncPlan | None:
     """Read the plan of a store's unfinished resync (the replacement by a copy); return None without one.
 
-    Raises NodeError for a plan that ``write_plan`` did not write; OSError.
+    Raises NodeError for a plan that ``write_resync_plan`` did not write; OSError.
     """
     try:
         with _open(store, account, make=False) as directory:
@@ -80,7 +80,7 @@ def read_plan(store: str, account: SystemAccount) -> ResyncPlan | None:
     )
 
 
-def has_plan(store: str, account: SystemAccount) -> bool:
+def has_resync_plan(store: str, account: SystemAccount) -> bool:
     """Return whether a store has the plan of a resync (the replacement by a copy), which is then unfinished."""
     try:
         with _open(store, account, make=False) as directory:
@@ -89,7 +89,7 @@ def has_plan(store: str, account: SystemAccount) -> bool:
         return False
 
 
-def remove_plan(store: str, account: SystemAccount) -> None:
+def remove_resync_plan(store: str, account: SystemAccount) -> None:
     """Remove the plan of a store's resync (the replacement by a copy).
 
     The store has been replaced. Raises OSError.
@@ -107,7 +107,7 @@ def untrusted_plan_message(store: str, account: SystemAccount) -> str:
     Earlier versions wrote plans next to the store, where the account can also write. Raises UntrustedPathError,
     OSError.
     """
-    if account.is_own:
+    if account.is_current_account:
         return ""
     with open_directory(os.path.dirname(store)) as parent:
         if not parent.exists(os.path.basename(store) + _BESIDE):
@@ -122,7 +122,7 @@ def untrusted_plan_message(store: str, account: SystemAccount) -> str:
 
 
 def _name(store: str, account: SystemAccount) -> str:
-    if account.is_own:
+    if account.is_current_account:
         return os.path.basename(store) + _BESIDE
     return hashlib.sha256(store.encode(errors="surrogateescape")).hexdigest()[:24] + ".json"
 
@@ -132,7 +132,7 @@ def _open(store: str, account: SystemAccount, make: bool) -> Directory:
 
     ``make``: create the directory if it does not exist.
     """
-    if account.is_own:
+    if account.is_current_account:
         return open_directory(os.path.dirname(store))
     try:
         plan_directory = open_directory(DIRECTORY)

@@ -17,7 +17,7 @@ from typing import Any
 
 from ..files import disk
 from ..foreign_data import parse_json
-from ..printable import counted, printable
+from ..printable import count_with_noun, escape_unprintable
 
 DIRECTORY = "at-risk"
 """The directory in a store with the records of starts without a usable index."""
@@ -46,18 +46,18 @@ class RebuildRisk:
     def __bool__(self) -> bool:
         return bool(self.messages)
 
-    def describe(self) -> str:
+    def describe_subscriptions(self) -> str:
         """Return a text that describes the subscriptions that are at risk of losing messages.
 
         The first three are named.
         """
         names = [
-            f"{printable(key) or 'unknown subscriptions'} of topic://{printable(topic)} "
+            f"{escape_unprintable(key) or 'unknown subscriptions'} of topic://{escape_unprintable(topic)} "
             f"({'an unknown number' if number is None else f'at most {number:,}'})"
             for (topic, key), number in list(self.messages.items())[:_LISTED]
         ]
         more = len(self.messages) - len(names)
-        text = ", ".join(names) + (f" and {counted(more, 'more subscription')}" if more else "")
+        text = ", ".join(names) + (f" and {count_with_noun(more, 'more subscription')}" if more else "")
         return text if self.is_complete else f"{text}; the index cannot be read, so there may be others"
 
     def to_rows(self) -> list[dict[str, Any]]:
@@ -101,7 +101,7 @@ class RiskRecord:
         path.
         """
         moment = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(self.time))
-        return f"{self._subscriptions()}, at the start of {moment} ({printable(self.path)})"
+        return f"{self._subscriptions()}, at the start of {moment} ({escape_unprintable(self.path)})"
 
     def to_dict(self) -> dict[str, Any]:
         """Return the risk record as a dict for JSON.
@@ -110,13 +110,13 @@ class RiskRecord:
         """
         return {
             "time": self.time,
-            "path": printable(self.path)[:_LONGEST_TEXT],
+            "path": escape_unprintable(self.path)[:_LONGEST_TEXT],
             "subscriptions": self.subscription_count,
             "description": self._subscriptions(),
         }
 
     def _subscriptions(self) -> str:
-        return self.risk.describe()[:_LONGEST_TEXT]
+        return self.risk.describe_subscriptions()[:_LONGEST_TEXT]
 
 
 def record_risk(directory: str, store: str, reason: str, risk: RebuildRisk) -> str:

@@ -27,8 +27,8 @@ from typing import Any
 
 from ..errors import NodeError
 from ..files.untrusted_paths import Directory, UntrustedPathError, open_directory
-from ..foreign_data import inflate_text
-from ..process.system_accounts import SystemAccount, account_for, account_to_rename_as, run_as
+from ..foreign_data import decompress_base64_text
+from ..process.system_accounts import SystemAccount, account_for_path, account_for_rename_in, run_as
 from . import resync_plans, store_files
 from .resync_plans import ResyncPlan
 from .store_files import Manifest, store_fingerprint
@@ -39,7 +39,7 @@ _SPARE = 64 << 20
 
 
 @dataclass(frozen=True)
-class Location:
+class StoreLocation:
     """The location of a store: its path, and the accounts that own its files and its parent directory.
 
     ``owner`` changes its files, and ``keeper`` its parent directory.
@@ -57,37 +57,39 @@ class Location:
     def name(self) -> str:
         return os.path.basename(self.store)
 
-    def sibling(self, name: str) -> str:
+    def sibling_path(self, name: str) -> str:
         """Return the path of ``name`` next to the store, in the parent directory of the store's directory."""
         return os.path.join(self.parent, name)
 
 
-def locate_store(store: str, user: str | None = None) -> Location:
+def locate_store(store: str, user: str | None = None) -> StoreLocation:
     """Locate a store: return its absolute path, and the accounts with which to change it.
 
     One account changes its files, the other its parent directory. ``user`` is the broker's account in the inventory.
     Raises NodeError if root would have to act in directories in which other accounts can exchange files; OSError.
     """
     store = os.path.abspath(store)
-    owner = account_for(store, user)
-    return Location(store, owner, account_to_rename_as(os.path.dirname(store), owner))
+    owner = account_for_path(store, user)
+    return StoreLocation(store, owner, account_for_rename_in(os.path.dirname(store), owner))
 
 
-def manifest(store: str, user: str | None = None) -> dict[str, dict[str, Any]]:
+def store_manifest(store: str, user: str | None = None) -> dict[str, dict[str, Any]]:
     """Return the manifest of a store: size, SHA-256 and mode of each file, by path.
 
     The lock is left out. Raises NodeError, OSError.
     """
-    file_attributes: dict[str, dict[str, Any]] = run_as(account_for(store, user), store_files.manifest, store)
+    file_attributes: dict[str, dict[str, Any]] = run_as(
+        account_for_path(store, user), store_files.store_manifest, store
+    )
     return file_attributes
 
 
-def refuse_locked(store: str, user: str | None = None) -> None:
+def check_store_not_locked(store: str, user: str | None = None) -> None:
     """Check that no broker holds the lock of a store, and raise NodeError otherwise.
 
     Raises OSError if the store cannot be read.
     """
-    run_as(account_for(store, user), store_files.refuse_locked, store)
+    run_as(account_for_path(store, user), store_files.check_store_not_locked, store)
 
 
 def replacement_obstacle(store: str, needed: int = 0, user: str | None = None) -> str:
@@ -114,7 +116,7 @@ def replacement_obstacle(store: str, needed: int = 0, user: str | None = None) -
                 f"the file system of {path} has {free >> 20} MiB free, but the copy of the store requires "
                 f"{(needed + _SPARE) >> 20} MiB: delete other files, or enlarge the file system"
             )
-        return str(resync_plans.untrusted_plan_message(store, account_for(store, user)))
+        return str(resync_plans.untrusted_plan_message(store, account_for_path(store, user)))
     except FileNotFoundError:
         return (
             f"the directory {path}, which must contain the store, does not exist: run the playbook site, which "
@@ -125,7 +127,7 @@ def replacement_obstacle(store: str, needed: int = 0, user: str | None = None) -
 
 
 def _is_mount_point(parent: Directory, name: str) -> bool:
-    return bool(parent.exists(name) and parent.status(name).st_dev != parent.own_status().st_dev)
+    return bool(parent.exists(name) and parent.status(name).st_dev != parent.directory_status().st_dev)
 
 
 def is_replacement_unfinished(store: str, user: str | None = None) -> bool:
@@ -134,12 +136,12 @@ def is_replacement_unfinished(store: str, user: str | None = None) -> bool:
     Raises NodeError, OSError.
     """
     try:
-        return bool(resync_plans.has_plan(store, account_for(store, user)))
+        return bool(resync_plans.has_resync_plan(store, account_for_path(store, user)))
     except UntrustedPathError:
         return False
 
 
-def stage_copy(store: str, files: Manifest, user: str | None = None) -> dict[str, int]:
+def prepare_staging_directory(store: str, files: Manifest, user: str | None = None) -> dict[str, int]:
     """Prepare the staging directory for a copy of the other node's store.
 
     The identical files of this host's store are copied there. Returns the files that must still be transferred, each
@@ -147,14 +149,14 @@ def stage_copy(store: str, files: Manifest, user: str | None = None) -> dict[str
     """
     where = locate_store(store, user)
     _refuse_untrusted_plan(where)
-    run_as(where.owner, store_files.refuse_locked, where.store)
+    run_as(where.owner, store_files.check_store_not_locked, where.store)
     staging, prefix = _staging(where, files), f"{where.name}.resync-"
-    mode = run_as(where.owner, store_files.store_mode, where.store)
+    mode = run_as(where.owner, store_files.store_directory_mode, where.store)
     for name in run_as(where.keeper, _other_stagings, where.parent, prefix, staging):
-        run_as(where.owner, store_files.empty_directory, where.sibling(name))
+        run_as(where.owner, store_files.remove_directory_content, where.sibling_path(name))
     run_as(where.keeper, _make_staging, where, prefix, staging, 0o750 if mode is None else mode)
     wanted: dict[str, int] = run_as(
-        where.owner, store_files.fill_staging, where.store, where.sibling(staging), dict(files)
+        where.owner, store_files.copy_identical_files, where.store, where.sibling_path(staging), dict(files)
     )
     return wanted
 
@@ -166,21 +168,21 @@ def _other_stagings(path: str, prefix: str, but: str) -> list[str]:
         ]
 
 
-def _make_staging(where: Location, prefix: str, staging: str, mode: int) -> None:
+def _make_staging(where: StoreLocation, prefix: str, staging: str, mode: int) -> None:
     """Create the directory for this copy; remove those of earlier copies, which must be empty."""
     with open_directory(where.parent) as parent:
         for name in parent.names():
             if name.startswith(prefix) and parent.is_directory(name) and name != staging:
-                parent.remove_directory(name)
+                parent.remove_empty_directory(name)
             elif name.startswith(prefix) and not parent.is_directory(name):
                 parent.unlink(name)
         if parent.exists(staging):
-            with parent.subdirectory(staging) as there:
-                if there.own_status().st_uid == where.owner.uid:
+            with parent.open_subdirectory(staging) as there:
+                if there.directory_status().st_uid == where.owner.uid:
                     return
             # A run created this directory and ended before it changed the owner; only an empty directory is removed.
-            parent.remove_directory(staging)
-        ids = (-1, -1) if where.owner.is_own else (where.owner.uid, where.owner.gid)
+            parent.remove_empty_directory(staging)
+        ids = (-1, -1) if where.owner.is_current_account else (where.owner.uid, where.owner.gid)
         parent.create_and_open_directory(staging, mode, *ids).close()
         parent.sync()
 
@@ -191,7 +193,7 @@ def read_chunk(store: str, name: str, offset: int, size: int, user: str | None =
     It has up to 8 MiB. Raises NodeError when the file has changed.
     """
     return run_as(
-        account_for(store, user), lambda: pack_chunk(store_files.read_piece(store, name, offset, size, CHUNK))
+        account_for_path(store, user), lambda: pack_chunk(store_files.read_piece(store, name, offset, size, CHUNK))
     )
 
 
@@ -206,7 +208,7 @@ def unpack_chunk(data: str) -> bytes:
     Raises NodeError for text that is not a chunk, or too large.
     """
     try:
-        return inflate_text(data, CHUNK)
+        return decompress_base64_text(data, CHUNK)
     except ValueError as error:
         raise NodeError(
             f"a part of the copied store was damaged in transfer ({error}), so the store of this host was not "
@@ -222,11 +224,11 @@ def append_chunk(store: str, files: Manifest, name: str, offset: int, data: str,
     Raises NodeError for a chunk with a wrong offset, or for a file with a wrong checksum.
     """
     where = locate_store(store, user)
-    staging = where.sibling(_staging(where, files))
-    return int(run_as(where.owner, store_files.write_piece, staging, files, name, offset, unpack_chunk(data)))
+    staging = where.sibling_path(_staging(where, files))
+    return int(run_as(where.owner, store_files.append_piece, staging, files, name, offset, unpack_chunk(data)))
 
 
-def replace_by_copy(store: str, files: Manifest, source: str, user: str | None = None) -> str:
+def replace_store_by_copy(store: str, files: Manifest, source: str, user: str | None = None) -> str:
     """Replace a store by its staged copy, and return the path of the old store's backup.
 
     The result is empty if there was no store. Before the renames the copy is verified again, and the checksums of the
@@ -234,43 +236,46 @@ def replace_by_copy(store: str, files: Manifest, source: str, user: str | None =
     """
     where = locate_store(store, user)
     _refuse_untrusted_plan(where)
-    run_as(where.owner, store_files.refuse_locked, where.store)
+    run_as(where.owner, store_files.check_store_not_locked, where.store)
     staging = _staging(where, files)
     if _fingerprint(where, staging) != store_fingerprint(files):
         raise NodeError(
-            f"{where.sibling(staging)} is not a complete copy of the other node's store, so the store of this "
+            f"{where.sibling_path(staging)} is not a complete copy of the other node's store, so the store of this "
             "host was not replaced: run the playbook resync again"
         )
     backup = before = ""
-    if run_as(where.owner, store_files.store_mode, where.store) is not None:
-        old = manifest(where.store, user)
+    if run_as(where.owner, store_files.store_directory_mode, where.store) is not None:
+        old = store_manifest(where.store, user)
         text = {"of": where.store, "replaced_by": store_fingerprint(files), "from": source, "files": old}
         content = json.dumps(text, indent=1) + "\n"
         backup, before = str(run_as(where.keeper, _write_sums, where.parent, where.name, content)), _sums(old)
-    resync_plans.write_plan(ResyncPlan(where.store, staging, backup, before, source), where.owner)
-    return finish_replacement(store, user)
+    resync_plans.write_resync_plan(ResyncPlan(where.store, staging, backup, before, source), where.owner)
+    return finish_store_replacement(store, user)
 
 
-def finish_replacement(store: str, user: str | None = None) -> str:
+def finish_store_replacement(store: str, user: str | None = None) -> str:
     """Finish the interrupted replacement of a store by its copy, and return the path of the old store's backup.
 
     Follows the plan. Returns "" if there is no plan, or was no store. Raises NodeError, OSError.
     """
     where = locate_store(store, user)
     _refuse_untrusted_plan(where)
-    plan = resync_plans.read_plan(where.store, where.owner)
+    plan = resync_plans.read_resync_plan(where.store, where.owner)
     if plan is None:
         return ""
-    run_as(where.owner, store_files.refuse_locked, where.store)
+    run_as(where.owner, store_files.check_store_not_locked, where.store)
     run_as(where.keeper, _exchange, where.parent, where.name, plan.staging, plan.backup)
-    if plan.backup and _sums(run_as(where.owner, store_files.manifest, where.sibling(plan.backup))) != plan.before:
-        backup = where.sibling(plan.backup)
+    if (
+        plan.backup
+        and _sums(run_as(where.owner, store_files.store_manifest, where.sibling_path(plan.backup))) != plan.before
+    ):
+        backup = where.sibling_path(plan.backup)
         raise NodeError(
             f"the backup {backup} differs from the store before the resync, so the disk of this host lost or "
             "changed data. Check the disk before you start the broker of this host, and keep the backup"
         )
-    resync_plans.remove_plan(where.store, where.owner)
-    return where.sibling(plan.backup) if plan.backup else ""
+    resync_plans.remove_resync_plan(where.store, where.owner)
+    return where.sibling_path(plan.backup) if plan.backup else ""
 
 
 def _exchange(path: str, name: str, staging: str, backup: str) -> None:
@@ -318,20 +323,20 @@ def _write_sums(path: str, name: str, content: str) -> str:
     )
 
 
-def _refuse_untrusted_plan(where: Location) -> None:
+def _refuse_untrusted_plan(where: StoreLocation) -> None:
     refusal = resync_plans.untrusted_plan_message(where.store, where.owner)
     if refusal:
         raise NodeError(refusal)
 
 
-def _staging(where: Location, files: Manifest) -> str:
+def _staging(where: StoreLocation, files: Manifest) -> str:
     return f"{where.name}.resync-{store_fingerprint(files)}"
 
 
-def _fingerprint(where: Location, name: str) -> str:
+def _fingerprint(where: StoreLocation, name: str) -> str:
     """Return the identity of a directory next to the store; empty if it does not exist."""
     try:
-        fingerprint: str = store_fingerprint(run_as(where.owner, store_files.manifest, where.sibling(name)))
+        fingerprint: str = store_fingerprint(run_as(where.owner, store_files.store_manifest, where.sibling_path(name)))
     except FileNotFoundError:
         return ""
     return fingerprint
@@ -342,7 +347,7 @@ def _sums(files: Manifest) -> str:
     return hashlib.sha256(json.dumps(files, sort_keys=True).encode()).hexdigest()
 
 
-def spool_name(name: str) -> str:
+def spool_file_name(name: str) -> str:
     """Return the name of the spool file for a file of a store.
 
     The controller has a directory of such files. The name is a hash of the path, without slashes.

@@ -32,7 +32,7 @@ Manifest = typing.Mapping[str, typing.Mapping[str, Any]]
 _OF_HOST = frozenset({kept_index.DIRECTORY, risk_records.DIRECTORY})
 
 
-def manifest(store: str) -> dict[str, dict[str, Any]]:
+def store_manifest(store: str) -> dict[str, dict[str, Any]]:
     """Return the manifest of a store: size, SHA-256 and mode of each file, by path.
 
     The lock is left out. The kept copy of its index and its risk records belong to the host, and are left out. Raises
@@ -79,16 +79,16 @@ def store_fingerprint(files: Manifest) -> str:
     return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
-def store_mode(store: str) -> int | None:
+def store_directory_mode(store: str) -> int | None:
     """Return the permission bits of the store's directory; None where there is no directory."""
     try:
         with open_directory(store) as directory:
-            return stat.S_IMODE(directory.own_status().st_mode) & 0o777
+            return stat.S_IMODE(directory.directory_status().st_mode) & 0o777
     except FileNotFoundError:
         return None
 
 
-def is_locked(store: str) -> bool:
+def is_store_locked(store: str) -> bool:
     """Return whether a broker holds the lock of a kahaDB store.
 
     The lock is released again if it was free. Raises UntrustedPathError for a lock that is not a regular file, OSError.
@@ -107,9 +107,9 @@ def is_locked(store: str) -> bool:
     return False
 
 
-def refuse_locked(store: str) -> None:
+def check_store_not_locked(store: str) -> None:
     """Check that no broker holds the lock of a store, and raise NodeError otherwise."""
-    if is_locked(store):
+    if is_store_locked(store):
         raise NodeError(f"a running broker holds the lock of the store {store}: stop this broker")
 
 
@@ -126,7 +126,7 @@ def allocated_bytes(store: str) -> int:
     return total
 
 
-def fill_staging(store: str, staging: str, files: Manifest) -> dict[str, int]:
+def copy_identical_files(store: str, staging: str, files: Manifest) -> dict[str, int]:
     """Copy the files that are identical in the other node's store from this store into the staging directory.
 
     Returns the files that must still be transferred, each with its first missing byte. Raises NodeError, OSError.
@@ -147,7 +147,7 @@ def fill_staging(store: str, staging: str, files: Manifest) -> dict[str, int]:
     return wanted
 
 
-def write_piece(staging: str, files: Manifest, name: str, offset: int, piece: bytes) -> int:
+def append_piece(staging: str, files: Manifest, name: str, offset: int, piece: bytes) -> int:
     """Append a piece to a file of a store's staged copy, and return the file's new length.
 
     The last piece completes the file. Raises NodeError for a piece with a wrong offset, or for a file with a wrong
@@ -191,7 +191,7 @@ def read_piece(store: str, name: str, offset: int, size: int, length: int) -> by
         return file.read(length)
 
 
-def empty_directory(path: str) -> None:
+def remove_directory_content(path: str) -> None:
     """Remove the content of a directory, and keep the directory itself.
 
     Raises NodeError, OSError.
@@ -217,7 +217,7 @@ def _directory_of(top: Directory, name: str, make: bool = False) -> Iterator[tup
     try:
         for part in parts[:-1]:
             missing = make and not here.exists(part)
-            opened.append(here.create_and_open_directory(part, 0o750) if missing else here.subdirectory(part))
+            opened.append(here.create_and_open_directory(part, 0o750) if missing else here.open_subdirectory(part))
             here = opened[-1]
         yield here, parts[-1]
     finally:

@@ -12,7 +12,14 @@ from ..config.broker_configuration import was_store_ever_used
 from ..errors import NodeError
 from ..files.untrusted_paths import Directory, open_directory
 from ..process.denied_access import explain_denied_access
-from ..process.system_accounts import SystemAccount, account_for, account_to_rename_as, is_account, own_account, run_as
+from ..process.system_accounts import (
+    SystemAccount,
+    account_for_path,
+    account_for_rename_in,
+    current_account,
+    is_account_name,
+    run_as,
+)
 
 MARKER = ".activemq-fleet-pair"
 _LIMIT = 255
@@ -29,7 +36,7 @@ def read_marker_state(directory: str, user: str | None = None) -> dict[str, Any]
     is not an account of this host. ``marked``: the marker's lines, None without a marker. Raises NodeError for an
     invalid store or marker; OSError, for instance if the server of the share is unreachable.
     """
-    account = account_for(directory, user if user and is_account(user) else None)
+    account = account_for_path(directory, user if user and is_account_name(user) else None)
     try:
         store_state = run_as(account, _read_state, directory, patience=_PATIENCE)
     except PermissionError:
@@ -45,12 +52,12 @@ def _read_state(directory: str) -> dict[str, Any]:
             "used": was_store_ever_used(directory),
             # A fenced store has a directory in place of the lock file of brokers without a guard.
             "fenced": store.is_directory("lock"),
-            "marked": read_marker(store),
+            "marked": read_marker_lines(store),
         }
     return store_state
 
 
-def read_marker(store: Directory) -> list[str] | None:
+def read_marker_lines(store: Directory) -> list[str] | None:
     """Return the lines of a store's marker file; None without a marker.
 
     The lines are the pair's name, and the id of the playbook run. A line that is too long or not printable is replaced
@@ -85,7 +92,7 @@ def claim_empty_store(directory: str, pair: str, run_id: str, user: str | None =
             f"the store directory {directory} does not exist and is not on a mounted file system, so it was not "
             "created: mount the pair's share on this host, and run the playbook again"
         )
-    account = account_for(directory, user)
+    account = account_for_path(directory, user)
     _make_missing(os.path.abspath(directory), account, 0o750, account)
     try:
         run_as(account, _write_marker, directory, f"{pair}\n{run_id}\n")
@@ -98,9 +105,9 @@ def _make_missing(path: str, account: SystemAccount, mode: int, owner: SystemAcc
     """Create the store's directory and its missing parents, each as the account that may write in its parent."""
     parent, name = os.path.split(path)
     if not os.path.lexists(parent):
-        _make_missing(parent, account, 0o755, own_account())
-    keeper = account_to_rename_as(parent, account)
-    ids = (owner.uid, owner.gid) if keeper.is_own and not owner.is_own else (-1, -1)
+        _make_missing(parent, account, 0o755, current_account())
+    keeper = account_for_rename_in(parent, account)
+    ids = (owner.uid, owner.gid) if keeper.is_current_account and not owner.is_current_account else (-1, -1)
     run_as(keeper, _make_or_give, parent, name, mode, *ids)
 
 
@@ -110,8 +117,8 @@ def _make_or_give(parent: str, name: str, mode: int, uid: int, gid: int) -> None
         try:
             above.create_and_open_directory(name, mode, uid, gid).close()
         except FileExistsError:
-            with above.subdirectory(name) as there:
-                status = there.own_status()
+            with above.open_subdirectory(name) as there:
+                status = there.directory_status()
                 if (uid, gid) not in ((-1, -1), (status.st_uid, status.st_gid)):
                     os.fchown(there.descriptor, uid, gid)
                 if status.st_mode & 0o7777 != mode:
@@ -125,14 +132,14 @@ def _write_marker(directory: str, text: str) -> None:
         store.sync()
 
 
-def withdraw_marker(directory: str, run_id: str, user: str | None = None) -> bool:
+def remove_marker_of_run(directory: str, run_id: str, user: str | None = None) -> bool:
     """Remove a store's marker if the playbook run ``run_id`` wrote it, and return whether it was removed."""
-    return bool(run_as(account_for(directory, user), _remove_marker, directory, run_id))
+    return bool(run_as(account_for_path(directory, user), _remove_marker, directory, run_id))
 
 
 def _remove_marker(directory: str, run_id: str) -> bool:
     with suppress(FileNotFoundError), open_directory(directory) as store:
-        if run_id in (read_marker(store) or ()):
+        if run_id in (read_marker_lines(store) or ()):
             store.unlink(MARKER)
             return True
     return False

@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
-from .broker_log import epoch_seconds
+from .broker_log import log_time_to_epoch_seconds
 from .kinds import event_of_log_record
 from .log_records import Record
 
@@ -34,7 +34,7 @@ def repeatedly_broken_bridges(records: Sequence[Record], now: float) -> list[dic
     for event in filter(None, map(event_of_log_record, records)):
         if not event.kind.startswith("NET-"):
             continue
-        at = epoch_seconds(event.record.time) + event.record.time.microsecond / 1e6
+        at = log_time_to_epoch_seconds(event.record.time) + event.record.time.microsecond / 1e6
         local, peer = event.fields.get("local", ""), event.fields.get("peer", "")
         if event.kind == "NET-UP":
             up[local] = peer, at

@@ -18,7 +18,7 @@ from ..files.untrusted_paths import UntrustedPathError, open_directory, open_own
 from .broker_run import BrokerRun, Phase
 from .kinds import COMPARED
 from .log_layouts import READABLE_LAYOUTS
-from .log_records import Record, parse
+from .log_records import Record, parse_log
 from .root_cause import CAUSE, root_cause
 
 _LOG = "activemq.log"
@@ -41,15 +41,15 @@ _MESSAGE = 120
 _READ = 4 << 20
 
 
-def read_phase(data: str, since: float) -> Phase:
+def read_broker_phase(data: str, since: float) -> Phase:
     """Return the phase of a broker, such as starting or started, from the log in its data directory.
 
     Records older than ``since`` (epoch seconds) are skipped. The file is ``activemq.log``.
     """
-    return phase_since(read_records(data, since), since)
+    return phase_of_process_since(read_log_records(data, since), since)
 
 
-def phase_since(records: Sequence[Record], since: float) -> Phase:
+def phase_of_process_since(records: Sequence[Record], since: float) -> Phase:
     """Return the phase of the broker process that began at ``since``, from log records.
 
     ``since`` is in epoch seconds. Pure.
@@ -59,7 +59,7 @@ def phase_since(records: Sequence[Record], since: float) -> Phase:
     return replace(phase_after(records), has_started=process_phase.has_started)
 
 
-def read_records(data: str, since: float) -> list[Record]:
+def read_log_records(data: str, since: float) -> list[Record]:
     """Return the records of a broker's log in its data directory that are no older than ``since``.
 
     They are those of activemq.log and the file before it. ``since`` is in seconds since the epoch; of each file its
@@ -80,7 +80,7 @@ def unread_log_reason(data: str, since: float) -> str:
     except OSError:
         return ""
     lines = _tail(data, _LOG)
-    if not was_written or not any(line.strip() for line in lines) or read_records(data, since):
+    if not was_written or not any(line.strip() for line in lines) or read_log_records(data, since):
         return ""
     newest = max((record.time for record in parse_records(lines)), default=None)
     if newest is None:
@@ -92,7 +92,7 @@ def unread_log_reason(data: str, since: float) -> str:
     )
 
 
-def last_error(data: str, since: float = 0) -> str:
+def last_logged_error(data: str, since: float = 0) -> str:
     """Return the last error in a broker's log since a time, on one line with its root cause.
 
     The result is empty if there is none.
@@ -104,7 +104,7 @@ def last_error(data: str, since: float = 0) -> str:
     return _with_cause(errors[-1].message, root_cause(errors[-1].stack.split("\n")))
 
 
-def printed_error(lines: Sequence[str]) -> str:
+def find_error_in_output(lines: Sequence[str]) -> str:
     """Return the error in the last lines of output of an ended process, on one line.
 
     It is its root cause, else its first error. Frames of a stack trace, also those that are only counted (``... 20
@@ -160,7 +160,7 @@ def parse_records(lines: Iterable[str]) -> Iterator[Record]:
 
 
 def _whole_records(lines: Iterable[str], *, stacks: bool) -> Iterator[Record]:
-    return (record for record in parse(lines, stacks=stacks) if record.logger)
+    return (record for record in parse_log(lines, stacks=stacks) if record.logger)
 
 
 def _is_of(record: Record, since: float) -> bool:
@@ -168,10 +168,10 @@ def _is_of(record: Record, since: float) -> bool:
 
     The log has whole seconds: 1.5 s of slack.
     """
-    return since - _SLACK <= epoch_seconds(record.time) <= time.time() + _SLACK
+    return since - _SLACK <= log_time_to_epoch_seconds(record.time) <= time.time() + _SLACK
 
 
-def epoch_seconds(local_time: datetime) -> float:
+def log_time_to_epoch_seconds(local_time: datetime) -> float:
     """Return the local time of a log record in seconds since the epoch.
 
     Milliseconds are left out.

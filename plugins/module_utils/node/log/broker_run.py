@@ -42,7 +42,7 @@ UNKNOWN = Phase("unknown")
 
 
 @dataclass(frozen=True)
-class BridgeUp:
+class EstablishedBridge:
     """A bridge to a peer that a broker's log shows as established.
 
     ``local`` is the broker's own end (``vm://orders-mq01#0``), which distinguishes two bridges to one peer. ``peer`` is
@@ -79,7 +79,7 @@ class BrokerRun:
         """Whether the broker is a pure master that continues without its slave, so that their stores differ."""
         self._shown_by: Record | None = None
         self._dials_master = False
-        self._bridges: dict[str, BridgeUp] = {}
+        self._bridges: dict[str, EstablishedBridge] = {}
         self._ended: Counter[str] = Counter()
         self._responders: dict[str, bool] = {}
 
@@ -96,7 +96,7 @@ class BrokerRun:
         return tuple(link for link, half in self._responders.items() if half)
 
     @property
-    def bridges(self) -> tuple[BridgeUp, ...]:
+    def established_bridges(self) -> tuple[EstablishedBridge, ...]:
         """The established bridges of a broker, oldest first.
 
         They have not stopped since.
@@ -117,10 +117,10 @@ class BrokerRun:
         for record in records:
             event = event_of_log_record(record)
             if event is not None:
-                self.apply(event)
+                self.apply_event(event)
         return self
 
-    def apply(self, event: LogEvent) -> None:
+    def apply_event(self, event: LogEvent) -> None:
         """Apply the next log event to the state of the broker's run.
 
         Kinds of events without effect on it are ignored.
@@ -176,7 +176,7 @@ class BrokerRun:
     def _bridge_up(self, event: LogEvent) -> None:
         match = _REMOTE.fullmatch(event.fields["remote"])
         name, address, port = match.group("name", "address", "port") if match else ("", None, "0")
-        self._bridges[event.fields["local"]] = BridgeUp(
+        self._bridges[event.fields["local"]] = EstablishedBridge(
             local=event.fields["local"],
             peer=event.fields["peer"],
             remote=event.fields["remote"],

@@ -42,7 +42,7 @@ class LogMessageKind:
     classes: frozenset[str] = frozenset()
     releases: str = ""
 
-    def is_written_by(self, logger: str, thread: str) -> bool:
+    def can_be_written_by(self, logger: str, thread: str) -> bool:
         """Return whether a log message of the kind can be written by a logger and thread.
 
         Returns True where both are unknown.
@@ -156,5 +156,5 @@ def event_of_log_record(record: Record) -> LogEvent | None:
         match = kind.regex.match(record.message[:COMPARED])
         if match is not None:
             fields = {name: text for name, text in match.groupdict().items() if text is not None}
-            return LogEvent(kind.id, record, fields) if kind.is_written_by(record.logger, record.thread) else None
+            return LogEvent(kind.id, record, fields) if kind.can_be_written_by(record.logger, record.thread) else None
     return None

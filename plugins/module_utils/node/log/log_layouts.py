@@ -84,7 +84,7 @@ OTHER_FIRST_LETTERS = "{[12"
 """The letters with which such a record can begin."""
 
 
-class LineRewriter:
+class LogLineRewriter:
     """A rewriter of the lines of a log from other layouts to the default layout.
 
     It needs the lines in the order of the log. Times with a zone become times of ``zone``, None for that of this
@@ -95,7 +95,7 @@ class LineRewriter:
         self._zone = zone
         self._time_of_object = ""
 
-    def rewrite(self, line: str) -> list[str]:
+    def rewrite_line(self, line: str) -> list[str]:
         """Rewrite a line of a log to the default layout, and return the resulting lines.
 
         ``line`` is without its end. A JSON object with a stack has several. A line that is no record of another layout

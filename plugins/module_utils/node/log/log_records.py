@@ -16,7 +16,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from datetime import datetime
 
-from .log_layouts import START, LineRewriter
+from .log_layouts import START, LogLineRewriter
 
 CONSOLE_START = r"(?:TRACE|DEBUG| INFO| WARN|ERROR|FATAL) \| "
 """The regular expression of a record's beginning in the console's layout."""
@@ -50,7 +50,7 @@ class RecordFields:
     whole: bool
 
 
-def read(text: str) -> RecordFields:
+def parse_record_fields(text: str) -> RecordFields:
     """Parse the text of one log record, and return its fields.
 
     The text begins at its date and ends before the next record. The message ends with the first line that ends in
@@ -86,12 +86,12 @@ class Record:
     stack: str = ""
 
     @property
-    def is_of_a_client(self) -> bool:
+    def is_of_client_thread(self) -> bool:
         """Whether the log record was written by a thread that serves a client's connection."""
         return is_client_thread(self.thread)
 
 
-class Parser:
+class LogParser:
     """A parser of a broker's log, to which the log is fed piece by piece.
 
     The log may still be growing. With ``stacks`` (the default) a record is returned when the next record begins, or at
@@ -105,7 +105,7 @@ class Parser:
         self._number = 0
         self._begun_at = 0
         self._lines: list[str] = []
-        self._rewriter = LineRewriter()
+        self._rewriter = LogLineRewriter()
 
     def feed(self, text: str) -> list[Record]:
         """Feed the next piece of the log to the parser, and return the records that it completes.
@@ -132,7 +132,7 @@ class Parser:
 
     def _take(self, line: str) -> Iterator[Record]:
         self._number += 1
-        for rewritten in self._rewriter.rewrite(line):
+        for rewritten in self._rewriter.rewrite_line(line):
             yield from self._take_rewritten(rewritten)
 
     def _take_rewritten(self, line: str) -> Iterator[Record]:
@@ -145,14 +145,14 @@ class Parser:
             self._lines.append(line)
         if self._stacks or not _LAST.search(line) or not _FIRST.match(self._lines[0]):
             return
-        fields = read("\n".join(self._lines))
+        fields = parse_record_fields("\n".join(self._lines))
         if fields.whole:
             self._lines = []
             yield _record(self._begun_at, fields)
 
     def _finish(self) -> Iterator[Record]:
         if self._lines:
-            fields = read("\n".join(self._lines))
+            fields = parse_record_fields("\n".join(self._lines))
             self._lines = []
             yield _record(self._begun_at, fields)
 
@@ -162,11 +162,11 @@ def _record(line: int, fields: RecordFields) -> Record:
     return Record(line, time, fields.level, fields.message, fields.logger, fields.thread, fields.stack)
 
 
-def parse(source: str | Iterable[str], *, stacks: bool = True) -> Iterator[Record]:
+def parse_log(source: str | Iterable[str], *, stacks: bool = True) -> Iterator[Record]:
     """Parse a whole log, given as a text or as lines, and yield its records.
 
     Lines may have line ends. Without ``stacks`` their stack traces are dropped.
     """
-    parser = Parser(stacks=stacks)
+    parser = LogParser(stacks=stacks)
     yield from parser.feed_lines(source.split("\n") if isinstance(source, str) else source)
     yield from parser.close()

@@ -31,7 +31,7 @@ _PROPERTIES = {
 """The property of a run that a record shows, by the record's kind."""
 
 
-def read_runs(data: str) -> list[dict[str, Any]]:
+def read_pure_broker_runs(data: str) -> list[dict[str, Any]]:
     """Return the runs of a pure master or slave from its logs, a dict per run, oldest first.
 
     The files are activemq.log and its rotated files. At most 50 runs are returned. Each has ``began``, ``started``,

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 _HUNG = re.compile(r"the broker is hung: \d+ checks in (?P<seconds>\d{1,6}) s got no answer; (?P<reason>.*?), and ")
-"""The beginning of ``watchdog.hang_detection.hung_message``; ``seconds`` since the first check without an answer."""
+"""The beginning of ``hang_detection.hung_broker_message``; ``seconds`` since the first check without an answer."""
 KILL_FAILED = "the watchdog could not kill process"
 """How the watchdog's record of a kill that failed begins."""
 _LONGEST = 4000

@@ -22,11 +22,11 @@ from collections.abc import Sequence
 from fnmatch import fnmatch
 
 from .documents import mask_lines, mask_markup, mask_tables, syntax_of_file
-from .known import NO_SECRETS, KnownSecret, KnownSecrets, is_distinct, secrets_of_file
-from .marks import CUT_NOTE, IS_CUT, UNKNOWN, is_reference
+from .known import NO_SECRETS, KnownSecret, KnownSecrets, is_distinctive_secret, secrets_of_file
+from .marks import CUT_NOTE, IS_CUT, UNKNOWN, is_secret_free_value
 from .named import mask_named_values
 from .names import is_secret_name
-from .shapes import mask_shapes
+from .shapes import mask_secrets_by_shape
 
 __all__ = [
     "LINE_LENGTH",
@@ -34,12 +34,12 @@ __all__ = [
     "UNKNOWN",
     "KnownSecret",
     "KnownSecrets",
-    "is_distinct",
+    "is_distinctive_secret",
     "is_secret_name",
-    "mask",
-    "mask_data",
+    "mask_command_line",
+    "mask_configuration_file",
+    "mask_json_value",
     "mask_text",
-    "mask_words",
     "omission_reason",
     "secrets_of_file",
 ]
@@ -56,7 +56,7 @@ _KEYS = ("*.key", "*.pem", "*.der", "id_rsa*", "id_ed25519*", "id_ecdsa*")
 _MAGIC = (b"\xfe\xed\xfe\xed", b"\xce\xce\xce\xce", b"\x30\x82", b"\x30\x80")
 
 
-def mask(path: str, text: str, known: KnownSecrets = NO_SECRETS) -> str:
+def mask_configuration_file(path: str, text: str, known: KnownSecrets = NO_SECRETS) -> str:
     """Return the text of a configuration file with its secrets masked.
 
     They are replaced by marks such as ``@secret@``.
@@ -81,7 +81,7 @@ def _cut(line: str) -> str:
     return line[:LINE_LENGTH] + CUT_NOTE.format(len(line) - LINE_LENGTH)
 
 
-def mask_words(words: Sequence[str], known: KnownSecrets = NO_SECRETS) -> list[str]:
+def mask_command_line(words: Sequence[str], known: KnownSecrets = NO_SECRETS) -> list[str]:
     """Return the words of a command line with their secrets masked.
 
     They are replaced by marks such as ``@secret@``.
@@ -109,7 +109,7 @@ def _masked_behind(before: str, word: str, known: KnownSecrets) -> str:
     return masked[len(before) :] if masked.startswith(before) else UNKNOWN
 
 
-def mask_data(data: object, known: KnownSecrets = NO_SECRETS) -> object:
+def mask_json_value(data: object, known: KnownSecrets = NO_SECRETS) -> object:
     """Return a JSON value with its secrets masked.
 
     Those are secrets in its texts, and all values of keys such as ``password``.
@@ -120,11 +120,11 @@ def mask_data(data: object, known: KnownSecrets = NO_SECRETS) -> object:
         return {
             key: _shown(value, "", known)
             if isinstance(value, str) and is_secret_name(str(key))
-            else mask_data(value, known)
+            else mask_json_value(value, known)
             for key, value in data.items()
         }
     if isinstance(data, (list, tuple)):
-        return [mask_data(value, known) for value in data]
+        return [mask_json_value(value, known) for value in data]
     return data
 
 
@@ -147,7 +147,7 @@ def omission_reason(path: str, content: bytes) -> str:
 
 
 def _shown(value: str, before: str, known: KnownSecrets) -> str:
-    return value if is_reference(value) else known.mark_for(value, before)
+    return value if is_secret_free_value(value) else known.mark_for_secret(value, before)
 
 
 def _masked(text: str, known: KnownSecrets, kind: str) -> str:
@@ -168,7 +168,7 @@ def _masked(text: str, known: KnownSecrets, kind: str) -> str:
 
 def _masked_once(text: str, known: KnownSecrets, kind: str) -> str:
     def mask_any(part: str, before: str = "") -> str:
-        return mask_shapes(mask_named_values(part, known, kind, before), known, before)
+        return mask_secrets_by_shape(mask_named_values(part, known, kind, before), known, before)
 
     text = known.mask_known_secrets(text)
     if kind == "shiro":

@@ -9,7 +9,7 @@ import re
 import typing
 
 from .known import KnownSecrets
-from .marks import is_reference
+from .marks import is_secret_free_value
 from .names import is_secret_name
 
 _KINDS = tuple(
@@ -148,7 +148,7 @@ class _Markup:
         if not is_secret:
             before = self._text[max(0, start - 400) : start].rpartition("\n")[2]
             self._pieces.append(self._mask_other(segment, before))
-        elif is_reference(segment) or _BEAN.fullmatch(segment.strip()):
+        elif is_secret_free_value(segment) or _BEAN.fullmatch(segment.strip()):
             self._pieces.append(segment)
         else:
             self._pieces.append(self._known.mask_span(self._text, start, end))

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from urllib.parse import quote, quote_plus
 from xml.sax.saxutils import escape
 
-from .marks import MARK, UNKNOWN, is_reference
+from .marks import MARK, UNKNOWN, is_secret_free_value
 
 _HEAD = 6
 """Characters of a form that are looked up at every position; shorter forms are not searched."""
@@ -39,7 +39,7 @@ class KnownSecret:
     before: str = ""
 
 
-def is_distinct(value: str) -> bool:
+def is_distinctive_secret(value: str) -> bool:
     """Return whether a secret is distinctive: so long or unusual that it does not occur in texts by chance."""
     if value.isalpha() and (value.islower() or value.isupper() or value.istitle()):
         return len(value) >= 16
@@ -60,15 +60,17 @@ class KnownSecrets:
                 self._by_value.setdefault(secret.value, []).append(secret)
         self._values: dict[str, str] = {}
         self._encoded: set[str] = set()
-        for value in filter(is_distinct, self._by_value):
-            self._values.update((form, value) for form in escaped_forms(value) if is_distinct(form))
+        for value in filter(is_distinctive_secret, self._by_value):
+            self._values.update((form, value) for form in escaped_forms(value) if is_distinctive_secret(form))
             encoded = {form for form in encoded_forms(value) if len(form) >= _HEAD}
             self._values.update((form, value) for form in encoded if form not in self._values)
             self._encoded |= encoded
         self._by_head: dict[str, list[str]] = {}
         for form in sorted(self._values, key=lambda form: (-len(form), form)):
             self._by_head.setdefault(form[:_HEAD], []).append(form)
-        self._word_like = sorted((value for value in self._by_value if not is_distinct(value)), key=len, reverse=True)
+        self._word_like = sorted(
+            (value for value in self._by_value if not is_distinctive_secret(value)), key=len, reverse=True
+        )
 
     def mask_span(self, text: str, start: int, end: int, before: str = "", *, is_certain: bool = False) -> str:
         """Return the part of a text from ``start`` to ``end`` with the secret in it masked.
@@ -81,13 +83,13 @@ class KnownSecrets:
         start = text.index(value, start)
         if len(value) > 1 and value[0] in "\"'" and value[-1] == value[0]:
             value, start = value[1:-1], start + 1
-        if not value or (_MARK.fullmatch(value) if is_certain else is_reference(value)):
+        if not value or (_MARK.fullmatch(value) if is_certain else is_secret_free_value(value)):
             return text[slice(*outer)]
         line_before = before + text[max(0, start - 400) : start]
-        mark = self.mark_for(value, line_before.rpartition("\n")[2])
+        mark = self.mark_for_secret(value, line_before.rpartition("\n")[2])
         return text[outer[0] : start] + mark + text[start + len(value) : outer[1]]
 
-    def mark_for(self, value: str, before: str = "") -> str:
+    def mark_for_secret(self, value: str, before: str = "") -> str:
         """Return the mark that replaces a secret value.
 
         ``@VARIABLE@`` for a known value, else ``@secret@``. ``before``: the text before the value on its line.
@@ -121,7 +123,7 @@ class KnownSecrets:
             if form in self._encoded:
                 first, end = _widened(text, first, end, position)
             before = text[max(0, first - 400) : first].rpartition("\n")[2]
-            pieces += [text[position:first], self.mark_for(text[first:end], before)]
+            pieces += [text[position:first], self.mark_for_secret(text[first:end], before)]
             position = end
         return "".join(pieces) + text[position:]
 

@@ -26,7 +26,7 @@ _LEADING_REFERENCE = re.compile(
 )
 
 
-def is_reference(value: str) -> bool:
+def is_secret_free_value(value: str) -> bool:
     """Return whether a value contains no secret, such as a reference ``${variable}``, a mark or a boolean.
 
     An empty value does not contain one either.
@@ -34,7 +34,7 @@ def is_reference(value: str) -> bool:
     return _REFERENCE.fullmatch(value.strip()) is not None
 
 
-def reference_end(text: str, start: int, end: int) -> int:
+def secret_free_value_end(text: str, start: int, end: int) -> int:
     """Return the end of the value at ``start`` in a text if it contains no secret; -1 for any other value.
 
     Examples are a variable, a mark, a boolean and null.

@@ -12,7 +12,7 @@ from __future__ import annotations
 import re
 
 from .known import KnownSecrets
-from .marks import logger_and_thread_start, reference_end
+from .marks import logger_and_thread_start, secret_free_value_end
 from .names import is_english_word, is_secret_name, looks_generated, secret_word_positions
 
 _NAME_CHARACTERS = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_.-$"
@@ -276,7 +276,7 @@ class _Reader:
         end = self._known.word_like_secret_end(text, at, limit)
         if end >= 0:
             return at, end
-        end = reference_end(text, at, limit)
+        end = secret_free_value_end(text, at, limit)
         if end >= 0 or at >= limit:
             return max(at, end), max(at, end)
         opening = _OPENING.match(text, at, limit)

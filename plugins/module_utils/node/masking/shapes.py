@@ -154,7 +154,7 @@ _KEY_BODY = re.compile(
 _KEY_LINE_END = re.compile(r"(?:\A|[^A-Za-z0-9+/=])[A-Za-z0-9+/=]{16,}\s*\Z")
 
 
-def mask_shapes(text: str, known: KnownSecrets, before: str = "") -> str:
+def mask_secrets_by_shape(text: str, known: KnownSecrets, before: str = "") -> str:
     """Return a text with the secrets masked that are recognized by their shape, such as tokens and passwords in URIs.
 
     ``before``: text that is located before ``text`` on the same line.

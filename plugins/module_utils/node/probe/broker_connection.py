@@ -16,8 +16,8 @@ import time
 from dataclasses import dataclass
 
 from ..config.probe_account import Login
-from ..process.peer_account import is_local_address, peer_account
-from ..process.proc import Process, account_of, account_of_broker, find_broker
+from ..process.peer_account import is_local_address, local_peer_account
+from ..process.proc import Process, find_broker_process, owner_of_broker_data, uid_of_process
 from ..protocols import is_encrypted
 from .deadline_socket import DeadlineSocket
 
@@ -46,18 +46,18 @@ NO_ACCOUNT = -1
 """An account that owns nothing: no listener is accepted."""
 
 
-def expected_of_process(process: Process) -> ExpectedBroker:
+def expected_broker_of_process(process: Process) -> ExpectedBroker:
     """Return the expected broker for a connection to the broker that runs as a process on this machine."""
-    account = account_of(process.pid)
+    account = uid_of_process(process.pid)
     return ExpectedBroker(NO_ACCOUNT if account is None else account, process.pid, is_local=True)
 
 
-def expected_of_directory(base: str) -> ExpectedBroker:
+def expected_broker_of_directory(base: str) -> ExpectedBroker:
     """Return the expected broker for a connection to the broker of a directory on this machine."""
-    process = find_broker(base)
+    process = find_broker_process(base)
     if process is not None:
-        return expected_of_process(process)
-    account = account_of_broker(base)
+        return expected_broker_of_process(process)
+    account = owner_of_broker_data(base)
     return ExpectedBroker(NO_ACCOUNT if account is None else account, is_local=True)
 
 
@@ -79,7 +79,7 @@ class BrokerConnection:
         """Whether the connection uses TLS."""
         return isinstance(self._connection, ssl.SSLSocket)
 
-    def certificate(self) -> bytes:
+    def peer_certificate(self) -> bytes:
         """Return the certificate of the other end of the connection, in DER; empty without TLS."""
         shown = self._connection.getpeercert(True) if isinstance(self._connection, ssl.SSLSocket) else None
         return shown or b""
@@ -145,7 +145,7 @@ def require_owner_of_local_listener(connection: socket.socket, account: int, tim
 
 
 def _require_owner(connection: socket.socket, expected: int, timeout: float, pid: int | None) -> None:
-    account = peer_account(connection, expected, timeout, pid)
+    account = local_peer_account(connection, expected, timeout, pid)
     if account == expected:
         return
     who = "a process of an unknown account"

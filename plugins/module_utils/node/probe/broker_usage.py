@@ -30,16 +30,16 @@ _WANTED: dict[str, Sequence[str]] = {
 }
 
 
-def read_usage(process: Process, timeout: float) -> dict[str, Any]:
+def read_broker_usage(process: Process, timeout: float) -> dict[str, Any]:
     """Read the usage of a running broker: its limits, messages and bridges.
 
     The result is that of ``usage_from_mbeans``. Raises NodeError when the broker's JVM does not answer within
     ``timeout`` seconds.
     """
-    return usage_of(query_mbeans(process, "*", lambda known: _WANTED.get(_kind(known), ()), MOST, timeout))
+    return usage_from_mbeans(query_mbeans(process, "*", lambda known: _WANTED.get(_kind(known), ()), MOST, timeout))
 
 
-def usage_of(mbeans: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
+def usage_from_mbeans(mbeans: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
     """Return the usage of a broker, computed from its MBeans: limits, messages and bridges.
 
     Pure. ``store``, ``memory`` and ``temp``: ``percent`` and ``limit`` in bytes. ``connections``: None where the

@@ -14,10 +14,10 @@ from collections.abc import Iterator
 
 from ..config.broker_configuration import DeployedConfiguration
 from ..files.untrusted_paths import UntrustedPathError, read_file
-from ..printable import printable
+from ..printable import escape_unprintable
 from ..process.proc import Process
 from ..protocols import is_encrypted
-from .broker_connection import connect_to_broker, expected_of_process
+from .broker_connection import connect_to_broker, expected_broker_of_process
 
 _BEGIN, _END = b"-----BEGIN CERTIFICATE-----", b"-----END CERTIFICATE-----"
 _LARGEST = 1 << 20
@@ -34,28 +34,28 @@ def certificates_of_connectors(
     own certificate first only over TLS 1.3.
     """
     certificate_rows: list[dict[str, object]] = []
-    expected = expected_of_process(process)
+    expected = expected_broker_of_process(process)
     for listener in deployed.listeners:
         if is_encrypted(listener.scheme):
             try:
                 connection = connect_to_broker(listener.scheme, listener.address, timeout, _LARGEST, expected)
                 with connection.exchange:
                     certificate_rows.append(
-                        _row(f"connector {listener.name}", end_of_certificate(connection.certificate()))
+                        _row(f"connector {listener.name}", certificate_expiry_time(connection.peer_certificate()))
                     )
             except (OSError, ValueError) as error:
                 certificate_rows.append(_row(f"connector {listener.name}", None, str(error)))
     return certificate_rows
 
 
-def certificates_of_file(path: str) -> list[dict[str, object]]:
+def first_expiring_certificate(path: str) -> list[dict[str, object]]:
     """Return the certificate of a PEM file that expires first, as a list of one.
 
     It has ``name``, ``ends`` and ``error``.
     """
     try:
         texts = list(_pem_texts(read_file(path, _LARGEST)))
-        ends = [end_of_certificate(ssl.PEM_cert_to_DER_cert(text.decode("ascii"))) for text in texts]
+        ends = [certificate_expiry_time(ssl.PEM_cert_to_DER_cert(text.decode("ascii"))) for text in texts]
         return [_row(path, min(ends)) if ends else _row(path, None, "the file contains no certificate")]
     except (OSError, UntrustedPathError, ValueError) as error:
         return [_row(path, None, str(error))]
@@ -70,10 +70,10 @@ def _pem_texts(content: bytes) -> Iterator[bytes]:
 
 
 def _row(name: str, ends: float | None, error: str = "") -> dict[str, object]:
-    return {"name": name, "ends": ends, "error": printable(error)}
+    return {"name": name, "ends": ends, "error": escape_unprintable(error)}
 
 
-def end_of_certificate(der: bytes) -> float:
+def certificate_expiry_time(der: bytes) -> float:
     """Return the expiry time of a DER certificate, in seconds since the epoch.
 
     Raises ValueError for other data.

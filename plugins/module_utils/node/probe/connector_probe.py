@@ -19,12 +19,12 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from ..config.broker_configuration import DeployedConfiguration, Listener
-from ..config.probe_account import Login, make_probe_topic
-from ..protocols import mqtt_packet, mqtt_text, protocol_of, read_varint, supports_round_trip
+from ..config.probe_account import Login, random_probe_topic
+from ..protocols import encode_mqtt_packet, encode_mqtt_text, protocol_name_of_scheme, read_varint, supports_round_trip
 from ..timeouts import PROBE
 from .broker_connection import BrokerConnection, ExpectedBroker, ForeignListenerError, connect_to_broker
 from .deadline_socket import DeadlineSocket
-from .stomp_client import Frame, StompClient, connect_headers
+from .stomp_client import StompClient, StompFrame, connect_headers
 
 _LIMIT = 1 << 20
 """Maximum bytes that a broker may send during one probe."""
@@ -58,7 +58,7 @@ class ProbeAnswer:
     failed: bool = False
 
 
-class ProbeRefused(Exception):
+class ProbeRefusedError(Exception):
     """An error for a probe that the broker refused: it rejected the login, or denied a permission to the account."""
 
     def __init__(self, detail: str, *, is_login: bool) -> None:
@@ -138,7 +138,7 @@ def probe_connector(
                 detail = speak(connection, login) if speak else "the broker accepts connections"
             finally:
                 connection.exchange.close(parting=True)
-    except ProbeRefused as error:
+    except ProbeRefusedError as error:
         return ProbeAnswer(True, None, str(error), greeted=True, refused_login=error.is_login)
     except ProbeFailedError as error:
         return ProbeAnswer(False, False, str(error), greeted=True, refused_login=error.may_be_login, failed=True)
@@ -170,7 +170,7 @@ def probe_connector(
 
 def _speaker_of(scheme: str, release: tuple[int, ...]) -> Callable[[BrokerConnection, Login], str] | None:
     """Return the function that probes a connector with this scheme; None where only its port can be probed."""
-    protocol = protocol_of(scheme)
+    protocol = protocol_name_of_scheme(scheme)
     if protocol == "mqtt":
         if release and release < _USABLE_MQTT:
             return None
@@ -179,12 +179,12 @@ def _speaker_of(scheme: str, release: tuple[int, ...]) -> Callable[[BrokerConnec
     return _PROTOCOLS.get(protocol)
 
 
-def speaks_protocol_of(scheme: str) -> bool:
+def can_probe_protocol(scheme: str) -> bool:
     """Return whether probes can use the protocol of a connector with this scheme.
 
     Such a probe tests more than the port.
     """
-    return protocol_of(scheme) in ("mqtt", *_PROTOCOLS)
+    return protocol_name_of_scheme(scheme) in ("mqtt", *_PROTOCOLS)
 
 
 @contextlib.contextmanager
@@ -213,7 +213,7 @@ def _stomp(connection: BrokerConnection, login: Login) -> str:
         return _ANSWERS_TLS
     login, exchange = connection.permitted_login(login), connection.exchange
     token = os.urandom(8).hex()
-    destination = f"/topic/{make_probe_topic()}"
+    destination = f"/topic/{random_probe_topic()}"
     client = StompClient(exchange)
     client.send_frame("CONNECT", connect_headers(login))
     _check_frame(client.read_frame(), "CONNECTED", "CONNECT")
@@ -228,14 +228,14 @@ def _stomp(connection: BrokerConnection, login: Login) -> str:
     return "the broker completed a round trip over STOMP"
 
 
-def _check_frame(frame: Frame, command: str, step: str) -> Frame:
+def _check_frame(frame: StompFrame, command: str, step: str) -> StompFrame:
     """Return a frame that must be ``command``, the response to the probe's frame ``step``; raise an error otherwise."""
     if frame.command == "ERROR":
-        reason = frame.reason or "no reason given"
+        reason = frame.error_reason or "no reason given"
         kind = _LOGIN_ERROR if step == "CONNECT" else _RIGHT_ERROR
         if kind.search(reason) or "java.lang.SecurityException" in frame.body:
             refused = f"the broker rejects the STOMP frame {step} of the test connection: {reason}"
-            raise ProbeRefused(refused, is_login=step == "CONNECT")
+            raise ProbeRefusedError(refused, is_login=step == "CONNECT")
         raise ProbeFailedError(
             f"the broker answers the STOMP frame {step} of the test connection with an error ({reason}): check "
             "activemq.log"
@@ -258,15 +258,15 @@ def _mqtt(connection: BrokerConnection, login: Login, refused_logins: tuple[int,
     login, exchange = connection.permitted_login(login), connection.exchange
     account = f"the account {login.username!r}" if login.username else "a client without a user name"
     token = os.urandom(8).hex().encode()
-    topic = make_probe_topic().replace(".", "/")
+    topic = random_probe_topic().replace(".", "/")
     flags = 0xC2 if login.username else 0x02
-    payload = mqtt_text(f"fleet-{os.urandom(8).hex()}")
+    payload = encode_mqtt_text(f"fleet-{os.urandom(8).hex()}")
     if login.username:
-        payload += mqtt_text(login.username) + mqtt_text(login.password)
-    exchange.send(mqtt_packet(0x10, b"\0\x04MQTT\x04" + bytes([flags]) + b"\0\x1e" + payload))
+        payload += encode_mqtt_text(login.username) + encode_mqtt_text(login.password)
+    exchange.send(encode_mqtt_packet(0x10, b"\0\x04MQTT\x04" + bytes([flags]) + b"\0\x1e" + payload))
     code = _expect_packet(exchange, 2)[1]
     if code in refused_logins:
-        raise ProbeRefused(
+        raise ProbeRefusedError(
             f"the broker rejects {account} over MQTT (return code {code} in CONNACK): check the account", is_login=True
         )
     if code:
@@ -275,15 +275,15 @@ def _mqtt(connection: BrokerConnection, login: Login, refused_logins: tuple[int,
             may_be_login=code == 3,
         )
     with _greeted("CONNACK 0 over MQTT"):
-        exchange.send(mqtt_packet(0x82, b"\0\x01" + mqtt_text(topic) + b"\0"))
+        exchange.send(encode_mqtt_packet(0x82, b"\0\x01" + encode_mqtt_text(topic) + b"\0"))
         if _expect_packet(exchange, 9)[2] == 0x80:
             # MQTT has the same code for every reason, and the account of probes has the permission.
             refusal = f"the broker rejects the subscription of {account} to {topic} over MQTT"
-            raise ProbeFailedError(refusal) if login.is_probe_account else ProbeRefused(refusal, is_login=False)
-        exchange.send(mqtt_packet(0x30, mqtt_text(topic) + token))
+            raise ProbeFailedError(refusal) if login.is_probe_account else ProbeRefusedError(refusal, is_login=False)
+        exchange.send(encode_mqtt_packet(0x30, encode_mqtt_text(topic) + token))
         while token not in _expect_packet(exchange, 3):
             pass
-    exchange.send(mqtt_packet(0xE0, b""))
+    exchange.send(encode_mqtt_packet(0xE0, b""))
     return "the broker completed a round trip over MQTT"
 
 

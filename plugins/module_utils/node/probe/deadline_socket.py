@@ -29,7 +29,7 @@ class DeadlineSocket:
 
     def __init__(self, connection: socket.socket, timeout: float, limit: int) -> None:
         self._connection = connection
-        self.renew(timeout)
+        self.renew_deadline(timeout)
         self._limit = self._allowed = limit
         self._buffer = bytearray()
 
@@ -39,7 +39,7 @@ class DeadlineSocket:
     def __exit__(self, *_error: object) -> None:
         self.close()
 
-    def renew(self, timeout: float) -> None:
+    def renew_deadline(self, timeout: float) -> None:
         """Renew the deadline of the socket: set it to ``timeout`` seconds from now.
 
         It is that of the next exchange over the connection.
@@ -47,7 +47,7 @@ class DeadlineSocket:
         self._timeout = timeout
         self._deadline = time.monotonic() + timeout
 
-    def remaining(self) -> float:
+    def remaining_seconds(self) -> float:
         """Return the remaining seconds until the socket's deadline, more than 0.
 
         Raises TimeoutError after the deadline.
@@ -67,18 +67,18 @@ class DeadlineSocket:
         """
         rest = memoryview(content)
         while rest:
-            self._connection.settimeout(self.remaining())
+            self._connection.settimeout(self.remaining_seconds())
             try:
                 rest = rest[self._connection.send(rest) :]
             except _TIMEOUTS:
-                self.remaining()
+                self.remaining_seconds()
 
     def read(self, count: int) -> bytes:
         """Read and return exactly ``count`` bytes from the socket.
 
         Raises OSError, also when the peer closes the connection before.
         """
-        self.remaining()
+        self.remaining_seconds()
         while len(self._buffer) < count:
             if not self._receive_block():
                 raise _closed_error()
@@ -89,7 +89,7 @@ class DeadlineSocket:
 
         Raises OSError, also when the peer closes before.
         """
-        self.remaining()
+        self.remaining_seconds()
         start = 0
         while True:
             positions = [(self._buffer.find(ending, start), len(ending)) for ending in endings]
@@ -100,12 +100,12 @@ class DeadlineSocket:
             if not self._receive_block():
                 raise _closed_error()
 
-    def skip(self, unwanted: bytes) -> None:
+    def skip_bytes(self, unwanted: bytes) -> None:
         """Skip bytes from the socket until the next one is none of ``unwanted``.
 
         Raises OSError, also when the peer closes.
         """
-        self.remaining()
+        self.remaining_seconds()
         while not (rest := self._buffer.lstrip(unwanted)):
             self._buffer.clear()
             if not self._receive_block():
@@ -153,12 +153,12 @@ class DeadlineSocket:
 
     def _receive_block(self) -> bool:
         """Add what the peer sent to the buffer; return False when it has closed the connection."""
-        self._connection.settimeout(self.remaining())
+        self._connection.settimeout(self.remaining_seconds())
         try:
             block = self._connection.recv(_BLOCK)
         except _TIMEOUTS:
             self._deadline = min(self._deadline, time.monotonic())
-            self.remaining()
+            self.remaining_seconds()
             raise
         self._allowed -= len(block)
         if self._allowed < 0:

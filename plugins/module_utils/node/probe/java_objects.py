@@ -49,7 +49,7 @@ class _Class:
     fields: list[tuple[str, str]] = field(default_factory=list)
     parent: _Class | None = None
 
-    def hierarchy(self) -> list[_Class]:
+    def superclasses_first(self) -> list[_Class]:
         """Return a Java class and its superclasses, the topmost first.
 
         That is the order of their serialized data. Raises ValueError for more than 60 superclasses: a hostile peer can
@@ -174,7 +174,7 @@ class ObjectReader:
         made = JavaObject(kind.name)
         place = len(self._handles)
         self._handles.append(made)
-        for class_descriptor in kind.hierarchy():
+        for class_descriptor in kind.superclasses_first():
             if class_descriptor.flags & _SERIALIZABLE:
                 for code, name in class_descriptor.fields:
                     made.fields[name] = self._element(code)
@@ -235,32 +235,35 @@ class ObjectReader:
         return self._source(count)
 
 
-def serialized_string(value: str) -> bytes:
+def serialize_java_string(value: str) -> bytes:
     """Return a text in Java's serialized form of a java.lang.String."""
     encoded = value.encode()
     if len(encoded) < 1 << 16:
-        return b"\x74" + encoded_utf(value)
+        return b"\x74" + encode_java_utf(value)
     return b"\x7c" + struct.pack(">q", len(encoded)) + encoded
 
 
-def serialized_strings(values: Sequence[str]) -> bytes:
+def serialize_java_strings(values: Sequence[str]) -> bytes:
     """Return texts in Java's serialized form of an array of java.lang.String."""
-    kind = b"\x72" + encoded_utf("[Ljava.lang.String;") + bytes.fromhex("add256e7e91d7b47") + b"\2\0\0\x70\x78\x70"
-    return b"\x75" + kind + struct.pack(">i", len(values)) + b"".join(map(serialized_string, values))
+    kind = b"\x72" + encode_java_utf("[Ljava.lang.String;") + bytes.fromhex("add256e7e91d7b47") + b"\2\0\0\x70\x78\x70"
+    return b"\x75" + kind + struct.pack(">i", len(values)) + b"".join(map(serialize_java_string, values))
 
 
-def serialized_object_name(name: str) -> bytes:
+def serialize_object_name(name: str) -> bytes:
     """Return an MBean name in Java's serialized form of a javax.management.ObjectName.
 
     An example is ``org.apache.activemq:*``.
     """
     kind = (
-        b"\x72" + encoded_utf("javax.management.ObjectName") + bytes.fromhex("0f03a71beb6d15cf") + b"\3\0\0\x70\x78\x70"
+        b"\x72"
+        + encode_java_utf("javax.management.ObjectName")
+        + bytes.fromhex("0f03a71beb6d15cf")
+        + b"\3\0\0\x70\x78\x70"
     )
-    return b"\x73" + kind + serialized_string(name) + b"\x78"
+    return b"\x73" + kind + serialize_java_string(name) + b"\x78"
 
 
-def encoded_utf(text: str) -> bytes:
+def encode_java_utf(text: str) -> bytes:
     """Return a text in the format of Java's ``DataOutput.writeUTF``: length, then UTF-8.
 
     The length has two bytes.

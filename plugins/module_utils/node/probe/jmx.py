@@ -25,9 +25,9 @@ from .java_objects import (
     JavaObject,
     ObjectReader,
     decoding_error,
-    encoded_utf,
-    serialized_object_name,
-    serialized_strings,
+    encode_java_utf,
+    serialize_java_strings,
+    serialize_object_name,
 )
 
 _URL = re.compile(r"service:jmx:rmi://[^/]*/stub/([A-Za-z0-9+/=]+)")
@@ -83,7 +83,7 @@ class MBeanServer:
             self._socket = DeadlineSocket(connection, timeout, _LARGEST)
         try:
             with _reported_errors():
-                connection.settimeout(self._socket.remaining())
+                connection.settimeout(self._socket.remaining_seconds())
                 connection.connect(("127.0.0.1", server.port))
                 self._socket.send(b"JRMI\0\2\x4b")
                 if self._socket.read(1) != b"\x4e":
@@ -110,7 +110,7 @@ class MBeanServer:
         An example is ``org.apache.activemq:Type=Queue,*``.
         """
         with _reported_errors():
-            answer = self._call(self._connection, _QUERY_NAMES, serialized_object_name(pattern) + NULL + NULL)
+            answer = self._call(self._connection, _QUERY_NAMES, serialize_object_name(pattern) + NULL + NULL)
             return sorted(
                 name for object_name in _elements(answer) if isinstance(name := self._plain(object_name), str)
             )
@@ -121,7 +121,7 @@ class MBeanServer:
         Only those that the MBean has are included: numbers and texts unchanged, ObjectNames as text. Empty if the MBean
         was unregistered in the meantime.
         """
-        arguments = serialized_object_name(mbean) + serialized_strings(wanted) + NULL
+        arguments = serialize_object_name(mbean) + serialize_java_strings(wanted) + NULL
         try:
             with _reported_errors():
                 answer = self._call(self._connection, _GET_ATTRIBUTES, arguments)
@@ -214,7 +214,7 @@ def object_name_properties(name: str) -> dict[str, str]:
     return properties
 
 
-def encoded_name(name: str) -> str:
+def encode_object_name_part(name: str) -> str:
     """Encode a name as a part of an MBean's object name, as ActiveMQ does.
 
     An example is the name of a networkConnector. Source: JMXSupport.encodeObjectNamePart of the release tags, which
@@ -226,7 +226,7 @@ def encoded_name(name: str) -> str:
 
 def _hash_of(method: str) -> bytes:
     """Return the RMI hash of a method's name and descriptor: the first 8 bytes of the SHA-1, in reverse order."""
-    return hashlib.sha1(encoded_utf(method), usedforsecurity=False).digest()[7::-1]
+    return hashlib.sha1(encode_java_utf(method), usedforsecurity=False).digest()[7::-1]
 
 
 def _elements(collection: Any) -> Iterator[JavaObject]:

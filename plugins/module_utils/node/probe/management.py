@@ -20,8 +20,16 @@ from dataclasses import dataclass
 from typing import Any
 
 from ..errors import NodeError
-from ..process.proc import Process, account_of, catches_quit, group_of, process_handle, send_signal, status_field
-from ..process.system_accounts import AccountError, SystemAccount, own_account, run_as
+from ..process.proc import (
+    Process,
+    gid_of_process,
+    handles_sigquit,
+    open_process_handle,
+    proc_status_field,
+    send_signal,
+    uid_of_process,
+)
+from ..process.system_accounts import AccountError, SystemAccount, current_account, run_as
 from .deadline_socket import DeadlineSocket
 from .jmx import JmxError, MBeanServer, object_name_properties
 
@@ -51,7 +59,7 @@ def query_mbeans(
     return _run_as_account_of(process, timeout, _query, pattern, view, most)
 
 
-def thread_dump(process: Process, timeout: float = _WAIT) -> str:
+def fetch_thread_dump(process: Process, timeout: float = _WAIT) -> str:
     """Fetch a thread dump of a JVM, and return it as text.
 
     It is cut to 1 MiB. The JVM does not print it on its standard output. Raises NodeError when the JVM refuses or does
@@ -67,7 +75,7 @@ def _run_as_account_of(process: Process, timeout: float, function: typing.Callab
     """
     uid, gid = _account(process)
     # Older JVMs answer only their own account, not even root.
-    account = SystemAccount(uid, gid) if os.geteuid() == 0 else own_account()
+    account = SystemAccount(uid, gid) if os.geteuid() == 0 else current_account()
     try:
         # Opened as root: a unit's user namespace hides its process from its own account outside (PrivateUsers=).
         root = os.open(f"/proc/{process.pid}/root", os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
@@ -94,12 +102,12 @@ class _Jvm:
     process: Process
     root: int
 
-    def path(self, name: str) -> str:
+    def path_in_tmp(self, name: str) -> str:
         """Return the path of a file in the JVM's /tmp that is named after its pid there.
 
         An example is ``.java_pid``.
         """
-        inside = (status_field(self.process.pid, "NSpid") or [str(self.process.pid)])[-1]
+        inside = (proc_status_field(self.process.pid, "NSpid") or [str(self.process.pid)])[-1]
         return f"/proc/self/fd/{self.root}/tmp/{name}{inside}"  # noqa: S108 -- the JVM's own name
 
 
@@ -133,7 +141,7 @@ def _ask(jvm: _Jvm, deadline: float, *words: str) -> str:
 
     Raises NodeError if the JVM refuses or does not answer before the deadline.
     """
-    pid, path = jvm.process.pid, jvm.path(".java_pid")
+    pid, path = jvm.process.pid, jvm.path_in_tmp(".java_pid")
     data = b"".join(word.encode() + b"\0" for word in ("1", *words, *[""] * (4 - len(words))))
     try:
         if not os.path.exists(path):
@@ -175,15 +183,15 @@ def _wake(jvm: _Jvm, deadline: float, path: str) -> None:
     Without the file the JVM prints a thread dump. The JVM also searches its working directory, but this is often the
     root of a unit, to which its account cannot write.
     """
-    if not catches_quit(jvm.process.pid):
+    if not handles_sigquit(jvm.process.pid):
         raise NodeError(
             f"the JVM with process {jvm.process.pid} was not queried, because it does not catch SIGQUIT and would "
             "stop: remove -Xrs from its options"
         )
-    trigger = jvm.path(".attach_pid")
+    trigger = jvm.path_in_tmp(".attach_pid")
     os.close(os.open(trigger, os.O_CREAT | os.O_WRONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, 0o600))
     try:
-        with process_handle(jvm.process) as handle:
+        with open_process_handle(jvm.process) as handle:
             send_signal(handle, jvm.process, signal.SIGQUIT)
         deadline = min(deadline, time.monotonic() + _WAIT)
         while not os.path.exists(path) and time.monotonic() < deadline:
@@ -195,7 +203,7 @@ def _wake(jvm: _Jvm, deadline: float, path: str) -> None:
 
 def _account(process: Process) -> tuple[int, int]:
     """Return uid and gid of the process. Raises NodeError if it has ended or has more than one."""
-    uid, gid = account_of(process.pid), group_of(process.pid)
+    uid, gid = uid_of_process(process.pid), gid_of_process(process.pid)
     if uid is not None and gid is not None:
         return uid, gid
     if not os.path.exists(f"/proc/{process.pid}"):

@@ -13,12 +13,12 @@ import os
 from collections.abc import Iterable
 from typing import Any
 
-from ..config.broker_configuration import read_deployed
+from ..config.broker_configuration import read_deployed_configuration
 from ..config.versions import ConfigurationPaths
 from ..errors import NodeError
-from ..protocols import protocol_of
-from .broker_connection import connect_to_broker, expected_of_directory
-from .stomp_client import Frame, StompClient, connect_headers
+from ..protocols import protocol_name_of_scheme
+from .broker_connection import connect_to_broker, expected_broker_of_directory
+from .stomp_client import StompClient, StompFrame, connect_headers
 
 _TIMEOUT = 30.0
 _LONGEST = 1 << 20
@@ -38,13 +38,13 @@ def subscribe_to_queues(base: str, queues: Iterable[str], seconds: float) -> dic
     name = layout.current_version_name()
     if name is None:
         raise NodeError(f"{layout.current} does not exist, so no broker is configured: run the playbook site first")
-    deployed = read_deployed(layout, name)
-    listener = next((each for each in deployed.listeners if protocol_of(each.scheme) == "stomp"), None)
+    deployed = read_deployed_configuration(layout, name)
+    listener = next((each for each in deployed.listeners if protocol_name_of_scheme(each.scheme) == "stomp"), None)
     if listener is None:
         raise NodeError("the migration requires a STOMP connector on this broker: add one to activemq_connectors")
     subscribed = sorted(set(queues))
     try:
-        expected = expected_of_directory(layout.base)
+        expected = expected_broker_of_directory(layout.base)
         connection = connect_to_broker(listener.scheme, listener.address, _TIMEOUT, _LONGEST, expected)
         with connection.exchange as exchange:
             client = StompClient(exchange)
@@ -64,9 +64,9 @@ def subscribe_to_queues(base: str, queues: Iterable[str], seconds: float) -> dic
     return {"changed": False, "queues": subscribed, "seconds": seconds}
 
 
-def _expect(frame: Frame, command: str) -> None:
+def _expect(frame: StompFrame, command: str) -> None:
     if frame.command != command:
-        reason = frame.reason or "no reason given"
+        reason = frame.error_reason or "no reason given"
         if frame.command != "ERROR":
             reason = frame.command[:200]
         raise NodeError(

@@ -11,11 +11,11 @@ from dataclasses import dataclass
 from typing import Any
 from xml.etree.ElementTree import ParseError
 
-from ..config.broker_configuration import read_deployed, scheme_host_and_port
+from ..config.broker_configuration import read_deployed_configuration, scheme_host_and_port
 from ..config.probe_account import Login
 from ..config.versions import ConfigurationPaths
 from ..errors import NodeError
-from ..process.proc import account_of_broker
+from ..process.proc import owner_of_broker_data
 from . import connector_probe
 from .broker_connection import ExpectedBroker
 
@@ -50,7 +50,7 @@ def watch_addresses(
     """
     targets = {text: _parse_address(text) for text in addresses}
     login = _login(base) if base else Login()
-    expected = ExpectedBroker(account_of_broker(os.path.abspath(base)) if base else None, ca_file=ca_file)
+    expected = ExpectedBroker(owner_of_broker_data(os.path.abspath(base)) if base else None, ca_file=ca_file)
     last: dict[str, str] = {}
     tries: list[ProbeRound] = []
     end, flagged = time.monotonic() + seconds, False
@@ -62,7 +62,7 @@ def watch_addresses(
             os.close(os.open(flag, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600))
             flagged = True
         time.sleep(interval)
-    return {**summarise_rounds(tries), "last": last}
+    return {**summarize_probe_rounds(tries), "last": last}
 
 
 def _parse_address(text: str) -> tuple[str, tuple[str, int]]:
@@ -77,7 +77,7 @@ def _login(base: str) -> Login:
     """Return the account of probes at the broker of a directory, or another account where it has none."""
     layout = ConfigurationPaths(os.path.abspath(base))
     try:
-        deployed = read_deployed(layout, layout.current_version_name())
+        deployed = read_deployed_configuration(layout, layout.current_version_name())
         return deployed.probe_login if deployed.probe_login.username else deployed.login
     except (OSError, ParseError) as error:
         raise NodeError(
@@ -104,7 +104,7 @@ def _round(
     return ProbeRound(began, time.time(), None)
 
 
-def summarise_rounds(tries: Iterable[ProbeRound]) -> dict[str, Any]:
+def summarize_probe_rounds(tries: Iterable[ProbeRound]) -> dict[str, Any]:
     """Summarize rounds of probes: the time spans in which each address answered, and the interruptions.
 
     The interruptions are ``gaps``, and the longest of them is ``longest`` in seconds. Pure. An interruption lasts from

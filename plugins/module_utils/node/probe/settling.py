@@ -16,7 +16,7 @@ from collections.abc import Callable
 
 from ..errors import NodeError
 from ..process.proc import Process
-from .management import thread_dump
+from .management import fetch_thread_dump
 
 READY = ("active", "standby")
 """The states of a broker that serves, or can take over."""
@@ -26,18 +26,18 @@ _MAIN = re.compile(r'^"main" .*?(?:\n\s*\n|\Z)', re.MULTILINE | re.DOTALL)
 _LOADS = re.compile(r"^\s+at org\.apache\.activemq\.broker\.BrokerFactory\.createBroker\(", re.MULTILINE)
 
 
-def is_loading(process: Process) -> bool | None:
+def is_loading_configuration(process: Process) -> bool | None:
     """Return whether a broker is still loading its configuration.
 
     Returns None where its JVM returns no thread dump.
     """
     try:
-        return is_loading_in(thread_dump(process))
+        return is_loading_in_thread_dump(fetch_thread_dump(process))
     except (NodeError, OSError):
         return None
 
 
-def is_loading_in(dump: str) -> bool:
+def is_loading_in_thread_dump(dump: str) -> bool:
     """Return whether a thread dump shows that the broker is still loading its configuration.
 
     Pure.
@@ -55,7 +55,7 @@ class ReadinessDetector:
 
     def __init__(
         self,
-        loading: Callable[[Process], bool | None] = is_loading,
+        loading: Callable[[Process], bool | None] = is_loading_configuration,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._loading = loading
@@ -64,7 +64,7 @@ class ReadinessDetector:
         self._since = 0.0
         self._is_loaded = False
 
-    def is_settled(self, process: Process | None, state: str) -> bool:
+    def is_stably_ready(self, process: Process | None, state: str) -> bool:
         """Return whether a broker, now observed in ``state``, is stably ready.
 
         Returns False for one that is not ready.

@@ -15,7 +15,7 @@ from .deadline_socket import DeadlineSocket
 
 
 @dataclass(frozen=True)
-class Frame:
+class StompFrame:
     """One STOMP frame received from a broker."""
 
     command: str
@@ -23,7 +23,7 @@ class Frame:
     body: str
 
     @property
-    def reason(self) -> str:
+    def error_reason(self) -> str:
         """The reason of a STOMP ERROR frame in one line.
 
         It is its message, else the first line of its body.
@@ -66,13 +66,13 @@ class StompClient:
             )
         self.exchange.send(("\n".join(lines) + "\n\n" + body + "\0").encode())
 
-    def read_frame(self) -> Frame:
+    def read_frame(self) -> StompFrame:
         """Read and return the next STOMP frame.
 
         After a TimeoutError a further call continues it. Raises OSError, ValueError.
         """
         if not self._head:
-            self.exchange.skip(b"\r\n")  # heart-beats
+            self.exchange.skip_bytes(b"\r\n")  # heart-beats
             self._head = self.exchange.read_until(b"\n\n", b"\0")
         command, *lines = self._head.rstrip(b"\n\0").decode(errors="replace").replace("\r", "").split("\n")
         headers: dict[str, str] = {}
@@ -84,4 +84,4 @@ class StompClient:
         if self._head.endswith(b"\n\n"):  # else there is no end of headers: it is no frame of a broker
             body = self.exchange.read(int(length) + 1) if length.isdigit() else self.exchange.read_until(b"\0")
         self._head = b""
-        return Frame(command, headers, body[:-1].decode(errors="replace"))
+        return StompFrame(command, headers, body[:-1].decode(errors="replace"))

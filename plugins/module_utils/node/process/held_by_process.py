@@ -15,7 +15,7 @@ from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
 
 from ..text_lines import split_lines
-from .proc import open_files, proc_text, process_ids
+from .proc import open_files, process_ids, read_proc_file
 
 LISTENING, _ESTABLISHED = "0A", "01"
 """States of a socket in /proc/net/tcp."""
@@ -38,7 +38,7 @@ def is_listening(pid: int, addresses: Collection[tuple[str, int]]) -> bool:
     )
 
 
-def holds_lock(pid: int, store: str) -> bool | None:
+def holds_store_lock(pid: int, store: str) -> bool | None:
     """Return whether a process holds the lock of a kahaDB store.
 
     Returns False also if its descriptors cannot be read. Returns None if the lock file is open on FUSE, as on
@@ -52,7 +52,7 @@ def holds_lock(pid: int, store: str) -> bool | None:
         numbers = [number for number, path in open_files(pid) if path.split("/")[-2:] == wanted]
     except OSError:
         return False
-    lines = [line for number in numbers for line in split_lines(proc_text(pid, f"fdinfo/{number}"))]
+    lines = [line for number in numbers for line in split_lines(read_proc_file(pid, f"fdinfo/{number}"))]
     if any(line.startswith("lock:") and " WRITE " in line for line in lines):
         return True
     mounts = {line.split()[1] for line in lines if line.startswith("mnt_id:")}
@@ -61,7 +61,7 @@ def holds_lock(pid: int, store: str) -> bool | None:
 
 def _mounts(pid: int, numbers: Collection[str]) -> list[str]:
     """Return the lines of the process's mountinfo for mounts with these ids."""
-    return [line for line in split_lines(proc_text(pid, "mountinfo")) if line.partition(" ")[0] in numbers]
+    return [line for line in split_lines(read_proc_file(pid, "mountinfo")) if line.partition(" ")[0] in numbers]
 
 
 def _is_fuse(mount: str) -> bool:
@@ -70,7 +70,7 @@ def _is_fuse(mount: str) -> bool:
 
 def _listeners(pid: int) -> Iterator[tuple[int, str, int]]:
     """Yield uid, address as the kernel writes it, and port of every listening socket in the network of the process."""
-    for words in socket_rows(pid):
+    for words in tcp_socket_rows(pid):
         if words[3] == LISTENING:
             host, _separator, port = words[1].partition(":")
             yield int(words[7]), host, int(port, 16)
@@ -89,10 +89,10 @@ class ListeningSocket:
 def listening_sockets() -> list[ListeningSocket]:
     """Return all listening TCP sockets of this machine."""
     sockets = []
-    for words in socket_rows(os.getpid()):
+    for words in tcp_socket_rows(os.getpid()):
         if words[3] == LISTENING:
             host, _separator, port = words[1].partition(":")
-            sockets.append(ListeningSocket(read_kernel_address(host), int(port, 16), int(words[7]), words[9]))
+            sockets.append(ListeningSocket(parse_kernel_address(host), int(port, 16), int(words[7]), words[9]))
     return sockets
 
 
@@ -137,19 +137,19 @@ def processes_of_sockets(inodes: Collection[str]) -> dict[str, list[int]]:
 
 def has_connected_client_on(port: int) -> bool:
     """Return whether any client is connected to a TCP port of this machine."""
-    return any(words[1].endswith(f":{port:04X}") and words[3] == _ESTABLISHED for words in socket_rows(os.getpid()))
+    return any(words[1].endswith(f":{port:04X}") and words[3] == _ESTABLISHED for words in tcp_socket_rows(os.getpid()))
 
 
-def socket_rows(pid: int) -> Iterator[list[str]]:
+def tcp_socket_rows(pid: int) -> Iterator[list[str]]:
     """Yield the row of each TCP socket in /proc/PID/net/tcp and tcp6, as a list of columns.
 
     Column 1 is the local address, 2 the remote address, 3 the state, 7 the uid, 9 the inode, 0 without a process.
     """
     for table in _TABLES:
-        yield from map(str.split, split_lines(proc_text(pid, f"net/{table}"))[1:])
+        yield from map(str.split, split_lines(read_proc_file(pid, f"net/{table}"))[1:])
 
 
-def read_kernel_address(text: str) -> str:
+def parse_kernel_address(text: str) -> str:
     """Parse an IP address from the hexadecimal words of /proc/net/tcp, and return its usual text.
 
     The words are little-endian. An IPv4 address in IPv6 form becomes an IPv4 address.
@@ -168,7 +168,7 @@ def is_listening_address(text: str, port: int, wanted: tuple[str, int]) -> bool:
     """
     if port != wanted[1]:
         return False
-    host = read_kernel_address(text)
+    host = parse_kernel_address(text)
     try:
         same = ipaddress.ip_address(wanted[0]) == ipaddress.ip_address(host)
     except ValueError:

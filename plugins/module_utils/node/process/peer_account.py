@@ -14,8 +14,8 @@ import socket
 import time
 
 from ..text_lines import split_lines
-from .held_by_process import LISTENING, is_listening_address, read_kernel_address, socket_rows
-from .proc import file_text
+from .held_by_process import LISTENING, is_listening_address, parse_kernel_address, tcp_socket_rows
+from .proc import read_system_file
 
 _CLOSED = ("04", "05", "06", "07", "09", "0B")
 _NO_INODE = "0"
@@ -37,12 +37,12 @@ def is_local_address(host: str) -> bool:
     if address.is_loopback or address.is_unspecified:
         return True
     if address.version == 6:
-        rows = [line.split() for line in split_lines(file_text("/proc/net/if_inet6"))]
+        rows = [line.split() for line in split_lines(read_system_file("/proc/net/if_inet6"))]
         return any(row and row[0] == f"{int(address):032x}" for row in rows)
     return any(address in network for network in _local_networks())
 
 
-def peer_account(connection: socket.socket, expected: int, timeout: float, pid: int | None = None) -> int | None:
+def local_peer_account(connection: socket.socket, expected: int, timeout: float, pid: int | None = None) -> int | None:
     """Return the account (uid) at the other end of a connection within this machine; None if unknown.
 
     It owns the socket. A connection that no process has accepted yet belongs to the account that listens: immediately
@@ -74,7 +74,7 @@ def _distinguishable(account: int) -> int | None:
 
     In a user namespace the kernel shows every account without a mapping as 65534.
     """
-    ranges = [line.split() for line in split_lines(file_text("/proc/self/uid_map"))]
+    ranges = [line.split() for line in split_lines(read_system_file("/proc/self/uid_map"))]
     has_all = any(len(row) == 3 and row[2] == _ALL_ACCOUNTS for row in ranges)
     return account if has_all or account != _NAMELESS else None
 
@@ -84,7 +84,7 @@ def _row_between(local: tuple[str, int], remote: tuple[str, int], pid: int) -> l
     port, peer_port = f":{local[1]:04X}", f":{remote[1]:04X}"
     rows = [
         row
-        for row in socket_rows(pid)
+        for row in tcp_socket_rows(pid)
         if row[1].endswith(port)
         and row[2].endswith(peer_port)
         and row[3] != LISTENING
@@ -97,13 +97,13 @@ def _listeners_of(address: tuple[str, int], pid: int) -> set[int]:
     """Return the accounts that listen at an address."""
     return {
         int(row[7])
-        for row in socket_rows(pid)
+        for row in tcp_socket_rows(pid)
         if row[3] == LISTENING and is_listening_address(row[1].partition(":")[0], _port_of(row[1]), address)
     }
 
 
 def _ip_of(text: str) -> str:
-    return read_kernel_address(text.partition(":")[0])
+    return parse_kernel_address(text.partition(":")[0])
 
 
 def _port_of(text: str) -> int:
@@ -123,7 +123,7 @@ def _parse_address(host: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address:
 def _local_networks() -> list[ipaddress.IPv4Network]:
     """Return the IPv4 addresses of this machine, as networks, from the kernel's routing table."""
     networks, prefix = [], ""
-    for line in split_lines(file_text("/proc/net/fib_trie")):
+    for line in split_lines(read_system_file("/proc/net/fib_trie")):
         words = line.split()
         if words[:1] == ["|--"]:
             prefix = words[1]

@@ -42,7 +42,7 @@ class Process:
     command: tuple[str, ...]
 
     @property
-    def started_at(self) -> float:
+    def start_time(self) -> float:
         """The start time of the process, in seconds since the epoch."""
         return time.time() - (seconds_since_boot() - self.started)
 
@@ -72,7 +72,7 @@ def read_process(pid: int) -> Process | None:
 
     It has ended, is a zombie or a kernel thread.
     """
-    command = tuple(proc_text(pid, "cmdline").split("\0")[:-1])
+    command = tuple(read_proc_file(pid, "cmdline").split("\0")[:-1])
     fields = _stat_fields(pid)
     if not command or not fields or fields[0] in ("Z", "X"):
         return None
@@ -97,7 +97,7 @@ def open_files(pid: int) -> Iterator[tuple[str, str]]:
             yield number, os.readlink(f"/proc/{pid}/fd/{number}")
 
 
-def find_broker(base: str, unit: str | None = None, pids: Iterable[int] | None = None) -> Process | None:
+def find_broker_process(base: str, unit: str | None = None, pids: Iterable[int] | None = None) -> Process | None:
     """Find the process that runs the broker of the directory ``base``; return None if there is none.
 
     It has the option -Dactivemq.base. ``unit`` is the broker's unit of systemd, by default the unit that is named after
@@ -105,14 +105,14 @@ def find_broker(base: str, unit: str | None = None, pids: Iterable[int] | None =
     """
     wanted = f"{BASE}{base}"
     unit = unit or f"{os.path.basename(base)}.service"
-    accounts = {0, account_of_broker(base)} - {None}
+    accounts = {0, owner_of_broker_data(base)} - {None}
     patterns = _unit_patterns(unit)
     inside, outside = [], []
     for pid in process_ids() if pids is None else pids:
         # The account is checked first, because reading a command line reads the memory of that process.
-        if account_of(pid) not in accounts and not _is_below(pid, patterns):
+        if uid_of_process(pid) not in accounts and not _is_below(pid, patterns):
             continue
-        process = read_process(pid) if wanted in proc_text(pid, "cmdline") else None
+        process = read_process(pid) if wanted in read_proc_file(pid, "cmdline") else None
         # A control command (stop, query) carries the same property; only start runs a broker. A guard's carries all.
         if process is None or wanted not in process.command or "start" not in process.command or _is_guard(process):
             continue
@@ -121,7 +121,7 @@ def find_broker(base: str, unit: str | None = None, pids: Iterable[int] | None =
         else:
             outside.append((_holds_files(pid, base), process))
     if len(inside) > 1:
-        main = [shown.get("MainPID") for shown in unit_properties("MainPID", unit)]
+        main = [shown.get("MainPID") for shown in systemd_unit_properties("MainPID", unit)]
         inside = [process for process in inside if str(process.pid) in main] or inside
     if inside:
         return min(inside, key=lambda process: process.started)
@@ -134,7 +134,7 @@ def _is_guard(process: Process) -> bool:
     return "--" in process.command
 
 
-def guard_of(broker: Process) -> int | None:
+def guard_pid_of_broker(broker: Process) -> int | None:
     """Return the pid of a broker's guard, the parent process that fences its shared store; None without a guard."""
     fields = _stat_fields(broker.pid)
     parent = read_process(int(fields[1])) if fields else None
@@ -142,7 +142,7 @@ def guard_of(broker: Process) -> int | None:
     return parent.pid if parent and is_guarded else None
 
 
-def account_of_broker(base: str) -> int | None:
+def owner_of_broker_data(base: str) -> int | None:
     """Return the uid of the owner of a broker's data; None if the directory does not exist."""
     for directory in (os.path.join(base, "data"), base):
         with contextlib.suppress(OSError):
@@ -150,7 +150,7 @@ def account_of_broker(base: str) -> int | None:
     return None
 
 
-def account_of(pid: int) -> int | None:
+def uid_of_process(pid: int) -> int | None:
     """Return the uid that a process runs as.
 
     Returns None if it has ended, or has more than one. A program with the set-user-id bit has a command line of the
@@ -160,7 +160,7 @@ def account_of(pid: int) -> int | None:
     return _id_in_status(pid, "Uid")
 
 
-def group_of(pid: int) -> int | None:
+def gid_of_process(pid: int) -> int | None:
     """Return the gid that a process runs as.
 
     Returns None if it has ended, or has more than one.
@@ -169,29 +169,29 @@ def group_of(pid: int) -> int | None:
 
 
 def _id_in_status(pid: int, field: str) -> int | None:
-    real_effective_saved = set(status_field(pid, field)[:3])
+    real_effective_saved = set(proc_status_field(pid, field)[:3])
     return int(real_effective_saved.pop()) if len(real_effective_saved) == 1 else None
 
 
-def status_field(pid: int, field: str) -> list[str]:
+def proc_status_field(pid: int, field: str) -> list[str]:
     """Return the words of a field of /proc/PID/status, such as ``Uid``.
 
     Returns [] if the process has ended or is hidden.
     """
-    lines = (line.partition(":") for line in split_lines(proc_text(pid, "status")))
+    lines = (line.partition(":") for line in split_lines(read_proc_file(pid, "status")))
     return next((text.split() for name, _unused, text in lines if name == field), [])
 
 
-def catches_quit(pid: int) -> bool:
+def handles_sigquit(pid: int) -> bool:
     """Return whether a process handles SIGQUIT.
 
     A JVM does so for thread dumps, so that the signal does not end it.
     """
-    caught = status_field(pid, "SigCgt")
+    caught = proc_status_field(pid, "SigCgt")
     return bool(caught) and bool(int(caught[0], 16) & (1 << (signal.SIGQUIT - 1)))
 
 
-def is_in_unit(pid: int, unit: str) -> bool:
+def is_in_systemd_unit(pid: int, unit: str) -> bool:
     """Return whether a process belongs to a unit of the system's systemd.
 
     Only the system's systemd creates cgroups that are directly below slices: the units of an account are below its
@@ -213,7 +213,7 @@ def _is_below(pid: int, patterns: Mapping[str, re.Pattern[str]]) -> bool:
 
 def _cgroups(pid: int) -> Iterator[tuple[str, str]]:
     """Yield each cgroup hierarchy that systemd uses, with the process's path in it (cgroups(7))."""
-    for line in split_lines(proc_text(pid, "cgroup")):
+    for line in split_lines(read_proc_file(pid, "cgroup")):
         _unused, kind, path = line.split(":", 2)
         if kind in _HIERARCHIES:
             yield kind, path
@@ -228,7 +228,7 @@ def _holds_files(pid: int, base: str) -> int:
     return 2 if is_holder else 0
 
 
-def unit_properties(properties: str, *units: str) -> list[dict[str, str]]:
+def systemd_unit_properties(properties: str, *units: str) -> list[dict[str, str]]:
     """Return the properties of systemd units, one dict per unit.
 
     An empty list if systemd does not answer. ``properties``: names, separated by commas.
@@ -244,18 +244,18 @@ def unit_properties(properties: str, *units: str) -> list[dict[str, str]]:
 
 def _stat_fields(pid: int) -> list[str]:
     """Return the fields of /proc/PID/stat after the program's name, which may have any character; [] if unreadable."""
-    return proc_text(pid, "stat").rpartition(")")[2].split()
+    return read_proc_file(pid, "stat").rpartition(")")[2].split()
 
 
-def proc_text(pid: int, name: str) -> str:
+def read_proc_file(pid: int, name: str) -> str:
     """Read and return the text of a file in /proc/PID.
 
     The result is empty if the process has ended or is hidden.
     """
-    return file_text(f"/proc/{pid}/{name}")
+    return read_system_file(f"/proc/{pid}/{name}")
 
 
-def file_text(path: str) -> str:
+def read_system_file(path: str) -> str:
     """Read and return the text of a small file of the operating system.
 
     The result is empty if it cannot be read.
@@ -267,7 +267,7 @@ def file_text(path: str) -> str:
         return ""
 
 
-def is_same(process: Process) -> bool:
+def is_still_running(process: Process) -> bool:
     """Return whether a recorded process is still running.
 
     It is running if the pid has the same start time and command line.
@@ -277,7 +277,7 @@ def is_same(process: Process) -> bool:
 
 
 @contextlib.contextmanager
-def process_handle(process: Process) -> Iterator[int | None]:
+def open_process_handle(process: Process) -> Iterator[int | None]:
     """Open a handle (pidfd) of a process for a ``with`` block; yield None on kernels before 5.3.
 
     It never refers to a later process with this pid.
@@ -298,7 +298,7 @@ def send_signal(handle: int | None, process: Process, number: signal.Signals) ->
 
     The signal is never sent to a later process with its pid.
     """
-    if not is_same(process):
+    if not is_still_running(process):
         return False
     try:
         if handle is not None:

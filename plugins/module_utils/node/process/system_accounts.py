@@ -25,7 +25,7 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from ..errors import NodeError
-from ..files.untrusted_paths import UntrustedPathError, account_name, foreign_owner, open_directory
+from ..files.untrusted_paths import UntrustedPathError, account_name, first_foreign_directory_owner, open_directory
 
 _T = TypeVar("_T")
 PATIENCE = 4 * 3600.0
@@ -59,12 +59,12 @@ class SystemAccount:
         return name
 
     @property
-    def is_own(self) -> bool:
+    def is_current_account(self) -> bool:
         """Whether this process already runs as the account."""
         return self.uid == os.geteuid()
 
 
-def own_account() -> SystemAccount:
+def current_account() -> SystemAccount:
     """Return the account as which this process runs.
 
     Its effective user, group and supplementary groups.
@@ -72,7 +72,7 @@ def own_account() -> SystemAccount:
     return SystemAccount(os.geteuid(), os.getegid(), tuple(os.getgroups()))
 
 
-def named_account(name: str) -> SystemAccount:
+def account_by_name(name: str) -> SystemAccount:
     """Return the operating-system account with a name.
 
     It has its groups. Raises AccountError if it does not exist.
@@ -87,7 +87,7 @@ def named_account(name: str) -> SystemAccount:
     return SystemAccount(entry.pw_uid, entry.pw_gid, tuple(os.getgrouplist(name, entry.pw_gid)))
 
 
-def is_account(name: str) -> bool:
+def is_account_name(name: str) -> bool:
     """Return whether a name is that of an operating-system account on this host."""
     try:
         pwd.getpwnam(name)
@@ -96,7 +96,7 @@ def is_account(name: str) -> bool:
     return True
 
 
-def account_for(path: str, user: str | None = None) -> SystemAccount:
+def account_for_path(path: str, user: str | None = None) -> SystemAccount:
     """Return the account as which to read or write a path: ``user``, or the one that controls its directories.
 
     That account can change the directories above it. ``user`` is the account in the inventory. Root uses its own
@@ -105,14 +105,14 @@ def account_for(path: str, user: str | None = None) -> SystemAccount:
     others can change, or if ``user`` does not exist; OSError, UntrustedPathError.
     """
     if os.geteuid() != 0:
-        return own_account()
-    account = named_account(user) if user else None
+        return current_account()
+    account = account_by_name(user) if user else None
     if account is not None and account.uid != 0:
         # Whether root can reach the path is not checked: a share may deny access only to root.
         return account
-    foreign = foreign_owner(path)
+    foreign = first_foreign_directory_owner(path)
     if account is None:
-        account = _numbered(*foreign) if foreign else own_account()
+        account = _numbered(*foreign) if foreign else current_account()
     if account.uid == 0 and foreign is not None:
         owner = f"belongs to {account_name(foreign[0])}" if foreign[0] else "is writable for accounts other than root"
         raise AccountError(
@@ -122,21 +122,21 @@ def account_for(path: str, user: str | None = None) -> SystemAccount:
     return account
 
 
-def account_to_rename_as(directory: str, account: SystemAccount) -> SystemAccount:
+def account_for_rename_in(directory: str, account: SystemAccount) -> SystemAccount:
     """Return the account as which to rename files in a directory.
 
     This is the account of this process if no other account can write to the directory, else ``account``.
     """
     try:
         with open_directory(directory) as opened:
-            return own_account() if opened.is_private else account
+            return current_account() if opened.is_private else account
     except (FileNotFoundError, PermissionError):
         return account
 
 
 def _numbered(uid: int, gid: int) -> SystemAccount:
     try:
-        return named_account(pwd.getpwuid(uid).pw_name)
+        return account_by_name(pwd.getpwuid(uid).pw_name)
     except KeyError:
         return SystemAccount(uid, gid)
 
@@ -159,14 +159,14 @@ def run_as(
     Raises AccountError if the process cannot change to the account, if the child ends without a result, or for an
     unknown kind of exception; NodeError, UntrustedPathError and OSError as the function raised them.
     """
-    if account.is_own and not in_child:
+    if account.is_current_account and not in_child:
         return function(*arguments)
-    if os.geteuid() != 0 and not account.is_own:
+    if os.geteuid() != 0 and not account.is_current_account:
         raise AccountError(
-            f"the task must run as root or as {account.name}, but runs as {own_account().name}: set become: "
+            f"the task must run as root or as {account.name}, but runs as {current_account().name}: set become: "
             "true for the task"
         )
-    if account.uid == 0 and not account.is_own:
+    if account.uid == 0 and not account.is_current_account:
         raise AccountError(
             f"the account {account.name} has the user id 0 (root), but neither broker nor agent may run as root: "
             "set activemq_user (activemq_agent_user for the agent) to a different account"
@@ -209,7 +209,7 @@ def _run_in_child(account: SystemAccount, function: Callable[[], Any], writing: 
         os.umask(0o077)
         resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
         try:
-            if not account.is_own:
+            if not account.is_current_account:
                 _give_up_root(account)
             text = json.dumps({"result": function()})
         except Exception as error:  # noqa: BLE001 -- the parent raises it again, whatever it is

@@ -12,7 +12,7 @@ WATCHDOG_SUFFIX = "-watchdog"
 """The end of the name of each watchdog's service. No instance has a name with this suffix."""
 
 
-def watchdog_service(instance: str) -> str:
+def watchdog_service_name(instance: str) -> str:
     """Return the name of the systemd service of a broker's watchdog, without ``.service``.
 
     The broker is that of an instance. Its program and its runtime directory have the same name.

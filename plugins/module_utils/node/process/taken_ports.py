@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from .held_by_process import ListeningSocket, listening_sockets, processes_of_sockets, sockets_that_block
-from .proc import Process, account_of, is_in_unit, proc_text
+from .proc import Process, is_in_systemd_unit, read_proc_file, uid_of_process
 
 
 def taken_ports(listeners: Sequence[tuple[str, int]], broker: Process | None, unit: str | None) -> list[dict[str, Any]]:
@@ -28,7 +28,7 @@ def taken_ports(listeners: Sequence[tuple[str, int]], broker: Process | None, un
         if foreign:
             pids = [pid for _unused, holding in foreign for pid in holding]
             pid = pids[0] if pids else None
-            program = proc_text(pid, "comm").rstrip("\n") if pid else None
+            program = read_proc_file(pid, "comm").rstrip("\n") if pid else None
             taken.append({"port": port, "address": foreign[0][0].address, "pid": pid, "program": program})
     return taken
 
@@ -36,6 +36,6 @@ def taken_ports(listeners: Sequence[tuple[str, int]], broker: Process | None, un
 def _is_socket_of_broker(used: ListeningSocket, pids: Sequence[int], broker: Process | None, unit: str | None) -> bool:
     if pids:
         has_socket = broker is not None and broker.pid in pids
-        return has_socket or (unit is not None and any(is_in_unit(pid, unit) for pid in pids))
+        return has_socket or (unit is not None and any(is_in_systemd_unit(pid, unit) for pid in pids))
     # Only root sees which process has a socket open; the account is all that others see.
-    return broker is not None and account_of(broker.pid) == used.uid
+    return broker is not None and uid_of_process(broker.pid) == used.uid

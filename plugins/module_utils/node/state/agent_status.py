@@ -11,11 +11,11 @@ from typing import Any
 
 from ..config.versions import ConfigurationPaths
 from ..foreign_data import parse_json
-from ..printable import printable
-from ..probe.certificates import certificates_of_file
+from ..printable import escape_unprintable
+from ..probe.certificates import first_expiring_certificate
 from ..probe.deadline_socket import DeadlineSocket
-from ..process.proc import unit_properties
-from .broker_status import deployed_hashes
+from ..process.proc import systemd_unit_properties
+from .broker_status import deployed_file_hashes
 
 _TIMEOUT = 5.0
 _LONGEST = 1 << 20
@@ -32,9 +32,9 @@ def gather_agent_status(agent: Mapping[str, Any]) -> dict[str, Any]:
     """
     home = ConfigurationPaths(f"{agent['config']}.d", agent["config"], "")
     evidence: dict[str, Any] = {
-        "deployed": deployed_hashes(home),
-        "certificates": [row for path in agent.get("certificates") or () for row in certificates_of_file(path)],
-        "unit": next(iter(unit_properties("Id,ActiveState,SubState,ActiveEnterTimestamp", agent["unit"])), None)
+        "deployed": deployed_file_hashes(home),
+        "certificates": [row for path in agent.get("certificates") or () for row in first_expiring_certificate(path)],
+        "unit": next(iter(systemd_unit_properties("Id,ActiveState,SubState,ActiveEnterTimestamp", agent["unit"])), None)
         if agent.get("unit")
         else None,
     }
@@ -75,7 +75,7 @@ def gather_agent_status(agent: Mapping[str, Any]) -> dict[str, Any]:
         "how": "the agent answers over its socket",
         "uptime": status.get("uptime"),
         "version": status.get("version"),
-        "damage": printable(str(status["damage"])) if status.get("damage") else None,
+        "damage": escape_unprintable(str(status["damage"])) if status.get("damage") else None,
         "store": {name: store.get(name) for name in _COUNTS},
         **{part: (status.get(part) or {}).get("broker") for part in ("publisher", "subscriber")},
     }

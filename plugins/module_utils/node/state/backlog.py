@@ -14,15 +14,15 @@ from collections import defaultdict
 from dataclasses import dataclass, field
 from typing import Any
 
-from ..config.broker_configuration import read_deployed
+from ..config.broker_configuration import read_deployed_configuration
 from ..config.versions import ConfigurationPaths
 from ..errors import NodeError
 from ..fence.shared_store import FenceError
 from ..fence.store_access import current_store_directory
 from ..kahadb import remaining_messages
 from ..probe import management
-from ..process.proc import Process, find_broker
-from ..process.system_accounts import SystemAccount, account_for, run_as
+from ..process.proc import Process, find_broker_process
+from ..process.system_accounts import SystemAccount, account_for_path, run_as
 
 _ATTRIBUTES = (
     *("Type", "Destination", "QueueSize", "Connection", "RemoteAddress", "ConnectorName", "RemoteBrokerName"),
@@ -50,7 +50,7 @@ def count_backlog(base: str, user: str | None = None) -> dict[str, Any]:
     broker's account, or as the account that owns it. Raises NodeError for what cannot be counted.
     """
     layout = ConfigurationPaths(os.path.abspath(base))
-    deployed = read_deployed(layout, layout.current_version_name())
+    deployed = read_deployed_configuration(layout, layout.current_version_name())
     store = deployed.store
     if not store or deployed.persistence["kind"] != "kahaDB":
         raise NodeError(
@@ -58,10 +58,10 @@ def count_backlog(base: str, user: str | None = None) -> dict[str, Any]:
             "one kahaDB store: count them in the broker's web console"
         )
     # The broker's account controls the target of a guard's link, so the account is determined first.
-    account = account_for(os.path.dirname(store) if os.path.islink(store) else store, user)
+    account = account_for_path(os.path.dirname(store) if os.path.islink(store) else store, user)
     store = _directory_in_force(store, account)
-    process = find_broker(layout.base)
-    return combine_counts(_view(process) if process else None, store, account)
+    process = find_broker_process(layout.base)
+    return combine_message_counts(_view(process) if process else None, store, account)
 
 
 def _directory_in_force(store: str, account: SystemAccount) -> str:
@@ -83,7 +83,7 @@ def _directory_in_force(store: str, account: SystemAccount) -> str:
     return directory
 
 
-def combine_counts(view: ManagementView | None, store: str, account: SystemAccount) -> dict[str, Any]:
+def combine_message_counts(view: ManagementView | None, store: str, account: SystemAccount) -> dict[str, Any]:
     """Combine the message counts of JMX and of the store's journal: the higher number of both counts.
 
     ``view`` is None for a stopped broker. The journal is read as ``account``. ``certain`` is False if a subscription
@@ -127,7 +127,7 @@ def _count(store: str, keys: set[tuple[str, str]] | None, account: SystemAccount
 
 
 def _counted(store: str, keys: set[tuple[str, str]] | None) -> dict[str, Any]:
-    counts = remaining_messages.count_remaining(store, keys)
+    counts = remaining_messages.count_remaining_messages(store, keys)
     subscriptions = [[topic, key, number] for (topic, key), number in counts.subscriptions.items()]
     return {**vars(counts), "subscriptions": subscriptions}
 

@@ -14,7 +14,7 @@ from typing import Any
 from xml.etree.ElementTree import ParseError
 
 from ..config import pending_restart
-from ..config.broker_configuration import DeployedConfiguration, read_deployed
+from ..config.broker_configuration import DeployedConfiguration, read_deployed_configuration
 from ..config.versions import ConfigurationPaths
 from ..errors import NodeError
 from ..fence.shared_store import shared_store_directory
@@ -23,11 +23,11 @@ from ..log import broker_log
 from ..log.broker_run import Phase
 from ..log.log_records import Record
 from ..masking import mask_text
-from ..observer import observe_broker, probe_until_silent
-from ..printable import printable
+from ..observer import observe_broker, probe_until_silent_connector
+from ..printable import escape_unprintable
 from ..probe.settling import READY, ReadinessDetector
-from ..process.proc import find_broker, guard_of, unit_properties
-from ..process.systemd import watchdog_service
+from ..process.proc import find_broker_process, guard_pid_of_broker, systemd_unit_properties
+from ..process.systemd import watchdog_service_name
 from ..process.taken_ports import taken_ports
 from ..text_lines import split_lines
 from ..timeouts import HUNG
@@ -88,7 +88,7 @@ def gather_state_and_sources(
         silent = (silent or time.monotonic()) if is_silent else None
         is_wanted = _is_in(wanted, result) and (silent is None or time.monotonic() >= silent + HUNG)
         if settling and is_wanted and result["state"] in READY:
-            result["settled"] = is_wanted = settling.is_settled(sources.evidence.process, result["state"])
+            result["settled"] = is_wanted = settling.is_stably_ready(sources.evidence.process, result["state"])
         if not wanted or is_wanted or time.monotonic() >= end or _is_hopeless(first, result):
             return {**result, **more()}, sources
         time.sleep(_POLL)
@@ -134,18 +134,21 @@ def _gather_now(
     """Return the broker's current state, a function that gathers the rest of the result, which takes longer, and the
     sources of both.
     """
-    process = find_broker(layout.base, unit, pids)
-    pending = pending_restart.pending_restart_of(layout, process)
+    process = find_broker_process(layout.base, unit, pids)
+    pending = pending_restart.pending_restart_of_process(layout, process)
     name = layout.current_version_name()
     # A broker with a pending restart listens on the addresses of its old configuration.
     deployed = _deployed(layout, pending.previous if pending and pending.previous else name)
-    records = broker_log.read_records(layout.data, process.started_at) if process else []
+    records = broker_log.read_log_records(layout.data, process.start_time) if process else []
     evidence = observe_broker(
-        process, deployed, probe_until_silent, lambda running: broker_log.phase_since(records, running.started_at)
+        process,
+        deployed,
+        probe_until_silent_connector,
+        lambda running: broker_log.phase_of_process_since(records, running.start_time),
     )
     systemd_properties, watchdog = _properties_of_units(unit) if unit else (None, {})
     since = recent or _last_start(systemd_properties or {}, time.time() - time.monotonic())
-    error = "" if process else mask_text(broker_log.last_error(layout.data, since) or _printed(unit, since))
+    error = "" if process else mask_text(broker_log.last_logged_error(layout.data, since) or _printed(unit, since))
     ending = _ending(systemd_properties, error) if systemd_properties and not process else ""
     conclusion = conclude_state(replace(evidence, ending=ending))
     phase = evidence.phase
@@ -153,22 +156,22 @@ def _gather_now(
     result = {
         "changed": False,
         "state": conclusion.state,
-        "how": printable(conclusion.reason),
+        "how": escape_unprintable(conclusion.reason),
         "frozen": evidence.is_frozen,
         "pid": process.pid if process else None,
-        "guard": guard_of(process) if process else None,
-        "since": _moment(process.started_at) if process else None,
+        "guard": guard_pid_of_broker(process) if process else None,
+        "since": _moment(process.start_time) if process else None,
         "version": name,
         "settled": None,
         "restart_required": pending is not None,
         "restart_reasons": list(pending.reasons) if pending else [],
         "previous": pending.previous if pending else None,
         "unit": systemd_properties,
-        "log": {"phase": phase.name, "message": printable(phase.message), "time": _local_time(phase)},
-        "connectors": {key: printable(answer.detail) for key, answer in evidence.answers.items()},
+        "log": {"phase": phase.name, "message": escape_unprintable(phase.message), "time": _local_time(phase)},
+        "connectors": {key: escape_unprintable(answer.detail) for key, answer in evidence.answers.items()},
         "answering_connectors": [key for key, answer in evidence.answers.items() if answer.answered],
         "message_returned": True in returned if returned else None,
-        "error": printable(error),
+        "error": escape_unprintable(error),
         "data": layout.data,
         "store": shared_store_directory(deployed.store) if deployed.store else None,
         "persistence": deployed.persistence,
@@ -189,7 +192,7 @@ def _gather_now(
 
 def _deployed(layout: ConfigurationPaths, name: str | None) -> DeployedConfiguration:
     try:
-        return read_deployed(layout, name)
+        return read_deployed_configuration(layout, name)
     except (OSError, ParseError) as error:
         raise NodeError(
             f"the broker's configuration {layout.directory(name or '')}/conf/activemq.xml cannot be read "
@@ -203,8 +206,8 @@ def _properties_of_units(unit: str) -> tuple[dict[str, str] | None, dict[str, st
     ``Returns`` is the state of the unit that restarts a broker which was stopped so that its peer takes over.
     """
     instance = unit.removesuffix(".service")
-    names = unit, f"{instance}-fleet-return.service", f"{watchdog_service(instance)}.service"
-    shown = unit_properties(f"{_PROPERTIES},{_OF_WATCHDOG}", *names)
+    names = unit, f"{instance}-fleet-return.service", f"{watchdog_service_name(instance)}.service"
+    shown = systemd_unit_properties(f"{_PROPERTIES},{_OF_WATCHDOG}", *names)
     if not shown:
         return None, {}
     broker, returning, watchdog = (*shown, {}, {})[: len(names)]
@@ -238,7 +241,7 @@ def _printed(unit: str | None, since: float) -> str:
         done = subprocess.run(command, capture_output=True, timeout=10, check=True)
     except (OSError, subprocess.SubprocessError):
         return ""
-    return str(broker_log.printed_error(split_lines(done.stdout.decode(errors="replace"))))
+    return str(broker_log.find_error_in_output(split_lines(done.stdout.decode(errors="replace"))))
 
 
 def _ending(unit: Mapping[str, str], error: str) -> str:

@@ -19,12 +19,12 @@ from ..config.versions import ConfigurationPaths
 from ..errors import NodeError
 from ..judge import SERVING
 from ..log.bridge_breaks import repeatedly_broken_bridges
-from ..log.broker_log import epoch_seconds, unread_log_reason
+from ..log.broker_log import log_time_to_epoch_seconds, unread_log_reason
 from ..log.broker_run import Phase
 from ..log.log_records import Record
 from ..masking import mask_text
-from ..printable import printable
-from ..probe.broker_usage import read_usage
+from ..printable import escape_unprintable
+from ..probe.broker_usage import read_broker_usage
 from ..probe.certificates import certificates_of_connectors
 from ..timeouts import PROBE
 from .broker_state import gather_state_and_sources
@@ -58,7 +58,7 @@ def gather_broker_status(base: str, unit: str | None, pids: Collection[int] | No
     try:
         status, sources = gather_state_and_sources(layout.base, unit, pids=pids)
     except (NodeError, OSError) as error:
-        return {"state": None, "how": printable(str(error))}
+        return {"state": None, "how": escape_unprintable(str(error))}
     process, deployed = sources.evidence.process, sources.deployed
     status.update(
         holds_lock=None, usage={}, usage_error="", log_error="", records=[], breaking_bridges=[], certificates=[]
@@ -68,32 +68,37 @@ def gather_broker_status(base: str, unit: str | None, pids: Collection[int] | No
         status["holds_lock"] = sources.evidence.holds_lock
     if process:
         if not sources.records:
-            status["log_error"] = unread_log_reason(layout.data, process.started_at)
+            status["log_error"] = unread_log_reason(layout.data, process.start_time)
         status["records"] = _records_of_links(sources.records)
         status["breaking_bridges"] = [
             _masked(bridge) for bridge in repeatedly_broken_bridges(sources.records, time.time())
         ]
-        status["state_since"] = _state_since(status["state"], sources.evidence.phase, process.started_at)
+        status["state_since"] = _state_since(status["state"], sources.evidence.phase, process.start_time)
     if process and status["state"] in SERVING:
         try:
-            status["usage"] = read_usage(process, PROBE)
+            status["usage"] = read_broker_usage(process, PROBE)
         except (NodeError, OSError) as error:
-            status["usage_error"] = printable(str(error))
+            status["usage_error"] = escape_unprintable(str(error))
         status["certificates"] = certificates_of_connectors(deployed, process, PROBE)
-    return {**status, "deployed": deployed_hashes(layout)}
+    return {**status, "deployed": deployed_file_hashes(layout)}
 
 
 def _watchdog_state(properties: Mapping[str, str]) -> dict[str, str] | None:
     if properties.get("LoadState") != "loaded":
         return None
-    return {"state": properties.get("ActiveState", ""), "text": printable(mask_text(properties.get("StatusText", "")))}
+    return {
+        "state": properties.get("ActiveState", ""),
+        "text": escape_unprintable(mask_text(properties.get("StatusText", ""))),
+    }
 
 
 def _masked(bridge: dict[str, Any]) -> dict[str, Any]:
-    return {name: printable(mask_text(text)) if isinstance(text, str) else text for name, text in bridge.items()}
+    return {
+        name: escape_unprintable(mask_text(text)) if isinstance(text, str) else text for name, text in bridge.items()
+    }
 
 
-def deployed_hashes(layout: ConfigurationPaths) -> dict[str, str]:
+def deployed_file_hashes(layout: ConfigurationPaths) -> dict[str, str]:
     """Return the SHA-256 of each deployed configuration file, by path.
 
     For a file with secrets it is that of the masked text. Empty if no complete version is in force. The hash of a
@@ -114,7 +119,7 @@ def deployed_hashes(layout: ConfigurationPaths) -> dict[str, str]:
 def _records_of_links(records: list[Record]) -> list[dict[str, str]]:
     kept = [record for record in records if record.level in ("WARN", "ERROR") or _OF_LINKS.match(record.message)]
     return [
-        {"level": record.level, "message": printable(mask_text(" ".join(record.message.split())[:_LONGEST]))}
+        {"level": record.level, "message": escape_unprintable(mask_text(" ".join(record.message.split())[:_LONGEST]))}
         for record in kept[-_MOST:]
     ]
 
@@ -122,5 +127,5 @@ def _records_of_links(records: list[Record]) -> list[dict[str, str]]:
 def _state_since(state: str, phase: Phase, started: float) -> float | None:
     """Return since when a broker is in its state: the time of the log record that shows it, else its start time."""
     if state in SERVING and phase.name == "started" and phase.time:
-        return epoch_seconds(phase.time)
+        return log_time_to_epoch_seconds(phase.time)
     return round(started, 3) if state in ("standby", "starting") else None

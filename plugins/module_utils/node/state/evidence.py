@@ -147,7 +147,7 @@ class BrokerEvidence:
     taken_ports: tuple[TakenPort, ...] = ()
 
     @classmethod
-    def of(cls, returned: Mapping[str, Any]) -> BrokerEvidence:
+    def from_module_result(cls, returned: Mapping[str, Any]) -> BrokerEvidence:
         """Return the evidence about a broker from the result of the module ``broker_info``.
 
         Raises NodeError.
@@ -218,7 +218,7 @@ class MachineFacts:
     """The processes that have files of that directory open."""
 
     @classmethod
-    def of(cls, returned: Mapping[str, Any]) -> MachineFacts:
+    def from_module_result(cls, returned: Mapping[str, Any]) -> MachineFacts:
         """Return the facts about a machine from the result of the module ``machine_info``.
 
         Raises NodeError.
@@ -241,7 +241,7 @@ class StoreMarkerEvidence:
     marked: tuple[str, ...] | None = None
 
     @classmethod
-    def of(cls, returned: Mapping[str, Any]) -> StoreMarkerEvidence:
+    def from_module_result(cls, returned: Mapping[str, Any]) -> StoreMarkerEvidence:
         """Return the evidence about a store's marker from the result of the module ``store_marker``.
 
         Raises NodeError.

@@ -13,13 +13,13 @@ import time
 from typing import Any
 from xml.etree.ElementTree import ParseError
 
-from ..config.broker_configuration import read_deployed
+from ..config.broker_configuration import read_deployed_configuration
 from ..config.versions import ConfigurationPaths
 from ..errors import NodeError
 from ..log import broker_log
 from ..log.broker_run import UNKNOWN
 from ..process import held_by_process
-from ..process.proc import Process, find_broker, is_same, process_handle, send_signal
+from ..process.proc import Process, find_broker_process, is_still_running, open_process_handle, send_signal
 
 _POLL = 0.2
 _PATIENCE = 90
@@ -46,12 +46,12 @@ def inject_fault(base: str, unit: str | None, act: str, again: int) -> dict[str,
     return {"at": at, "pid": process.pid}
 
 
-def resume_broker(base: str, unit: str | None) -> dict[str, Any]:
+def resume_frozen_broker(base: str, unit: str | None) -> dict[str, Any]:
     """Resume a frozen broker by SIGCONT.
 
     Returns the time ``at``, and ``changed``, which is False if none was frozen.
     """
-    process = find_broker(os.path.abspath(base), unit)
+    process = find_broker_process(os.path.abspath(base), unit)
     was_frozen = process is not None and process.state == "T"
     if process is not None and was_frozen:
         _send_signal(process, unit, signal.SIGCONT)
@@ -73,23 +73,23 @@ def wait_for_start(base: str, wait: float) -> dict[str, Any]:
     """
     layout, deadline = ConfigurationPaths(os.path.abspath(base)), time.monotonic() + wait
     while True:
-        process = find_broker(layout.base)
-        phase = broker_log.read_phase(layout.data, process.started_at) if process else UNKNOWN
+        process = find_broker_process(layout.base)
+        phase = broker_log.read_broker_phase(layout.data, process.start_time) if process else UNKNOWN
         if phase.name == "started" and phase.time:
-            return {"at": broker_log.epoch_seconds(phase.time) + phase.time.microsecond / 1e6}
+            return {"at": broker_log.log_time_to_epoch_seconds(phase.time) + phase.time.microsecond / 1e6}
         if time.monotonic() > deadline:
             return {"at": None}
         time.sleep(_POLL)
 
 
 def _active_broker(layout: ConfigurationPaths, unit: str | None) -> Process:
-    process = find_broker(layout.base, unit)
+    process = find_broker_process(layout.base, unit)
     if process is None:
         raise NodeError(
             "no fault was injected, because the broker of this host is not running: start the broker, and run "
             "the drill again"
         )
-    phase = broker_log.read_phase(layout.data, process.started_at)
+    phase = broker_log.read_broker_phase(layout.data, process.start_time)
     # A standby does not listen, and a client can write into the log.
     if process.state == "T" or (phase.name != "started" and not _is_listening(layout, process)):
         raise NodeError(
@@ -101,7 +101,7 @@ def _active_broker(layout: ConfigurationPaths, unit: str | None) -> Process:
 
 def _is_listening(layout: ConfigurationPaths, process: Process) -> bool:
     try:
-        listeners = read_deployed(layout, layout.current_version_name()).listeners
+        listeners = read_deployed_configuration(layout, layout.current_version_name()).listeners
     except (OSError, ParseError):
         return False
     return bool(held_by_process.is_listening(process.pid, [listener.address for listener in listeners]))
@@ -112,8 +112,8 @@ def _send_signal(process: Process, unit: str | None, number: signal.Signals) -> 
     if unit:
         _systemctl("kill", f"--signal={number.name}", unit)
         return
-    with contextlib.suppress(ProcessLookupError), process_handle(process) as handle:
-        if os.getpgid(process.pid) == process.pid and is_same(process):
+    with contextlib.suppress(ProcessLookupError), open_process_handle(process) as handle:
+        if os.getpgid(process.pid) == process.pid and is_still_running(process):
             os.killpg(process.pid, number)
         else:
             send_signal(handle, process, number)
@@ -123,7 +123,7 @@ def _wait_until_frozen_or_gone(layout: ConfigurationPaths, unit: str | None, pid
     """Wait until the process is frozen or has ended. Raises NodeError after 90 s."""
     deadline = time.monotonic() + _PATIENCE
     while time.monotonic() < deadline:
-        process = find_broker(layout.base, unit)
+        process = find_broker_process(layout.base, unit)
         if process is None or process.pid != pid or (act == "pause" and process.state == "T"):
             return
         time.sleep(0.05)

@@ -18,7 +18,7 @@ from typing import Any
 
 from ..config.broker_configuration import was_store_ever_used
 from ..config.pending_restart import PendingRestart
-from ..config.versions import ConfigurationPaths, InstalledVersion, read_version
+from ..config.versions import ConfigurationPaths, InstalledVersion, read_installed_version
 from ..errors import NodeError
 from ..fence.shared_store import shared_store_directory
 from ..fence.store_access import generation_times_of_host, newest_claimed_generation_number, writable_generation_number
@@ -26,10 +26,10 @@ from ..files.disk import Owner
 from ..files.untrusted_paths import Directory, open_directory
 from ..install import jars
 from ..kahadb.risk_records import read_newest_risk_records
-from ..kahadb.store_marker import read_marker
+from ..kahadb.store_marker import read_marker_lines
 from ..process.denied_access import explain_denied_access
-from ..process.proc import Process, open_files, seconds_since_boot, status_field
-from ..process.system_accounts import AccountError, SystemAccount, own_account, run_as
+from ..process.proc import Process, open_files, proc_status_field, seconds_since_boot
+from ..process.system_accounts import AccountError, SystemAccount, current_account, run_as
 
 MIN_FREE_BYTES = 256 << 20
 """Minimum free bytes in the directories to which a broker writes, for log files and one or two data files. With less
@@ -46,12 +46,12 @@ def gather_health(
     They are the facts of ``broker_info`` other than the state. ``pending`` is a pending restart, or None.
     """
     name = layout.current_version_name()
-    current = read_version(layout.directory(name)) if name else None
+    current = read_installed_version(layout.directory(name)) if name else None
     shown = _store_evidence(store, process) if store else {}
     free = {layout.base: _free(layout.base)}
     if store:
         free[store] = shown.get("free")
-    release, unseen = release_or_reason(process) if process else (None, "")
+    release, unseen = running_release_or_reason(process) if process else (None, "")
     return {
         "release": release,
         "release_unseen": unseen,
@@ -80,10 +80,10 @@ def running_release(process: Process) -> str | None:
 
     The release is read from the content of the jar, else from its name; None if no jar is visible.
     """
-    return release_or_reason(process)[0]
+    return running_release_or_reason(process)[0]
 
 
-def release_or_reason(process: Process) -> tuple[str | None, str]:
+def running_release_or_reason(process: Process) -> tuple[str | None, str]:
     """Return the ActiveMQ release that a process is running and "", or None and the reason why it is unknown."""
     place = f"/proc/{process.pid}/fd"
     try:
@@ -119,7 +119,7 @@ def _drift(version: InstalledVersion) -> list[str]:
 
 
 def _is_intact(layout: ConfigurationPaths, name: str) -> bool:
-    version = read_version(layout.directory(name)) if name else None
+    version = read_installed_version(layout.directory(name)) if name else None
     return version is not None and not _drift(version)
 
 
@@ -146,12 +146,12 @@ def _store_evidence(store: str, process: Process | None) -> dict[str, Any]:
     All values are as the broker's process sees them.
     """
     try:
-        account, root = own_account(), None
+        account, root = current_account(), None
         if process and os.geteuid() == 0:
             # Opened as root, because the broker's account may lack the permission to inspect its process.
             root = os.open(f"/proc/{process.pid}/root", os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
-            uid, gid = (int(status_field(process.pid, name)[1]) for name in ("Uid", "Gid"))
-            account = SystemAccount(uid, gid, tuple(map(int, status_field(process.pid, "Groups"))))
+            uid, gid = (int(proc_status_field(process.pid, name)[1]) for name in ("Uid", "Gid"))
+            account = SystemAccount(uid, gid, tuple(map(int, proc_status_field(process.pid, "Groups"))))
         try:
             return run_as(account, _read_store_evidence, store, root, patience=_PATIENCE, in_child=True)
         finally:
@@ -181,7 +181,7 @@ def _read_store_evidence(store: str, root: int | None) -> dict[str, Any]:
         return {**shown, "access": _explain(error, store, at)}
     with directory:
         with contextlib.suppress(OSError):
-            shown["marker"] = read_marker(directory)
+            shown["marker"] = read_marker_lines(directory)
         free = shutil.disk_usage(directory.descriptor).free
         with contextlib.suppress(OSError):
             shown["in_force"] = newest_claimed_generation_number(at + store)
@@ -196,21 +196,21 @@ def _read_store_evidence(store: str, root: int | None) -> dict[str, Any]:
 def _explain(error: OSError, path: str, root: str) -> str:
     """Return why the account of this process cannot use a path below ``root``, after the error of the attempt."""
     if isinstance(error, PermissionError):
-        return explain_denied_access(own_account(), path, root=root)
+        return explain_denied_access(current_account(), path, root=root)
     return f"{path}: {os.strerror(error.errno or 0).lower()}"
 
 
 def _access(directory: Directory, root: str) -> str:
     """Return why the store's lock file cannot be opened for locking; empty if it can. The file is not locked."""
     if directory.is_directory("lock"):
-        with directory.subdirectory("fence") as fence:
+        with directory.open_subdirectory("fence") as fence:
             return _access(fence, root)
     try:
         # No O_CREAT: only brokers and guards create the lock file.
         os.close(directory.open_file("lock", write=True))
     except FileNotFoundError:
         is_writable = os.access(".", os.W_OK | os.X_OK, dir_fd=directory.descriptor)
-        return "" if is_writable else explain_denied_access(own_account(), directory.path, root=root)
+        return "" if is_writable else explain_denied_access(current_account(), directory.path, root=root)
     except OSError as error:
         return _explain(error, f"{directory.path}/lock", root)
     return ""

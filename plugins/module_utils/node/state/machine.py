@@ -21,11 +21,11 @@ from typing import Any
 from ..config.broker_configuration import deployed_pair_name
 from ..config.versions import ConfigurationPaths
 from ..errors import NodeError
-from ..install.jars import processes_in
-from ..install.release_tree import releases_of
+from ..install.jars import processes_with_open_files_below
+from ..install.release_tree import releases_in_home
 from ..masking import mask_text
-from ..printable import printable
-from ..process.proc import account_of, boot_id, find_broker, process_ids
+from ..printable import escape_unprintable
+from ..process.proc import boot_id, find_broker_process, process_ids, uid_of_process
 from ..process.taken_ports import taken_ports
 from ..text_lines import split_lines
 from .health import running_release
@@ -89,19 +89,19 @@ def gather_machine_facts(parameters: Mapping[str, Any]) -> dict[str, Any]:
     directory = parameters["directory"]
     with open("/proc/self/mounts", encoding="utf-8", errors="replace") as file:
         mount = mount_of(directory, file.read()) if directory else None
-    process = find_broker(parameters["base"])
+    process = find_broker_process(parameters["base"])
     java = java_version(parameters["java"])
     return {
         "java": java,
-        "java_failure": None if java else java_failure(parameters["java"]),
+        "java_failure": None if java else java_version_failure(parameters["java"]),
         "store_filesystem": mount.kind if mount else None,
         "store_mount_options": list(mount.options) if mount else [],
         "store_capacity": store_capacity(directory) if directory else None,
         "memory": os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"),
         # only options that a rule reads, because others may contain passwords
         "java_options": [word for word in process.command if "FileLock" in word] if process else [],
-        "settings_files": settings_files(parameters["home"], parameters["user"]),
-        "clock_synchronised": clock_synchronised(),
+        "settings_files": start_script_settings_files(parameters["home"], parameters["user"]),
+        "clock_synchronised": is_clock_synchronized(),
         "user": _account_name(process.pid) if process else None,
         "release": running_release(process) if process else None,
         "pid": process.pid if process else None,
@@ -114,8 +114,8 @@ def gather_machine_facts(parameters: Mapping[str, Any]) -> dict[str, Any]:
         "base_exists": os.path.lexists(parameters["base"]),
         "missing_files": [path for path in parameters["files"] if not os.path.isfile(path)],
         "home_exists": os.path.lexists(parameters["home"]),
-        "home_releases": releases_of(parameters["home"]),
-        "home_processes": processes_in(parameters["home"]),
+        "home_releases": releases_in_home(parameters["home"]),
+        "home_processes": processes_with_open_files_below(parameters["home"]),
         "interfaces": active_interfaces(),
         "cloud": cloud_provider(),
         "pair": _deployed_pair(parameters["base"]),
@@ -133,7 +133,7 @@ def account_facts(user: str, uid: int | None, gid: int | None) -> dict[str, Any]
     account_uid = account.pw_uid if account else None
     holders = (_entry(pwd.getpwuid, uid), _entry(grp.getgrgid, gid))
     uid_holder, gid_holder = (entry[0] if entry and entry[0] != user else None for entry in holders)
-    processes = [pid for pid in process_ids() if account_of(pid) == account_uid] if account_uid else []
+    processes = [pid for pid in process_ids() if uid_of_process(pid) == account_uid] if account_uid else []
     return {
         "account_exists": account is not None,
         "account_uid": account_uid,
@@ -182,7 +182,7 @@ def java_version(java: str) -> int | None:
     return None
 
 
-def java_failure(java: str) -> str:
+def java_version_failure(java: str) -> str:
     """Return the reason why a java executable does not report its version, with the command's output.
 
     It is a short text.
@@ -193,7 +193,7 @@ def java_failure(java: str) -> str:
         return error.strerror or str(error)
     except subprocess.TimeoutExpired:
         return f"the command {java} -version does not finish within 60 s"
-    text = mask_text(printable(" ".join((ran.stderr or ran.stdout).split())[:_SHOWN_OUTPUT]))
+    text = mask_text(escape_unprintable(" ".join((ran.stderr or ran.stdout).split())[:_SHOWN_OUTPUT]))
     if ran.returncode:
         return f"the command {java} -version fails with exit code {ran.returncode}{': ' + text if text else ''}"
     return f"the command {java} -version prints {'no version: ' + text if text else 'nothing'}"
@@ -241,7 +241,7 @@ def _sizes(directory: str) -> list[int]:
     return sizes
 
 
-def settings_files(home: str, user: str) -> list[str]:
+def start_script_settings_files(home: str, user: str) -> list[str]:
     """Return the existing settings files that the start script of some ActiveMQ release reads.
 
     An example is ``env`` and ``.activemqrc``.
@@ -254,7 +254,7 @@ def settings_files(home: str, user: str) -> list[str]:
     return [path for path in paths if path and os.path.isfile(path)]
 
 
-def clock_synchronised() -> bool | None:
+def is_clock_synchronized() -> bool | None:
     """Return whether systemd reports that the clock is synchronized; None without systemd."""
     program = shutil.which("timedatectl")
     if program is None:

@@ -26,7 +26,7 @@ FILE = "operations.jsonl"
 LARGEST = 2 << 20
 
 
-def append_record(record: Mapping[str, str], directory: str = DIRECTORY) -> str:
+def append_operation_record(record: Mapping[str, str], directory: str = DIRECTORY) -> str:
     """Append the record of an operation to the host's file of records, and return the line.
 
     It is a file of JSON lines; the host's time is added. A file that has grown too large loses its older half.
@@ -57,7 +57,7 @@ def append_record(record: Mapping[str, str], directory: str = DIRECTORY) -> str:
     return line
 
 
-def write_metrics(kind: str, operation: str, labels: Mapping[str, str], run: str = RUN) -> None:
+def write_operation_metrics(kind: str, operation: str, labels: Mapping[str, str], run: str = RUN) -> None:
     """Write the metrics file about a broker's operation in progress, for the textfile collector of node exporter.
 
     It shows whether one is in progress. The file is ``RUN/activemq-fleet/HOST.prom``, which every account may read;
@@ -88,7 +88,7 @@ def _made(above: Directory, name: str, mode: int = 0o700) -> Directory:
     try:
         return above.create_and_open_directory(name, mode)
     except FileExistsError:
-        return above.subdirectory(name)
+        return above.open_subdirectory(name)
 
 
 def _moment(seconds: float) -> str:

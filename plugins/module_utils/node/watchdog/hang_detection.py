@@ -151,7 +151,7 @@ class SampleCount:
             return SampleCount(who, hang_state.kind, 1, now)
         return replace(self, times=self.times + 1)
 
-    def is_due(self, now: float, patience: float = 0.0) -> bool:
+    def is_action_due(self, now: float, patience: float = 0.0) -> bool:
         """Return whether the watchdog's action is due: the state has lasted long enough.
 
         It was not logged within the last 600 seconds.
@@ -160,7 +160,7 @@ class SampleCount:
         return lasted and (self.told is None or now - self.told >= REMIND)
 
 
-def may_kill(kills: Sequence[float], now: float) -> bool:
+def can_kill_again(kills: Sequence[float], now: float) -> bool:
     """Return whether the watchdog can kill its broker again, by the times of its kills within the last hour.
 
     It has killed fewer than three times. Another kill does not help a broker that hangs repeatedly.
@@ -168,7 +168,7 @@ def may_kill(kills: Sequence[float], now: float) -> bool:
     return len([moment for moment in kills if now - moment < KILLS_WITHIN]) < MOST_KILLS
 
 
-def hung_message(text: str, *, action: str, ha: str, unit: str, seconds: float, kills: bool) -> str:
+def hung_broker_message(text: str, *, action: str, ha: str, unit: str, seconds: float, kills: bool) -> str:
     """Return the message about a hung broker for the log: its state, the watchdog's action, and a remedy.
 
     The remedy is what the operator can do.

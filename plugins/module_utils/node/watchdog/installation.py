@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from ..errors import NodeError
 from ..files import disk
-from ..process.systemd import watchdog_service
+from ..process.systemd import watchdog_service_name
 from ..text_lines import split_lines
 
 _SHOWN = "LoadState,ActiveState,UnitFileState,NeedDaemonReload"
@@ -31,11 +31,11 @@ class WatchdogPaths:
 
     @property
     def name(self) -> str:
-        return f"{watchdog_service(self.instance)}.service"
+        return f"{watchdog_service_name(self.instance)}.service"
 
     @property
     def program(self) -> str:
-        return os.path.join(self.directory, watchdog_service(self.instance))
+        return os.path.join(self.directory, watchdog_service_name(self.instance))
 
     @property
     def link(self) -> str:
@@ -56,7 +56,7 @@ def install_watchdog(place: WatchdogPaths, program: bytes, unit: str) -> list[st
     if _target(place.link) != unit:
         done.append(f"linked {place.link}")
         if not place.check:
-            disk.point_link(place.link, unit)
+            disk.set_symlink_target(place.link, unit)
     if place.check and done:
         return done
     return [*done, *_run(place, new=bool(done))]
@@ -99,12 +99,12 @@ def remove_watchdog(place: WatchdogPaths) -> list[str]:
         _systemctl(place, "disable", place.name, refused=True)
         if not place.check:
             for path in (place.link, os.path.join(place.units, f"{place.instance}.service.wants", place.name)):
-                disk.remove(path)
+                disk.remove_file_or_link(path)
         _systemctl(place, "daemon-reload")
     if os.path.lexists(place.program):
         done.append(f"removed {place.program}")
         if not place.check:
-            disk.remove(place.program)
+            disk.remove_file_or_link(place.program)
     return done
 
 

@@ -21,7 +21,7 @@ from dataclasses import replace
 from xml.etree.ElementTree import ParseError
 
 from ..config import pending_restart
-from ..config.broker_configuration import DeployedConfiguration, Listener, read_deployed
+from ..config.broker_configuration import DeployedConfiguration, Listener, read_deployed_configuration
 from ..config.versions import ConfigurationPaths
 from ..errors import NodeError
 from ..fence.shared_store import shared_store_directory
@@ -31,18 +31,18 @@ from ..kahadb.risk_records import read_newest_risk_records
 from ..log import broker_log
 from ..log.broker_run import Phase
 from ..log.unit_records import KILL_FAILED
-from ..observer import observe_broker, probe_together
-from ..printable import printable
+from ..observer import observe_broker, probe_connectors_together
+from ..printable import escape_unprintable
 from ..probe.broker_connection import ExpectedBroker
 from ..probe.certificates import certificates_of_connectors
-from ..probe.connector_probe import ProbeAnswer, speaks_protocol_of
+from ..probe.connector_probe import ProbeAnswer, can_probe_protocol
 from ..process import held_by_process
 from ..process.proc import (
     Process,
-    find_broker,
-    is_in_unit,
-    is_same,
-    process_handle,
+    find_broker_process,
+    is_in_systemd_unit,
+    is_still_running,
+    open_process_handle,
     read_process,
     seconds_since_boot,
     send_signal,
@@ -92,7 +92,7 @@ class Watchdog:
             self._write_metrics(hang_state, now)
         if before.told is not None and hang_state.kind == hang_detection.FINE:
             print_log_line(_INFO, f"the broker is healthy again: {hang_state.text}")
-        if hang_state.kind in (hang_detection.FINE, hang_detection.IDLE) or not self._count.is_due(
+        if hang_state.kind in (hang_detection.FINE, hang_detection.IDLE) or not self._count.is_action_due(
             now, hang_state.patience
         ):
             return
@@ -119,24 +119,24 @@ class Watchdog:
         return hang_detection.WatchdogSample(evidence, slave)
 
     def _read_phase(self, process: Process) -> Phase:
-        return broker_log.read_phase(self._layout.data, process.started_at)
+        return broker_log.read_broker_phase(self._layout.data, process.start_time)
 
     def _find(self) -> Process | None:
         """Return the broker's process, the last known one if it is still in the unit, else by a new search."""
         last = self._process
-        if last is not None and is_in_unit(last.pid, self._options.unit):
+        if last is not None and is_in_systemd_unit(last.pid, self._options.unit):
             now = read_process(last.pid)
             if now is not None and (now.started, now.command) == (last.started, last.command):
                 return now
-        self._process = find_broker(self._layout.base, self._options.unit)
+        self._process = find_broker_process(self._layout.base, self._options.unit)
         return self._process
 
     def _configuration(self, process: Process) -> DeployedConfiguration:
         """Return the configuration that the process was started with: an earlier version while a restart is pending."""
-        pending = pending_restart.pending_restart_of(self._layout, process)
+        pending = pending_restart.pending_restart_of_process(self._layout, process)
         name = pending.previous if pending and pending.previous else self._layout.current_version_name()
         if self._read is None or self._read[0] != name:
-            self._read = (name, read_deployed(self._layout, name))
+            self._read = (name, read_deployed_configuration(self._layout, name))
         return self._read[1]
 
     def _probe(self, deployed: DeployedConfiguration, expected: ExpectedBroker) -> dict[str, ProbeAnswer]:
@@ -144,14 +144,14 @@ class Watchdog:
         listeners = [
             listener
             for listener in deployed.listeners
-            if speaks_protocol_of(listener.scheme) and listener.name != _REPLICATION
+            if can_probe_protocol(listener.scheme) and listener.name != _REPLICATION
         ]
         listeners.sort(key=lambda listener: not supports_round_trip(listener.scheme))
         first = 1 if self._count.kind == hang_detection.FINE else len(listeners)
-        answers = probe_together(listeners[:first], deployed, expected, PROBE)
+        answers = probe_connectors_together(listeners[:first], deployed, expected, PROBE)
         notify_systemd("WATCHDOG=1")
         if not all(answer.greeted and answer.returned is not False for answer in answers.values()):
-            answers |= probe_together(listeners[first:], deployed, expected, PROBE)
+            answers |= probe_connectors_together(listeners[first:], deployed, expected, PROBE)
             notify_systemd("WATCHDOG=1")
         return answers
 
@@ -160,9 +160,9 @@ class Watchdog:
 
     def _act(self, hang_state: hang_detection.HangState, process: Process, now: float) -> None:
         options = self._options
-        kills = read_kills(self._kills)
-        allowed = hang_detection.may_kill(kills, now)
-        line = hang_detection.hung_message(
+        kills = read_kill_times(self._kills)
+        allowed = hang_detection.can_kill_again(kills, now)
+        line = hang_detection.hung_broker_message(
             hang_state.text,
             action=options.action,
             ha=options.ha,
@@ -176,7 +176,7 @@ class Watchdog:
         # Recorded before the kill, because the watchdog may stop together with its broker.
         write_kills(self._kills, [*kills, now])
         self._kill_count += 1
-        if kill(process):
+        if kill_with_thread_dump(process):
             print_log_line(_WARNING, f"the watchdog killed the hung broker, process {process.pid}")
         else:
             print_log_line(
@@ -210,7 +210,7 @@ class Watchdog:
                 time.time(),
             ),
         ]
-        subscriptions = self._risks.count_subscriptions(self._read[1].store if self._read else "", now)
+        subscriptions = self._risks.count_subscriptions_at_risk(self._read[1].store if self._read else "", now)
         if subscriptions is not None:
             meaning = (
                 "number of durable subscriptions that may have lost messages, because a broker started without a "
@@ -244,7 +244,7 @@ class StoreRisks:
         self._reader: threading.Thread | None = None
         self._due = 0.0
 
-    def count_subscriptions(self, store: str, now: float) -> int | None:
+    def count_subscriptions_at_risk(self, store: str, now: float) -> int | None:
         """Return the number of subscriptions at risk by a store's records; None until they were read once.
 
         The number is the last one that was read. Start another read if the last one has ended and is older than a
@@ -263,13 +263,13 @@ class StoreRisks:
             self._count = sum(record.subscription_count for record in records)
 
 
-def kill(process: Process) -> bool:
+def kill_with_thread_dump(process: Process) -> bool:
     """Kill a JVM after it printed a thread dump, and return whether it ended within 30 s.
 
     Never kills another process that got its pid.
     """
-    with process_handle(process) as handle:
-        if not is_same(process):
+    with open_process_handle(process) as handle:
+        if not is_still_running(process):
             return False
         if process.state != "T":
             # The JVM prints a thread dump, which is the only evidence of the cause after the kill.
@@ -277,10 +277,10 @@ def kill(process: Process) -> bool:
             time.sleep(_DUMP)
         send_signal(handle, process, signal.SIGKILL)
         end = time.monotonic() + _GONE
-        while is_same(process) and time.monotonic() < end:
+        while is_still_running(process) and time.monotonic() < end:
             notify_systemd("WATCHDOG=1")
             time.sleep(0.1)
-        return not is_same(process)
+        return not is_still_running(process)
 
 
 def has_connected_client(listener: Listener | None) -> bool:
@@ -291,7 +291,7 @@ def has_connected_client(listener: Listener | None) -> bool:
     return listener is not None and held_by_process.has_connected_client_on(listener.address[1])
 
 
-def read_kills(path: str | None) -> list[float]:
+def read_kill_times(path: str | None) -> list[float]:
     """Read the times at which the watchdog killed its broker, in seconds since boot.
 
     Only the last times are kept.
@@ -312,7 +312,7 @@ def write_kills(path: str | None, kills: Sequence[float]) -> None:
 
 def print_log_line(priority: int, text: str) -> None:
     """Print one line for the systemd journal, with its priority (sd-daemon(3))."""
-    sys.stdout.write(f"<{priority}>{printable(' '.join(text.split()))}\n")
+    sys.stdout.write(f"<{priority}>{escape_unprintable(' '.join(text.split()))}\n")
     sys.stdout.flush()
 
 
@@ -366,7 +366,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
             if reason != unreadable:
                 print_log_line(_WARNING, reason)
             unreadable = reason
-            notify_systemd(f"STATUS={printable(' '.join(reason.split()))}", "WATCHDOG=1")
+            notify_systemd(f"STATUS={escape_unprintable(' '.join(reason.split()))}", "WATCHDOG=1")
         time.sleep(max(0.0, options.every - (time.monotonic() - began)))
 
 

@@ -22,7 +22,7 @@ from activemq_fleet.cli.formats.report import (
 from activemq_fleet.cli.help_pages import strip_markdown_links
 from activemq_fleet.documentation import replace_page_paths, rule_address, rule_address_or_command
 from activemq_fleet.errors import names_to_text
-from activemq_fleet.node.printable import printable, printable_json
+from activemq_fleet.node.printable import escape_unprintable, terminal_safe_json
 from activemq_fleet.validation import lint_and_inventory_rules_by_id
 
 
@@ -38,7 +38,7 @@ def to_json(report: CheckReport) -> str:
         "files" if report.is_about_files else "hosts": list(report.hosts),
         "counts": report.finding_counts,
     }
-    return printable_json(content)
+    return terminal_safe_json(content)
 
 
 def _json_finding(report: CheckReport, finding: Finding) -> dict[str, Any]:
@@ -75,7 +75,7 @@ def to_sarif(report: CheckReport) -> str:
         "columnKind": "unicodeCodePoints",
         "results": [_sarif_result(report, finding, rules) for finding in report.findings],
     }
-    return printable_json({"version": "2.1.0", "runs": [run]})
+    return terminal_safe_json({"version": "2.1.0", "runs": [run]})
 
 
 def _sarif_rule(name: str) -> dict[str, Any]:
@@ -193,7 +193,7 @@ def _github_command(report: CheckReport, findings: Sequence[Finding]) -> str:
 
 
 def _github_data(text: str) -> str:
-    return printable(text, lines=True).replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
+    return escape_unprintable(text, lines=True).replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
 
 
 def _github_property(text: str) -> str:
@@ -226,7 +226,7 @@ def to_codeclimate(report: CheckReport) -> str:
             "severity": _CODE_CLIMATE_SEVERITIES[finding.severity],
             "location": {"path": path, "lines": {"begin": line or 1}},
         })  # fmt: skip
-    return printable_json(issues)
+    return terminal_safe_json(issues)
 
 
 def to_junit(report: CheckReport) -> str:
@@ -269,4 +269,4 @@ def _add_junit_case(suite: etree._Element, report: CheckReport, finding: Finding
 
 def _visible(text: str) -> str:
     """Return the text without characters that XML 1.0 cannot hold."""
-    return printable(text, lines=True)
+    return escape_unprintable(text, lines=True)

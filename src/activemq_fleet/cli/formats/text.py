@@ -11,7 +11,7 @@ from activemq_fleet import Finding
 from activemq_fleet.cli.formats.report import KINDS, CheckReport, finding_grouping_key, finding_subject
 from activemq_fleet.cli.terminal import output_width, wrap_text
 from activemq_fleet.errors import names_to_text, positions_to_text
-from activemq_fleet.node.printable import printable
+from activemq_fleet.node.printable import escape_unprintable
 
 _COLOURS = {"error": "red", "warning": "yellow", "info": "blue", "waived": "bright_black"}
 
@@ -39,7 +39,7 @@ def to_text(report: CheckReport) -> str:
     for (_, subjects), same in sorted(groups.items(), key=lambda group: (group[0][0], -len(group[0][1]))):
         if subjects != shown:
             lines += [""] if lines else []
-            lines.append(click.style(printable(_heading(subjects, report)), bold=True))
+            lines.append(click.style(escape_unprintable(_heading(subjects, report)), bold=True))
             shown = subjects
         for findings in same:
             lines += _lines(report, findings, subjects)
@@ -67,15 +67,18 @@ def _lines(report: CheckReport, findings: Sequence[Finding], subjects: Sequence[
     mark = " [fixable]" if finding.edits else ""
     label = f"  {kind} {finding.rule}{mark} "
     text = wrap_text(
-        printable(f"{place}: {finding.message}" if place else finding.message), width, first=label, rest="      "
+        escape_unprintable(f"{place}: {finding.message}" if place else finding.message),
+        width,
+        first=label,
+        rest="      ",
     )
     yield text.replace(label, f"  {click.style(f'{kind} {finding.rule}', fg=_COLOURS[kind])}{mark} ", 1)
     if finding.waived is not None:
-        yield detail(f"waived: {printable(finding.waived)}")
+        yield detail(f"waived: {escape_unprintable(finding.waived)}")
         return
     if finding.why:
-        yield detail(f"why: {printable(finding.why)}")
-    yield detail(f"fix: {printable(finding.fix)}")
+        yield detail(f"why: {escape_unprintable(finding.why)}")
+    yield detail(f"fix: {escape_unprintable(finding.fix)}")
 
 
 def _place(report: CheckReport, findings: Sequence[Finding]) -> str | None:

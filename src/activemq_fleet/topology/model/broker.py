@@ -14,7 +14,7 @@ from pydantic import SecretStr
 from activemq_fleet import uris
 from activemq_fleet.addresses import Address
 from activemq_fleet.naming import Identity, Role
-from activemq_fleet.node.protocols import is_encrypted, protocol_of
+from activemq_fleet.node.protocols import is_encrypted, protocol_name_of_scheme
 from activemq_fleet.profiles import Profile
 from activemq_fleet.releases import Release
 from activemq_fleet.settings.broker import Settings
@@ -268,7 +268,7 @@ class Broker:
 
         Protocols are ``mqtt``, ``stomp``, ``amqp`` and ``ws``.
         """
-        return next((c for c in self.connectors if protocol_of(c.scheme) == protocol), None)
+        return next((c for c in self.connectors if protocol_name_of_scheme(c.scheme) == protocol), None)
 
     def to_dict(self) -> dict[str, Any]:
         """Return the broker as a dictionary for fleet.json."""

@@ -12,7 +12,7 @@ from activemq_fleet.addresses import Address
 from activemq_fleet.errors import InputError, names_to_text
 from activemq_fleet.findings import Finding
 from activemq_fleet.naming import DEFAULT_PATTERN
-from activemq_fleet.node.printable import counted
+from activemq_fleet.node.printable import count_with_noun
 from activemq_fleet.profiles import Profile
 from activemq_fleet.settings.broker import Settings, WaiverSettings
 from activemq_fleet.settings.network import LinkSettings
@@ -126,7 +126,7 @@ def pair_and_broker_counts(brokers: Iterable[Broker]) -> list[str]:
     has_peer = {broker.link_end_name: broker.profile.has_peer for broker in brokers}
     pairs = sum(has_peer.values())
     numbers = {"pair": pairs, "single broker": len(has_peer) - pairs}
-    return [counted(number, noun) for noun, number in numbers.items() if number]
+    return [count_with_noun(number, noun) for noun, number in numbers.items() if number]
 
 
 @dataclass(frozen=True, slots=True)
