@@ -15,9 +15,9 @@ FILLER = textwrap.dedent(
     import resource, signal, sys
     from pathlib import Path
     from activemq_agent.agent_errors import AgentError
-    from activemq_agent.store import Limits, Store
+    from activemq_agent.store import StoreLimits, Store
 
-    store = Store.open(Path(sys.argv[1]), agent="a", limits=Limits())
+    store = Store.open(Path(sys.argv[1]), agent="a", limits=StoreLimits())
     signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
     resource.setrlimit(resource.RLIMIT_FSIZE, (600_000, resource.RLIM_INFINITY))
     refused = 0
