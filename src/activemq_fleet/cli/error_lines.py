@@ -37,7 +37,7 @@ def _outcome_of(error: BaseException) -> tuple[int, list[str]]:
     match error:
         case FleetError():
             remedies = (text for pair in error.remedies.items() for text in (pair[0], f"  {pair[1]}"))
-            return error.exit_code, [*map(_line, error.lines), *map(printable, remedies)]
+            return error.exit_code, [*map(_line, error.lines), *map(escape_unprintable, remedies)]
         case click.exceptions.NoArgsIsHelpError():
             return error.exit_code, split_lines(error.format_message())
         case click.ClickException():

@@ -73,7 +73,7 @@ def check_directory_empty(directory: Path) -> None:
     """Check that a directory is absent or empty, and raise InputError if it is not."""
     if names := sorted(path.name for path in paths_in(directory)):
         shown = names[:_SHOWN_NAMES]
-        more = f" and {counted(len(names) - len(shown), 'other path')}" if len(names) > len(shown) else ""
+        more = f" and {count_with_noun(len(names) - len(shown), 'other path')}" if len(names) > len(shown) else ""
         raise InputError(
             f"{directory}: the directory is not empty (it contains {', '.join(shown)}{more}), and init would replace "
             f"it: set another directory with -o, or move or remove {'this path' if len(names) == 1 else 'these paths'}"

@@ -154,7 +154,7 @@ def test_archive_that_install_mode_ignores_is_reported_once(
 
 @pytest.mark.parametrize("variables", [{"install": "none"}, {"archive": "/srv/a.tar.gz", "archive_sha512": SHA512}])
 def test_archive_that_site_installs_is_not_reported_as_ignored(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], variables: dict[str, str]
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], variables: dict[str, Any]
 ) -> None:
     assert run("-i", lay(tmp_path, **variables), "--select", "T042", "--format", "json") == 0
     assert json.loads(capsys.readouterr().out)["findings"] == []
