@@ -47,6 +47,10 @@ def test_a_store_that_both_see_marked_is_fine() -> None:
             (seen("a"), seen("b", exists=False, mounted=False)),
             "b: the store directory /srv/x does not exist, and it is not on a mounted file",
         ),
+        (
+            (seen("a", exists=False, mounted=False), seen("b", exists=False, mounted=False)),
+            "a, b: the store directory /srv/x does not exist, and it is not on a mounted file",
+        ),
         ((seen("a"),), "a: the store of pair x-mq01 is new. Only a run with both nodes can check"),
         ((seen("a", marked=()), seen("b", marked=())), "a: directory /srv/x contains the store of pair (no name)"),
     ],

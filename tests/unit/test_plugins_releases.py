@@ -17,7 +17,7 @@ from ansible_collections.activemq.fleet.plugins.plugin_utils.release_archives im
 from activemq_fleet.deployment import CompiledFleet, broker_facts
 from activemq_fleet.node.state.evidence import MachineFacts
 from activemq_fleet.operations import OperationRequest, RefusalError
-from activemq_fleet.operations.preflight import refuse_unexpected_releases
+from activemq_fleet.operations.preflight import host_rule_findings, refuse_unexpected_releases
 from tests.unit.fleets import fleet
 from tests.unit.release_jars import jar, lay_out, pack
 
@@ -68,6 +68,27 @@ def test_the_archive_of_another_release_is_refused_in_one_line_for_all_hosts(tmp
         f"{A}, {B}: activemq_archive: {archive} contains ActiveMQ 5.18.3, but activemq_release is 5.18.6. Set "
         "activemq_archive to the archive of release 5.18.6"
     )
+
+
+def test_preflight_reports_releases_stores_and_rules_in_one_error() -> None:
+    brokers = {broker.host: broker_facts(broker) for broker in fleet("orders-mq01", install="none").brokers}
+    facts = {
+        host: MachineFacts.from_module_result({**NOTHING, "java_failure": "No such file or directory"})
+        for host in (A, B)
+    }
+    store = {"exists": False, "mounted": False, "used": False}
+    request = OperationRequest(
+        fleet=CompiledFleet(brokers=brokers), evidence=facts, options={"stores": dict.fromkeys([A, B], store)}
+    )
+    with pytest.raises(RefusalError) as caught:
+        host_rule_findings(request)
+    assert caught.value.head.startswith("nothing was changed, because hosts do not meet the requirements")
+    home, shared, *rules = caught.value.problems
+    assert f"{A}, {B}: the directory /opt/activemq (activemq_home) does not exist" in home
+    assert shared.startswith(
+        f"{A}, {B}: the store directory /srv/activemq/orders-mq01 does not exist, and it is not on a "
+    )
+    assert any("V061" in rule for rule in rules)
 
 
 def test_the_archive_of_the_release_is_taken_from_a_mapping(tmp_path: Path) -> None:

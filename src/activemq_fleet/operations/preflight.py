@@ -12,13 +12,24 @@ from dataclasses import dataclass
 from activemq_fleet.deployment import BrokerFacts
 from activemq_fleet.errors import ReleaseError, names_to_text
 from activemq_fleet.findings import lines_of_findings
-from activemq_fleet.node.state.evidence import MachineFacts
-from activemq_fleet.operations.requests import Decision, OperationRequest, RefusalError, register_operation
+from activemq_fleet.node.state.evidence import MachineFacts, StoreMarkerEvidence
+from activemq_fleet.operations.requests import (
+    Decision,
+    OperationRequest,
+    RefusalError,
+    read_evidence_by_host,
+    register_operation,
+)
+from activemq_fleet.operations.stores import shared_store_problems
 from activemq_fleet.releases import Release
 from activemq_fleet.validation import preflight_findings
 
 _SHOWN_DIGITS = 12
 """The digits of a checksum that a message shows."""
+_UNMET = (
+    "nothing was changed, because hosts do not meet the requirements of the playbook. Correct these errors, and run "
+    "the playbook again:"
+)
 
 
 @register_operation("preflight", read=MachineFacts.from_module_result)
@@ -26,21 +37,24 @@ def host_rule_findings(request: OperationRequest) -> Decision:
     """Return the findings of host rules about machines.
 
     The machines are those in ``evidence``. ``options``: ``upgrades``, whether the run may change release lines and
-    replace directories from which brokers run, and the hosts of ``refuse_unreachable_hosts``. Raises RefusalError for
-    lost hosts, for a change of the release line, for a directory or an archive that does not hold the expected release,
-    and for an error that is not waived.
+    replace directories from which brokers run, ``stores``, the results of the module ``store_marker`` by host, and the
+    hosts of ``refuse_unreachable_hosts``. Raises RefusalError for lost hosts, for a change of the release line, for a
+    directory or an archive that does not hold the expected release, for an unusable shared store, and for an error that
+    is not waived. One error has the problems of releases, stores and rules together.
     """
     refuse_unreachable_hosts(request)
     if not request.options.get("upgrades"):
         refuse_release_line_changes(request)
-    refuse_unexpected_releases(request)
     findings = preflight_findings(request.broker_facts_by_host, request.evidence, request.fleet.waivers)
+    refusals = [*_unexpected_release_refusals(request)]
+    if problems := _shared_store_problems(request):
+        refusals.append(RefusalError(_UNMET, problems))
     if blocking := lines_of_findings(finding for finding in findings if finding.blocks):
-        raise RefusalError(
-            "nothing was changed, because hosts do not meet the requirements of the playbook. Correct these errors, "
-            "and run the playbook again:",
-            blocking,
-        )
+        refusals.append(RefusalError(_UNMET, blocking))
+    if len(refusals) == 1:
+        raise refusals[0]
+    if refusals:
+        raise RefusalError(_UNMET, [problem for refusal in refusals for problem in refusal.problems])
     for line in lines_of_findings(finding for finding in findings if finding.severity != "info"):
         request.warn(line)
     return {"findings": [finding.to_dict() for finding in findings]}
@@ -272,6 +286,12 @@ def refuse_unexpected_releases(request: OperationRequest) -> None:
     The inventory requires another release. ``options``: ``upgrades``, whether the run replaces directories from which
     brokers run.
     """
+    for refusal in _unexpected_release_refusals(request):
+        raise refusal
+
+
+def _unexpected_release_refusals(request: OperationRequest) -> Iterator[RefusalError]:
+    """Yield an error for unusable archives, or else for directories and archives with an unexpected release."""
     brokers = request.broker_facts_by_host
     homes = [observed_release_directory(brokers[host], machine) for host, machine in request.evidence.items()]
     wanted = {(home.archive, home.install) for home in homes if home.needs_archive and home.archive}
@@ -279,14 +299,20 @@ def refuse_unexpected_releases(request: OperationRequest) -> None:
     archives = {path: ReleaseArchive(**inspection) for path, inspection in seen.items() if inspection is not None}
     sums = {host: broker.archive_sha512 for host, broker in brokers.items()}
     if unusable := unusable_archive_messages(homes, archives, sums):
-        raise RefusalError(
+        yield RefusalError(
             "nothing was changed, because these release archives cannot be installed. Correct these errors, and run "
             "the playbook again:",
             unusable,
         )
-    if problems := wrong_release_messages(homes, archives, upgrades=bool(request.options.get("upgrades"))):
-        raise RefusalError(
+    elif problems := wrong_release_messages(homes, archives, upgrades=bool(request.options.get("upgrades"))):
+        yield RefusalError(
             "nothing was changed, because these hosts would not start the release activemq_release. "
             "Correct these errors, and run the playbook again:",
             problems,
         )
+
+
+def _shared_store_problems(request: OperationRequest) -> list[str]:
+    """Return a line for each pair whose shared store cannot be used, according to the option ``stores``."""
+    returned = request.options.get("stores") or {}
+    return shared_store_problems(request, read_evidence_by_host(returned, StoreMarkerEvidence.from_module_result))

@@ -43,17 +43,25 @@ def marker_hosts_by_pair(stores: Iterable[ObservedSharedStore], sizes: Mapping[s
     The first host writes the marker. ``sizes`` is the number of nodes of each pair. Raises RefusalError with one line
     for each pair whose store may not be used.
     """
-    pairs: dict[str, list[ObservedSharedStore]] = defaultdict(list)
-    for store in sorted(stores, key=lambda store: (store.pair, store.host)):
-        pairs[store.pair].append(store)
-    problems = [text for pair, seen in pairs.items() if (text := _problem(pair, seen, sizes[pair]))]
-    if problems:
+    pairs = _stores_by_pair(stores)
+    if problems := _problems(pairs, sizes):
         raise RefusalError(
             "no broker is started, because a shared store cannot be used. Correct these errors, and run the playbook "
             "site again:",
             problems,
         )
     return {pair: tuple(store.host for store in seen) for pair, seen in pairs.items() if seen[0].marked is None}
+
+
+def _stores_by_pair(stores: Iterable[ObservedSharedStore]) -> dict[str, list[ObservedSharedStore]]:
+    pairs: dict[str, list[ObservedSharedStore]] = defaultdict(list)
+    for store in sorted(stores, key=lambda store: (store.pair, store.host)):
+        pairs[store.pair].append(store)
+    return pairs
+
+
+def _problems(pairs: Mapping[str, Sequence[ObservedSharedStore]], sizes: Mapping[str, int]) -> list[str]:
+    return [text for pair, seen in pairs.items() if (text := _problem(pair, seen, sizes[pair]))]
 
 
 def _problem(pair: str, seen: Sequence[ObservedSharedStore], size: int) -> str | None:
@@ -86,10 +94,11 @@ def _problem(pair: str, seen: Sequence[ObservedSharedStore], size: int) -> str |
                 f"{store.host}: the store {store.directory} contains messages, but no file {STORE_MARKER} with the "
                 f"name of its pair. If it is the store of pair {pair}, write {pair} into this file"
             )
-        if not store.exists and not store.mounted:
+        if _is_absent(store):
+            hosts = [other.host for other in seen if _is_absent(other) and other.directory == store.directory]
             return (
-                f"{store.host}: the store directory {store.directory} does not exist, and it is not on a mounted file "
-                "system. Mount the share, or create the directory on a file system that both nodes share"
+                f"{', '.join(hosts)}: the store directory {store.directory} does not exist, and it is not on a mounted "
+                "file system. Mount the share, or create the directory on a file system that both nodes share"
             )
     if len(seen) < size:
         return (
@@ -99,14 +108,35 @@ def _problem(pair: str, seen: Sequence[ObservedSharedStore], size: int) -> str |
     return None
 
 
+def _is_absent(store: ObservedSharedStore) -> bool:
+    return not store.exists and not store.mounted
+
+
 @register_operation("stores", read=StoreMarkerEvidence.from_module_result)
 def decide_store_markers(request: OperationRequest) -> Decision:
     """Return which shared stores get a marker file, and which host writes it.
 
     Raises RefusalError for an unusable store.
     """
+    claims = marker_hosts_by_pair(_observed_stores(request, request.evidence), _pair_sizes(request)).values()
+    firsts = {hosts[0]: list(hosts[1:]) for hosts in claims}
+    return {"claims": firsts, "hosts": [host for hosts in claims for host in hosts]}
+
+
+def shared_store_problems(request: OperationRequest, evidence: Mapping[str, StoreMarkerEvidence]) -> list[str]:
+    """Return a line for each pair whose shared store cannot be used, according to the ``evidence`` by host."""
+    return _problems(_stores_by_pair(_observed_stores(request, evidence)), _pair_sizes(request))
+
+
+def _pair_sizes(request: OperationRequest) -> Counter[str]:
+    return Counter(broker.pair for broker in request.broker_facts_by_host.values())
+
+
+def _observed_stores(
+    request: OperationRequest, evidence: Mapping[str, StoreMarkerEvidence]
+) -> list[ObservedSharedStore]:
     brokers = request.broker_facts_by_host
-    stores = [
+    return [
         ObservedSharedStore(
             **vars(observed),
             host=host,
@@ -114,8 +144,5 @@ def decide_store_markers(request: OperationRequest) -> Decision:
             directory=brokers[host].store or "",
             fence=brokers[host].fence,
         )
-        for host, observed in request.evidence.items()
+        for host, observed in evidence.items()
     ]
-    claims = marker_hosts_by_pair(stores, Counter(broker.pair for broker in brokers.values())).values()
-    firsts = {hosts[0]: list(hosts[1:]) for hosts in claims}
-    return {"claims": firsts, "hosts": [host for hosts in claims for host in hosts]}
