@@ -17,7 +17,7 @@ from activemq_fleet.reports.status_page import status_page
 from activemq_fleet.status import FleetStatus, fleet_status, nagios_line, read_states
 from activemq_fleet.status.findings import BY_IMPORTANCE
 from activemq_fleet.status.selection import host_status_parameters, hosts_to_query, select_hosts
-from activemq_fleet.status.text import status_headline, table_lines
+from activemq_fleet.status.text import broker_cells, status_headline, table_lines
 from activemq_fleet.topology import Fleet
 from tests.support.broker_evidence import NOW, A, B, broker_evidence, usage_evidence
 from tests.unit.fleets import fleet
@@ -148,8 +148,19 @@ def test_missing_standby_has_the_commands_of_its_state(standby: dict[str, Any], 
 
 def test_pair_that_was_never_installed_has_the_playbook_as_remedy() -> None:
     none = STOPPED | {"version": None}
-    (finding,) = [finding for finding in status(a=none, b=none).findings if finding.rule == "no-active"]
+    found = status(a=none, b=none)
+    (finding,) = [finding for finding in found.findings if finding.rule == "no-active"]
+    assert f"{A} is stopped, because the playbook site has not installed its broker" in finding.message
     assert finding.fix.startswith("run the playbook site")
+    assert {broker_cells(row, NOW)[2] for row in found.brokers if row.host in (A, B)} == {"not installed"}
+    assert {found.states[host] for host in (A, B)} == {"stopped"}
+
+
+def test_standby_that_was_never_installed_has_the_playbook_as_remedy() -> None:
+    (finding,) = [
+        finding for finding in status(b=STOPPED | {"version": None}).findings if finding.rule == "standby-missing"
+    ]
+    assert finding.fix == f"run the playbook site, which installs and starts the broker on {B}"
 
 
 def test_two_active_brokers_without_a_store_directory_have_a_remedy_without_one() -> None:

@@ -32,7 +32,9 @@ _STYLES = {
     **dict.fromkeys(("active", "running", "up"), "green"),
     **dict.fromkeys(("standby", "planned"), "cyan"),
     **dict.fromkeys(("starting", "outdated", "required", "by hand"), "yellow"),
-    **dict.fromkeys(("unhealthy", "hung", "frozen", "stopped", "unreachable", "unknown", "down"), "red"),
+    **dict.fromkeys(
+        ("unhealthy", "hung", "frozen", "stopped", "not installed", "unreachable", "unknown", "down"), "red"
+    ),
 }
 # With -k, -K and --ask-… Ansible prompts for a password on the terminal.
 _PROMPTING = re.compile(r"(?:^|\s)(?:-\w*[kK]|--ask-)")

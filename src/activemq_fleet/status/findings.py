@@ -96,6 +96,8 @@ def _end(row: BrokerStatus, broker: Broker) -> str:
 
 def _start(row: BrokerStatus, broker: Broker) -> str:
     """Return the remedy for a standby that is stopped or hung."""
+    if row.is_not_installed:
+        return f"run the playbook site, which installs and starts the broker on {broker.host}"
     if row.state == "hung":
         return f"on {broker.host}, kill the broker with {_end(row, broker)}, and start it if no service unit does"
     if broker.settings.service != "systemd":
@@ -458,7 +460,7 @@ def _who_is_active(rows: Sequence[BrokerStatus], fleet: Fleet, evidence: Mapping
             "error",
             rows[0].host,
             f"no node of {name} is active, so that clients are not served: {other_states}",
-            _remedy_without_active_node(rows, evidence),
+            _remedy_without_active_node(rows),
         )
     elif active and has_peer and others[0].state in ("stopped", "hung"):
         text = f"the active broker of {active[0].host} has no standby: {other_states}"
@@ -470,15 +472,17 @@ def _who_is_active(rows: Sequence[BrokerStatus], fleet: Fleet, evidence: Mapping
         yield _finding("standby-missing", "warning", others[0].host, text, start)
 
 
-def _remedy_without_active_node(rows: Sequence[BrokerStatus], evidence: Mapping[str, Evidence]) -> str:
+def _remedy_without_active_node(rows: Sequence[BrokerStatus]) -> str:
     hosts = " and ".join(row.host for row in rows)
-    if all(row.state == "stopped" and not evidence.get(row.host, {}).get("version") for row in rows):
+    if all(row.is_not_installed for row in rows):
         return f"run the playbook site, which installs and starts the broker on {hosts}"
     return f"check activemq.log on {hosts}"
 
 
 def _state_text(row: BrokerStatus) -> str:
     """Return the state of a node, with the reason if no finding of the node contains it."""
+    if row.is_not_installed:
+        return f"{row.host} is stopped, because the playbook site has not installed its broker"
     return f"{row.host} is {row.state}" + (f" ({row.reason})" if row.state in ("stopped", "starting") else "")
 
 

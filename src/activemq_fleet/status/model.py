@@ -104,6 +104,11 @@ class BrokerStatus:
             return "none"
         return "by hand" if self.by_hand else "outdated" if self.not_deployed else "planned"
 
+    @property
+    def is_not_installed(self) -> bool:
+        """Whether the host has no process and no configuration of the broker, as before the first run of ``site``."""
+        return self.state == "stopped" and self.configuration == "none"
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AgentStatus:

@@ -37,7 +37,7 @@ def broker_cells(row: BrokerStatus, now: float) -> tuple[str, ...]:
     return (
         row.host,
         row.role if PROFILES[row.ha].has_peer else "single",
-        "frozen" if row.frozen else row.state,
+        "frozen" if row.frozen else "not installed" if row.is_not_installed else row.state,
         _age(row.since, now),
         release,
         row.configuration,
