@@ -180,8 +180,11 @@ def undamaged_rows(db: sqlite3.Connection, table: str) -> Iterator[Values]:
     """Yield the undamaged rows of a table, which SQLite can read and which match their checksum.
 
     A row may come twice. The table is read upwards, and each range of keys that was passed over downwards. In what is
-    still unread then, each key is selected alone, ``KEYS_TRIED`` of them at each end of a range.
+    still unread then, each key is selected alone, ``KEYS_TRIED`` of them at each end of a range. Nothing is read of a
+    table that SQLite does not find, because its file is no database or has no schema.
     """
+    if not _is_table_found(db, table):
+        return
     for low, high in (yield from _read_past_damage(db, table, 0, _LAST_KEY)):
         for upper, lower in (yield from _read_past_damage(db, table, high, low)):
             keys = range(lower + 1, upper)
@@ -220,6 +223,16 @@ def _read_past_damage(
                 passed_over.append((reached, reached + (step + 1) * direction))
             return passed_over
     return [*passed_over, (reached, end)]
+
+
+def _is_table_found(db: sqlite3.Connection, table: str) -> bool:
+    """Return whether SQLite can prepare a query of a table, for which it reads only the schema of the database."""
+    try:
+        db.execute(f"SELECT * FROM {table} LIMIT 0")  # noqa: S608 -- constants
+    except sqlite3.DatabaseError as error:
+        _raise_machine_failure(error)
+        return False
+    return True
 
 
 def _select(db: sqlite3.Connection, table: str, key: int) -> list[Values]:
