@@ -263,6 +263,7 @@ def test_the_agent_stays_with_its_pair_when_the_active_node_dies(connected: Kios
     assert {broker.partition(":")[0] for broker in after} <= NODES.keys()
 
 
+@in_every_situation
 def test_collect_brings_what_brokers_and_agent_have_to_say_and_no_secret(connected: Kiosk, tmp_path: Path) -> None:
     done = connected.controller.play(
         "collect",
@@ -332,6 +333,7 @@ def status(kiosk: Kiosk) -> tuple[int, dict[str, Any]]:
     return done.returncode, json.loads(done.stdout)
 
 
+@in_every_situation
 def test_changed_files_restart_the_agent(connected: Kiosk) -> None:
     before = connected.shown("MainPID")
     connected.site("--extra-vars", '{"activemq_agent_log_level": "debug"}')

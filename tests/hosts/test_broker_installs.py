@@ -151,6 +151,7 @@ def test_a_release_that_the_distribution_does_not_have_is_refused(site: Site, ma
         machine.run("dpkg", "--status", "activemq")
 
 
+@in_every_situation
 def test_the_package_of_debian_serves_with_mqtt_and_a_second_run_changes_nothing(
     site: Site, rack: Rack, machine: Machine, repository: Path
 ) -> None:

@@ -88,6 +88,7 @@ print("held")
 """
 
 
+@in_every_situation
 def test_a_broker_lives_under_load_below_the_limit_of_its_memory(
     controller: Controller, pair: tuple[Machine, Machine]
 ) -> None:
@@ -299,6 +300,7 @@ def unmount_share(machine: Machine) -> None:
     wait_until(lambda: machine.run("umount", "/srv/activemq") == "", "the share is unmounted", machine)
 
 
+@in_every_situation
 def test_site_does_not_go_on_without_the_share(controller: Controller, pair: tuple[Machine, Machine]) -> None:
     active, standby = pair
     unmount_share(standby)

@@ -42,6 +42,7 @@ def controller(rack: Rack, repository: Path) -> Controller:
     return controller
 
 
+@in_every_situation
 def test_a_machine_that_was_paused_loses_nothing_unnamed_when_it_goes_on(controller: Controller) -> None:
     active, standby = wait_for_pair(controller.rack.machines)
     with controller.streaming(300) as found:

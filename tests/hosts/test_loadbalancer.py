@@ -135,6 +135,7 @@ def test_status_shows_brokers_balancers_and_who_has_the_address(site: Site, tmp_
     }
 
 
+@in_every_situation
 def test_changed_files_are_loaded_without_a_restart(site: Site) -> None:
     holder = site.holder()
     before = pid(holder, "haproxy"), pid(holder, "keepalived")
@@ -145,6 +146,7 @@ def test_changed_files_are_loaded_without_a_restart(site: Site) -> None:
     site.served()
 
 
+@in_every_situation
 def test_a_file_that_keepalived_refuses_changes_nothing(site: Site) -> None:
     in_force = {name: site.rack[name].run("readlink", "/etc/activemq-loadbalancer") for name in BALANCERS}
     said = site.balance(code=2, activemq_vip_interface="nope0")

@@ -12,6 +12,7 @@ import pytest
 
 from tests.hosts.machines import Machine, MachinesError, Rack, UnsupportedError, kernel
 from tests.hosts.machines.cgroups import find_hierarchies
+from tests.situations import in_every_situation
 from tests.waiting import PATIENCE
 
 ADDRESSES = {"one.example.com": "10.77.0.11", "two.example.com": "10.77.0.12"}
@@ -45,6 +46,7 @@ def test_a_shared_directory_is_one_directory(pair: tuple[Machine, Machine]) -> N
     assert pair[1].run("ls", "/srv/shared") == "seen\n"
 
 
+@in_every_situation
 def test_power_off_is_silent_and_the_disk_stays(pair: tuple[Machine, Machine]) -> None:
     one, two = pair
     two.run("sh", "-c", "echo kept > /root/note; sync")
@@ -86,6 +88,7 @@ def test_a_frozen_machine_does_not_answer_until_it_is_thawed(pair: tuple[Machine
     assert reaches(one, "two", within=PATIENCE)
 
 
+@in_every_situation
 def test_an_isolated_machine_runs_on_alone(pair: tuple[Machine, Machine]) -> None:
     one, two = pair
     two.isolate()
@@ -97,6 +100,7 @@ def test_an_isolated_machine_runs_on_alone(pair: tuple[Machine, Machine]) -> Non
     assert reaches(one, "two", within=PATIENCE)
 
 
+@in_every_situation
 def test_two_racks_with_the_same_addresses_do_not_meet(pair: tuple[Machine, Machine], tmp_path: Path) -> None:
     with Rack(tmp_path / "other") as other:
         other.up({"one.example.com": "10.77.0.11"}, owner=os.getpid())
@@ -106,6 +110,7 @@ def test_two_racks_with_the_same_addresses_do_not_meet(pair: tuple[Machine, Mach
     assert pair[0].is_running()
 
 
+@in_every_situation
 def test_a_connection_that_is_kept_open_is_not_taken_for_another_racks(
     pair: tuple[Machine, Machine], tmp_path: Path
 ) -> None:
@@ -130,6 +135,7 @@ def test_down_leaves_nothing_behind(machines_supported: None, tmp_path: Path) ->
     assert not [root for root in find_hierarchies().all if (root / f"activemq-fleet-{run_id}").exists()]
 
 
+@in_every_situation
 def test_a_killed_owners_rack_is_swept_by_the_next_up(machines_supported: None, tmp_path: Path) -> None:
     owner = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)
     orphan = Rack(tmp_path / "orphan")

@@ -11,6 +11,7 @@ import pytest
 from tests.hosts.brokers import UNIT, wait_until
 from tests.hosts.machines import Rack
 from tests.hosts.playbooks import NODES, Controller, ended
+from tests.situations import in_every_situation
 
 SHARE = "/srv/activemq"
 METRICS = "/run/activemq-watchdog/metrics.prom"
@@ -30,6 +31,7 @@ def controller(rack: Rack, repository: Path, tmp_path_factory: pytest.TempPathFa
     return controller
 
 
+@in_every_situation
 def test_site_brings_metrics_and_refuses_a_port_that_another_has(controller: Controller) -> None:
     machine = controller.rack.machines[0]
     machine.run("systemd-run", "--unit=squatter", "python3", "-m", "http.server", "--bind", "127.0.0.1", "9404")

@@ -14,6 +14,7 @@ from activemq_fleet.releases import Release
 from tests.hosts.brokers import SHARE, STORE, wait_for_pair, wait_until
 from tests.hosts.machines import Machine, Rack
 from tests.hosts.playbooks import Controller, ended
+from tests.situations import in_every_situation
 
 RELEASE = "5.18.3"
 WITHOUT_IDS = {"activemq_uid": None, "activemq_gid": None}
@@ -86,6 +87,7 @@ def test_accounts_with_different_ids_are_refused_before_the_first_change(control
         machine.run("userdel", "activemq")
 
 
+@in_every_situation
 def test_ports_of_running_brokers_are_no_fault_and_their_ids_stay(controller: Controller) -> None:
     ended(controller.play("site", *words()))
     wait_for_pair(controller.rack.machines)
@@ -96,6 +98,7 @@ def test_ports_of_running_brokers_are_no_fault_and_their_ids_stay(controller: Co
     assert "usermod -u 976 activemq" in output
 
 
+@in_every_situation
 def test_store_with_another_owner_is_named_with_owner_mode_and_commands(controller: Controller) -> None:
     active, _standby = controller.rack.machines
     active.run("sh", "-c", f"chown root:root {STORE} && chmod 700 {STORE}")

@@ -69,6 +69,7 @@ def test_a_restart_under_load_loses_nothing_and_touches_each_node_once(
     assert restarts == [standby.name, active.name]
 
 
+@in_every_situation
 def test_a_switchover_goes_there_and_back_and_measures_its_gap(
     controller: Controller, pair: tuple[Machine, Machine]
 ) -> None:
@@ -110,15 +111,18 @@ def refused(controller: Controller, playbook: str, pair: tuple[Machine, Machine]
     return done.stdout
 
 
+@in_every_situation
 def test_a_limit_that_cuts_the_pair_is_refused(controller: Controller, pair: tuple[Machine, Machine]) -> None:
     said = refused(controller, "restart", pair, "--limit", A)
     assert f"nothing was changed, because --limit excludes these hosts of pair orders-mq01: {B}" in said
 
 
+@in_every_situation
 def test_a_pair_whose_active_node_is_hung_is_refused(controller: Controller, pair: tuple[Machine, Machine]) -> None:
     refuse(controller, hung_active, Pair(*pair, controller.rack.shared(SHARE)), [("restart",)])
 
 
+@in_every_situation
 def test_switchover_refuses_standby_whose_port_is_in_use(controller: Controller, pair: tuple[Machine, Machine]) -> None:
     """The failover would end on a node that cannot serve."""
     switchover = ("switchover", "-e", "activemq_target=orders-mq01", "-e", f"activemq_to={pair[1].name}")

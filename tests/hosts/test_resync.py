@@ -182,6 +182,7 @@ def fleet(rack: Rack, repository: Path, tmp_path_factory: pytest.TempPathFactory
     return fleet
 
 
+@in_every_situation
 @pytest.mark.timeout(3600)  # a machine that others load
 def test_a_controller_that_is_killed_amid_the_copy_leaves_what_the_next_run_finishes(fleet: Fleet) -> None:
     for _ in range(3):
@@ -206,6 +207,7 @@ def test_a_controller_that_is_killed_amid_the_copy_leaves_what_the_next_run_fini
     assert fleet.master.run("ls", "-A", PLANS) == ""
 
 
+@in_every_situation
 def test_a_pair_that_is_attached_is_left_alone(fleet: Fleet) -> None:
     before = mains(fleet)
     said = fleet.play("resync")
@@ -227,6 +229,7 @@ def test_pairs_that_are_well_are_restarted_when_asked_for_and_keep_their_message
     assert fleet.client("take", fleet.master, 0, 20) == list(range(20))
 
 
+@in_every_situation
 @pytest.mark.timeout(1800)
 def test_a_check_says_what_would_be_next_and_touches_nothing(fleet: Fleet) -> None:
     fleet.kill_master()

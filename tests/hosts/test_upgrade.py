@@ -114,6 +114,7 @@ def steps(said: str) -> list[str]:
     return [f"upgrade {node}" if act else "switch" for act, node in found]
 
 
+@in_every_situation
 def test_a_release_that_cannot_read_the_store_is_refused_and_nothing_changes(controller: Controller) -> None:
     before = [traces(machine) for machine in controller.rack.machines]
     said = refused(controller, "5.11.4")
@@ -128,6 +129,7 @@ def test_site_leaves_another_release_line_to_upgrade(controller: Controller) -> 
     assert [traces(machine) for machine in controller.rack.machines] == before
 
 
+@in_every_situation
 def test_a_pair_whose_store_has_the_mark_of_another_is_refused(controller: Controller) -> None:
     be_at(controller, OLD)
     pair = Pair(*wait_for_pair(controller.rack.machines), controller.rack.shared(SHARE))

@@ -71,6 +71,7 @@ def wait_to_be(machine: Machine, state: str) -> None:
     )
 
 
+@in_every_situation
 def test_it_runs_beside_both_brokers_and_is_hardly_exposed(pair: tuple[Machine, Machine]) -> None:
     for machine in pair:
         wait_to_be(machine, "active")
@@ -129,6 +130,7 @@ def broker_log(machine: Machine) -> str:
     return machine.run("cat", "/var/lib/activemq/activemq/data/activemq.log")
 
 
+@in_every_situation
 def test_a_frozen_broker_is_only_warned_of_and_goes_on_when_it_is_let(
     controller: Controller, pair: tuple[Machine, Machine]
 ) -> None:
@@ -168,6 +170,7 @@ def test_a_frozen_broker_is_killed_and_its_standby_takes_over(
     wait_to_be(active, "active")
 
 
+@in_every_situation
 def test_audit_of_a_collection_explains_the_kill_and_bounds_the_downtime(
     controller: Controller, pair: tuple[Machine, Machine], tmp_path: Path
 ) -> None:
@@ -195,6 +198,7 @@ def test_audit_of_a_collection_explains_the_kill_and_bounds_the_downtime(
     assert any(row["kind"] == "hung_broker" and row["ended"].timestamp() > frozen for row in rows)
 
 
+@in_every_situation
 def test_a_frozen_standby_is_left_alone(pair: tuple[Machine, Machine]) -> None:
     _, standby = pair
     set_to(standby, "kill", 0.5)
@@ -217,6 +221,7 @@ def test_it_stops_and_starts_with_its_broker(pair: tuple[Machine, Machine]) -> N
     wait_to_be(standby, "active")
 
 
+@in_every_situation
 def test_off_removes_it_and_restarts_no_broker(controller: Controller, pair: tuple[Machine, Machine]) -> None:
     pids = [unit_properties(machine, "MainPID") for machine in pair]
     ended(controller.play("site", "--extra-vars", '{"activemq_watchdog": "off"}'))

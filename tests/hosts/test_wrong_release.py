@@ -87,6 +87,7 @@ def exchange_jars(machine: Machine) -> None:
     machine.run("bash", "-c", script)
 
 
+@in_every_situation
 def test_site_refuses_jars_of_another_release_before_anything_is_touched(controller: Controller) -> None:
     said = refused(controller, "site", NEW, activemq_archive=jars(OLD))
     assert f"activemq_archive: {jars(OLD)} contains ActiveMQ {OLD}, but activemq_release is {NEW}" in said

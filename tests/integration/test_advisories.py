@@ -15,7 +15,7 @@ from tests.integration.java_clients import compiled
 from tests.integration.labs import pair, write_inventory
 from tests.integration.waiting import PATIENCE
 from tests.mqtt_clients import mqtt_round_trip
-from tests.situations import further
+from tests.situations import further, in_every_situation
 from tests.stomp_clients import stomp_round_trip, stomp_send
 
 A, B = (pair("orders", number)[0] for number in (1, 2))
@@ -66,6 +66,7 @@ def crossing(lab: Lab) -> set[str]:
     return {frame.body} if frame else set()
 
 
+@in_every_situation
 @pytest.mark.parametrize("release", [*further("5.5.1", "5.8.0", "5.18.3"), "6.3.1"])
 def test_an_application_cannot_forge_what_bridges_act_upon_and_works_as_before(
     tmp_path: Path, lab_of: LabOf, release: str

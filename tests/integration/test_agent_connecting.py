@@ -253,6 +253,7 @@ def test_a_frozen_broker_is_left_and_delivery_resumes_when_it_is_gone(lab: Lab, 
 AGENT_USER = {"name": "agent", "password": "s3cret-agent", "groups": "agents"}
 
 
+@in_every_situation
 def test_what_the_broker_denies_alarms_is_kept_and_stops_nothing_else(
     lab_of: LabOf, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

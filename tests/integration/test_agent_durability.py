@@ -21,6 +21,7 @@ from threading import Timer
 import pytest
 
 from activemq_agent.store import SentEvent, Store
+from tests.situations import in_every_situation
 from tests.support.agent_store_process import agent_environment, store_load_command
 
 KILLS = int(os.environ.get("AGENT_KILLS", "20"))
@@ -96,6 +97,7 @@ def test_an_fsync_lies_between_every_rows_write_and_its_callers_reply(strace: st
     assert bad == set()
 
 
+@in_every_situation
 def test_the_proof_fails_with_a_weaker_setting(strace: str, tmp_path: Path) -> None:
     told, bad = unproved(trace(strace, tmp_path, "NORMAL"))
     assert len(told) == EVENTS

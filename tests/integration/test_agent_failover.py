@@ -36,7 +36,7 @@ from tests.integration.agents import (
 )
 from tests.integration.labs import pair, processes_of
 from tests.integration.waiting import PATIENCE, until
-from tests.situations import EVERY_SITUATION
+from tests.situations import EVERY_SITUATION, in_every_situation
 
 __all__ = ["sockets"]  # the fixture
 
@@ -259,6 +259,7 @@ def until_left(agent: Agent, moment: float) -> float:
     return max(lost().values())
 
 
+@in_every_situation
 @pytest.mark.timeout(900)
 def test_agents_leave_a_frozen_broker_and_go_on_when_it_is_dead(
     sites: Mapping[str, Site], capsys: pytest.CaptureFixture[str]

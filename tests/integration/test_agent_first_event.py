@@ -13,7 +13,7 @@ from tests.integration.conftest import LabOf
 from tests.integration.labs import pair
 from tests.integration.waiting import PATIENCE, until
 from tests.mqtt_clients import MqttPublisher, MqttSubscriber
-from tests.situations import further
+from tests.situations import further, in_every_situation
 
 __all__ = ["sockets"]  # the fixture
 
@@ -21,6 +21,7 @@ HOST = "ledger01.example.com"
 EVENTS = [f"first-{number}" for number in range(20)]
 
 
+@in_every_situation
 @pytest.mark.parametrize("release", [*further("5.18.3"), "6.3.1"])
 def test_a_subscription_outlives_a_broker_that_had_no_event_yet(
     lab_of: LabOf, tmp_path: Path, sockets: Path, release: str

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from tests.integration.namespaces import in_namespaces
-from tests.situations import EVERY_SITUATION, further
+from tests.situations import EVERY_SITUATION, further, in_every_situation
 
 SECONDS = 60 if EVERY_SITUATION else 20
 
@@ -22,6 +22,7 @@ pytestmark = [
 ]
 
 
+@in_every_situation
 @pytest.mark.parametrize(
     ("fault", "release"),
     [

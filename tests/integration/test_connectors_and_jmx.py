@@ -163,6 +163,7 @@ def test_jmx_is_encrypted_by_those_releases_alone_that_are_not_refused(
     assert ("SSLHandshakeException" in " ".join(found("op", "other"))) == encrypts
 
 
+@in_every_situation
 def test_jmx_without_users_lets_in_anybody(ground: Ground, tmp_path: Path) -> None:
     assert _read_by(ground, tmp_path, "5.18.3", 8, {})() == ["read jmx-mq8-a", "wrote"]
 

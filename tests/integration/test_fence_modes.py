@@ -23,6 +23,7 @@ NETWORK = {"network_username": "network", "network_password": "s3cret-network"}
 COMMAND = {"fence": "command", "fence_command": {"argv": ["/bin/false"]}}
 
 
+@in_every_situation
 @pytest.mark.parametrize("release", ["6.3.1", *further("5.18.3", "5.8.0", "5.5.1")])
 def test_a_pair_keeps_its_messages_whichever_fence_it_gets(tmp_path: Path, lab_of: LabOf, release: str) -> None:
     inventory = tmp_path / "inventory"

@@ -6,11 +6,13 @@ from pathlib import Path
 
 import pytest
 
+from tests.situations import in_every_situation
 from tests.support.command_blocks import read_page, run_lab_page
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "first-failover.md"
 
 
+@in_every_situation
 @pytest.mark.timeout(3000)
 def test_first_failover_tutorial_works_as_written(tmp_path: Path) -> None:
     page = read_page(PAGE)

@@ -83,6 +83,7 @@ def test_frame_limit_wedge_largest_stomp_message_passes_two_hops(tmp_path: Path,
         assert [finding for finding in status(lab)["findings"] if finding["rule"].startswith("bridge")] == []
 
 
+@in_every_situation
 @pytest.mark.parametrize("release", [*further("5.8.0", "5.11.4", "6.3.1"), "5.18.3"])
 def test_frame_limit_wedge_is_reported_by_check_and_status(tmp_path: Path, release: str) -> None:
     small = [

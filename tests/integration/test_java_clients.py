@@ -14,7 +14,7 @@ from activemq_fleet.releases import Release
 from tests.integration.conftest import LabOf
 from tests.integration.java_clients import compiled
 from tests.integration.labs import pair, write_inventory
-from tests.situations import further
+from tests.situations import further, in_every_situation
 from tests.stomp_clients import stomp_drain
 
 A, B = pair("orders")
@@ -22,6 +22,7 @@ COUNT = 200
 KILLED_AFTER = 50
 
 
+@in_every_situation
 @pytest.mark.parametrize("release", ["6.3.1", *further("5.5.1", "5.18.3")])
 def test_a_client_with_the_rendered_list_sends_through_a_take_over(tmp_path: Path, lab_of: LabOf, release: str) -> None:
     secrets = {"network_username": "network", "network_password": "s3cret-network"}

@@ -31,6 +31,7 @@ def orders(tmp_path: Path, release: str = "6.3.1", **variables: object) -> Path:
     return write_inventory(tmp_path / "inventory", (A, B), release=release, **NETWORK, **variables)
 
 
+@in_every_situation
 @pytest.mark.parametrize("release", [*further("5.5.1", "5.18.3"), "6.3.1"])
 def test_a_pair_that_shares_a_store_takes_over_and_comes_back(tmp_path: Path, lab_of: LabOf, release: str) -> None:
     lab = lab_of(orders(tmp_path, release))
@@ -70,6 +71,7 @@ def test_a_pure_pair_starts_in_order_and_its_slave_is_promoted(tmp_path: Path, l
     assert [host.state for host in lab.up(fresh=True)] == ["active", "standby"]
 
 
+@in_every_situation
 def test_a_pure_pair_that_was_taken_down_whole_comes_up_again_with_its_messages(tmp_path: Path, lab_of: LabOf) -> None:
     lab = lab_of(orders(tmp_path, "5.5.1", ha="pure"))
     lab.up()
@@ -82,6 +84,7 @@ def test_a_pure_pair_that_was_taken_down_whole_comes_up_again_with_its_messages(
     assert got == ["kept"]
 
 
+@in_every_situation
 def test_a_frozen_broker_hangs_until_it_goes_on(tmp_path: Path, lab_of: LabOf) -> None:
     lab = lab_of(orders(tmp_path))
     lab.up()
@@ -199,6 +202,7 @@ LATE_BEAN = """<bean xmlns="http://www.springframework.org/schema/beans" id="lat
 </bean>"""
 
 
+@in_every_situation
 @pytest.mark.parametrize("release", [*further("5.5.1", "6.3.1"), "5.18.3"])
 def test_up_refuses_broker_with_late_bean_that_fails_crash_loop_late_bean(
     tmp_path: Path, lab_of: LabOf, release: str

@@ -64,6 +64,7 @@ def inventory(directory: Path, tls_of: dict[str, dict[str, Any]]) -> Path:
     return path
 
 
+@in_every_situation
 def test_a_link_that_is_not_let_in_fails_lab_up_with_the_brokers_own_reason(
     tmp_path: Path, tls: dict[str, Any], directory: Path
 ) -> None:

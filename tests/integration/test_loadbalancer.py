@@ -19,6 +19,7 @@ from tests.integration.balancing import PATIENCE, HAProxy, balanced, needs_hapro
 from tests.integration.conftest import LabOf
 from tests.integration.labs import pair
 from tests.mqtt_clients import MqttPublisher, MqttSubscriber, mqtt_round_trip
+from tests.situations import in_every_situation
 from tests.stomp_clients import stomp_round_trip
 
 pytestmark = needs_haproxy
@@ -74,6 +75,7 @@ def orders(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Lab, HAPr
             yield lab, proxy
 
 
+@in_every_situation
 def test_a_look_with_a_login_leaves_no_trace_and_one_that_is_refused_will_do(
     tmp_path: Path, orders: tuple[Lab, HAProxy]
 ) -> None:
@@ -120,6 +122,7 @@ def test_clients_follow_the_active_node_and_leave_one_that_hangs(orders: tuple[L
     mqtt_round_trip(mqtt, who, "round", timeout=PATIENCE)
 
 
+@in_every_situation
 def test_of_pure_groups_masters_serve_alone_and_the_other_master_when_one_dies(tmp_path: Path, lab_of: LabOf) -> None:
     hosts = (*pair("orders"), *pair("orders", 2))
     lab = lab_of(balanced(tmp_path / "inventory", hosts, release="5.5.1", ha="pure", **NETWORK))
@@ -137,6 +140,7 @@ def test_of_pure_groups_masters_serve_alone_and_the_other_master_when_one_dies(t
         assert {server for _backend, server in proxy.servers()} == {NODE_A, other}
 
 
+@in_every_situation
 def test_an_mqtt_client_meets_the_same_pair_again(tmp_path: Path, lab_of: LabOf) -> None:
     hosts = [pair("orders", number)[0] for number in (1, 2)]
     variables: dict[str, Any] = {"release": "6.3.1", "ha": "none", "topology": "none"}

@@ -20,6 +20,7 @@ from pathlib import Path
 import pytest
 
 from activemq_agent.store import Store
+from tests.situations import in_every_situation
 from tests.support.agent_store_process import agent_environment, store_load_command
 from tests.support.file_systems import FILE_SYSTEMS, mounted_file_system
 from tests.waiting import wait_until
@@ -92,6 +93,7 @@ def test_nothing_that_was_accepted_is_lost_by_a_power_cut(tmp_path: Path, capsys
     assert lost == 0
 
 
+@in_every_situation
 def test_the_same_cuts_lose_events_with_a_weaker_setting(tmp_path: Path) -> None:
     promised, lost = lost_after_cuts(tmp_path, "NORMAL")
     assert 0 < lost <= promised

@@ -19,7 +19,7 @@ from activemq_fleet.inventory import load_fleet
 from activemq_fleet.topology import Fleet, build_fleet
 from scripts.browser import Browser, BrowserError, Scheme
 from scripts.pictures import FIRST_SCREEN, PAGE_SCALE, screenshot_svg, size_of
-from tests.situations import in_every_situation
+from tests.situations import further, in_every_situation
 from tests.unit.drawn import pairs
 from tests.unit.fleets import fleet, hosts
 
@@ -100,7 +100,7 @@ def drawn() -> dict[str, str]:
     }
 
 
-@pytest.fixture(scope="module", params=SCHEMES)
+@pytest.fixture(scope="module", params=[SCHEMES[0], *further(*SCHEMES[1:])])
 def seen(
     request: pytest.FixtureRequest, browser: Browser, drawn: dict[str, str], tmp_path_factory: pytest.TempPathFactory
 ) -> Seen:

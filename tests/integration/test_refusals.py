@@ -16,7 +16,7 @@ from activemq_fleet.schema import CORE
 from tests.integration.old_java import java_11
 from tests.integration.planted import Fate, Ground, Outcome
 from tests.rule_examples import complete
-from tests.situations import further, in_every_situation
+from tests.situations import fact_of_activemq, further, in_every_situation
 
 _SCHEMA = "cvc-complex-type"
 # What the log must say, lest a broker that fails for another reason speaks for the rule.
@@ -81,6 +81,7 @@ def outcome_of(
     return broker.boot(stays=ENDS) if fate == "refused" else broker.boot()
 
 
+@fact_of_activemq
 @pytest.mark.parametrize(("rule", "example"), examples("failing_examples"))
 def test_a_broker_refuses_what_the_rule_says_it_refuses(ground: Ground, rule: Rule, example: RuleExample) -> None:
     outcome = started(ground, example, "refused")

@@ -18,7 +18,7 @@ import pytest
 
 from tests.integration import gluster
 from tests.integration.namespaces import in_namespaces
-from tests.situations import further
+from tests.situations import further, in_every_situation
 
 _TIMEOUT = 400.0
 
@@ -32,6 +32,7 @@ def fault(name: str, directory: Path, release: str, fence: str = "guard") -> dic
     return found
 
 
+@in_every_situation
 @pytest.mark.timeout(_TIMEOUT)
 @pytest.mark.parametrize(
     ("name", "release"),

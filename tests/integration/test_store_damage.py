@@ -24,7 +24,7 @@ from activemq_fleet.render import service
 from activemq_fleet.render.service import kahadb_directory_in_xml
 from tests.integration.labs import write_inventory
 from tests.integration.waiting import PATIENCE, until
-from tests.situations import further
+from tests.situations import further, in_every_situation
 from tests.stomp_clients import stomp_drain, stomp_send
 from tests.unit.kahadb_journals import batch, moved_acks
 
@@ -88,6 +88,7 @@ class DamagedStore:
 RELEASES = ["6.3.1", *further("5.18.3", "5.11.4", "5.8.0", "5.5.1")]
 
 
+@in_every_situation
 @pytest.mark.parametrize("release", RELEASES)
 def test_a_repair_loses_the_one_message_that_was_named_as_damaged(tmp_path: Path, release: str) -> None:
     damaged = DamagedStore(tmp_path, release)
@@ -248,6 +249,7 @@ _GUARDED: dict[str, Any] = {"fence": "guard"}
 _SEVERAL: dict[str, Any] = {"ha": "none", "several": True}
 
 
+@in_every_situation
 @pytest.mark.parametrize(
     ("release", "more"),
     [

@@ -103,6 +103,7 @@ def threads(lab: Lab) -> Counter[str]:
     return Counter(task.read_text().strip() for task in tasks)
 
 
+@in_every_situation
 def test_files_that_are_done_with_go_at_the_interval_and_not_before(lab: Lab) -> None:
     for store in ("kept", "swept"):
         for _ in range(2):

@@ -31,6 +31,7 @@ from activemq_fleet.spark.plan_job import PlanOptions, plan
 from tests.pipeline import clusters
 from tests.pipeline.clusters import Cluster, cluster
 from tests.pipeline.collected import Fleet
+from tests.situations import in_every_situation
 from tests.unit.planning.planned import lines, pairs
 from tests.waiting import LateError
 
@@ -129,6 +130,7 @@ def test_a_worker_sees_nothing_of_the_checkout(jobs: Jobs) -> None:
         assert "PYTHONPATH" not in psutil.Process(java).environ()
 
 
+@in_every_situation
 def test_without_the_archive_the_line_says_what_to_do(jobs: Jobs, fleet: Fleet, tmp_path: Path) -> None:
     words = [sys.executable, "-m", "activemq_fleet", *_drift(fleet, tmp_path / "out"), "--master", jobs.cluster.url]
     words += ["--conf", "spark.executor.memory=512m"]

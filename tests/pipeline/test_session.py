@@ -15,6 +15,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from tests.pipeline import clusters
+from tests.situations import further
 from tests.waiting import wait_until
 
 _PATIENCE = 800.0
@@ -123,7 +124,7 @@ def test_a_java_that_was_killed_is_one_line(tmp_path: Path) -> None:
     assert "Java was killed by signal 9 in the middle of the job" in line
 
 
-@pytest.mark.parametrize("full", ["out", "tmp"])
+@pytest.mark.parametrize("full", ["out", *further("tmp")])
 def test_a_full_disk_is_one_line(tmp_path: Path, full: str) -> None:
     if not clusters.can_hide():
         pytest.skip("this user may not mount a small disk")

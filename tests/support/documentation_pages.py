@@ -69,31 +69,34 @@ class PageTest:
     """Why only ``make test-full`` executes the page."""
 
 
+AS_ANOTHER_PAGE = "it runs check and render, as docs/describe-a-fleet.md does"
 NEEDS_HOSTS = "it needs two systemd hosts, and minutes"
 STARTS_BROKERS = "it starts the brokers of an example"
 PAGES: Mapping[str, PageTest] = {
     "README.md": PageTest("integration/test_readme_inventory.py"),
     "docs/adopting.md": PageTest("hosts/test_adopting.py", only_full="it installs three hosts twice"),
     "docs/adopt.md": PageTest(WITH_SCHEMAS, copy_collected_files),
-    "docs/broker-settings.md": PageTest(WITH_SCHEMAS, write_inventory_without_limits),
+    "docs/broker-settings.md": PageTest(WITH_SCHEMAS, write_inventory_without_limits, AS_ANOTHER_PAGE),
     "docs/ci.md": PageTest(WITH_SCHEMAS),
     "docs/command-line.md": PageTest(WITH_SCHEMAS),
     "docs/describe-a-fleet.md": PageTest(WITH_SCHEMAS),
     "docs/fencing.md": PageTest("hosts/test_fencing_page.py", only_full=NEEDS_HOSTS),
-    "docs/first-failover.md": PageTest("integration/test_first_failover_tutorial.py"),
+    "docs/first-failover.md": PageTest(
+        "integration/test_first_failover_tutorial.py", only_full="it starts and kills a pair, as the README does"
+    ),
     "docs/first-pair.md": PageTest("hosts/test_first_pair_tutorial.py"),
     "docs/install.md": PageTest("integration/test_built_packages.py", only_full="it builds and installs all packages"),
     "docs/migrate.md": PageTest(WITH_SCHEMAS, only_full="it starts four brokers"),
     "docs/shared-stores.md": PageTest(WITH_SCHEMAS, write_inventory, STARTS_BROKERS),
-    "docs/loadbalancer.md": PageTest(WITH_SCHEMAS, write_inventory),
-    "docs/metrics.md": PageTest(WITH_SCHEMAS, write_inventory),
+    "docs/loadbalancer.md": PageTest(WITH_SCHEMAS, write_inventory, AS_ANOTHER_PAGE),
+    "docs/metrics.md": PageTest(WITH_SCHEMAS, write_inventory, AS_ANOTHER_PAGE),
     "docs/molecule.md": PageTest("integration/test_molecule_kit.py", only_full="its scenario starts two brokers"),
     "docs/resync.md": PageTest("hosts/test_resync.py", only_full=NEEDS_HOSTS),
     "docs/agent.md": PageTest("integration/test_agent_page.py", only_full=STARTS_BROKERS),
     "docs/names.md": PageTest(WITHOUT_BROKERS),
-    "docs/tls.md": PageTest(WITH_SCHEMAS),
+    "docs/tls.md": PageTest(WITH_SCHEMAS, only_full=AS_ANOTHER_PAGE),
     "docs/runtime-configuration.md": PageTest(WITH_SCHEMAS, write_inventory),
-    "docs/shared-databases.md": PageTest(WITH_SCHEMAS, write_inventory),
+    "docs/shared-databases.md": PageTest(WITH_SCHEMAS, write_inventory, AS_ANOTHER_PAGE),
     "docs/status.md": PageTest(ON_HOSTS, only_full=NEEDS_HOSTS),
     "docs/watchdog.md": PageTest(ON_HOSTS, only_full=NEEDS_HOSTS),
     "docs/drill.md": PageTest(ON_HOSTS, only_full=NEEDS_HOSTS),

@@ -149,6 +149,7 @@ def test_an_activemq_fleet_that_brought_the_program_makes_room_for_the_agent(hos
     assert subprocess.check_output([host.home / "bin" / "activemq-agent"], text=True) == "activemq_agent\n"
 
 
+@in_every_situation
 def test_what_a_wheel_alone_needs_is_installed_by_hash_only(host: Host) -> None:
     """The index has every name, with other bytes; the environment gets none of them, nor the agent."""
     wheels_of_requirements(host.root / "index")

@@ -22,6 +22,7 @@ from activemq_fleet.node.masking import (
     mask_configuration_file,
     mask_text,
 )
+from tests.situations import further
 from tests.unit.hostile_texts import AROUND, PIECES, hostile
 from tests.unit.masking_forms import ANYTHING, FILES, PHRASES, READABLE, WORD, WORDS
 from tests.work import QUADRATIC, growth_of_time
@@ -229,13 +230,10 @@ def test_a_long_line_of_passwords_quotes_or_blanks_does_not_stop_the_masker() ->
     "path",
     [
         "conf/activemq.xml",
-        "conf/setenv",
-        "conf/x.yml",
         "conf/x.properties",
-        "users.properties",
-        "a.password",
-        "jetty-realm.properties",
-        "jmx.password",
+        *further(
+            "conf/setenv", "conf/x.yml", "users.properties", "a.password", "jetty-realm.properties", "jmx.password"
+        ),
     ],
 )
 def test_no_piece_that_comes_again_and_again_stops_the_masker(path: str) -> None:

@@ -12,6 +12,7 @@ import pytest
 
 from activemq_fleet import __version__
 from activemq_fleet._collection import collection_version_warnings
+from tests.situations import further
 
 INVENTORY = "all: {hosts: {a-mq01-a: , a-mq01-b: }, vars: {activemq_release: 5.18.3}}\n"
 COMMANDS = [
@@ -45,7 +46,7 @@ def run(directory: Path, words: list[str], **environment: str) -> tuple[str, str
     return done.stdout, done.stderr
 
 
-@pytest.mark.parametrize("words", COMMANDS, ids=lambda words: words[0])
+@pytest.mark.parametrize("words", [COMMANDS[0], *further(*COMMANDS[1:])], ids=lambda words: words[0])
 def test_collection_of_another_version_is_one_warning_with_both(tmp_path: Path, words: list[str]) -> None:
     collection = install_collection(tmp_path / "collections", "0.0.9")
     out, err = run(tmp_path, words, ANSIBLE_COLLECTIONS_PATH=str(tmp_path / "collections"))
