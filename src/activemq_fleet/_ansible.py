@@ -111,7 +111,7 @@ class LoadedInventory:
         return tuple(text for text in texts if not _OUR_OWN.match(text))
 
     def collection_version_warnings(self) -> tuple[str, ...]:
-        """Return a warning if the collection on Ansible's search path has another version than the library."""
+        """Return a warning if Ansible's search path has another version of the collection than this library."""
         return collection_version_warnings(constants.config.get_config_value("COLLECTIONS_PATHS"))
 
 

@@ -36,9 +36,9 @@ class InventoryFirstVariableManager:
         self.hostvars = HostVars(self._inventory, self, hostvars._loader)
 
     def get_vars(self, host: Any, include_hostvars: bool = False, stage: str = "task") -> dict[str, Any]:
-        """Return the variables of a host, with their templates not evaluated.
+        """Return the variables of a host.
 
-        The signature is Ansible's.
+        Their templates are not evaluated. The signature is Ansible's.
         """
         stated: dict[str, Any] = self._stated.get_vars(host=host, include_hostvars=False, stage=stage)
         if self._facts(host.name) or any(cache.get(host.name) for cache in self._task_caches()):

@@ -79,7 +79,7 @@ class TemplateEvaluator:
         self._constants: dict[int, tuple[Any, Any]] = {}
 
     def switch_to_host(self, variables: dict[str, Any]) -> TemplateEvaluator:
-        """Use the variables of another host from now on.
+        """Switch the evaluator of Jinja templates to the variables of another host.
 
         Return the evaluator itself.
         """
@@ -87,9 +87,9 @@ class TemplateEvaluator:
         return self
 
     def evaluate_template(self, raw: Any) -> Any:
-        """Return the value of a Jinja template in plain Python types.
+        """Evaluate a Jinja template, and return its value.
 
-        Raises AnsibleError for a template that fails.
+        The value has plain Python types. Raises AnsibleError for a template that fails.
         """
         kind = type(raw)
         if kind in _PLAIN and (kind is not str or not is_possibly_template(raw)):

@@ -13,9 +13,9 @@ Address = tuple[str, int]
 
 
 class HostNameError(ValueError):
-    """An error for a host name that a client cannot connect to.
+    """An error for an invalid host name.
 
-    ``problem`` is the text without the instruction.
+    No client can connect to such a host. ``problem`` is the text without the instruction.
     """
 
     def __init__(self, problem: str, fix: str) -> None:

@@ -57,7 +57,7 @@ def is_canary_topic(topic: str) -> bool:
 
 
 def barrier_topic(prefix: str, agent: str) -> str:
-    """Return the MQTT topic ``PREFIX/__barrier__/AGENT`` of an agent's barriers.
+    """Return the barrier topic of an agent: the MQTT topic ``PREFIX/__barrier__/AGENT``.
 
     Barriers are messages that mark that all earlier events were sent.
     """

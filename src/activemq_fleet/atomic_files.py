@@ -23,11 +23,11 @@ _AT_FDCWD = -100  # linux/fcntl.h
 def replace_directory_files(
     directory: Path, files: Mapping[str, bytes], *, check_target: Callable[[Path], None]
 ) -> None:
-    """Replace the files of a directory by exactly the given files (relative path -> content), atomically.
+    """Replace all files of a directory by the given files, atomically.
 
-    A new tree is written next to the directory and then swapped with it, so that no reader sees a part of it and an
-    interruption leaves the earlier tree. ``check_target`` raises an error for a directory that may not be
-    replaced. Raises OutputError when the tree cannot be written.
+    ``files`` is the content by relative path. A new tree is written next to the directory and then swapped with it, so
+    that no reader sees a part of it and an interruption leaves the earlier tree. ``check_target`` raises an error for a
+    directory that may not be replaced. Raises OutputError when the tree cannot be written.
     """
     check_target(directory)
     target = directory.resolve()
@@ -42,7 +42,9 @@ def replace_directory_files(
 
 
 def paths_in(directory: Path, *, below: bool = False) -> list[Path]:
-    """Return the paths in a directory, or also all paths ``below`` its subdirectories.
+    """Return the paths of the files and directories in a directory.
+
+    With ``below``, they include all paths in its subdirectories.
 
     The list is empty for a directory that does not exist.
 

@@ -33,6 +33,6 @@ def rule_address_or_command(rule: str) -> str:
     return rule_address(rule) or f"activemq-fleet rule {rule}"
 
 
-def replace_page_paths(text: str) -> str:
+def replace_page_paths_by_addresses(text: str) -> str:
     """Return a text in which each path ``docs/PAGE.md`` is replaced by the page's web address or command."""
     return _PAGE_FILE.sub(lambda match: f"`{page_address_or_command(match[1])}`", text)

@@ -82,9 +82,13 @@ class InventoryData:
 
         They include those about ``unread`` hosts (T037) and about brokers on one machine (T009).
         """
-        from activemq_fleet.topology.name_problems import host_without_role_findings, shared_machine_findings
+        from activemq_fleet.topology.name_problems import host_without_role_findings, same_machine_and_instance_findings
 
-        return (*self.findings, *host_without_role_findings(unread), *shared_machine_findings(brokers, self.machines))
+        return (
+            *self.findings,
+            *host_without_role_findings(unread),
+            *same_machine_and_instance_findings(brokers, self.machines),
+        )
 
 
 def read_inventory(
@@ -335,10 +339,10 @@ def _misspelt_findings(host: str, misspelt: Mapping[str, str]) -> Iterator[Findi
 
 def _with_positions(error: FleetError, data: InventoryData) -> FleetError:
     """Return an error about variables whose lines end with the file and line that define the variable, if known."""
-    from activemq_fleet.settings.reading import variables_by_misspelt_name
+    from activemq_fleet.settings.reading import variables_by_misspelled_name
 
     hosts_by_line = {}
-    misspelt_by_host = {host: variables_by_misspelt_name(positions) for host, positions in data.positions.items()}
+    misspelt_by_host = {host: variables_by_misspelled_name(positions) for host, positions in data.positions.items()}
     misspelt_by_host = {host: misspelt for host, misspelt in misspelt_by_host.items() if misspelt}
     for line in error.lines:
         hosts = error.hosts_by_line.get(line, (line.partition(": ")[0],))
@@ -443,7 +447,7 @@ def _read_hosts(
     Raises one SettingsError for all hosts, in which hosts share a line for each error.
     """
     from activemq_fleet._templating import TemplateEvaluator
-    from activemq_fleet.settings.reading import variables_by_misspelt_name
+    from activemq_fleet.settings.reading import variables_by_misspelled_name
 
     templates = TemplateEvaluator(loader)
     brokers = frozenset(groups.get(BROKERS, ()))
@@ -457,7 +461,7 @@ def _read_hosts(
         directories[host] = str(variables.get("inventory_dir") or ".")
         if isinstance(variables.get("ansible_host"), str):
             machines[host] = tuple(str(variables.get(name)) for name in _CONNECTION)
-        misspelt = variables_by_misspelt_name(variables)
+        misspelt = variables_by_misspelled_name(variables)
         if reader is not None:
             positions[host] = reader.variable_positions(host, variables, [*misspelt, "ansible_host"])
         try:

@@ -49,9 +49,9 @@ class InventoryLayout:
 
 
 def inventory_structure_findings(layout: InventoryLayout) -> list[Finding]:
-    """Return the findings about the structure of an inventory's files (T038, T039 and T041).
+    """Return the findings about the structure of an inventory's files.
 
-    Those of a file are in order of lines.
+    They are of the rules T038, T039 and T041, and those of a file in order of lines.
     """
     files = [file for file in layout.files if not _misnamed_directory(os.path.basename(os.path.dirname(file)))]
     findings = [finding for file in files for finding in inventory_file_findings(file, layout)]
@@ -61,7 +61,7 @@ def inventory_structure_findings(layout: InventoryLayout) -> list[Finding]:
 
 
 def inventory_file_findings(path: str, layout: InventoryLayout | None = None) -> list[Finding]:
-    """Return the findings about one inventory file in YAML (T038).
+    """Return the findings about the structure of one inventory file in YAML (T038).
 
     The list is empty for another file, or one that is not YAML. ``layout`` is that of the inventory; without it the
     file alone is known.

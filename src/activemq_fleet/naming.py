@@ -153,10 +153,10 @@ class Naming:
         return self.master_node or (self.parity.partition("-")[0] if self.parity else DEFAULT_MASTER_NODE)
 
     def identify(self, name: str) -> Identity | None:
-        """Identify a broker by its host name: return its identity (group, pair, node), or None for another host.
+        """Identify a broker by its host name: return its group, pair and node.
 
-        Raises InputError for a pattern that cannot be used, and UnclearNameError for a broker of which a part is
-        nowhere stated.
+        Return None for another host. Raises InputError for a pattern that cannot be used, and UnclearNameError for a
+        broker of which a part is nowhere stated.
         """
         parsed = self._parse(name)
         if parsed is None and not self.stated.keys() & {"pair", "node"}:

@@ -42,7 +42,7 @@ _MOST_FILES = 4
 
 @dataclass(frozen=True)
 class NamingProposal:
-    """A proposed naming convention.
+    """A proposed convention for the host names of brokers.
 
     It has the identities of the hosts that form complete pairs by this convention. ``rival`` is a different convention
     that matches equally many names but forms other pairs; None without one.
@@ -126,9 +126,9 @@ class _Label:
 
 
 def propose_naming(names: Iterable[str]) -> NamingProposal | None:
-    """Return the naming convention by which the most host names form complete pairs.
+    """Propose a naming convention for brokers, from their host names.
 
-    None is returned if no convention forms a pair.
+    Return the convention by which the most names form complete pairs, or None if no convention forms a pair.
     """
     known = list(dict.fromkeys(names))
     best: NamingProposal | None = None
@@ -150,7 +150,9 @@ def _names_read_by(proposal: NamingProposal) -> tuple[int, int]:
 def propose_naming_without_pairs(
     names: Sequence[str], pairs: NamingProposal | None, *, are_brokers: bool = False
 ) -> NamingProposal | None:
-    """Return the naming convention that matches the most host names, for brokers without a peer.
+    """Propose a naming convention for brokers without a peer, from their host names.
+
+    Return the convention that matches the most names.
 
     Each of them is node a of its pair. Returns None if ``pairs``, the proposal of pairs, matches as many names and does
     not depend on odd and even numbers. ``are_brokers``: all names are names of brokers, so a convention that matches

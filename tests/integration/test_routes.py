@@ -26,7 +26,7 @@ from activemq_fleet.addresses import Address
 from activemq_fleet.lab.lab import Lab
 from activemq_fleet.lab.stomp import Credentials, StompConnection
 from activemq_fleet.render.activemq_xml import activemq_xml
-from activemq_fleet.routes import ReachAnswer, Routes, route_findings, routes_without_refused_links
+from activemq_fleet.routes import MessageReachAnswer, Routes, route_findings, routes_without_refused_links
 from activemq_fleet.schema import XmlDocument
 from tests.situations import further, in_every_situation
 from tests.stomp_clients import stomp_send
@@ -129,7 +129,7 @@ def _queue(tag: str, pair: Pair) -> str:
     return f"{tag}.{pair[0]}.to.{pair[1]}"
 
 
-def _exchange(lab: Lab, tag: str, at: dict[str, str], asked: dict[Pair, ReachAnswer]) -> dict[Pair, int]:
+def _exchange(lab: Lab, tag: str, at: dict[str, str], asked: dict[Pair, MessageReachAnswer]) -> dict[Pair, int]:
     """How many messages arrived for each ordered pair of units; ``at`` is the active host of each.
 
     Ends when all that is to arrive has, and then nothing has come for a while.
@@ -195,7 +195,7 @@ def _agree(routes: Routes, lab: Lab, tag: str, down: str | None) -> list[str]:
     ]
 
 
-def _fits(answer: ReachAnswer, arrived: int) -> bool:
+def _fits(answer: MessageReachAnswer, arrived: int) -> bool:
     """Of what may strand, some may arrive."""
     return {"reaches": arrived == MESSAGES, "does not reach": arrived == 0, "may strand": True}[answer.outcome]
 

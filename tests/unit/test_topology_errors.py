@@ -10,7 +10,7 @@ from activemq_fleet.errors import SettingsError
 from activemq_fleet.naming import DEFAULT_PATTERN
 from activemq_fleet.settings.encrypted import EncryptedValue
 from activemq_fleet.topology import build_fleet
-from activemq_fleet.topology.name_problems import misspelt_name_findings
+from activemq_fleet.topology.name_problems import misspelled_broker_name_findings
 from tests.unit.fleets import NETWORK, fleet, hosts, rules
 
 TLS = dict.fromkeys(("keystore", "truststore"), "/etc/x") | dict.fromkeys(
@@ -415,5 +415,5 @@ def test_t035_second_name_of_pair_is_info_and_settings_report_all_problems() -> 
     ],
 )
 def test_t017_remedy_fits_the_naming_pattern(pattern: str, expected: str) -> None:
-    (misspelt,) = misspelt_name_findings(["orders-mq02-c"], pattern)
+    (misspelt,) = misspelled_broker_name_findings(["orders-mq02-c"], pattern)
     assert expected in misspelt.fix

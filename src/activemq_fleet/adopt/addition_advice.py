@@ -17,10 +17,10 @@ from activemq_fleet.topology import Broker
 
 @dataclass(frozen=True, slots=True)
 class AdditionAdvice:
-    """The advice on an addition to a rendered file: what it changes, and how to undo it.
+    """Advice for the operator on an addition that a rendered file has to the existing file.
 
-    ``effect`` is None for an addition without a known effect on the broker and its clients. ``variables`` are those
-    that undo it, without their prefix; where none does, or not all of it, ``reason`` states why.
+    ``effect`` is what the addition changes, None if it has no known effect on the broker and its clients. ``variables``
+    are those that undo it, without their prefix; where none does, or not all of it, ``reason`` states why.
     """
 
     effect: str | None
@@ -209,7 +209,10 @@ _POLICY_ENTRY = re.compile(r"policyEntry\[@(queue|topic)='([^']*)'\](?:/@?(\w+))
 
 
 def advise_on_addition(difference: XmlDifference, broker: Broker) -> AdditionAdvice:
-    """Return advice on an addition to a rendered file: its effect, and the variables that undo it."""
+    """Return advice on an addition that a rendered file has to the existing file.
+
+    It has the addition's effect, and the variables that undo it.
+    """
     rendered = difference.rendered or ""
     policies = list(_added_policies(difference.path, rendered))
     if policies:

@@ -25,7 +25,7 @@ from activemq_fleet.adopt.brokers import (
     propose_limits_console_and_connectors,
     propose_users,
 )
-from activemq_fleet.adopt.element_variables import drop_default_policies, propose_element_variables
+from activemq_fleet.adopt.element_variables import drop_default_policy_values, propose_element_variables
 from activemq_fleet.adopt.inventory_writer import inventory_files, secret_labels_in
 from activemq_fleet.adopt.leftovers import propose_attributes_and_fragments
 from activemq_fleet.adopt.network_connectors import propose_addresses, propose_master_nodes
@@ -35,7 +35,7 @@ from activemq_fleet.adopt.properties import PLACEHOLDER
 from activemq_fleet.adopt.proposal import VariableProposal, is_default_value
 from activemq_fleet.adopt.secrets import value_with_secret_placeholders, with_masked_passwords, with_secret_references
 from activemq_fleet.adopt.sources import AdoptedDocument, read_addresses_by_host, read_adopted_documents
-from activemq_fleet.adopt.waivers import FindingsOf, note_kept_warnings, propose_waivers
+from activemq_fleet.adopt.waivers import FindingsOf, note_remaining_check_warnings, propose_waivers
 from activemq_fleet.adopt.xml_diff import ComparedElement, XmlDifference, compared_element_of, document_differences
 from activemq_fleet.errors import ArtifactError, SchemaUnavailableError
 from activemq_fleet.findings import Finding
@@ -86,7 +86,7 @@ def adopt_files(
     schema_of: SchemaSource | None = cached_schema,
     warn: Callable[[str], None] = _log.warning,
 ) -> AdoptedInventory:
-    """Return an inventory that renders existing activemq.xml files again.
+    """Adopt existing activemq.xml files: return an inventory that renders them again.
 
     A list of what it cannot express is included. ``files`` are paths of files whose path holds the host's name,
     directories (each activemq.xml below them) or texts ``HOST=FILE``. ``releases`` are ``X`` for all hosts or
@@ -145,7 +145,7 @@ def adopt_documents(
     addresses: Mapping[str, str] = MappingProxyType({}),
     shared: Collection[str] = (),
 ) -> AdoptedInventory:
-    """Return an inventory that renders the given activemq.xml documents again.
+    """Adopt existing activemq.xml documents: return an inventory that renders them again.
 
     It includes the agents of given agent.conf files. ``addresses`` maps hosts to the addresses that others connect to,
     for hosts whose address is in no file. ``shared`` names pairs whose nodes share a KahaDB store although no file
@@ -182,7 +182,7 @@ def adopt_documents(
     for document in proposal.documents:
         propose_attributes_and_fragments(proposal, document, _render_document_tree(fleet.broker(document.host)))
     propose_waivers(proposal, findings)
-    note_kept_warnings(proposal, findings)
+    note_remaining_check_warnings(proposal, findings)
     fleet = proposal.proposed_fleet()
     differences = tuple(_differences_of_documents(proposal, fleet))
     _note_placeholders(proposal, fleet)
@@ -242,7 +242,7 @@ def _propose_instances(proposal: VariableProposal) -> None:
 def _drop_defaults(proposal: VariableProposal) -> None:
     """Remove variables whose value the fleet would have by default."""
     complete = proposal.proposed_fleet()
-    drop_default_policies(proposal, complete)
+    drop_default_policy_values(proposal, complete)
     for name in ("connectors", "store_directory"):
         without = proposal.proposed_fleet(**{name: None})
         same = {

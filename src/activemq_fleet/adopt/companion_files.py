@@ -28,7 +28,7 @@ _CONSOLE = {
 
 
 def propose_heap_and_user(proposal: VariableProposal) -> None:
-    """Propose the Java heap and the user of every host.
+    """Propose variables for the Java heap and the operating system user of every host's broker.
 
     The directory settings are proposed where activemq.fleet wrote the environment file.
     """

@@ -25,9 +25,10 @@ _PLAIN_PART = re.compile(r"[^/\0]+")
 
 @dataclass
 class CompanionFiles:
-    """The companion files of activemq.xml: those that were read below a directory that the operator named.
+    """The companion files of an existing activemq.xml, such as jetty.xml and the environment file.
 
-    ``read`` are their paths; ``refused`` are sentences with the reason why another file was not read.
+    They are read below a directory that the operator named. ``read`` are their paths; ``refused`` are sentences with
+    the reason why another file was not read.
     """
 
     root: Path
@@ -88,12 +89,12 @@ class CompanionFiles:
             self.refused.append(reason)
 
 
-def read_limited_bytes(path: Path, root: Path | None, largest: int, instead: str) -> bytes:
-    """Return the content of a file, and raise InputError if it is larger than ``largest`` bytes.
+def read_bytes_unless_too_large(path: Path, root: Path | None, largest: int, instead: str) -> bytes:
+    """Return the bytes of a file, and raise InputError if it is too large.
 
-    The file is an activemq.xml or agent.conf. ``root`` is the named directory below which it was found; None for a file
-    that the operator named. ``instead`` is a sentence on what the operator can do where the file is a link. Raises
-    InputError.
+    The file is an activemq.xml or agent.conf, and has at most ``largest`` bytes. ``root`` is the named directory below
+    which it was found; None for a file that the operator named. ``instead`` is a sentence on what the operator can do
+    where the file is a link. InputError is also raised for a file that cannot be read.
     """
     try:
         if root is None:

@@ -140,8 +140,8 @@ def _propose_usage(proposal: VariableProposal, document: AdoptedDocument) -> Non
         proposal[document.host]["usage"] = value
 
 
-def drop_default_policies(proposal: VariableProposal, fleet: Fleet) -> None:
-    """Drop default values from the proposed destination policies.
+def drop_default_policy_values(proposal: VariableProposal, fleet: Fleet) -> None:
+    """Drop the default values from the proposed destination policies.
 
     These are values that every broker's policies have anyway, and entries left empty. ``fleet`` is the proposed one
     with all its links.

@@ -64,8 +64,8 @@ def parse_multicast_uri(uri: str) -> tuple[str, dict[str, str]] | None:
     return f"{host}:{match[2] or MULTICAST_PORT}", {"group": MULTICAST_GROUP, **options}
 
 
-def expand_directories(path: str, directories: Mapping[str, str]) -> str:
-    """Return a path with ``${activemq.base}`` and ``${activemq.data}`` replaced by the values in ``directories``."""
+def expand_directory_placeholders(path: str, directories: Mapping[str, str]) -> str:
+    """Return a path with the placeholders ``${activemq.base}`` and ``${activemq.data}`` replaced by directories."""
     return _DIRECTORY.sub(lambda match: directories[match[1]], path)
 
 
@@ -87,7 +87,7 @@ def are_attribute_values_equivalent(
     if rendered in ("true", "false"):
         return spring_boolean(original) is spring_boolean(rendered)
     if name == "directory" and node.name in ("kahaDB", "mKahaDB"):
-        return expand_directories(original, directories).rstrip("/") == rendered
+        return expand_directory_placeholders(original, directories).rstrip("/") == rendered
     if node.name == "networkConnector" and name == "uri":
         original_parts = parse_multicast_uri(original)
         return (

@@ -32,9 +32,9 @@ class AdoptedLink:
 
     @property
     def has_default_options(self) -> bool:
-        """Whether the link has the default options, so that ``activemq_topology`` can make it.
+        """Whether the link has the default options.
 
-        It carries all destinations.
+        It carries all destinations, and ``activemq_topology`` can make it.
         """
         bridge = self.bridge
         carries_all = not bridge.include and not bridge.static_include and not bridge.exclude
@@ -47,7 +47,10 @@ class AdoptedLink:
 
     @property
     def settings_key(self) -> tuple[object, ...]:
-        """The key of the link's settings, which is equal for links that one entry of ``activemq_links`` can express."""
+        """The key of the link's settings, for grouping links with equal settings.
+
+        One entry of ``activemq_links`` can express links with equal keys.
+        """
         return self.non_default_name, self.bridge.duplex, self.bridge.traffic_key, self.addresses
 
 

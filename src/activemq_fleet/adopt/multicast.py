@@ -13,10 +13,10 @@ from activemq_fleet.adopt.sources import AdoptedDocument
 from activemq_fleet.topology.links import MULTICAST_TTL
 
 
-def propose_multicast(proposal: VariableProposal) -> set[str]:
-    """Propose multicast discovery for groups.
+def propose_multicast_for_groups(proposal: VariableProposal) -> set[str]:
+    """Propose multicast discovery for the groups whose existing brokers use it.
 
-    All brokers of these groups use it alike. Return the names of these groups.
+    All brokers of such a group use it alike. Return the names of these groups.
     """
     groups: dict[str, list[AdoptedDocument]] = defaultdict(list)
     for document in proposal.documents:

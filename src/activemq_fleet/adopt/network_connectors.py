@@ -193,9 +193,9 @@ def propose_master_nodes(proposal: VariableProposal) -> None:
 
 
 def propose_addresses(proposal: VariableProposal, known_addresses: Mapping[str, str]) -> None:
-    """Propose ``activemq_address`` of hosts that other brokers connect to by another name.
+    """Propose the addresses (``activemq_address``) of hosts.
 
-    ``known_addresses`` take precedence.
+    They are proposed where other brokers connect to a host by another name. ``known_addresses`` take precedence.
     """
     addresses_by_host: dict[str, Counter[str]] = defaultdict(Counter)
     for host, address in known_addresses.items():

@@ -47,9 +47,10 @@ def propose_network_user(proposal: VariableProposal) -> bool:
 
 
 def withdraw_network_user(proposal: VariableProposal) -> None:
-    """Withdraw the proposed network user from brokers whose rendered files do not contain it.
+    """Withdraw the proposed network user from brokers that do not need it.
 
-    These have no links and no such account in their file, or they have no authentication: no bridge then logs in.
+    Their rendered files do not contain it. They have no links and no such account in their file, or they have no
+    authentication: no bridge then logs in.
     """
     fleet = proposal.proposed_fleet()
     for document in proposal.documents:

@@ -11,7 +11,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import replace
 
 from activemq_fleet.adopt.link_entries import AdoptedLink, LinkEntry, entries_and_leftover_links
-from activemq_fleet.adopt.multicast import propose_multicast
+from activemq_fleet.adopt.multicast import propose_multicast_for_groups
 from activemq_fleet.adopt.network_connectors import (
     BrokersByAddress,
     ReplaceableBridge,
@@ -65,7 +65,7 @@ class _Network:
 
     def __init__(self, proposal: VariableProposal) -> None:
         self.proposal = proposal
-        self.multicast = propose_multicast(proposal)
+        self.multicast = propose_multicast_for_groups(proposal)
         self.reasons: dict[tuple[str, str], str] = {}
         self.outside: dict[tuple[tuple[str, int], ...], str] = {}
         self.names_outside: set[str] = set()

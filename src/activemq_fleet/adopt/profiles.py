@@ -7,7 +7,7 @@ import shlex
 from collections import defaultdict
 from collections.abc import Collection, Sequence
 
-from activemq_fleet.adopt.equal_meaning import expand_directories
+from activemq_fleet.adopt.equal_meaning import expand_directory_placeholders
 from activemq_fleet.adopt.properties import placeholder_names
 from activemq_fleet.adopt.proposal import VariableProposal
 from activemq_fleet.adopt.secrets import contains_clear_text_password
@@ -222,7 +222,7 @@ def propose_store_directories(proposal: VariableProposal) -> None:
     """
     for document in proposal.documents:
         directories = proposal.base_and_data_directories(document.host)
-        path = expand_directories(kahadb_directory(document), directories).rstrip("/")
+        path = expand_directory_placeholders(kahadb_directory(document), directories).rstrip("/")
         if path not in (kahadb_directory(document), f"{directories['data']}/kahadb"):
             proposal.propose_value(document.host, "store_directory", path)
     unknown = defaultdict(list)

@@ -121,7 +121,7 @@ def resolve_placeholders(root: etree._Element, properties: Mapping[str, str], fi
 
 
 def placeholder_names(text: str) -> list[str]:
-    """Return the names of the placeholders in a text.
+    """Return the names of the placeholders, such as ``${name}``, in a text.
 
     Each is listed once, whether it has a default or not.
     """

@@ -10,7 +10,7 @@ from pathlib import Path
 from lxml import etree
 
 from activemq_fleet.addresses import validated_host_name
-from activemq_fleet.adopt.companion_reader import CompanionFiles, file_paths_below, read_limited_bytes
+from activemq_fleet.adopt.companion_reader import CompanionFiles, file_paths_below, read_bytes_unless_too_large
 from activemq_fleet.adopt.equal_meaning import with_default_connector_names
 from activemq_fleet.adopt.properties import (
     HostProperties,
@@ -332,7 +332,7 @@ def _read(
 
     Raises InputError for a file that is none, or that has not exactly one broker.
     """
-    content = read_limited_bytes(path, root, _LARGEST, "Or name the file itself as HOST=FILE")
+    content = read_bytes_unless_too_large(path, root, _LARGEST, "Or name the file itself as HOST=FILE")
     kind = foreign_file_kind(content, str(path))
     mark = None if kind and b"\0" in content else first_template_mark(decode_xml_document(content, None))
     remarks = []

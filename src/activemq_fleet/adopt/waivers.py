@@ -47,10 +47,10 @@ def propose_waivers(proposal: VariableProposal, findings_of: FindingsOf) -> None
     _waive(proposal, [finding for finding in remaining if not prevents_broker_start(finding.rule)])
 
 
-def note_kept_warnings(proposal: VariableProposal, findings_of: FindingsOf) -> None:
-    """Add a note about the ``check`` warnings that remain because adopt keeps their causes.
+def note_remaining_check_warnings(proposal: VariableProposal, findings_of: FindingsOf) -> None:
+    """Add a note for the operator about the warnings of ``check`` that remain after the adoption.
 
-    ``check`` reports them for the original files, too.
+    adopt keeps their causes: ``check`` reports them for the original files, too.
     """
     fleet = proposal.proposed_fleet()
     originals = {document.host: XmlDocument(document.content) for document in proposal.documents}

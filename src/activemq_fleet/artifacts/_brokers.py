@@ -29,9 +29,9 @@ _DAY = 86400
 
 
 class RecentDownloadFailureError(ArtifactError):
-    """An error for a recent failure to download a distribution, which is not tried again yet.
+    """An error for a download of a distribution that failed recently.
 
-    It was within the last day.
+    It failed within the last day, and is not tried again yet.
     """
 
 
@@ -45,11 +45,11 @@ def local_archive_hint(release: Release) -> str:
 
 
 def jar_directory_for(release: Release, *, progress: Progress = log_progress) -> Path:
-    """Return the directory of the jars for a release, with which a broker can be started.
+    """Return the directory of the jars for a release.
 
-    It is started with ``org.apache.activemq.console.Main``. The jars have OpenWire, STOMP, MQTT, mostly AMQP
-    (``release.jar_schemes``), KahaDB, JDBC stores with a connection pool, and a logging back end; no web console and no
-    JDBC driver. 9 to 32 MB. Raises ArtifactError when Maven does not have all of them.
+    A broker can be started with them and ``org.apache.activemq.console.Main``. The jars have OpenWire, STOMP, MQTT,
+    mostly AMQP (``release.jar_schemes``), KahaDB, JDBC stores with a connection pool, and a logging back end; no web
+    console and no JDBC driver. 9 to 32 MB. Raises ArtifactError when Maven does not have all of them.
     """
     listed = files(__package__).joinpath("broker-pom.xml")
 

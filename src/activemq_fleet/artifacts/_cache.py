@@ -41,10 +41,10 @@ def cache_directory() -> Path:
 
 
 def ensure_cached(name: str, make: Callable[[Path], None], *, progress: Progress, again: bool = False) -> Path:
-    """Ensure that the download cache has a file or directory, created by ``make`` if missing, and return its path.
+    """Ensure that the download cache has a file or directory, and return its path.
 
-    It is called as ``make(path)``. ``make`` writes to a temporary path that is then renamed, under a lock for ``name``;
-    with ``again`` an existing entry is replaced. Raises ArtifactError when the cache cannot be written.
+    A missing one is created by ``make(path)``. ``make`` writes to a temporary path that is then renamed, under a lock
+    for ``name``; with ``again`` an existing entry is replaced. Raises ArtifactError when the cache cannot be written.
     """
     target = cache_directory() / name
     if target.exists() and not again:

@@ -14,7 +14,7 @@ from activemq_fleet.cli.completion_values import complete_rules
 from activemq_fleet.cli.options import format_option
 from activemq_fleet.cli.printing import echo
 from activemq_fleet.cli.terminal import print_through_pager, wrap_text
-from activemq_fleet.documentation import page_address_or_command, replace_page_paths
+from activemq_fleet.documentation import page_address_or_command, replace_page_paths_by_addresses
 from activemq_fleet.node.printable import terminal_safe_json
 from activemq_fleet.similar_names import similar_names
 
@@ -142,7 +142,7 @@ def _plain(text: str) -> str:
     """Return a text without the links of Markdown, and with files of a checkout replaced by commands."""
     from activemq_fleet.cli.help_pages import strip_markdown_links
 
-    return replace_page_paths(strip_markdown_links(text))
+    return replace_page_paths_by_addresses(strip_markdown_links(text))
 
 
 def _width() -> int:

@@ -27,10 +27,10 @@ _STAR = (
 
 @dataclass(frozen=True, slots=True)
 class CardStyle:
-    """The style of cards in a picture: their measures (pixels) and fonts.
+    """The style of the cards of pairs in a picture: measures and fonts.
 
-    ``usual`` is the release and ``domain`` the domain in the heading. A node's name is ``baseline`` below the top of
-    the node, which is ``node`` high without its details.
+    Measures are in pixels. ``usual`` is the release and ``domain`` the domain in the heading. A node's name is
+    ``baseline`` below the top of the node, which is ``node`` high without its details.
     """
 
     detailed: bool
@@ -63,8 +63,8 @@ class CardStyle:
         """
         return 27.0 if self.detailed else 21.0
 
-    def aside_text(self, node: BrokerView) -> str:
-        """Return the text aside (at the right) of a node's name in a card.
+    def text_right_of_name(self, node: BrokerView) -> str:
+        """Return the text at the right of a node's name in a card.
 
         It is role and state, or what differs from the heading.
         """
@@ -78,8 +78,8 @@ class CardStyle:
         return join_host_port(broker.address, broker.openwire.port) if broker.openwire else broker.address
 
     @property
-    def aside_font(self) -> str:
-        """The font of the text aside (at the right) of a node's name in a card."""
+    def font_right_of_name(self) -> str:
+        """The font of the text at the right of a node's name in a card."""
         return "small" if self.detailed else "mono"
 
     def address_text(self, node: BrokerView) -> str:
@@ -98,7 +98,10 @@ class CardStyle:
         """
         needed = [text_width(pair.name, self.title) + text_width(_corner_text(pair, self), "small") + 34]
         for node in pair.nodes:
-            texts = [text_width(node.host_label, self.name), text_width(self.aside_text(node), self.aside_font) + 8]
+            texts = [
+                text_width(node.host_label, self.name),
+                text_width(self.text_right_of_name(node), self.font_right_of_name) + 8,
+            ]
             if node.findings and not self.detailed:
                 texts.append(badge_width(badge_text(node.findings)))
             needed.append(self.text_indent + sum(texts) + 2 * self.pad + 10)
@@ -183,7 +186,7 @@ class Card:
             middle, baseline, right = y + style.baseline - 4, y + style.baseline, x + width - 8
             if node.preferred_role:
                 draw_star(canvas, x + style.text_indent / 2 + 0.5, middle, filled=node.preferred_role == "master")
-            aside, text = style.aside_text(node), badge_text(node.findings)
+            aside, text = style.text_right_of_name(node), badge_text(node.findings)
             if node.worst_severity:
                 with canvas.svg_group(badge_tooltip(node.findings)):
                     draw_badge(
@@ -192,13 +195,13 @@ class Card:
                 if not style.detailed:
                     right = x + width - badge_width(text) - 5
             room = right - x - indent
-            needed = text_width(aside, style.aside_font) + 8 if node.state or style.detailed else 0.0
+            needed = text_width(aside, style.font_right_of_name) + 8 if node.state or style.detailed else 0.0
             label = cut_name_in_middle(node.host_label, style.name, room - needed, self.pair.number_in_name)
             canvas.add_text(f"{style.name} ink", x + indent, baseline, label)
             room -= text_width(label, style.name) + 8
             if aside and room > 24:
-                text = shorten_to_width(aside, style.aside_font, room)
-                canvas.add_text(f"{style.aside_font} {_state_css(node)}", right, baseline, text, "end")
+                text = shorten_to_width(aside, style.font_right_of_name, room)
+                canvas.add_text(f"{style.font_right_of_name} {_state_css(node)}", right, baseline, text, "end")
             for row, (text, css) in enumerate(lines, 1):
                 canvas.add_text(css, x + indent, baseline + 1 + _LINE * row, text)
         return y + height

@@ -52,9 +52,9 @@ class LegendEntry(NamedTuple):
 
 
 def draw_findings(canvas: Canvas, scene: PictureContent, x: float, y: float, width: float) -> float:
-    """Draw the findings of a fleet as text below its picture, and return their height.
+    """Draw the findings of a fleet as text below its picture.
 
-    The worst come first. The height is in pixels, 0 without findings.
+    The worst come first. Return the height of the text in pixels, 0 without findings.
     """
     if not scene.findings:
         return 0.0
@@ -88,7 +88,9 @@ def _hosts_phrase(grouped: GroupedFinding) -> str:
 
 
 def draw_legend(canvas: Canvas, entries: Sequence[LegendEntry], x: float, y: float, width: float) -> float:
-    """Draw the legend of a picture, and return its height.
+    """Draw the legend of a picture.
+
+    Return its height.
 
     It has columns of about equal heights. The height is in pixels.
     """

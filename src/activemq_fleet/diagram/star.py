@@ -51,7 +51,7 @@ def place_star(
     sheet: PaperSheet,
     captions: Captions = lambda _: [],
 ) -> Placement:
-    """Place a hub and its spokes as a star, and return the placement.
+    """Place the boxes of a picture as a star (a hub and its spokes), and return the placement.
 
     The hub is next to rows of the other boxes, each joined to the hub. ``gap`` is the room (pixels) between columns and
     rows; their number is chosen for ``sheet``.

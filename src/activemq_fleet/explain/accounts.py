@@ -16,9 +16,9 @@ MOST_AGENTS = 12
 
 
 def accounts_section(fleet: Fleet, broker: Broker) -> ExplanationSection:
-    """Return the section that explains a broker's accounts: their names, groups and rights.
+    """Return the section that explains a broker's accounts.
 
-    It never contains passwords.
+    It shows names, groups and rights, and never contains passwords.
     """
     rights = [_permission_entry(permission) for permission in broker.permissions]
     if not rights:
@@ -69,8 +69,8 @@ def _permission_entry(permission: Permission) -> ExplanationEntry:
     )
 
 
-def clients_section(fleet: Fleet, broker: Broker) -> ExplanationSection:
-    """Return the section that lists the addresses to which clients of the broker's pair connect."""
+def client_addresses_section(fleet: Fleet, broker: Broker) -> ExplanationSection:
+    """Return the section that lists the addresses to which clients of a broker connect."""
     unit = _pair_of_broker(fleet, broker)
     jndi = ExplanationEntry(
         "jndi", f"clients/{broker.group}/jndi.properties lists every broker of the group", why="render"

@@ -14,11 +14,11 @@ Origin = Literal["inventory", "default"]
 
 @dataclass(frozen=True, slots=True)
 class ExplanationEntry:
-    """A statement about a host in its explanation, with the reason and the variable that determines the value.
+    """An entry of the explanation of a host: a statement about the host.
 
-    ``why`` is its reason in a few words; ``details`` are further lines, such as a URI. ``variable`` is the variable
-    that decides the value; ``origin``: whether the inventory or a default sets the variable. ``data`` holds the
-    statement's values for programs.
+    ``why`` is the statement's reason in a few words; ``details`` are further lines, such as a URI. ``variable`` is the
+    variable that decides the value; ``origin``: whether the inventory or a default sets the variable. ``data`` holds
+    the statement's values for programs.
     """
 
     label: str
@@ -38,7 +38,7 @@ class ExplanationEntry:
 
 @dataclass(frozen=True, slots=True)
 class ExplanationSection:
-    """A titled list of statements in the explanation of a host.
+    """A section of the explanation of a host: a titled list of statements.
 
     ``name`` is for programs and never changes, ``title`` is for people; ``intro`` precedes the entries. ``stacked``
     entries have their label on a separate line, for long names and URIs.
@@ -105,9 +105,9 @@ def is_alone_in_group(fleet: Fleet, broker: Broker) -> bool:
 
 
 def broker_or_pair_noun(broker: Broker) -> str:
-    """Return the noun for a broker in texts about links and routes.
+    """Return the noun for a broker in texts about links and routes, ``broker`` or ``pair``.
 
-    It is ``broker`` for a broker without a peer, otherwise ``pair``.
+    It is ``broker`` for a broker without a peer.
     """
     return "pair" if broker.profile.has_peer else "broker"
 

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from activemq_fleet.errors import InputError
-from activemq_fleet.explain.accounts import accounts_section, agents_and_balancers_section, clients_section
+from activemq_fleet.explain.accounts import accounts_section, agents_and_balancers_section, client_addresses_section
 from activemq_fleet.explain.agent_page import agent_explanation_title, agent_sections
 from activemq_fleet.explain.balancer_page import balancer_sections
 from activemq_fleet.explain.explanation import Explanation, ExplanationSection
 from activemq_fleet.explain.finding_sections import findings_section
 from activemq_fleet.explain.link_sections import incoming_links_section, outgoing_links_section
 from activemq_fleet.explain.ports_and_files import files_section, ports_section
-from activemq_fleet.explain.reachability import reachability_section
+from activemq_fleet.explain.reachability import reachable_pairs_section
 from activemq_fleet.explain.release import release_section
 from activemq_fleet.explain.role import role_section
 from activemq_fleet.explain.store_section import store_section
@@ -27,7 +27,9 @@ from activemq_fleet.validation import with_lint_findings
 
 
 def explain_host(fleet: Fleet, host: str) -> Explanation:
-    """Return what a host is and why: role, release, ports, store, links, routes, takeover, accounts, files, findings.
+    """Explain a host: return what it is, and why.
+
+    The sections are role, release, ports, store, links, routes, takeover, accounts, files and findings.
 
     ``host`` is an inventory name, or its first label where only one host has it. The findings are those of
     ``check_fleet`` without those of the schemas. ``Explanation.section(name)`` returns one section,
@@ -92,9 +94,9 @@ def _broker_sections(
     yield outgoing_links_section(fleet, broker, document, routes)
     yield incoming_links_section(fleet, broker, routes)
     if routes:
-        yield reachability_section(fleet, broker, routes)
+        yield reachable_pairs_section(fleet, broker, routes)
     yield takeover_section(fleet, broker, document)
-    yield clients_section(fleet, broker)
+    yield client_addresses_section(fleet, broker)
     yield agents_and_balancers_section(fleet, broker)
     yield accounts_section(fleet, broker)
     yield files_section(fleet, broker)

@@ -31,7 +31,10 @@ _PURPOSES = {
 
 
 def ports_section(fleet: Fleet, broker: Broker) -> ExplanationSection:
-    """Return the section that explains a broker's ports: the purpose of each, and how its number is computed."""
+    """Return the section that explains a broker's ports.
+
+    It shows the purpose of each, and how its number is computed.
+    """
     settings = broker.settings
     entries = [_connector_entry(broker, connector) for connector in broker.connectors]
     if not broker.connectors:
@@ -144,7 +147,7 @@ _INSTALLED = {
 
 
 def file_entry(path: str, below: str, use: str, variable: str = "") -> ExplanationEntry:
-    """Return the explanation entry about one deployed file: its path, mode and use.
+    """Return the explanation entry about one deployed file.
 
     ``below`` is the directory on the host.
     """

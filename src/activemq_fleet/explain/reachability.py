@@ -7,14 +7,14 @@ from collections.abc import Iterator
 
 from activemq_fleet.errors import names_to_text
 from activemq_fleet.explain.explanation import ExplanationEntry, ExplanationSection, broker_or_pair_noun
-from activemq_fleet.routes import ReachAnswer, Routes
+from activemq_fleet.routes import MessageReachAnswer, Routes
 from activemq_fleet.topology import Broker, Fleet
 
 _MOST_NAMED = 6
 
 
-def reachability_section(fleet: Fleet, broker: Broker, routes: Routes) -> ExplanationSection | None:
-    """Return the section that explains which pairs a broker's messages reach.
+def reachable_pairs_section(fleet: Fleet, broker: Broker, routes: Routes) -> ExplanationSection | None:
+    """Return the section that explains which pairs the messages of a broker reach.
 
     The result is None for a fleet of one pair.
     """
@@ -23,7 +23,7 @@ def reachability_section(fleet: Fleet, broker: Broker, routes: Routes) -> Explan
     }
     if not places:
         return None
-    answers: dict[str, dict[str, ReachAnswer]] = defaultdict(dict)
+    answers: dict[str, dict[str, MessageReachAnswer]] = defaultdict(dict)
     for unit, group in places.items():
         answers[group][unit] = routes.reaches(broker.host, unit)
     entries = [
@@ -45,7 +45,9 @@ def _unit_nouns(fleet: Fleet) -> str:
     return " or ".join(nouns)
 
 
-def _group_entries(group: str, answers: dict[str, ReachAnswer], *, is_own_group: bool) -> Iterator[ExplanationEntry]:
+def _group_entries(
+    group: str, answers: dict[str, MessageReachAnswer], *, is_own_group: bool
+) -> Iterator[ExplanationEntry]:
     """Yield an entry for each outcome in a group; the reason shown is that of the first pair with that outcome."""
     by_outcome: dict[str, list[str]] = defaultdict(list)
     for unit, answer in answers.items():

@@ -9,7 +9,10 @@ from activemq_fleet.topology import Broker, Fleet
 
 
 def release_section(fleet: Fleet, broker: Broker) -> ExplanationSection:
-    """Return the section that explains a broker's release: the features, present or missing, that affect the broker."""
+    """Return the section that explains a broker's release.
+
+    It shows the features, present or missing, that affect the broker.
+    """
     release = broker.release
     release_entry = variable_entry(
         broker.settings,

@@ -18,7 +18,10 @@ _FOUND_OUT = "`activemq-fleet status` shows which node is active now, `lab statu
 
 
 def role_section(fleet: Fleet, broker: Broker) -> ExplanationSection:
-    """Return the section that explains a broker's role and identity, with the reason of each entry."""
+    """Return the section that explains a broker's role.
+
+    It shows the identity, too, with the reason of each entry.
+    """
     return ExplanationSection(
         "role",
         "Identity",

@@ -10,7 +10,7 @@ from activemq_fleet.errors import InputError, names_to_text
 from activemq_fleet.explain.explanation import Explanation, ExplanationEntry, ExplanationSection
 from activemq_fleet.explain.host_pages import inventory_name_of
 from activemq_fleet.explain.link_sections import ttl_in_words
-from activemq_fleet.routes import ReachAnswer, Routes
+from activemq_fleet.routes import MessageReachAnswer, Routes
 from activemq_fleet.topology import Fleet
 
 _MOST_NAMED = 20
@@ -62,13 +62,13 @@ def _broker_host_of(fleet: Fleet, name: str) -> str:
     return pair.preferred_master.host
 
 
-def _outcome_entry(label: str, answer: ReachAnswer) -> ExplanationEntry:
+def _outcome_entry(label: str, answer: MessageReachAnswer) -> ExplanationEntry:
     return ExplanationEntry(
         label, answer.outcome, why=answer.why, data={"outcome": answer.outcome, "arrives": answer.always_arrives}
     )
 
 
-def _hop_entries(fleet: Fleet, answer: ReachAnswer) -> Iterator[ExplanationEntry]:
+def _hop_entries(fleet: Fleet, answer: MessageReachAnswer) -> Iterator[ExplanationEntry]:
     for number, hop in enumerate(answer.path, 1):
         links = fleet.broker(hop.host).links
         details = tuple(f"{link.kind}, {ttl_in_words(link)}" for link in links if link.name == hop.link)
@@ -79,7 +79,12 @@ def _hop_entries(fleet: Fleet, answer: ReachAnswer) -> Iterator[ExplanationEntry
 
 
 def _failure_entries(
-    fleet: Fleet, routes: Routes, sender: str, receiver: str, destination: str | None, healthy_answer: ReachAnswer
+    fleet: Fleet,
+    routes: Routes,
+    sender: str,
+    receiver: str,
+    destination: str | None,
+    healthy_answer: MessageReachAnswer,
 ) -> Iterator[ExplanationEntry]:
     """Yield an entry for each outcome other than arrival, with the brokers whose failure causes it.
 

@@ -19,9 +19,10 @@ _CORE = {"c": CORE}
 
 
 def lock_settings_of(document: XmlDocument) -> dict[str, int | str]:
-    """Return the settings of a store's lock: acquire interval and keep-alive period (ms), and the lease's holder.
+    """Return the settings of the lock of a broker's message store.
 
-    Only settings that are set are returned, as ``acquire``, ``keepalive`` and ``holder``.
+    They are acquire interval and keep-alive period (ms), and the lease's holder. Only settings that are set are
+    returned, as ``acquire``, ``keepalive`` and ``holder``.
     """
     store = document.root.find(".//c:persistenceAdapter/*", _CORE)
     settings: dict[str, int | str] = {}
@@ -39,7 +40,10 @@ def lock_settings_of(document: XmlDocument) -> dict[str, int | str]:
 
 
 def store_section(broker: Broker, document: XmlDocument) -> ExplanationSection:
-    """Return the section that explains a broker's message store, its lock or lease, and its limits."""
+    """Return the section that explains a broker's message store.
+
+    It shows the lock or lease, and the limits, too.
+    """
     return ExplanationSection(
         "store", "Store and lock", (*_store_entries(broker, document), *_limit_entries(broker, document))
     )

@@ -30,7 +30,7 @@ _NO_NODE = "no node"
 
 
 def takeover_time_text(broker: Broker, document: XmlDocument) -> str:
-    """Return a text about how soon after a broker's death its peer serves clients."""
+    """Return a text about the time of a takeover: how soon a broker's peer serves clients after its death."""
     if not broker.profile.has_peer:
         return "never: it is a single broker"
     if broker.profile.replicates:

@@ -77,7 +77,9 @@ def file_findings(
     selection: RuleSelection = EVERY_RULE,
     other_files: Mapping[str, bytes] = _NOTHING,
 ) -> tuple[Finding, ...]:
-    """Return the lint findings about one activemq.xml file, in the order of its lines.
+    """Return the lint findings about one activemq.xml file.
+
+    They are in the order of the file's lines.
 
     The function never raises, whatever the file contains. ``other_files`` are the files of the same directory, content
     by name: accounts, console, logging. A template yields a single finding. ``schema`` is the release's own; without it

@@ -344,7 +344,7 @@ def _attachments(view: FleetView) -> list[_Attachment]:
 
 def _dialled_transports(view: FleetView) -> Iterator[tuple[Broker, Element, Uri]]:
     """Yield (broker, networkConnector, dialled URI) of documents that hold the user's own fragments or attributes."""
-    for broker, document in view.user_documents_with_text("networkConnector"):
+    for broker, document in view.documents_with_user_xml_containing("networkConnector"):
         for link in document.network_connectors:
             for transport in link.uri_attribute().transports:
                 yield broker, link, transport

@@ -47,8 +47,8 @@ class FleetView:
         """
         return self._parsed(broker.host)
 
-    def keep_document(self, broker: Broker) -> None:
-        """Keep the parsed activemq.xml of a broker for the lint rules about whole fleets and for the routes."""
+    def cache_parsed_document(self, broker: Broker) -> None:
+        """Cache the parsed activemq.xml of a broker for the lint rules about whole fleets and for the routes."""
         if self.broker_document(broker) and has_network_connector_fragments(broker):
             self.documents[broker.host].network_connectors  # noqa: B018 -- cached
 
@@ -64,8 +64,11 @@ class FleetView:
         """The brokers whose activemq.xml holds XML fragments or broker attributes that the user wrote."""
         return tuple(filter(_is_changed_by_hand, self.brokers))
 
-    def user_documents_with_text(self, *texts: str) -> Iterator[tuple[Broker, Document]]:
-        """Yield (broker, activemq.xml) for brokers whose file has user-written XML and one of the given texts."""
+    def documents_with_user_xml_containing(self, *texts: str) -> Iterator[tuple[Broker, Document]]:
+        """Yield (broker, activemq.xml) for files that contain a text and have XML that the user wrote.
+
+        One of the given texts suffices, anywhere in the file.
+        """
         encoded = [text.encode() for text in texts]
         for broker in self.brokers_with_user_xml:
             source = self.documents.get(broker.host)
@@ -159,7 +162,7 @@ def broker_findings(view: FleetView, broker: Broker, selection: RuleSelection = 
     release = ReleaseView(broker.release, from_package=broker.settings.install == "package")
     by_file = broker_file_findings(broker, view.documents[broker.host], selection)
     if _is_changed_by_hand(broker):
-        view.keep_document(broker)
+        view.cache_parsed_document(broker)
     return (*by_file, *release_findings(release, selection, host=broker.host))
 
 

@@ -52,7 +52,10 @@ class IoExceptionHandler:
 
     @property
     def closes_connectors_until_store_answers(self) -> bool:
-        """Whether an I/O error handler closes the connectors until the store answers instead of stopping the broker."""
+        """Whether an I/O error handler closes the broker's connectors until the store answers.
+
+        Otherwise it stops the broker.
+        """
         return bool(self.boolean_setting("stopStartConnectors", default=self.kind in (JDBC_HANDLER, LEASE_HANDLER)))
 
 

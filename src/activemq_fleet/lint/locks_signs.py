@@ -93,9 +93,9 @@ def sharing_reason_of_directory(directory: str) -> SharingReason | None:
 
 
 def first_shared_store(document: Document) -> list[tuple[Element, Element, str]]:
-    """Return the first message store of an activemq.xml that is considered shared, as [(broker, store, reason)].
+    """Return the first message store of an activemq.xml that is considered shared by several brokers.
 
-    The result is [] without such a store.
+    The result is [(broker, store, reason)], or [] without such a store.
     """
     both = ((broker, store) for broker in document.brokers for store in _stores_of(broker))
     shared = ((broker, store, why.reason) for broker, store in both if (why := sharing_reason_of_store(store)))

@@ -101,7 +101,7 @@ def passwords_sent_in_clear_text(broker: Element) -> Iterator[Problem]:
 
 
 @rule("S017", "warning", each="managementContext")
-def jmx_open_on_all_interfaces(context: Element) -> Iterator[Problem]:
+def create_connector_opens_jmx(context: Element) -> Iterator[Problem]:
     """createConnector="true" opens JMX on all interfaces.
 
     Why: the registry ignores connectorHost, listens on all interfaces, and requires no authentication unless

@@ -142,8 +142,10 @@ def account_with_a_guessable_password(document: Document) -> Iterator[Problem]:
             yield account.problem("an easily guessed password")
 
 
-class FileAccount(NamedTuple):
-    """An account with a password in clear text, in activemq.xml or in a file of its directory.
+class ClearTextAccount(NamedTuple):
+    """An account with a password in clear text.
+
+    It is defined in activemq.xml or in a file of its directory.
 
     ``subject`` names the account in a message, and ``note`` follows the words about its password. ``used`` is False
     where nothing here uses the account. The position is ``entry``, or ``attribute`` of ``node``.
@@ -170,8 +172,8 @@ class FileAccount(NamedTuple):
 
 
 @once_per_document
-def configured_accounts(document: Document) -> Iterator[FileAccount]:
-    """Yield the accounts of the broker, its links and its console.
+def configured_accounts(document: Document) -> Iterator[ClearTextAccount]:
+    """Yield the accounts that a broker's files configure: those of the broker, its links and its console.
 
     They are defined in activemq.xml and in the files of its directory.
     """
@@ -195,7 +197,7 @@ def is_weak_account(node: Element, password_attribute: str) -> bool:
     return False
 
 
-def _broker_accounts(document: Document) -> Iterator[FileAccount]:
+def _broker_accounts(document: Document) -> Iterator[ClearTextAccount]:
     """Yield the accounts in activemq.xml, also those taken from the credentials files that it loads."""
     properties = {
         entry.name: entry
@@ -213,12 +215,12 @@ def _broker_accounts(document: Document) -> Iterator[FileAccount]:
             whose = "the broker" if node.name == "authenticationUser" else f"{node.name} {node.get('name')}".strip()
             subject, note = f"the account {user} of {whose}", f" (property {entry.name})" if entry else ""
             used.add(entry)
-            yield FileAccount(user, password, subject, note, entry=entry, node=node, attribute=password_attribute)
+            yield ClearTextAccount(user, password, subject, note, entry=entry, node=node, attribute=password_attribute)
     username_entry, password_entry = (properties.get(key) for key in _CONSOLE_ACCOUNT)
     if username_entry and password_entry and password_entry not in used and console_import_elements(document):
         name, password = username_entry.value, password_entry.value
         subject = f"the account {name} of the console at the broker"
-        yield FileAccount(name, password, subject, used=False, entry=password_entry)
+        yield ClearTextAccount(name, password, subject, used=False, entry=password_entry)
 
 
 def _resolve_reference(
@@ -231,7 +233,7 @@ def _resolve_reference(
     return (entry.value, entry) if entry else (text, None)
 
 
-def _console_accounts(document: Document) -> Iterator[FileAccount]:
+def _console_accounts(document: Document) -> Iterator[ClearTextAccount]:
     if not console_import_elements(document):
         return
     console = [page for page in console_documents(document) if page.file]
@@ -243,10 +245,10 @@ def _console_accounts(document: Document) -> Iterator[FileAccount]:
     for entry in properties_lines(document, "jetty-realm.properties"):
         password = entry.value.partition(",")[0].strip()
         subject = f"the console's account {entry.name}"
-        yield FileAccount(entry.name, password, subject, note, login_is_required, entry)
+        yield ClearTextAccount(entry.name, password, subject, note, login_is_required, entry)
 
 
-def _jaas_accounts(document: Document) -> Iterator[FileAccount]:
+def _jaas_accounts(document: Document) -> Iterator[ClearTextAccount]:
     """Yield the accounts of users.properties where the broker or, from 6.0 on, the console authenticates by JAAS."""
     broker = bool(document.elements_named("jaasAuthenticationPlugin", "jaasDualAuthenticationPlugin"))
     console = document.release.console_accounts == "jaas" and bool(console_import_elements(document))
@@ -255,14 +257,14 @@ def _jaas_accounts(document: Document) -> Iterator[FileAccount]:
         return
     opens = " and ".join(name for name, opened in (("the broker", broker), ("the console", console)) if opened)
     for entry in properties_lines(document, "users.properties"):
-        yield FileAccount(entry.name, entry.value, f"the account {entry.name} of {opens}", entry=entry)
+        yield ClearTextAccount(entry.name, entry.value, f"the account {entry.name} of {opens}", entry=entry)
 
 
-def _jmx_accounts(document: Document) -> Iterator[FileAccount]:
+def _jmx_accounts(document: Document) -> Iterator[ClearTextAccount]:
     used = _mentions(document, "jmx.password")
     note = "" if used else " (without effect until ACTIVEMQ_SUNJMX_START enables JMX)"
     for entry in properties_lines(document, "jmx.password"):
-        yield FileAccount(entry.name, entry.value, f"the JMX account {entry.name}", note, used, entry)
+        yield ClearTextAccount(entry.name, entry.value, f"the JMX account {entry.name}", note, used, entry)
 
 
 def _mentions(document: Document, file: str) -> bool:

@@ -89,7 +89,7 @@ def log_query_bean(bean: Element) -> Iterator[Problem]:
 
 
 @rule("V014", "error", refuses=True)
-def console_file_of_another_release(document: Document) -> Iterator[Problem]:
+def imports_console_file_of_another_release(document: Document) -> Iterator[Problem]:
     """The file imports the web console's file by its name in another release.
 
     Why: 6.3.0 replaced conf/jetty.xml by conf/jetty-spring.xml, for Jetty 12. The start fails at the import of a
@@ -131,7 +131,7 @@ def console_file_of_another_release(document: Document) -> Iterator[Problem]:
 
 
 @rule("V015", "warning")
-def log_settings_of_another_release(document: Document) -> Iterator[Problem]:
+def log_settings_in_file_not_read(document: Document) -> Iterator[Problem]:
     """The logging settings are in a file that this release does not read.
 
     Why: up to 5.16 the broker uses Log4j 1 and reads log4j.properties, from 5.17.0 on Log4j 2 and log4j2.properties.

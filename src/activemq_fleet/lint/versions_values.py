@@ -41,9 +41,9 @@ class _NumberType:
         return (product + half) % (2 * half) - half
 
     def overflows_property(self, result: int) -> bool:
-        """Return whether a number of bytes exceeds the property, so that Spring rejects it.
+        """Return whether a size in bytes overflows a property, whose Java type is smaller.
 
-        The property has fewer bits than the number.
+        Spring then rejects the size.
         """
         return not -self.largest_result - 1 <= result <= self.largest_result
 

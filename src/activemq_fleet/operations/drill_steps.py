@@ -24,7 +24,9 @@ _PAUSE = 3  # seconds between two checks of a state that may resolve without act
 
 @dataclass(frozen=True, slots=True)
 class DrillStep(OperationStep):
-    """A step of a drill (a test with injected faults): inject a fault, start or resume a broker, wait, or done.
+    """A step of a drill, which is a test with injected faults.
+
+    It injects a fault, starts or resumes a broker, waits, or is ``done``.
 
     ``pair`` is the pair of the host that the step changes, ``peer`` the other node of that pair.
     """
@@ -126,7 +128,7 @@ def next_drill_step(
     waited: float = 0.0,
     settle: float = SETTLE,
 ) -> DrillStep:
-    """Return the next step of a drill.
+    """Return the next step of a drill, which is a test with injected faults.
 
     ``states`` holds the state of each node, by pair. ``next_pair`` is the pair of the next fault, None after the last.
     A fault is injected only when every pair is healthy: one active node and one standby. The drill changes an unhealthy
@@ -162,7 +164,7 @@ def _heal(pair: str, nodes: Mapping[str, str], faulted: Collection[str]) -> Dril
 
 @register_operation("drill")
 def decide_drill_step(request: OperationRequest) -> Decision:
-    """Return the next step of a drill.
+    """Return the next step of a drill, which is a test with injected faults.
 
     ``options``: the pair whose fault is ``due``, and the ``faulted`` hosts.
     """

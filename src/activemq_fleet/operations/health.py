@@ -59,10 +59,7 @@ class ObservedNode(BrokerEvidence):
 
     @property
     def writable_and_newest_generation(self) -> StoreAccess:
-        """The writable and the newest generation of the node's store.
-
-        A generation is a numbered copy of the store.
-        """
+        """The numbers of the writable and the newest generation (numbered copy) of the node's store."""
         return StoreAccess(self.generation, self.generation_in_force)
 
     @property
@@ -80,10 +77,10 @@ class ObservedNode(BrokerEvidence):
 
 @dataclass(frozen=True, slots=True)
 class PairProblem:
-    """A problem of a pair that prevents a restart, upgrade or stop of its nodes.
+    """A problem of a pair that prevents an operation on its nodes.
 
-    It is one line for the operator. ``text`` begins with the name of the host. ``patience``: seconds within which the
-    problem may resolve without action.
+    The operation is a restart, upgrade or stop. The problem is one line for the operator. ``text`` begins with the name
+    of the host. ``patience``: seconds within which the problem may resolve without action.
     """
 
     text: str

@@ -38,7 +38,7 @@ _ILLEGAL = re.compile(r"[^A-Za-z0-9.-]")  # what an old broker replaces in the n
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoreBacklog:
-    """The backlog in the store of an old broker: its counted contents.
+    """The backlog in the store of an old broker.
 
     ``subscriptions`` are (topic, client, name, messages); ``prepared`` is the number of XA transactions in doubt;
     ``clients`` are (client, address, connector); ``bridges`` are the names of the brokers at the far ends of its
@@ -57,10 +57,10 @@ class StoreBacklog:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MigratedBrokerEvidence:
-    """The evidence about one broker in a migration: its state, links and numbers of messages.
+    """The evidence about one broker in a migration.
 
-    ``broker_name`` is its ``brokerName``. ``held`` is known of pure masters only; ``counts`` are the results of
-    successive counts of its messages, oldest first.
+    It has the broker's state, links and numbers of messages. ``broker_name`` is its ``brokerName``. ``held`` is known
+    of pure masters only; ``counts`` are the results of successive counts of its messages, oldest first.
     """
 
     host: str
@@ -91,10 +91,10 @@ class MigratedBrokerEvidence:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MigrationStep(OperationStep):
-    """A step of a migration, and the phase that the migration is in.
+    """A step of a migration from old pairs of brokers to new ones.
 
-    ``want`` creates demand for ``queues`` on ``hosts``, ``stop`` stops the brokers of ``hosts``, ``wait`` and ``done``
-    do nothing. ``notes`` are warnings.
+    It has the phase of the migration. ``want`` creates demand for ``queues`` on ``hosts``, ``stop`` stops the brokers
+    of ``hosts``, ``wait`` and ``done`` do nothing. ``notes`` are warnings.
     """
 
     phase: Phase
@@ -102,8 +102,11 @@ class MigrationStep(OperationStep):
     notes: tuple[str, ...] = ()
 
 
-def pair_by_host_that_drains(brokers: Mapping[str, BrokerFacts], old: Iterable[str]) -> dict[str, str]:
-    """Return, by host, the pair of each broker with a link that drains one of the ``old`` pairs."""
+def draining_pairs_by_host(brokers: Mapping[str, BrokerFacts], old: Iterable[str]) -> dict[str, str]:
+    """Return the draining pairs, by host: the pairs of brokers with a link that moves the messages of an old pair.
+
+    ``old`` are the old pairs.
+    """
     wanted = set(old)
     return {
         host: broker.pair
@@ -380,7 +383,7 @@ def decide_migration_target(request: OperationRequest) -> Decision:
             "activemq_target is not set, but the playbook migrate empties only the pairs that this variable names. Set "
             "the old group or pair with -e activemq_target=OLD_GROUP"
         )
-    others = pair_by_host_that_drains(brokers, target["pairs"])
+    others = draining_pairs_by_host(brokers, target["pairs"])
     if lost := sorted(set(others) - set(request.options.get("reach") or others)):
         raise InputError(
             f"--limit excludes hosts that receive the messages of {target['name']}: {', '.join(lost)}. Run the "

@@ -150,7 +150,7 @@ class ReleaseDirectory:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReleaseArchive:
-    """The ActiveMQ releases and SHA-512 found in a release archive.
+    """An observed release archive: the ActiveMQ releases in it, and its SHA-512.
 
     ``problem`` is a sentence with the problem and the remedy if the archive cannot be read, else empty.
     """

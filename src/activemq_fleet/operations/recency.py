@@ -179,9 +179,9 @@ class NodeStore:
         return sum(1 for kind, _ in self.order[first:] if kind == _TRACE)
 
     def journal_indices_of_records(self, brought: Iterable[int]) -> list[int]:
-        """Return the index in the store journal of each given record.
+        """Return the index in the store journal of each record with one of the given keys.
 
-        ``brought`` holds the records' keys; -1 for a record no longer there.
+        ``brought`` holds the records' keys; the index is -1 for a record that no longer exists.
         """
         last = {key: at for at, (kind, key) in enumerate(self.order) if kind in (_ADD, _SUBSCRIPTION)}
         return [last.get(key, -1) for key in brought]
@@ -208,9 +208,9 @@ def _loaded_at(text: str) -> datetime | None:
 
 @dataclass(frozen=True, slots=True)
 class StoreChoice:
-    """The choice of the store of a pair that is kept, with reasons.
+    """The choice of the store that a resync of a pair uses for both nodes.
 
-    The host is ``winner``; ``equal``: both stores hold the same.
+    It has reasons. The host is ``winner``; ``equal``: both stores hold the same.
     """
 
     winner: str
@@ -219,7 +219,7 @@ class StoreChoice:
 
 
 def choose_store_to_keep(master: NodeStore, slave: NodeStore, chosen: str | None = None) -> StoreChoice:
-    """Choose which of the two stores of a pure pair is kept.
+    """Choose which of the two stores of a pure (replicating) pair a resync keeps.
 
     ``chosen`` is the operator's own decision.
 

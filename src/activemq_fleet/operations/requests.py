@@ -35,9 +35,9 @@ class RefusalError(FleetError):
 
 @dataclass(frozen=True, slots=True)
 class OperationStep:
-    """A step of an operation: an ``act`` on ``hosts``, or ``wait`` for ``seconds``, or ``done``.
+    """A step of an operation.
 
-    ``say`` describes the step in one line.
+    It is an ``act`` on ``hosts``, or ``wait`` for ``seconds``, or ``done``. ``say`` describes the step in one line.
     """
 
     act: str
@@ -274,7 +274,7 @@ def _refuse_lost_hosts(request: OperationRequest) -> None:
 
 
 def dataclass_from_mappings(kind: type[_Evidence], *mappings: Mapping[str, Any], **values: Any) -> _Evidence:
-    """Return a dataclass whose fields come from mappings.
+    """Return an instance of a dataclass with the values of its fields from mappings.
 
     ``values`` take precedence over the mappings. A field takes the value of its name in the first mapping that has it,
     else its default. Lists become tuples.

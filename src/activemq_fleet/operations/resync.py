@@ -34,13 +34,13 @@ _SPARE = 64 << 20
 
 @dataclass(frozen=True)
 class PureNode:
-    """A node of a pure (replicating) pair: its broker's state and its store.
+    """A node of a pure (replicating) pair.
 
-    ``state`` is the state from ``broker_info``; ``unit`` is systemd's ActiveState, empty if the broker has no unit.
-    ``phase`` is the phase that the log shows, ``age`` the age of the process in seconds. ``returned`` is whether a
-    probe completed a round trip, None if none was tried. ``locked`` is whether a process holds the lock of the store.
-    ``unfinished`` is true if moving a copied store into place was interrupted. ``obstacle`` is the reason why the
-    store cannot be replaced.
+    It has its broker's state and its store. ``state`` is the state from ``broker_info``; ``unit`` is systemd's
+    ActiveState, empty if the broker has no unit. ``phase`` is the phase that the log shows, ``age`` the age of the
+    process in seconds. ``returned`` is whether a probe completed a round trip, None if none was tried. ``locked`` is
+    whether a process holds the lock of the store. ``unfinished`` is true if moving a copied store into place was
+    interrupted. ``obstacle`` is the reason why the store cannot be replaced.
     """
 
     store: NodeStore
@@ -107,7 +107,9 @@ class PureNode:
 
 @dataclass(frozen=True, slots=True)
 class ResyncStep(OperationStep):
-    """A step of a resync, which makes the stores of a pure (replicating) pair equal.
+    """A step of a resync of the message stores of a pair.
+
+    A resync makes the stores of a ``pure`` (replicating) pair equal.
 
     ``winner`` is the host whose store is kept, set with ``reasons`` where the stores differ. ``accept``: the states of
     a started host that end the act.
@@ -125,7 +127,9 @@ def next_resync_step(
     restart_older: float | None = None,
     waited: float = 0.0,
 ) -> ResyncStep:
-    """Return the next step of a resync, which makes the stores of pure pairs equal.
+    """Return the next step of a resync of the message stores of pairs.
+
+    A resync makes the stores of a ``pure`` (replicating) pair equal.
 
     Pairs are (master, slave), and are done one after the other, by name. ``chosen`` is the host of
     ``activemq_resync_from``, ``waited`` the seconds since the last act. Brokers whose process is older than
@@ -266,7 +270,9 @@ def _stop(master: PureNode, slave: PureNode, choice: StoreChoice) -> ResyncStep:
 
 @register_operation("resync")
 def decide_resync_step(request: OperationRequest) -> Decision:
-    """Return the next step of a resync, which makes the stores of ``pure`` (replicating) pairs equal.
+    """Return the next step of a resync of the message stores of pairs.
+
+    A resync makes the stores of a ``pure`` (replicating) pair equal.
 
     The pairs are those of the target. ``options``: ``stores`` by host, ``chosen``, ``restart``, ``check``,
     ``looked_at``.

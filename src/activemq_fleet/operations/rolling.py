@@ -28,7 +28,9 @@ from activemq_fleet.operations.requests import (
 
 @dataclass(frozen=True, slots=True)
 class RollingStep(OperationStep):
-    """A step of a rolling operation: an action on one node of a pair, a wait, or the end.
+    """A step of a rolling operation on pairs of brokers.
+
+    It is an action on one node of a pair, a wait, or the end.
 
     ``peer`` is the node that serves meanwhile, None for a single broker. ``was`` is the state of the host before.
     ``notes`` are warnings. ``accept``: the states of a host that end an act.
@@ -156,14 +158,16 @@ def next_restart_step(nodes: Sequence[ObservedNode], run: RollingProgress) -> Ro
     return next_rolling_step(nodes, run, step_of, done)
 
 
-def next_switchover_step(nodes: Sequence[ObservedNode], to: Mapping[str, str], run: RollingProgress) -> RollingStep:
-    """Return the next step of a switchover, which makes other nodes active.
+def next_switchover_step(
+    nodes: Sequence[ObservedNode], nodes_to_activate: Mapping[str, str], run: RollingProgress
+) -> RollingStep:
+    """Return the next step of a switchover, in which standby nodes take over.
 
-    The nodes are ``to`` (by pair); ``done`` where they are active already.
+    ``nodes_to_activate`` are the hosts that take over, by pair; ``done`` where they are active already.
     """
 
     def step_of(pair: Sequence[ObservedNode]) -> RollingStep | None:
-        wanted, active = to[pair[0].pair], next(node for node in pair if node.is_serving)
+        wanted, active = nodes_to_activate[pair[0].pair], next(node for node in pair if node.is_serving)
         if active.host == wanted or len(pair) == 1:
             return None
         if active.host in run.acted:
@@ -175,7 +179,7 @@ def next_switchover_step(nodes: Sequence[ObservedNode], to: Mapping[str, str], r
         return RollingStep(run.act, text, (active.host,), wanted, active.state)
 
     return next_rolling_step(
-        [node for node in nodes if node.pair in to],
+        [node for node in nodes if node.pair in nodes_to_activate],
         run,
         step_of,
         lambda pairs: f"the switchover is done; active hosts: {join_active_hosts(pairs)}",

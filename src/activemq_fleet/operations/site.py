@@ -171,10 +171,11 @@ def _step(act: str, node: ObservedNode, pair: Sequence[ObservedNode]) -> Rolling
 
 @register_operation("roll")
 def decide_brokers_to_roll_out(request: OperationRequest) -> Decision:
-    """Return the brokers that the playbook site must roll out (start or restart), and their pairs.
+    """Return the brokers that the playbook site must roll out.
 
-    ``configured``: of every broker whose files were installed. ``options``: the hosts of the play, ``all``, and those
-    of them that are not lost, ``remaining``. Raises RefusalError for lost ones.
+    They are started or restarted, and returned with their pairs. ``configured``: of every broker whose files were
+    installed. ``options``: the hosts of the play, ``all``, and those of them that are not lost, ``remaining``. Raises
+    RefusalError for lost ones.
     """
     options, brokers, evidence = request.options, request.broker_facts_by_host, request.evidence
     lost = [

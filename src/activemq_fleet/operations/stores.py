@@ -38,10 +38,10 @@ class ObservedSharedStore:
 
 
 def marker_hosts_by_pair(stores: Iterable[ObservedSharedStore], sizes: Mapping[str, int]) -> dict[str, tuple[str, ...]]:
-    """Return, by pair, the hosts that write and check the marker of an unmarked store.
+    """Return, by pair, the hosts that write and check the marker file of the pair's shared store.
 
-    The first host writes the marker. ``sizes`` is the number of nodes of each pair. Raises RefusalError with one line
-    for each pair whose store may not be used.
+    The store has no marker yet, and the first host writes it. ``sizes`` is the number of nodes of each pair. Raises
+    RefusalError with one line for each pair whose store may not be used.
     """
     pairs = _stores_by_pair(stores)
     if problems := _problems(pairs, sizes):

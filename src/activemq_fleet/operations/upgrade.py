@@ -32,7 +32,7 @@ _TRIES = 3  # of a switch over: the one that stopped may win the lock back
 
 @dataclass(frozen=True, slots=True)
 class StoreChange:
-    """The change of a broker's message store by an upgrade.
+    """A change of a broker's message store by an upgrade.
 
     The stores are ``now`` and ``then``. ``install`` is how the release was installed.
     """

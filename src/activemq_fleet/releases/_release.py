@@ -22,7 +22,9 @@ _NEWER_LINES = 2
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Release:
-    """One release of ActiveMQ Classic and what it can do; created by :meth:`of`.
+    """One release of ActiveMQ Classic, with its features.
+
+    A release is created by :meth:`of`.
 
     Releases are compared by identity: :meth:`of` gives the same object for the same text, in
     another process too (they are pickled by their text).

@@ -156,7 +156,7 @@ def apt_packages(broker: Broker) -> tuple[str, ...]:
 
 
 def guard_directory(broker: Broker) -> str:
-    """Return the path of the directory in which a broker's guard (the process that fences its store) keeps files.
+    """Return the directory of a broker's guard, the process that fences its store.
 
     It is on the host's own disk.
     """
@@ -172,9 +172,9 @@ def kahadb_directory_in_xml(broker: Broker) -> str:
 
 
 def guard_command(broker: Broker) -> tuple[str, ...]:
-    """Return the command (a list of words) that starts a broker's guard.
+    """Return the command that starts a broker's guard, the process that fences its store.
 
-    It is put before java on the unit's command line; empty without a guard.
+    The command is a list of words. It is put before java on the unit's command line; empty without a guard.
     """
     if not broker.has_guard:
         return ()
@@ -191,7 +191,9 @@ def guard_command(broker: Broker) -> tuple[str, ...]:
 
 
 def repair_store_command(broker: Broker) -> tuple[str, ...]:
-    """Return the command (a list of words) that repairs a broker's store.
+    """Return the command that repairs a broker's store.
+
+    The command is a list of words.
 
     It runs after the broker was killed, before java starts. The result is empty without a kahaDB store, and with a
     guard, which repairs each generation (copy of the store).
@@ -204,7 +206,9 @@ def repair_store_command(broker: Broker) -> tuple[str, ...]:
 
 
 def copy_store_index_command(broker: Broker) -> tuple[str, ...]:
-    """Return the command (a list of words) that copies the index of a broker's store.
+    """Return the command that copies the index of a broker's store.
+
+    The command is a list of words.
 
     It runs once java runs; the caller appends java's PID. The result is empty with a guard, which does the same,
     without a kahaDB store, and for a release that builds its index from the journal without a loss.

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from activemq_fleet.render.activemq_xml import activemq_xml
-from activemq_fleet.routes.answers import ReachAnswer, Routes
+from activemq_fleet.routes.answers import MessageReachAnswer, Routes
 from activemq_fleet.routes.bridges import changed_connectors_by_host
 from activemq_fleet.routes.route_findings import route_findings
 from activemq_fleet.schema import XmlDocument
 from activemq_fleet.topology import Fleet
 
-__all__ = ["ReachAnswer", "Routes", "find_routes", "route_findings", "routes_without_refused_links"]
+__all__ = ["MessageReachAnswer", "Routes", "find_routes", "route_findings", "routes_without_refused_links"]
 
 
 def routes_without_refused_links(

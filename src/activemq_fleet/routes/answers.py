@@ -19,7 +19,7 @@ from typing import Literal
 from activemq_fleet.errors import InputError
 from activemq_fleet.network.connectors import NetworkConnector
 from activemq_fleet.routes import reasons
-from activemq_fleet.routes.bridges import Network, NetworkState, accepts_clients
+from activemq_fleet.routes.bridges import Network, NetworkWithBrokerDown, accepts_clients
 from activemq_fleet.routes.choices import outcome_of_bridge_choices
 from activemq_fleet.routes.destinations import carries_destination, has_static_subscription, qualified_destination
 from activemq_fleet.routes.shape import BridgeEdge, BridgeGraph, broker_numbers
@@ -43,8 +43,10 @@ class Hop:
 
 
 @dataclass(frozen=True, slots=True)
-class ReachAnswer:
-    """The answer whether messages reach a consumer, with the reason and the shortest route.
+class MessageReachAnswer:
+    """The answer to the question whether messages reach a consumer.
+
+    It has the reason and the shortest route.
 
     The reason is a sentence. The route is empty if none exists.
     """
@@ -68,14 +70,16 @@ class Routes:
         self.fleet = fleet
         self.network = Network(fleet, written, as_planned=as_planned)
         self._component = {name: names for names in self.network.connected_pair_components for name in names}
-        self._states: dict[tuple[tuple[str, ...], str | None, str | None], NetworkState] = {}
+        self._states: dict[tuple[tuple[str, ...], str | None, str | None], NetworkWithBrokerDown] = {}
 
     # -- questions ---------------------------------------------------------------------------
 
     def reaches(
         self, source: str, target: str, *, down: str | None = None, destination: str | None = None
-    ) -> ReachAnswer:
-        """Return whether a message sent at ``source`` is delivered to a consumer at ``target``, and why.
+    ) -> MessageReachAnswer:
+        """Return whether messages sent at ``source`` reach a consumer at ``target``.
+
+        The answer has the reason.
 
         Each is an inventory name, the first label of one, or a pair; ``down`` is the one broker
         that is dead. ``destination`` is a queue (or ``topic://NAME``); without it, the answer names the links that
@@ -86,24 +90,26 @@ class Routes:
         wanted = qualified_destination(destination) if destination else None
         if source_unit is target_unit:
             if accepts_clients(source_unit, dead):
-                return ReachAnswer(
+                return MessageReachAnswer(
                     "reaches",
                     f"producer and consumer are both connected to {source_unit.name}: no bridge is needed",
                 )
-            return ReachAnswer("does not reach", reasons.unreachable_pair_sentence(source_unit, dead))
+            return MessageReachAnswer("does not reach", reasons.unreachable_pair_sentence(source_unit, dead))
         if source_unit.active_broker_without(dead) is None:
-            return ReachAnswer(
+            return MessageReachAnswer(
                 "does not reach", f"{source_unit.name} is down: its messages stay there until it is started again"
             )
         if not accepts_clients(target_unit, dead):
-            return ReachAnswer("does not reach", reasons.unreachable_pair_sentence(target_unit, dead))
+            return MessageReachAnswer("does not reach", reasons.unreachable_pair_sentence(target_unit, dead))
         if self._component[source_unit.name] is not self._component[target_unit.name]:
-            return ReachAnswer("does not reach", self._explain_missing_bridges(source_unit.name, target_unit.name))
+            return MessageReachAnswer(
+                "does not reach", self._explain_missing_bridges(source_unit.name, target_unit.name)
+            )
         return self._answer_over_bridges(source_unit, target_unit, dead, wanted)
 
     def _answer_over_bridges(
         self, source_unit: LinkEnd, target_unit: LinkEnd, dead: str | None, wanted: str | None
-    ) -> ReachAnswer:
+    ) -> MessageReachAnswer:
         """Return the answer for two units of one network, both of which have an active broker."""
         names = self._component[source_unit.name]
         state = self.bridges_while_down(names, None, wanted)
@@ -113,7 +119,7 @@ class Routes:
         if not state.shape.message_reach_by_broker[source_number].arrives >> target_number & 1:
             whole = self.bridges_while_down(names, dead) if wanted else state
             missed = reasons.no_arrival_sentence(state, whole, source_number, target_number, wanted)
-            return ReachAnswer(
+            return MessageReachAnswer(
                 "does not reach", missed or self._explain_missing_bridges(source_unit.name, target_unit.name)
             )
         way = [state.bridges[number] for number in state.shape.shortest_route(source_number, target_number)]
@@ -122,9 +128,9 @@ class Routes:
         )
         choice = outcome_of_bridge_choices(state.shape, source_number, target_number)
         reason = reasons.route_sentence(source_unit, target_unit, way, choice, dead, wanted)
-        return ReachAnswer("may strand" if choice == "strands" else "reaches", reason, hops)
+        return MessageReachAnswer("may strand" if choice == "strands" else "reaches", reason, hops)
 
-    def _leaves_the_only_route(self, dead: str, healthy_state: NetworkState, source: int, target: int) -> bool:
+    def _leaves_the_only_route(self, dead: str, healthy_state: NetworkWithBrokerDown, source: int, target: int) -> bool:
         """Return whether messages have only one route, and the broker ``dead`` is not on it."""
         unit = self.network.units[self.fleet.broker(dead).link_end_name]
         reach = healthy_state.shape.message_reach_by_broker[source]
@@ -161,12 +167,12 @@ class Routes:
         its consumers stop with it.
         """
         names = self._component[self.pair_or_single_broker(host).name]
-        return tuple((names[source], names[target]) for _, source, target in self.routes_cut_without(host))
+        return tuple((names[source], names[target]) for _, source, target in self.routes_cut_by_death_of(host))
 
-    def routes_cut_without(self, host: str) -> Iterator[tuple[bool, int, int]]:
-        """Yield the routes that the death of a broker cuts, as (had another route, source, target).
+    def routes_cut_by_death_of(self, host: str) -> Iterator[tuple[bool, int, int]]:
+        """Yield the routes between pairs that the death of a broker cuts.
 
-        Source and target are numbers of pairs.
+        Each is (had another route, source, target). Source and target are numbers of pairs.
         """
         broker = self.fleet.broker(host)
         unit = self.network.units[broker.link_end_name]
@@ -190,7 +196,7 @@ class Routes:
 
     def idle_links(self) -> tuple[tuple[str, str], ...]:
         """Return (host, link name) for each networkConnector that no message ever crosses while all brokers are up."""
-        idle_connectors = [*self.network.links_within_pairs(), *self._unused_connectors()]
+        idle_connectors = [*self.network.connectors_within_pairs(), *self._unused_connectors()]
         return tuple(dict.fromkeys((host, connector.name) for host, connector in idle_connectors))
 
     # -- what the questions need -------------------------------------------------------------
@@ -213,7 +219,7 @@ class Routes:
 
     def bridges_while_down(
         self, names: tuple[str, ...], down: str | None = None, destination: str | None = None
-    ) -> NetworkState:
+    ) -> NetworkWithBrokerDown:
         """Return the bridges among the given pairs of brokers while the broker ``down`` is dead.
 
         The result is cached.
@@ -234,7 +240,7 @@ class Routes:
             and self._component[unit.name] is names
         )
 
-    def _build_state(self, names: tuple[str, ...], down: str | None, destination: str | None) -> NetworkState:
+    def _build_state(self, names: tuple[str, ...], down: str | None, destination: str | None) -> NetworkWithBrokerDown:
         places = {name: number for number, name in enumerate(names)}
         units = self.network.units
         bridges = self.network.open_bridges(names, down)
@@ -261,7 +267,7 @@ class Routes:
                     replays |= 1 << number
                 if not broker.release.has_consumer_ttl:  # AMQ-4607 brought both
                     merges |= 1 << number
-        return NetworkState(down, names, tuple(bridges), BridgeGraph(len(names), edges, replays, merges))
+        return NetworkWithBrokerDown(down, names, tuple(bridges), BridgeGraph(len(names), edges, replays, merges))
 
     def _unused_connectors(self) -> Iterator[tuple[str, NetworkConnector]]:
         """Yield (host, connector) of bridges that are up and carry messages for no consumer."""

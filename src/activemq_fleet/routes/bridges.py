@@ -96,10 +96,10 @@ class Bridge(NamedTuple):
 
 
 @dataclass(frozen=True)
-class NetworkState:
-    """The state of one network of brokers while one broker, or none, is dead: its bridges as a graph of pairs.
+class NetworkWithBrokerDown:
+    """A network of brokers while one broker, or none, is down.
 
-    The pairs are numbered. ``down`` is the dead broker, None for none.
+    Its bridges form a graph of numbered pairs. ``down`` is the broker that is down, None for none.
     """
 
     down: str | None
@@ -117,7 +117,10 @@ class NetworkState:
 
 
 class RefusedConnector(NamedTuple):
-    """A networkConnector whose connection the target broker rejects: ``connector`` of ``host``; ``peer`` rejects it."""
+    """A networkConnector whose connection the target broker refuses.
+
+    ``connector`` is one of ``host``, and ``peer`` refuses it.
+    """
 
     host: str
     unit: str
@@ -288,8 +291,8 @@ class Network:
                 if connector.way == "one":
                     break
 
-    def links_within_pairs(self) -> list[tuple[str, NetworkConnector]]:
-        """Return (host, connector) for each networkConnector that leads only to the peer of its broker."""
+    def connectors_within_pairs(self) -> list[tuple[str, NetworkConnector]]:
+        """Return (host, connector) for each networkConnector within a pair, which leads only to the broker's peer."""
         return [
             (unit.preferred_broker.host, connector)
             for unit in self.units.values()

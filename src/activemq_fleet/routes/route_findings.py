@@ -14,7 +14,7 @@ from activemq_fleet.errors import names_to_text
 from activemq_fleet.findings import Finding, Severity
 from activemq_fleet.node.printable import count_with_noun
 from activemq_fleet.routes.answers import Routes
-from activemq_fleet.routes.bridges import NetworkState
+from activemq_fleet.routes.bridges import NetworkWithBrokerDown
 from activemq_fleet.routes.choices import outcome_of_bridge_choices
 from activemq_fleet.routes.shape import BridgeGraph, broker_numbers
 from activemq_fleet.topology import LinkEnd
@@ -68,7 +68,7 @@ def _group_networked_units(routes: Routes, units: list[LinkEnd]) -> dict[str, li
     return units_by_group
 
 
-def _unreached_findings(routes: Routes, state: NetworkState) -> Iterator[Finding]:
+def _unreached_findings(routes: Routes, state: NetworkWithBrokerDown) -> Iterator[Finding]:
     """R001 within one network: where units of one group do not reach each other."""
     everyone = state.shape.all_brokers_mask
     if all(
@@ -121,11 +121,11 @@ def _separate_network_findings(routes: Routes) -> Iterator[Finding]:
             )
 
 
-def _stranded_findings(routes: Routes, state: NetworkState) -> Iterator[Finding]:
+def _stranded_findings(routes: Routes, state: NetworkWithBrokerDown) -> Iterator[Finding]:
     """R002, once for each broker whose death strands messages of others."""
     for name in state.names:
         unit = routes.network.units[name]
-        stranded = list(routes.routes_cut_without(unit.preferred_broker.host))
+        stranded = list(routes.routes_cut_by_death_of(unit.preferred_broker.host))
         if stranded:
             _, source, target = min(stranded)
             yield _finding(
@@ -154,7 +154,7 @@ def _remedy(unit: LinkEnd) -> str:
 
 def _links_within_pairs_findings(routes: Routes) -> Iterator[Finding]:
     """R003, once for each broker; an info for links within a pair that ``activemq_pair_links`` requests."""
-    pairs = {(host, connector.name) for host, connector in routes.network.links_within_pairs()}
+    pairs = {(host, connector.name) for host, connector in routes.network.connectors_within_pairs()}
     by_host: dict[tuple[str, bool], list[str]] = {}
     for host, link in routes.idle_links():
         by_host.setdefault((host, (host, link) in pairs), []).append(link)
@@ -177,7 +177,7 @@ def _links_within_pairs_findings(routes: Routes) -> Iterator[Finding]:
         )
 
 
-def _dead_end_findings(routes: Routes, state: NetworkState) -> Iterator[Finding]:
+def _dead_end_findings(routes: Routes, state: NetworkWithBrokerDown) -> Iterator[Finding]:
     """R004, once for a network: where the ordinary choice of a broker strands messages."""
     examined_count, stranding = _stranding(state.shape)
     if stranding:

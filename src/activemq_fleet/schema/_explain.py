@@ -235,7 +235,7 @@ class SchemaErrorExplainer:
         parent = element.getparent()
         if parent is not None and parent.tag.startswith(f"{{{CORE}}}"):
             path = f"{self._declared_path(parent)}/{name}"
-            return path if self._model.declarations(path) else name
+            return path if self._model.element_declarations(path) else name
         return name
 
     def _children(self, element: etree._Element) -> tuple[str, ...]:

@@ -43,8 +43,10 @@ class SchemaModel:
                 elements_by_name.setdefault(name, []).append(node)
         return elements_by_name
 
-    def declarations(self, path: str) -> list[etree._Element]:
-        """Return the XSD's declarations of an element, given its name or its path from a global element.
+    def element_declarations(self, path: str) -> list[etree._Element]:
+        """Return the XSD's declarations of an element.
+
+        ``path`` is the element's name, or its path from a global element.
 
         The result is [] for an unknown element.
         """
@@ -56,20 +58,20 @@ class SchemaModel:
 
     def child_names(self, path: str) -> tuple[str, ...]:
         """Return the names of the ActiveMQ elements that the XSD allows inside an element, in schema order."""
-        children = (child for node in self.declarations(path) for child in self._resolved(node))
+        children = (child for node in self.element_declarations(path) for child in self._resolved(node))
         return tuple(dict.fromkeys(child.get("name", "") for child in children))
 
     def attribute_types(self, path: str) -> Mapping[str, str]:
         """Return the XSD types of an XML element's attributes, by attribute name, in schema order."""
         return {
             attribute.get("name", ""): (attribute.get("type") or "string").rpartition(":")[2]
-            for node in self.declarations(path)
+            for node in self.element_declarations(path)
             for attribute in node.iterfind(f"{_XS}complexType/{_XS}attribute")
         }
 
     def has_ordered_children(self, path: str) -> bool:
         """Return whether the XSD requires the children of an element in order, each at most once."""
-        return any(node.find(f"{_XS}complexType/{_XS}sequence") is not None for node in self.declarations(path))
+        return any(node.find(f"{_XS}complexType/{_XS}sequence") is not None for node in self.element_declarations(path))
 
     def _resolved(self, node: etree._Element) -> Iterator[etree._Element]:
         """Yield the declarations of the children of a declared element, references followed."""

@@ -132,7 +132,7 @@ class DestinationStore(XmlBean):
         return self
 
     def leading_xml_attributes(self) -> tuple[tuple[str, str], ...]:
-        """Return the XML attribute of a kahaDB store that selects its destinations.
+        """Return the XML attributes that are written first: the one that selects the store's destinations.
 
         The result is () for the store of all remaining destinations.
         """

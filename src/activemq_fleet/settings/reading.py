@@ -79,7 +79,7 @@ def probable_variable(name: str) -> str | None:
     return most_similar_name(name, KNOWN, certain=True)
 
 
-def variables_by_misspelt_name(names: Iterable[object]) -> dict[str, str]:
+def variables_by_misspelled_name(names: Iterable[object]) -> dict[str, str]:
     """Return the probably intended ``activemq_*`` variables, by the misspelled names without this prefix."""
     meant = {name: probable_variable(name) for name in names if isinstance(name, str)}
     return {name: variable for name, variable in meant.items() if variable}

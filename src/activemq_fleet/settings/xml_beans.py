@@ -79,7 +79,7 @@ class XmlBean(BaseModel):
         return self.ELEMENT
 
     def leading_xml_attributes(self) -> tuple[tuple[str, str], ...]:
-        """Return the XML attributes that are written before those of the bean's fields.
+        """Return the XML attributes that are written first, before those of the bean's fields.
 
         Every release has these attributes.
         """
@@ -151,7 +151,7 @@ class NamedDestination(XmlBean):
         return self.name.partition("://")[0]
 
     def leading_xml_attributes(self) -> tuple[tuple[str, str], ...]:
-        """Return the XML attribute ``physicalName``, which contains the destination's name."""
+        """Return the XML attributes that are written first: ``physicalName``, the destination's name."""
         return (("physicalName", self.name.partition("://")[2]),)
 
 
@@ -196,7 +196,7 @@ class DestinationBean(XmlBean):
         return self
 
     def leading_xml_attributes(self) -> tuple[tuple[str, str], ...]:
-        """Return the XML attribute that selects the bean's destinations, such as ``queue`` or ``tempTopic``."""
+        """Return the XML attributes that are written first: the one that selects destinations, such as ``queue``."""
         if self.destination is None:
             return ((f"temp{self.kind[5:].capitalize()}", "true"),)
         return ((self.kind, self.destination),)

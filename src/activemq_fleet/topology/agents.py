@@ -19,7 +19,7 @@ _NO_DELIVERY = "the agent delivers the events of its host through the brokers of
 
 
 def default_home_pair(host: str, pairs: Sequence[str]) -> str:
-    """Return the default home pair of an agent.
+    """Return the default home pair of a failover agent.
 
     It is for an agent without ``activemq_agent_pair``, and chosen by a hash of host and pair names. The choice uses
     highest random weight hashing: a new pair changes only the home pair of agents that move to it.

@@ -286,10 +286,10 @@ class PlannedNetwork:
         return {broker.host: tuple(_links(broker, self)) for unit in self.units.values() for broker in unit.brokers}
 
 
-def component_names(edges: Iterable[tuple[str, str]]) -> dict[str, str]:
-    """Return the name of the connected component of each name in a graph.
+def connected_component_by_name(edges: Iterable[tuple[str, str]]) -> dict[str, str]:
+    """Return the connected component of each name in a graph, as the first name of the component.
 
-    It is the component's alphabetically first name.
+    The names of a component are in alphabetical order.
     """
     parent: dict[str, str] = {}
 
@@ -311,7 +311,7 @@ def network_components(onward: Mapping[str, Iterable[str]]) -> list[tuple[str, .
 
     The direction of links is ignored. ``onward`` maps each unit to those that its links lead to.
     """
-    least = component_names((name, target) for name, targets in onward.items() for target in targets)
+    least = connected_component_by_name((name, target) for name, targets in onward.items() for target in targets)
     members: dict[str, list[str]] = defaultdict(list)
     for name in onward:
         members[least.get(name, name)].append(name)

@@ -33,8 +33,8 @@ def unmatched_name_findings(
         )
 
 
-def misspelt_name_findings(names: Iterable[str], pattern: str) -> Iterator[Finding]:
-    """Yield a warning for each host whose name is probably a misspelled broker name (T017).
+def misspelled_broker_name_findings(names: Iterable[str], pattern: str) -> Iterator[Finding]:
+    """Yield a warning for each host name that is probably a misspelled broker name (T017).
 
     It has -mq and digits but does not match the naming pattern.
     """
@@ -74,11 +74,13 @@ def host_without_role_findings(names: Iterable[str]) -> Iterator[Finding]:
         )
 
 
-def shared_machine_findings(brokers: Iterable[Broker], machines: Mapping[str, tuple[str, ...]]) -> Iterator[Finding]:
-    """Yield an error for two brokers on one machine with the same directories (T009).
+def same_machine_and_instance_findings(
+    brokers: Iterable[Broker], machines: Mapping[str, tuple[str, ...]]
+) -> Iterator[Finding]:
+    """Yield an error for two brokers on the same machine with the same instance name (T009).
 
-    ``ansible_host`` defines the machine. ``machines`` are the connections of hosts; a template in one may have another
-    value on each host.
+    They would have the same directories. ``ansible_host`` defines the machine. ``machines`` are the connections of
+    hosts; a template in one may have another value on each host.
     """
     owners: dict[tuple[str, ...], Broker] = {}
     for broker in brokers:
@@ -155,7 +157,7 @@ def _stated_part(brokers: Sequence[Broker], pair: str, host: str) -> str:
     return next((part for part in likely if origins.get(part) == f"{PREFIX}{part}"), "")
 
 
-def name_clash_findings(brokers: Sequence[Broker]) -> Iterator[Finding]:
+def pair_named_like_host_findings(brokers: Sequence[Broker]) -> Iterator[Finding]:
     """Yield an error for a pair that has the name of a host in its group (T003).
 
     Targets and link ends would be ambiguous.
@@ -172,11 +174,11 @@ def name_clash_findings(brokers: Sequence[Broker]) -> Iterator[Finding]:
             )
 
 
-def name_conflict_findings(brokers: Iterable[Broker]) -> Iterator[Finding]:
-    """Yield a finding where a variable contradicts a broker's host name (T035).
+def variable_contradicts_name_findings(brokers: Iterable[Broker]) -> Iterator[Finding]:
+    """Yield a finding for each variable that contradicts the host name of a broker (T035).
 
-    There is one for each part of its identity. A contradicting node is a warning, because the wrong host may be
-    preferred; a different group or pair is an info.
+    There is one for each part of the broker's identity. A contradicting node is a warning, because the wrong host may
+    be preferred; a different group or pair is an info.
     """
     for broker in brokers:
         for part, parsed in broker.identity.disagreements.items():

@@ -149,7 +149,7 @@ def topology_findings(
     """Yield the findings about the topology of a whole inventory.
 
     They are about names, ports, pairs, groups, links and accounts. ``names`` are those of all hosts, of which one may
-    be a misspelt name of a missing node. ``unclear`` are the variables of brokers without an identity, for which there
+    be a misspelled name of a missing node. ``unclear`` are the variables of brokers without an identity, for which there
     is an error T001.
     """
     by_pair: dict[str, list[Broker]] = defaultdict(list)
@@ -158,17 +158,17 @@ def topology_findings(
         by_pair[broker.pair].append(broker)
         by_group[broker.group].append(broker)
     yield from name_problems.duplicate_node_findings(brokers)
-    yield from name_problems.name_clash_findings(brokers)
-    yield from name_problems.name_conflict_findings(brokers)
+    yield from name_problems.pair_named_like_host_findings(brokers)
+    yield from name_problems.variable_contradicts_name_findings(brokers)
     yield from port_conflict_findings(brokers)
-    yield from instance_conflict_findings(brokers)
+    yield from same_address_and_instance_findings(brokers)
     paired = {broker.host for nodes in by_pair.values() if len(nodes) > 1 for broker in nodes}
     known = paired | {agent.host for agent in agents} | {balancer.host for balancer in balancers}
     unpaired = [name for name in names if name not in known]
     explained = name_problems.half_pairs_by_contradicting_variable(brokers)
     complete = {pair: nodes for pair, nodes in by_pair.items() if pair not in explained}
     yield from findings_within_pairs(_without_consequences(complete, unclear), unpaired)
-    yield from findings_within_groups(by_group)
+    yield from different_group_settings_findings(by_group)
     yield from link_end_findings(network)
     yield from shared_agent_account_findings(agents)
     yield from conflicting_agent_password_findings(agents)
@@ -178,7 +178,7 @@ def topology_findings(
     for broker in brokers:
         in_front = [balancer for balancer in balancers if balancer.serves_group(broker.group)]
         yield from missing_account_findings(broker)
-        yield from duplicate_name_findings(broker)
+        yield from duplicate_connector_or_link_name_findings(broker)
         yield from conflicting_account_password_findings(broker, agents_by_group[broker.group], in_front)
         yield from metrics_access_findings(broker)
     yield from agent_metrics_access_findings(agents, brokers)
@@ -341,8 +341,8 @@ def _digits_in(name: str) -> list[str]:
     return [character for character in name if character.isdigit()]
 
 
-def findings_within_groups(members: Mapping[str, Sequence[Broker]]) -> Iterator[Finding]:
-    """Yield an error for different settings of brokers within one group (T009).
+def different_group_settings_findings(members: Mapping[str, Sequence[Broker]]) -> Iterator[Finding]:
+    """Yield an error for settings that differ between brokers of one group (T009).
 
     The settings are discovery, topology and environment.
     """
@@ -353,9 +353,9 @@ def findings_within_groups(members: Mapping[str, Sequence[Broker]]) -> Iterator[
 
 
 def port_conflict_findings(brokers: Sequence[Broker]) -> Iterator[Finding]:
-    """Yield an error for ports that are used twice on an address (T006).
+    """Yield an error for each conflict of ports: two listeners use one port of an address (T006).
 
-    Two brokers use a port, or one broker uses it twice.
+    They belong to two brokers or to one.
     """
     owners: dict[tuple[str, int], tuple[str, str]] = {}
     for broker in brokers:
@@ -405,8 +405,11 @@ def _address_finding(broker: Broker, host: str, shared: Sequence[tuple[str, str,
     )
 
 
-def instance_conflict_findings(brokers: Sequence[Broker]) -> Iterator[Finding]:
-    """Yield an error for two brokers on one machine with the same directories and systemd unit (T009)."""
+def same_address_and_instance_findings(brokers: Sequence[Broker]) -> Iterator[Finding]:
+    """Yield an error for two brokers with the same address and instance name (T009).
+
+    They would have the same directories and systemd unit.
+    """
     owners: dict[tuple[str, str, str], Broker] = {}
     for broker in brokers:
         if broker.settings.service == "none":
@@ -488,8 +491,8 @@ def _credential_findings(broker: Broker) -> Iterator[Finding]:
         )
 
 
-def duplicate_name_findings(broker: Broker) -> Iterator[Finding]:
-    """Yield an error for connectors or links of one broker with duplicate names (T012).
+def duplicate_connector_or_link_name_findings(broker: Broker) -> Iterator[Finding]:
+    """Yield an error for connectors or links of one broker with the same name (T012).
 
     Each name is the name of a bean in activemq.xml, and a broker does not start with two beans of one name.
     Measured on 5.5.1 and 6.3.1: ``Bean name 'openwire' is already used``.

@@ -16,7 +16,7 @@ from activemq_fleet.settings.broker import Settings
 from activemq_fleet.settings.reading import check_known_variables, read_settings
 from activemq_fleet.topology.brokers import BrokerHost
 from activemq_fleet.topology.name_problems import (
-    misspelt_name_findings,
+    misspelled_broker_name_findings,
     unmatched_name_findings,
 )
 
@@ -105,7 +105,7 @@ def sort_hosts_by_role(
     unread = tuple(name for name in rest if name not in {*misspelt, *elsewhere, *_CONTROLLERS})
     findings = [
         *unmatched_name_findings(unmatched, unclear, pattern),
-        *misspelt_name_findings(misspelt, pattern),
+        *misspelled_broker_name_findings(misspelt, pattern),
     ]
     return Roster(pattern, identities, agents, balancers, misnamed, tuple(unmatched), tuple(rest), unread), findings
 

@@ -20,7 +20,7 @@ from activemq_fleet.cli.formats.report import (
     finding_subject,
 )
 from activemq_fleet.cli.help_pages import strip_markdown_links
-from activemq_fleet.documentation import replace_page_paths, rule_address, rule_address_or_command
+from activemq_fleet.documentation import replace_page_paths_by_addresses, rule_address, rule_address_or_command
 from activemq_fleet.errors import names_to_text
 from activemq_fleet.node.printable import escape_unprintable, terminal_safe_json
 from activemq_fleet.validation import lint_and_inventory_rules_by_id
@@ -81,7 +81,9 @@ def to_sarif(report: CheckReport) -> str:
 def _sarif_rule(name: str) -> dict[str, Any]:
     """Return a rule's SARIF description; it has a ``helpUri`` once the documentation is published."""
     rule = lint_and_inventory_rules_by_id()[name]
-    title, why, fix = (replace_page_paths(strip_markdown_links(text)) for text in (rule.title, rule.why, rule.fix))
+    title, why, fix = (
+        replace_page_paths_by_addresses(strip_markdown_links(text)) for text in (rule.title, rule.why, rule.fix)
+    )
     address = rule_address(name)
     return {
         "id": name,

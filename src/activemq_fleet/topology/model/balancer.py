@@ -30,7 +30,7 @@ class Server:
 
 @dataclass(frozen=True, slots=True)
 class Backend:
-    """A backend of a load balancer: the brokers among which it chooses.
+    """A backend of a load balancer: the brokers to which it forwards connections.
 
     They are those of a pair, a single broker, or all masters of a ``pure`` group.
     """

@@ -131,9 +131,9 @@ def pair_and_broker_counts(brokers: Iterable[Broker]) -> list[str]:
 
 @dataclass(frozen=True, slots=True)
 class Agent:
-    """A failover agent: its host, and the addresses of the two brokers of its home pair.
+    """A failover agent, which runs on a host in ``activemq_agents``.
 
-    The host is in ``activemq_agents``. ``urls`` are the MQTT listeners, preferred master first; ``java_urls`` are the
+    ``urls`` are the MQTT listeners of the brokers of its home pair, preferred master first; ``java_urls`` are the
     OpenWire listeners for Java clients.
     """
 
