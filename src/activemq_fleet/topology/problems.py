@@ -149,8 +149,8 @@ def topology_findings(
     """Yield the findings about the topology of a whole inventory.
 
     They are about names, ports, pairs, groups, links and accounts. ``names`` are those of all hosts, of which one may
-    be a misspelled name of a missing node. ``unclear`` are the variables of brokers without an identity, for which there
-    is an error T001.
+    be a misspelled name of a missing node. ``unclear`` are the variables of brokers without an identity, for which
+    there is an error T001.
     """
     by_pair: dict[str, list[Broker]] = defaultdict(list)
     by_group: dict[str, list[Broker]] = defaultdict(list)
