@@ -47,7 +47,7 @@ def policy(root: etree._Element, **named: str) -> etree._Element:
         ),
         (
             {"destination_policies": [{"kind": "queue", "queue_prefetch": 1}]},
-            "in activemq_destination_policies[0], `kind: queue` requires a destination",
+            "in activemq_destination_policies[0], an entry with `kind: queue` requires the key destination",
         ),
         (
             {"destination_policies": [{"destination": "a", "kind": "queue", "dead_letter_strategy": "none"}]},
@@ -93,20 +93,20 @@ def policy(root: etree._Element, **named: str) -> etree._Element:
         ),
         (
             {"kahadb": {"by_destination": [{"destination": "a", "kind": "queue"}]}},
-            "in activemq_kahadb, by_destination defines no store for the other destinations",
+            "by_destination of activemq_kahadb defines no store for the destinations that none of its entries matches",
         ),
         (
             {"kahadb": {"by_destination": [{"destination": "a", "kind": "queue", "per_destination": True}, {}]}},
-            "in activemq_kahadb.by_destination[0], an entry of by_destination sets per_destination and destination",
+            "activemq_kahadb.by_destination[0] sets per_destination and destination",
         ),
         (
             {"kahadb": {"by_destination": [{}, {"directory": "/x"}]}},
             "in activemq_kahadb.by_destination[1], the key 'directory' is not supported in this variable: use ",
         ),
-        ({"kahadb": {"by_destination": [{}, {}]}}, "in activemq_kahadb, by_destination has two entries with the same"),
+        ({"kahadb": {"by_destination": [{}, {}]}}, "by_destination of activemq_kahadb has two entries with the same"),
         (
             {"kahadb": {"transaction_journal": {}}},
-            "in activemq_kahadb, transaction_journal requires by_destination, which is not set",
+            "transaction_journal of activemq_kahadb requires by_destination, which is not set",
         ),
         (
             {"kahadb": {"by_destination": [{}]}, "fence": "guard"},
@@ -133,7 +133,7 @@ def policy(root: etree._Element, **named: str) -> etree._Element:
         ({"plugins": {"redelivery": True}}, "activemq_plugins.redelivery must be a mapping"),
         (
             {"plugins": {"redelivery": {}}},
-            "in activemq_plugins.redelivery, the redelivery plugin redelivers no message without a redelivery policy",
+            "activemq_plugins.redelivery has no redelivery policy",
         ),
         (
             {"plugins": {"redelivery": {"default": {"redelivery_delay": 999}}}},

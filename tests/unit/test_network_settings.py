@@ -58,7 +58,10 @@ class TestConnectors:
     @pytest.mark.parametrize(
         ("said", "where"),
         [
-            ({"attributes": {"noSuch": True}}, "in activemq_connectors[0].attributes, the option 'noSuch' is unknown"),
+            (
+                {"attributes": {"noSuch": True}},
+                "in activemq_connectors[0].attributes, the attribute 'noSuch' of a transportConnector is unknown",
+            ),
             ({"attributes": {"allowLinkStealing": "perhaps"}}, "which is not a boolean"),
             ({"attributes": {"maximumProducersAllowedPerConnection": "all"}}, "which is not a whole number"),
             ({"attributes": {"discoveryUri": "vm://x"}}, "which is not a URI of multicast discovery"),

@@ -132,7 +132,7 @@ def test_each_variable_is_a_key_of_the_agent() -> None:
         ({"options": {"Cap": 1}}, "in activemq_agent_options, the key 'Cap' must be a key of agent.conf"),
         (
             {"options": {"log.format": "text\nmb.urls = x:1"}},
-            "in activemq_agent_options.log.format, the value contains a line break",
+            "the value of activemq_agent_options.log.format contains a line break",
         ),
         ({"handlers_source": "files/"}, "activemq_agent_handlers_source is set, but activemq_agent_handlers is not"),
         ({"metrics_address": "kiosk"}, "in activemq_agent_metrics_address, the address 'kiosk' has no valid"),

@@ -531,7 +531,7 @@ def test_a_guard_with_generations_calls_no_command() -> None:
     [
         (None, "activemq_fence is command, but activemq_fence_command is not set"),
         ({"argv": []}, "activemq_fence_command.argv"),
-        ({"argv": ["end-node"]}, "argv begins with the program 'end-node', but requires an absolute path"),
+        ({"argv": ["end-node"]}, "argv of activemq_fence_command begins with the program 'end-node'"),
         ({"argv": ["/bin/true"], "timeout": 0}, "activemq_fence_command.timeout"),
         ({"argv": ["/bin/true"], "secrets": {"a b": "x"}}, "must be the name of an environment variable"),
     ],

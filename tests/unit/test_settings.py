@@ -71,7 +71,7 @@ def test_unknown_variable_without_similar_one_gets_no_suggestion(name: str) -> N
                     {"name": "x", "scheme": "tcp", "port": 1, "attributes": {"updateClusterFilter": "${x}"}}
                 ]
             },
-            "in activemq_connectors[0].attributes.updateClusterFilter, the value contains",
+            "the value of activemq_connectors[0].attributes.updateClusterFilter contains",
         ),
     ],
 )
@@ -144,7 +144,7 @@ def test_an_unknown_variable_gets_a_suggestion() -> None:
             {"activemq_archive": {"5.18.3": ["/x"]}},
             "in activemq_archive, the value for release 5.18.3 must be text, not a list",
         ),
-        ({"activemq_users": [{"name": "admin", "password": "admin"}]}, "has the default password of ActiveMQ: "),
+        ({"activemq_users": [{"name": "admin", "password": "admin"}]}, "has a default password of ActiveMQ: "),
         (
             {"activemq_network_username": "system", "activemq_network_password": "manager"},
             "is a default password of ActiveMQ",
@@ -209,9 +209,9 @@ def test_name_that_lacks_the_prefix_by_a_letter_has_a_meant_variable(name: str, 
     [
         ({"activemq_java_options": ["-Dstore.password=hush hush"]}, "the value must be one Java option"),
         ({"activemq_users": [{"name": "ann:hush", "password": "x"}]}, "the value must contain only letters"),
-        ({"activemq_network_password": "hush\tx"}, "the value contains a line break or a tab"),
-        ({"activemq_network_password": "hush\x07"}, "the value contains the control character U+0007: remove it"),
-        ({"activemq_network_password": "hush${x}"}, "the value contains '${'"),
+        ({"activemq_network_password": "hush\tx"}, "activemq_network_password contains a line break or a tab"),
+        ({"activemq_network_password": "hush\x07"}, "contains the control character U+0007: remove it"),
+        ({"activemq_network_password": "hush${x}"}, "the value of activemq_network_password contains '${'"),
     ],
 )
 def test_error_of_value_that_may_be_secret_does_not_quote_it(variables: dict[str, Any], message: str) -> None:
@@ -316,7 +316,7 @@ def test_one_archive_is_for_every_release() -> None:
         ),
         ({"5.18.6": 7}, "in activemq_archive, the value for release 5.18.6 must be text, not a number"),
         ({"5.18.6": "${x}"}, "in activemq_archive, the value for release 5.18.6 contains '${'"),
-        (["/x"], "in activemq_archive, the value is neither text nor a mapping: write TEXT, or"),
+        (["/x"], "the value of activemq_archive is neither text nor a mapping: write one TEXT for all releases, or"),
     ],
 )
 def test_an_archive_that_cannot_be_meant_is_one_line(archive: Any, said: str) -> None:

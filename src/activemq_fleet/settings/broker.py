@@ -91,7 +91,7 @@ class UserSettings(NetworkSettingsBase):
     @model_validator(mode="after")
     def _refuse_default_credentials(self) -> Self:
         if _has_default_password(self.name, self.password):
-            raise ValueError(f"the user {self.name} has the default password of ActiveMQ: set another password")
+            raise ValueError(f"the broker account {self.name} has a default password of ActiveMQ: set another password")
         return self
 
 
@@ -148,8 +148,8 @@ class FenceCommandSettings(NetworkSettingsBase):
     def _is_a_path(self) -> Self:
         if not self.argv[0].startswith("/"):
             raise ValueError(
-                f"argv begins with the program {self.argv[0]!r}, but requires an absolute path: write the full path of "
-                "the program"
+                f"argv of activemq_fence_command begins with the program {self.argv[0]!r}, but requires an absolute "
+                "path: write the full path of the program"
             )
         return self
 

@@ -36,6 +36,8 @@ _DIRECTORIES = re.compile(r"\$\{activemq\.(?:base|home|data|conf)\}")
 # Where the broker takes a URI, these start another broker or load a file from anywhere.
 _SHOWN = 60
 """The number of characters of a wrong value that an error quotes."""
+SETTING_VALUE = "the value of the setting"
+"""The subject of errors about a value that they do not quote; ``read_settings`` adds the name of the setting."""
 _LOADED = re.compile(r"\b(?:vm|xbean|broker|properties|peer):", re.IGNORECASE)
 
 
@@ -50,22 +52,26 @@ def check_set_together(**values: object) -> None:
 def check_text(text: str) -> str:
     """Return a text unchanged, and raise ValueError for control characters and expressions of Spring or Jinja."""
     if control := _CONTROL.search(text):
-        raise ValueError(f"the value contains the control character U+{ord(control[0]):04X}: remove it")
+        raise ValueError(f"the value of the setting contains the control character U+{ord(control[0]):04X}: remove it")
     for mark in _EVALUATED:
         if mark in text:
-            raise ValueError(f"the value contains {mark!r}, which begins a Spring or Jinja expression: remove it")
+            raise ValueError(
+                f"the value of the setting contains {mark!r}, which begins a Spring or Jinja expression: remove it"
+            )
     return text
 
 
 def _check_line(text: str) -> str:
     if _LINE_END.search(text):
-        raise ValueError("the value contains a line break or a tab: write it in one line without tabs")
+        raise ValueError(
+            "the value of the setting contains a line break or a tab: write the value in one line without tabs"
+        )
     return check_text(text)
 
 
 def _check_filled(text: str) -> str:
     if not text:
-        raise ValueError("the value is empty: write a value, or remove this line")
+        raise ValueError("the value of the setting is empty: write a value, or remove the setting")
     if text != text.strip():
         raise ValueError(
             f"the value {text[:_SHOWN]!r} begins or ends with spaces or line breaks: remove them at both ends"
@@ -77,8 +83,8 @@ def _check_loaded(text: str) -> str:
     match = _LOADED.search(text)
     if match:
         raise ValueError(
-            f"the value contains the URI scheme {match[0]!r}, which can start another broker or load a file: remove "
-            "the scheme"
+            f"the value of the setting contains the URI scheme {match[0]!r}, which can start another broker or load a "
+            "file: remove the scheme"
         )
     return text
 
@@ -165,7 +171,7 @@ def _secret(value: Any) -> SecretStr | EncryptedValue:
         raise ValueError(text_required_message("the password", value))
     text = value.get_secret_value() if isinstance(value, SecretStr) else str(value)
     if not text:
-        raise ValueError("the password is empty: set a password")
+        raise ValueError("the value of the setting is empty, but must be a password: set a password")
     return SecretStr(_check_line(text))
 
 
@@ -196,7 +202,8 @@ def text_by_release_validator(check: Callable[[str], str]) -> PlainValidator:
             return check(str(value))
         if not isinstance(value, Mapping):
             raise ValueError(
-                "the value is neither text nor a mapping: write TEXT, or {'5.18.6': TEXT} for each release"
+                "the value of the setting is neither text nor a mapping: write one TEXT for all releases, or a mapping "
+                "from some releases to texts, such as {'5.18.6': TEXT}"
             )
         return {_check_release(key): _check_entry(key, text) for key, text in value.items()}
 
@@ -206,9 +213,14 @@ def text_by_release_validator(check: Callable[[str], str]) -> PlainValidator:
         try:
             return check(str(text))
         except ValueError as error:
-            raise ValueError(f"the value for release {key} {str(error).removeprefix('the value ')}") from None
+            raise ValueError(f"the value for release {key} {_without_subject(str(error))}") from None
 
     return PlainValidator(read, json_schema_input_type=str | dict[str, str])
+
+
+def _without_subject(sentence: str) -> str:
+    """Return the sentence of an error without its subject, the value."""
+    return sentence.removeprefix(SETTING_VALUE).removeprefix("the value").lstrip()
 
 
 def _check_release(key: Any) -> str:
@@ -223,7 +235,7 @@ def check_sha512(text: str) -> str:
     """Return a text unchanged if it is a hexadecimal SHA-512 checksum, and raise ValueError otherwise."""
     if not re.fullmatch("[0-9a-fA-F]{128}", text):
         raise ValueError(
-            f"the value is {text[:_SHOWN]!r}, not a SHA-512 checksum: write 128 hexadecimal digits, as in the file "
+            f"the value {text[:_SHOWN]!r} is not a SHA-512 checksum: write 128 hexadecimal digits, as in the file "
             ".sha512 of the archive"
         )
     return text

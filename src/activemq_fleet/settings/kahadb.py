@@ -115,19 +115,19 @@ class DestinationStore(XmlBean):
         if (self.destination is None) != (self.kind is None):
             given, missing = ("destination", "kind") if self.destination else ("kind", "destination")
             raise ValueError(
-                f"an entry of by_destination sets {given}, but not {missing}: set {missing}, or remove {given} to make "
-                "this the entry for all other destinations"
+                f"an entry of activemq_kahadb.by_destination sets {given}, but not {missing}: set {missing}, or "
+                f"remove {given} to make it the entry for all other destinations"
             )
         if self.per_destination and self.destination is not None:
             # MultiKahaDBPersistenceAdapter.getMatchingPersistenceAdapter makes stores for that entry alone.
             raise ValueError(
-                "an entry of by_destination sets per_destination and destination, which exclude each other: remove "
-                "per_destination"
+                "an entry of activemq_kahadb.by_destination sets per_destination and destination, which exclude each "
+                "other: remove per_destination"
             )
         if self.persistence_adapter.directory_archive:
             raise ValueError(
-                "an entry of by_destination sets directory_archive: several stores would overwrite each other's "
-                "archived files. Remove directory_archive"
+                "an entry of activemq_kahadb.by_destination sets directory_archive: several stores would overwrite "
+                "each other's archived files. Remove directory_archive"
             )
         return self
 
@@ -173,23 +173,26 @@ class KahadbSettings(StoreTuning):
         if not self.by_destination:
             if self.transaction_journal:
                 raise ValueError(
-                    "transaction_journal requires by_destination, which is not set: set by_destination, or remove "
-                    "transaction_journal"
+                    "transaction_journal of activemq_kahadb requires by_destination, which is not set: set "
+                    "by_destination, or remove transaction_journal"
                 )
             return self
         named = [(store.kind, store.destination) for store in self.by_destination]
         if len(set(named)) < len(named):
-            raise ValueError("by_destination has two entries with the same destination and kind: merge them into one")
+            raise ValueError(
+                "by_destination of activemq_kahadb has two entries with the same destination and kind: merge the two "
+                "entries"
+            )
         if (None, None) not in named and not {("queue", ">"), ("topic", ">")} <= set(named):
             # MultiKahaDBPersistenceAdapter: "No matching persistence adapter configured for destination".
             raise ValueError(
-                "by_destination defines no store for the other destinations: add an entry without the keys destination "
-                "and kind"
+                "by_destination of activemq_kahadb defines no store for the destinations that none of its entries "
+                "matches: add an entry without the keys destination and kind"
             )
         if self.directory_archive:
             raise ValueError(
-                "directory_archive and by_destination are both set: several stores would overwrite each other's "
-                "archived files. Remove directory_archive"
+                "directory_archive and by_destination of activemq_kahadb are both set: several stores would "
+                "overwrite each other's archived files. Remove directory_archive"
             )
         return self
 

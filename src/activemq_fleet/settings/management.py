@@ -41,5 +41,5 @@ class JmxSettings(NetworkSettingsBase):
     def _names_differ(self) -> Self:
         doubled = fields.repeated_names([user.name for user in self.users])
         if doubled:
-            raise ValueError(f"users has two entries for the user {doubled[0]!r}: remove one of them")
+            raise ValueError(f"users of activemq_jmx has two entries for the user {doubled[0]!r}: remove one entry")
         return self

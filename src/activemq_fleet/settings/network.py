@@ -72,26 +72,30 @@ def _pairs(value: Any) -> Any:
     return tuple((name, fields.option_text(text)) for name, text in pairs)
 
 
-def _of_types(types: Mapping[str, object]) -> BeforeValidator:
+def _of_types(types: Mapping[str, object], element: str) -> BeforeValidator:
+    """Return a validator of XML attributes, given their types and the element to which they belong."""
+
     def check(value: Any) -> Any:
         for name, text in (pairs := _pairs(value)):
             wanted = types.get(name) if isinstance(name, str) else None
             if wanted is None:
                 near = most_similar_name(str(name), types)
                 hint = f"did you mean {near}?" if near else f"use one of {', '.join(sorted(types))}"
-                raise ValueError(f"the option {name!r} is unknown: {hint}")
+                raise ValueError(f"the attribute {name!r} of a {element} is unknown: {hint}")
             if wanted is _BOOLEAN and text not in _BOOLEAN:
                 raise ValueError(
-                    f"the option {name} is {str(text)[:60]!r}, which is not a boolean: write true or false"
+                    f"the attribute {name} of a {element} is {str(text)[:60]!r}, which is not a boolean: write true or "
+                    "false"
                 )
             if wanted is _NUMBER and not (isinstance(text, str) and text.removeprefix("-").isdecimal()):
                 raise ValueError(
-                    f"the option {name} is {str(text)[:60]!r}, which is not a whole number: write a number such as 1000"
+                    f"the attribute {name} of a {element} is {str(text)[:60]!r}, which is not a whole number: write a "
+                    "number such as 1000"
                 )
             if wanted is _MULTICAST and not (isinstance(text, str) and _MULTICAST.fullmatch(text)):
                 raise ValueError(
-                    f"the option {name} is {str(text)[:60]!r}, which is not a URI of multicast discovery: "
-                    "write one such as multicast://default"
+                    f"the attribute {name} of a {element} is {str(text)[:60]!r}, which is not a URI of multicast "
+                    "discovery: write a URI such as multicast://default"
                 )
         return pairs
 
@@ -107,9 +111,11 @@ def _json_schema_of(types: Mapping[str, object]) -> WithJsonSchema:
 
 _Items = tuple[tuple[str, fields.Attribute], ...]
 _AS_MAPPING = PlainSerializer(dict, return_type=dict[str, str])
-LinkAttributes = Annotated[_Items, _of_types(_LINK_ATTRIBUTES), _AS_MAPPING, _json_schema_of(_LINK_ATTRIBUTES)]
+LinkAttributes = Annotated[
+    _Items, _of_types(_LINK_ATTRIBUTES, "networkConnector"), _AS_MAPPING, _json_schema_of(_LINK_ATTRIBUTES)
+]
 ConnectorAttributes = Annotated[
-    _Items, _of_types(_CONNECTOR_ATTRIBUTES), _AS_MAPPING, _json_schema_of(_CONNECTOR_ATTRIBUTES)
+    _Items, _of_types(_CONNECTOR_ATTRIBUTES, "transportConnector"), _AS_MAPPING, _json_schema_of(_CONNECTOR_ATTRIBUTES)
 ]
 UriOptions = Annotated[
     tuple[tuple[fields.OptionName, fields.UriOption], ...],

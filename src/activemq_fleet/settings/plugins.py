@@ -100,8 +100,8 @@ class RedeliveryPlugin(XmlBean):
     def _has_a_policy(self) -> Self:
         if not self.redelivery_policy_map.policies and self.redelivery_policy_map.default is None:
             raise ValueError(
-                "the redelivery plugin redelivers no message without a redelivery policy: set its key policies or "
-                "default"
+                "activemq_plugins.redelivery has no redelivery policy, so the plugin would redeliver no message: set "
+                "its key policies or default"
             )
         return self
 

@@ -14,6 +14,7 @@ from activemq_fleet.errors import SettingsError, text_required_message
 from activemq_fleet.node.printable import escape_unprintable
 from activemq_fleet.settings.broker import NOT_SETTINGS, PREFIX, USERS_OWN, Settings
 from activemq_fleet.settings.encrypted import EncryptedValue
+from activemq_fleet.settings.fields import SETTING_VALUE
 from activemq_fleet.similar_names import most_similar_name, similar_names
 
 KNOWN = frozenset(PREFIX + name for name in Settings.model_fields) | NOT_SETTINGS
@@ -125,8 +126,8 @@ def _explain_error(host: str, detail: ErrorDetails) -> str:
         sentence = str(detail["ctx"]["error"])
         if detail["loc"][-1:] == ("[key]",):
             place = _variable_path(detail["loc"][:-2])
-            sentence = sentence.replace("the value", "the key", 1)
-        return f"{host}: in {place}, {sentence}" if place else f"{host}: {sentence}"
+            sentence = sentence.replace(SETTING_VALUE, "the key", 1).replace("the value", "the key", 1)
+        return f"{host}: {_sentence_with_place(sentence, place)}"
     if isinstance(value, EncryptedValue):
         problem = (
             f"the value of {place} is encrypted, and no given vault password decrypts it: set --vault-password-file or "
@@ -147,6 +148,19 @@ def _explain_error(host: str, detail: ErrorDetails) -> str:
     if detail["loc"][-1:] and detail["loc"][-1] in _IN_MILLISECONDS:
         problem = f"{problem.replace(' such as 10', '')}. Write a number of milliseconds, such as 5000 for 5 s"
     return f"{host}: {problem}"
+
+
+def _sentence_with_place(sentence: str, place: str) -> str:
+    """Return the sentence of an error with the path of its setting, where it has no such path yet."""
+    if not place:
+        return sentence
+    if sentence.startswith(SETTING_VALUE):
+        return sentence.replace(SETTING_VALUE, f"the value of {place}", 1)
+    entry = f"an entry of {place.rpartition('[')[0]} "
+    if sentence.startswith(entry):
+        return sentence.replace(entry, f"{place} ", 1)
+    is_named = re.search(rf"(?<![\w.]){re.escape(place)}(?![\w.\[])", sentence)
+    return sentence if is_named else f"in {place}, {sentence}"
 
 
 def _expected(message: str) -> str:

@@ -191,8 +191,13 @@ class DestinationBean(XmlBean):
     def _has_a_name(self) -> Self:
         if self.kind.startswith("temp") != (self.destination is None):
             if self.destination:
-                raise ValueError(f"`kind: {self.kind}` does not support a destination: remove the key destination")
-            raise ValueError(f"`kind: {self.kind}` requires a destination: set the key destination")
+                raise ValueError(
+                    f"an entry with `kind: {self.kind}` does not support the key destination: remove destination"
+                )
+            raise ValueError(
+                f"an entry with `kind: {self.kind}` requires the key destination: set destination to a name such as "
+                "orders.new, or a wildcard such as orders.>"
+            )
         return self
 
     def leading_xml_attributes(self) -> tuple[tuple[str, str], ...]:
