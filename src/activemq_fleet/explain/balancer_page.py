@@ -40,7 +40,7 @@ def _address_entry(address: VirtualAddress) -> ExplanationEntry:
 
 def _backends_reason(brokers: tuple[Broker, ...]) -> str:
     if any(broker.profile.replicates for broker in brokers):
-        return "preferred masters only: a pure slave accepts no clients"
+        return "only the preferred master of each pair, because the slave of a pure pair accepts no clients"
     if not any(broker.profile.has_peer for broker in brokers):
         return "single brokers"
-    return "both nodes of a pair: the ports of a standby are closed"
+    return "both nodes of each pair, of which only the active node accepts clients: a standby has closed ports"

@@ -77,11 +77,11 @@ def _outgoing_connector_entry(connector: NetworkConnector, peers: Sequence[Broke
 
 
 def _no_links_reason(fleet: Fleet, broker: Broker) -> str:
+    name = broker.link_end_name
     if is_alone_in_group(fleet, broker):
         noun = broker_or_pair_noun(broker)
-        name = broker.link_end_name
-        return f"{name} is the only {noun} of group {broker.group}, and activemq_links has no link from here"
-    return f"activemq_topology is {broker.settings.topology}, and activemq_links has no link from here"
+        return f"{name} is the only {noun} of group {broker.group}, and activemq_links has no link from {name}"
+    return f"activemq_topology is {broker.settings.topology}, and activemq_links has no link from {name}"
 
 
 def _outgoing_link_entry(fleet: Fleet, broker: Broker, link: Link) -> ExplanationEntry:
@@ -103,7 +103,7 @@ def _idle_reason(broker: Broker, link: Link) -> str:
     to_peer = broker.peer is not None and link.target == broker.peer.partition(".")[0]
     if not to_peer or not broker.profile.shares_store:
         return ""
-    return "never up: while this node is active, the other node waits with closed ports"
+    return "this link is never up: while this node is active, the other node is a standby with closed ports"
 
 
 def _target_text(fleet: Fleet, link: Link) -> str:
@@ -122,7 +122,7 @@ def ttl_in_words(link: Link) -> str:
         return f"networkTTL {link.network_ttl}: a message crosses {most}{_bridge_count_text(link.network_ttl)}"
     limit, demand = _bridge_count_text(link.message_ttl or 0), _bridge_count_text(link.consumer_ttl or 0)
     ttl = f"consumerTTL {link.consumer_ttl}, messageTTL {link.message_ttl}"
-    return f"{ttl}: subscriptions cross {demand}, messages {limit}"
+    return f"{ttl}: a subscription crosses {demand}, a message crosses {limit}"
 
 
 def _bridge_count_text(ttl: int) -> str:

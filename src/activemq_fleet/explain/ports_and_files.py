@@ -60,9 +60,9 @@ def ports_section(fleet: Fleet, broker: Broker) -> ExplanationSection:
 
 def _listening_note(broker: Broker) -> str:
     if broker.profile.shares_store:
-        return "A standby opens these ports, including the console's, only when it takes over."
+        return "A standby opens its ports, including the console's, only when it takes over."
     if broker.profile.replicates and broker.role == "master":
-        return "The ports open before its slave is attached; the broker is ready when its log contains `started`."
+        return "The master opens its ports before its slave is attached. It is ready when its log contains `started`."
     return ""
 
 
@@ -91,7 +91,7 @@ def _connector_entry(broker: Broker, connector: Connector) -> ExplanationEntry:
 
 def _connector_use(connector: Connector) -> str:
     if connector.name == "replication":
-        return "its slave connects to this port"
+        return "the slave of this master connects to this port"
     name = protocol_name_of_scheme(connector.scheme)
     return PROTOCOLS[name].clients if name in PROTOCOLS else f"{name} clients"
 

@@ -47,11 +47,12 @@ def _survival_answers(broker: Broker) -> Iterator[_Answer]:
             else ("pure", False, "pure master/slave, which activemq_ha requires: its attributes have no effect")
         )
     elif profile.shares_store_directory and not release.has_lockers:
-        yield "lockers", False, "<locker>: the broker acquires the lock at its start and never checks it again"
+        text = "<locker>: without it, the broker acquires the lock of its store at its start, and never checks it again"
+        yield "lockers", False, text
     elif profile.shares_store_directory:
         yield "lockers", True, _lock_checks(broker)
     elif profile.has_database_lease and not release.has_adjustable_lease:
-        yield "lease", False, "a configurable lease: it is always 5 s"
+        yield "lease", False, "a configurable lease: the lease of the lock in the database is always 5 s"
     if profile.shares_store:
         yield (
             ("restart", True, "demotion without a restart: a node that loses its lock becomes standby again")
@@ -63,17 +64,18 @@ def _survival_answers(broker: Broker) -> Iterator[_Answer]:
             )
         )
     if release.has_ignore_no_space_errors:
-        yield "no-space", True, "a stop on a full disk (ignoreNoSpaceErrors=false), so that no accepted message is lost"
+        text = "a stop of the broker on a full disk (ignoreNoSpaceErrors=false), so that no accepted message is lost"
+        yield "no-space", True, text
     elif not profile.has_database_lease:
-        yield "no-space", False, "a stop on a full disk: accepted messages can be lost"
+        yield "no-space", False, "a stop of the broker on a full disk: without it, accepted messages can be lost"
 
 
 def _lock_checks(broker: Broker) -> str:
     if broker.release.lock_keepalive_checks_owner:
-        return "<locker>: a keep-alive that detects a deleted lock file, and one that another broker wrote"
+        return "<locker>: its keep-alive detects that the lock file was deleted, or that another broker wrote it"
     if broker.release.lock_keepalive_checks_file:
-        return "<locker>: a keep-alive that detects a deleted lock file, but not one that another broker wrote"
-    return "<locker>, with a keep-alive that does not check the lock file"
+        return "<locker>: its keep-alive detects that the lock file was deleted, but not that another broker wrote it"
+    return "<locker>: its keep-alive does not check the lock file of the store"
 
 
 def _network_answers(broker: Broker) -> Iterator[_Answer]:
@@ -92,13 +94,21 @@ def _network_answers(broker: Broker) -> Iterator[_Answer]:
             )
         )
     if release.forgets_early_bridge_failures:
-        yield "bridges", False, "a retry of a bridge that fails while it starts: it can stay down until a restart"
+        text = "a retry of a bridge that fails while it starts: such a bridge can stay down until the broker restarts"
+        yield "bridges", False, text
     if not release.has_replay_when_no_consumers:
-        yield "replay", False, "replayWhenNoConsumers: messages do not return to a broker that forwarded them"
+        text = "replayWhenNoConsumers: without it, messages cannot return to a broker that forwarded them"
+        yield "replay", False, text
     elif release.replay_needs_audit_off:
-        yield "replay", True, "replayWhenNoConsumers, with enableAudit=false so that a replay is no duplicate"
+        text = (
+            "replayWhenNoConsumers, with enableAudit=false so that a broker rejects no returned message as a duplicate"
+        )
+        yield "replay", True, text
     else:
-        yield "replay", True, "replayWhenNoConsumers: messages return to a broker whose consumers reconnected"
+        text = (
+            "replayWhenNoConsumers: messages can return to a broker that forwarded them, when its consumers reconnect"
+        )
+        yield "replay", True, text
     yield (
         ("ttl", True, "consumerTTL and messageTTL as separate limits")
         if release.has_consumer_ttl
@@ -112,11 +122,11 @@ def _network_answers(broker: Broker) -> Iterator[_Answer]:
 
 def _client_answers(broker: Broker) -> Iterator[_Answer]:
     if broker.release.supports_agents:
-        yield "mqtt", True, "MQTT that delivers, which agents require"
+        yield "mqtt", True, "a reliable MQTT connector, which failover agents require"
     elif broker.release.has_usable_mqtt:
-        yield "mqtt", False, "more than one durable MQTT subscription per client, which agents require"
+        yield "mqtt", False, "more than one durable MQTT subscription per client, which failover agents require"
     else:
-        yield "mqtt", False, "MQTT that delivers, which agents require"
+        yield "mqtt", False, "a reliable MQTT connector, which failover agents require"
 
 
 def _security_answer(broker: Broker) -> _Answer:

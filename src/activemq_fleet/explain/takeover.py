@@ -32,14 +32,20 @@ _NO_NODE = "no node"
 def takeover_time_text(broker: Broker, document: XmlDocument) -> str:
     """Return a text about the time of a takeover: how soon a broker's peer serves clients after its death."""
     if not broker.profile.has_peer:
-        return "never: it is a single broker"
+        return "never, because the broker has no second node"
     if broker.profile.replicates:
-        return "1 s if the process fails; if the host fails, when the connection times out"
+        return "1 s after the master's process fails; if its host fails, after the slave's connection to it times out"
     acquire = int(lock_settings_of(document).get("acquire", 0))
     if broker.profile.has_database_lease:
-        return f"{2 * acquire / 1000 + _OPENING:g} s: a lease of {acquire} ms must expire; the standby polls as often"
+        return (
+            f"{2 * acquire / 1000 + _OPENING:g} s after the broker fails: its database lease of {acquire} ms must "
+            f"expire, the standby checks the lease every {acquire} ms, and store and ports open in {_OPENING} s"
+        )
     bound = f"{acquire / 1000 + _OPENING:g} s" if acquire else "seconds"
-    return f"{bound}: the standby tries the lock every {acquire} ms, and store and ports open in {_OPENING} s"
+    return (
+        f"{bound} after the broker fails: the standby tries the lock every {acquire} ms, and store and ports open in "
+        f"{_OPENING} s"
+    )
 
 
 def takeover_section(fleet: Fleet, broker: Broker, document: XmlDocument) -> ExplanationSection:
