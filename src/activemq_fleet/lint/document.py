@@ -267,7 +267,7 @@ def other_lines_suffix(elements: Iterable[Element], attribute: str = "", *, line
     text = ", ".join(map(str, lines[:_MOST_LINES]))
     if len(lines) > _MOST_LINES:
         text += f" and {len(lines) - _MOST_LINES} more"
-    return f"; the same in {'line' if len(lines) == 1 else 'lines'} {text}"
+    return f"; the same problem is in {'line' if len(lines) == 1 else 'lines'} {text}"
 
 
 def _after_stray(value: str) -> Iterator[str]:

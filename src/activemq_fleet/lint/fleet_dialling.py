@@ -228,7 +228,7 @@ def _balancer_problems(view: FleetView, balancer: Balancer) -> Iterator[Problem]
                     other,
                     ConnectionRefusal("tls" if front.tls else "clear", other.connector.port, other.connector.name),
                 )
-                reason = _refusal_sentence(refused_listener, "the balancer of this host")
+                reason = _refusal_sentence(refused_listener, "the load balancer")
                 message = f"the load balancer cannot connect to a broker of group {address.group}: {reason}"
                 yield Problem(
                     message,

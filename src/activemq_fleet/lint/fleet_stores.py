@@ -227,8 +227,8 @@ def _remedy_of_common_store(kind: str, broker: Broker, owner: str) -> str:
     if kind == "database":
         return f"set the url of activemq_jdbc to a different database for {broker.link_end_name} and for {owner}"
     return (
-        "remove activemq_store_directory, so that each of them gets a directory with its name, or set a different "
-        f"activemq_store_directory for {broker.link_end_name} and for {owner}"
+        f"remove activemq_store_directory of {broker.link_end_name} and of {owner}, so that each gets a directory "
+        "with its name. Or set a different activemq_store_directory for each"
     )
 
 

@@ -189,7 +189,9 @@ def settings_file_overrides_or_is_unread(host: HostView) -> Iterator[Problem]:
 
 
 def _fix_of_settings_file(path: str) -> str:
-    return f"remove {path}, and set activemq_heap, activemq_java_options and activemq_java_home to its values"
+    return (
+        f"set activemq_heap, activemq_java_options and activemq_java_home to the values in {path}, then remove {path}"
+    )
 
 
 @rule("L001", "error", scope="host")

@@ -254,7 +254,10 @@ def jdbc_store_without_stopping_handler(document: Document) -> Iterator[Problem]
                 "this ioExceptionHandler ignores SQL exceptions: a master that cannot reach the database of its lock "
                 "continues to serve"
             )
-            yield handler.node.problem(message, fix=f'write <{wanted}/> instead, or set ignoreSQLExceptions="false"')
+            yield handler.node.problem(
+                message,
+                fix=f'write <{wanted}/> in place of this ioExceptionHandler, or set ignoreSQLExceptions="false" on it',
+            )
         elif wanted and handler.kind == JDBC_HANDLER and handler.kind != wanted:
             text = f"<{JDBC_HANDLER}> is deprecated since 5.11: a later release may not start with it"
             is_same = store.name == "jdbcPersistenceAdapter" and handler.node.name == JDBC_HANDLER

@@ -268,8 +268,10 @@ def _static_include_reason(later: bool, whole: bool) -> str:
     if not later:
         return "before 5.14 excludedDestinations has no effect on staticallyIncludedDestinations"
     if whole:
-        return "the bridge removes the excluded destination from its static includes, with one INFO line"
-    return "the bridge filters these messages out only after it has consumed them, and does not acknowledge them"
+        return "the bridge removes the excluded destination from its static includes, and logs one INFO line"
+    return (
+        "the bridge consumes the messages of the excluded destinations, then drops them and does not acknowledge them"
+    )
 
 
 @rule("N031", "warning", each="broker", releases="5.13.0", needs="@useVirtualDestSubs")

@@ -267,7 +267,7 @@ def _all_interfaces_problems(page: Document) -> Iterator[Problem]:
             for port in beans_of_classes(page, "WebConsolePort"):
                 yield from _wildcard_host_problems(port, "the bean jettyPort")
         elif host or not any(name.endswith("}host") for name in bean.attributes):
-            yield from _wildcard_host_problems(bean, "the bean of its connector")
+            yield from _wildcard_host_problems(bean, "the connector bean")
 
 
 def _wildcard_host_problems(bean: Element, what: str) -> Iterator[Problem]:

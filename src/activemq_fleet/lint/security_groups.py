@@ -244,8 +244,11 @@ def _is_held(group: str, known: Iterable[str], document: Document) -> bool:
 
 def _remedy_of_group(document: Document) -> str:
     has_everyone = document.release.is_within_span(_HAS_EVERYONE)
-    everyone = "Write * for every account" if has_everyone else "For every account, list the groups of all accounts"
-    return f"write a group that accounts have, or give the group to an account. {everyone}"
+    everyone = "write *" if has_everyone else "list the groups of all accounts"
+    return (
+        "name a group to which accounts belong, or add an account to the named group. To give the right to all "
+        f"accounts, {everyone}"
+    )
 
 
 def _remedy_of_advisories(document: Document) -> str:

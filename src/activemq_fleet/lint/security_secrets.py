@@ -89,7 +89,9 @@ def clear_text_password_in_activemq_xml(document: Document) -> Iterator[Problem]
             if name in secrets:
                 if is_clear_text_secret(value) and not is_weak_account(node, name):
                     yield node.problem(
-                        f"the {_local_name(name)} of {_owner_text(node)} {_STANDS}", name, fix=_remedy_of(name, node)
+                        f"the {_local_name(name)} of {_owner_text(node)} is in the file in clear text",
+                        name,
+                        fix=_remedy_of(name, node),
                     )
             elif ("=" in value or "@" in value) and _has_clear_password(value):
                 text = f"a password in the {_local_name(name)} of {_owner_text(node)} is in the file in clear text"

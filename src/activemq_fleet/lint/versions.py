@@ -267,7 +267,7 @@ def locker_before_5_7(document: Document) -> Iterator[Problem]:
 def _fix_of_lock(store: Element | None, name: str) -> str:
     """Return what to write before 5.7 in place of a setting of a store's lock; "" where the rule's remedy applies."""
     if store is not None and store.name == "jdbcPersistenceAdapter":
-        return "write <databaseLocker> in place of <locker>, useDatabaseLock in place of useLock"
+        return "write <databaseLocker> in place of <locker>, and useDatabaseLock in place of useLock"
     if store is not None and store.name == "kahaDB" and store.document.release.is_within_span("5.4.0"):
         if name == "useLock":
             return "remove useLock, or upgrade to 5.7.0 or later"
@@ -302,8 +302,9 @@ def uncommitted_limit_refuses_messages(document: Document) -> Iterator[Problem]:
     for broker in document.brokers:
         if broker.has_placeholder_value("maxUncommittedCount"):
             yield broker.problem(
-                f'the value of maxUncommittedCount="{broker.get("maxUncommittedCount")}" is unknown here. If it is '
-                f"above 0, ActiveMQ {document.release.text} rejects every message outside of a transaction",
+                f'the value of maxUncommittedCount="{broker.get("maxUncommittedCount")}" is not known, because '
+                f"it is a placeholder. If it is above 0, ActiveMQ {document.release.text} rejects every message "
+                "outside of a transaction",
                 "maxUncommittedCount",
                 severity="warning",
             )

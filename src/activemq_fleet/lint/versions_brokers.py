@@ -75,7 +75,7 @@ def file_without_a_broker(document: Document) -> Iterator[Problem]:
         fix = f"start the broker with -Dspring.profiles.active={profile}, or move the <broker> out of the profile"
         yield document.brokers[0].problem(text, severity="warning", fix=fix)
         return
-    text = f"the file has no <broker>: it is {_kind_of(document)}"
+    text = f"the file has no <broker>: {_kind_of(document)}"
     if missing:
         names = ", ".join(name for _, name in missing)
         text += f" (imported, but not next to this file: {names})"
@@ -143,11 +143,11 @@ def _profile_of(broker: Element) -> str:
 def _kind_of(document: Document) -> str:
     classes = [bean.get("class") for bean in document.elements_named("bean")]
     if document.has_element_or_attribute(("camelContext", "routeContext", "routes")):
-        return "a context of Apache Camel"
+        return "it is a context of Apache Camel"
     if any(".jetty." in name for name in classes):
-        return "the file of the web console, which an activemq.xml imports"
+        return "it is the file of the web console, which an activemq.xml imports"
     if any(map(_CLIENT.search, classes)) or any(
         node.namespace == CORE and node.name.lower().endswith("connectionfactory") for node in document.nodes
     ):
-        return "a Spring context of JMS clients"
-    return "a Spring context"
+        return "it is a Spring context of JMS clients"
+    return "it is a Spring context"

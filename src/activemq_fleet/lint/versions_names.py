@@ -67,12 +67,12 @@ def _fix_of_agent(scheme: str, document: Document) -> str:
     agents = document.release.discovery_schemes
     if scheme in ("masterslave", "failover"):
         if "masterslave" in agents:
-            return "write masterslave:(tcp://a:61616,tcp://b:61616) for a pair, static:(…) for other brokers"
+            return "write masterslave:(tcp://a:61616,tcp://b:61616) for a pair, and static:(URI,URI) for other brokers"
         uri = "failover:(tcp://a:61616,tcp://b:61616)?randomize=false&amp;maxReconnectAttempts=1"
-        return f"write static:({uri}) for a pair, static:(…) for other brokers"
+        return f"write static:({uri}) for a pair, and static:(URI,URI) for other brokers"
     renamed = {"rendezvous": "zeroconf", "zeroconf": "rendezvous"}.get(scheme)
     if renamed in agents:
-        return f"write {renamed}:, the name of this agent in the release"
+        return f"write {renamed}:, which is the name of this discovery agent in {document.release.text}"
     if scheme in document.release.schemes:
         return f"write static:({scheme}://host:port)"
     if scheme in every_uri_scheme():

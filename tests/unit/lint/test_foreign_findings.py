@@ -210,7 +210,7 @@ def test_one_finding_lists_the_lines_of_dead_letter_strategies_without_expiratio
         f"<destinationPolicy><policyMap><policyEntries>\n{entries}\n</policyEntries></policyMap></destinationPolicy>"
     )
     message = finding("C015", f"<broker>{policy}</broker>").message
-    assert re.search(r"; the same in lines [0-9]+, [0-9]+$", message)
+    assert re.search(r"; the same problem is in lines [0-9]+, [0-9]+$", message)
 
 
 def test_one_finding_names_data_directory_and_store_that_do_not_last() -> None:

@@ -44,7 +44,7 @@ def test_a_group_of_its_own_is_any_but_the_default(uri: str, fires: bool) -> Non
 
 def test_one_finding_names_each_place_in_the_default_group() -> None:
     (finding,) = of("M002", link("multicast://default") + connector(discovery="multicast://default"))
-    assert re.search(r"; the same in line \d+$", finding.message)
+    assert re.search(r"; the same problem is in line \d+$", finding.message)
 
 
 @pytest.mark.parametrize(
