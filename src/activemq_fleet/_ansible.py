@@ -227,7 +227,10 @@ class _Manager(InventoryManager):  # type: ignore[misc]  # Ansible carries no ty
             if plugin and warning.event.chain:
                 causes[plugin[1]] = warning.event.chain.event
         if not causes:
-            return f"{refused}, because no plugin of Ansible knows its format: write it as YAML in a file FILE.yml"
+            return (
+                f"{refused}, because no plugin of Ansible knows the format of this file: write the inventory as YAML "
+                "in a file FILE.yml"
+            )
         wanted = ("yaml", "auto") if source.endswith(_YAML_FILES) else ("script", "ini")
         # For a plugin's configuration the plugin yaml reports only that it is one; auto reports what is wrong with it.
         meant = [causes[name] for name in wanted if name in causes and _NO_HOSTS not in causes[name].msg]

@@ -18,7 +18,6 @@ from activemq_fleet.naming import PREFIX
 _INTERNAL = f"__{PREFIX}"
 """Begins the names that the playbooks register; a fact of such a name would take the place of a result."""
 _FACTS = ("ansible_facts", "ansible_local")
-_ONLY = "but only the inventory, group_vars, host_vars and extra variables (-e) may set it"
 
 
 class InventoryFirstVariableManager:
@@ -58,14 +57,15 @@ class InventoryFirstVariableManager:
         for name in self._facts(host):
             if str(name).startswith((PREFIX, _INTERNAL)):
                 yield (
-                    f"{name} is a fact of the host, {_ONLY}: remove the fact, and clear the fact cache with "
-                    "--flush-cache"
+                    f"{name} is a fact of the host, but only the inventory, group_vars, host_vars and extra variables "
+                    "(-e) may set it: remove the fact, and clear the fact cache with --flush-cache"
                 )
         for name in sorted({str(name) for cache in self._task_caches() for name in cache.get(host) or ()}):
             if name.startswith(PREFIX):
                 yield (
-                    f"{name} is set by set_fact, register or include_vars, {_ONLY}: set it there, or choose "
-                    "another name for the result"
+                    f"{name} is set by set_fact, register or include_vars, but only the inventory, group_vars, "
+                    f"host_vars and extra variables (-e) may set it: move {name} there, or choose another name for "
+                    "the result"
                 )
 
     def _facts(self, host: str) -> Mapping[Any, Any]:

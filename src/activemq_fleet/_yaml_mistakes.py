@@ -135,5 +135,5 @@ def _without_colon(line: str) -> str:
     """Return what is wrong with a line without a colon; its value may be a secret, and is not shown."""
     key = _KEY.match(line)
     if key is None:
-        return "a key has no colon and space after it: add the colon and the space"
+        return "a key in this line has no colon and space after it: add the colon and the space"
     return f"the key {key[1]} has no colon and space after it: add the colon and the space"

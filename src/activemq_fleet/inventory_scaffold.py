@@ -256,7 +256,7 @@ def _hosts_lines(named: _NamedHosts) -> Iterator[str]:
     yield f"# yaml-language-server: $schema={_SCHEMAS}/inventory.schema.json\n"
     yield "# The brokers by pair. In this directory, `activemq-fleet names -i .` shows how each name is read.\n"
     if any(_host_variables(named, identity.name) for identity in named.identities):
-        yield "# The variables of a host set what its name does not contain.\n"
+        yield "# The variables of a host set the group, pair and node that its name does not contain.\n"
     yield "all:\n  hosts:\n"
     for pair, members in named.identities_by_pair.items():
         is_pair = members[0].name not in named.standalone_hosts
@@ -306,8 +306,8 @@ def _failover_lines(settings: Mapping[str, object]) -> Iterator[str]:
         yield _line(settings, "activemq_watchdog", "a hung broker is reported and not killed")
         yield _line(settings, "activemq_topology", "no links: a message stays at the broker that accepted it")
         return
-    yield "# The nodes of a pair share one store. Mount it on both at /srv/activemq/PAIR: see the output of\n"
-    yield "# `activemq-fleet help shared-stores`.\n"
+    yield "# The nodes of a pair share one store. Mount it on both nodes at /srv/activemq/PAIR.\n"
+    yield "# `activemq-fleet help shared-stores` describes how to mount a shared store.\n"
     yield _line(settings, "activemq_ha")
     yield _line(settings, "activemq_uid", "the account has the same ids on both nodes, which write one store")
     yield _line(settings, "activemq_gid")
@@ -320,10 +320,13 @@ def _listener_lines(settings: Mapping[str, object], *, tls: bool) -> Iterator[st
     yield _line(settings, "activemq_bind")
     yield _line(settings, "activemq_console_bind", "the web console: reach it through SSH")
     if not tls:
-        yield "# Logins and messages cross the network in clear text until activemq_tls names key stores on hosts:\n"
-        yield "# `activemq-fleet init --tls` writes it.\n"
+        yield "# Logins and messages cross the network in clear text until activemq_tls names key stores on hosts.\n"
+        yield "# `activemq-fleet init --tls` writes an inventory with activemq_tls.\n"
         return
-    yield "# Provide both stores on each host. Connectors and links then encrypt on the same ports.\n"
+    yield (
+        "# Provide the key store and trust store on each host. Connectors and links keep their ports when they use "
+        "TLS.\n"
+    )
     yield "activemq_tls:\n"
     for store, path in (("keystore", "broker"), ("truststore", "ca")):
         yield f"  {store}: /etc/activemq/{path}.p12\n"
@@ -331,7 +334,7 @@ def _listener_lines(settings: Mapping[str, object], *, tls: bool) -> Iterator[st
 
 
 def _installation_lines(request: InventoryScaffoldRequest, settings: Mapping[str, object]) -> Iterator[str]:
-    yield "\n# The playbooks require root. If Ansible connects with another account, remove the mark of the comment.\n"
+    yield "\n# The playbooks require root. If Ansible connects with another account, remove the # of the next line.\n"
     yield "# ansible_become: true\n"
     if request.archive is not None:
         yield "# The playbook `site` installs the release from this archive on the controller.\n"

@@ -278,7 +278,7 @@ class _FileScan:
             )
         key = next(key for key, _ in _pairs(node) if key.value == keys[0])
         text = f"Ansible ignores variables of group {group} that are not below `vars:`: {listed}"
-        return self._finding(key, text, f"move these variables below `vars:` of group {group}")
+        return self._finding(key, text, f"move {listed} below `vars:` of group {group}")
 
     def _unexpected_key(self, group: str, key: yaml.ScalarNode, value: yaml.Node) -> Finding:
         text = f"Ansible ignores the key {key.value} of group {group}, because it is not hosts, children or vars"
@@ -346,7 +346,9 @@ class _FileScan:
             yield self._finding(variable, message, fix, severity)
         elif _is_empty(value) and (likeness := _resembles(name, hosts)):
             fix = f"if {name} is a host such as {likeness}, indent it like {likeness}"
-            yield self._finding(variable, f"{text} without a value", fix, "warning")
+            yield self._finding(
+                variable, f"{name} has no value, and is indented as a variable of {owner}", fix, "warning"
+            )
 
     def _empty_group(self, group: yaml.ScalarNode) -> Iterator[Finding]:
         if group.value in self.layout.hosts:
@@ -458,7 +460,7 @@ def _repeated_variables(path: str, layout: InventoryLayout) -> Iterator[Finding]
 def _variables_file_finding(path: str, message: str, fix: str) -> Finding:
     place = (_path_from_here(_first_file_with_variables(path) or path), 1)
     return _file_finding(
-        "T039", "warning", message, fix, "the hosts do not get the values of the variables in this file", place
+        "T039", "warning", message, fix, "no host gets the values of the variables in this file", place
     )
 
 

@@ -28,7 +28,7 @@ def unread_definition_hint(variable: str, directory: str, findings: Iterable[Fin
     for path in _files_around(Path(directory).absolute()):
         reason = _reason_unread(path, Path(directory).absolute(), about_files)
         if reason and (line := _line_of_definition(path, definition)):
-            return f"; {_path_from_here(path)}:{line} sets it, but {reason}"
+            return f"; {_path_from_here(path)}:{line} sets {variable}, but {reason}"
     return ""
 
 

@@ -155,5 +155,5 @@ def test_pipe_is_adopted_and_fifo_without_a_writer_is_not_waited_for(tmp_path: P
     os.mkfifo(tmp_path / "fifo")
 
     assert piped.broker.get("brokerName") == "piped"
-    with pytest.raises(InputError, match=r"it is a FIFO .named pipe. to which no process"):
+    with pytest.raises(InputError, match=r"the file is a FIFO .named pipe. to which no process"):
         read_adopted_documents([f"{HOST}={tmp_path / 'fifo'}"], ["5.18.3"], Naming())

@@ -377,8 +377,7 @@ class TestFleets:
         adoption = adopt_and_compare(tmp_path, files, "5.18.3")
 
         assert any(
-            "By name they are the pair o-mq2, but no file shows that they share a store (its path ./data/two is "
-            "relative)" in note
+            "are the pair o-mq2, but no file shows that both share a store (its path ./data/two is relative)" in note
             for note in adoption.notes
         )
         assert adopted_variables(adoption)["links"][0]["addresses"] == ["o-mq2-a:61616", "o-mq2-b:61616"]

@@ -65,7 +65,7 @@ def test_bridge_to_undefined_placeholder_becomes_link_without_address(
     found = yaml.safe_load(adopted.files["group_vars/all.yml"]).get("activemq_links", [{"addresses": None}])
     assert [link["addresses"] for link in found] == [dialled]
     assert [one.original for one in adopted.differences if one.path.endswith("@uri")] == [uri] * bool(dialled)
-    wanted = [note for note in adopted.notes if "no file defines its placeholder" in note]
+    wanted = [note for note in adopted.notes if "no file defines the placeholder" in note]
     assert len(wanted) == (".invalid" in str(dialled))
 
 

@@ -120,14 +120,14 @@ FINDINGS: dict[str, tuple[dict[str, str], str, str, str, str]] = {
         "T038 error",
         "hosts.yml:4",
         "Ansible ignores variables of group orders that are not below `vars:`: activemq_heap",
-        "move these variables below `vars:` of group orders",
+        "move activemq_heap below `vars:` of group orders",
     ),
     "variable directly in all": (
         edited_inventory("all:\n", "all:\n  activemq_heap: 1g\n"),
         "T038 error",
         "hosts.yml:2",
         "Ansible ignores variables of group all that are not below `vars:`: activemq_heap",
-        "move these variables below `vars:` of group all",
+        "move activemq_heap below `vars:` of group all",
     ),
     "variable where groups are listed": (
         {"hosts.yml": f"{HOSTS}activemq_heap: 1g\n"},

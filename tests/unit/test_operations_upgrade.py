@@ -141,7 +141,7 @@ def test_another_kind_of_store_would_leave_the_messages_behind() -> None:
 def test_default_store_of_several_uses_another_directory_from_5_11_on() -> None:
     several = StoreFacts("mKahaDB", SHARE)
     assert (
-        "stores messages in the directory 0 of its mKahaDB store, but 5.18.3 reads them from #210"
+        "stores messages in the directory 0 of its mKahaDB store, but 5.18.3 would read them from the directory #210"
         in jump_of("5.8.0", "5.18.3", several, several).refusal
     )
     assert jump_of("5.13.5", "6.3.1", several, several).refusal == ""
@@ -179,7 +179,7 @@ def test_a_pure_pair_is_no_roll() -> None:
         ("6.2.7", "6.3.1", ["jetty-spring.xml"]),
         ("5.7.0", "5.8.0", ["MBeans have new names", "waitForSlave"]),
         ("5.9.1", "5.10.0", ["MQTT topics that contain a dot"]),
-        ("5.17.6", "5.18.3", ["AMQ-5137"]),
+        ("5.17.6", "5.18.3", ["decreaseNetworkConsumerPriority"]),
         ("5.15.16", "5.17.6", ["5.17.6 does not support levelDB"]),
     ],
 )

@@ -203,7 +203,7 @@ ALERTED = {"level": "WARN", "message": f"{DIALLED} Received fatal alert: bad_cer
     ("hosts", "state", "reason"),
     [
         (BOTH, "up", ""),
-        ({**BOTH, "a": {"usage": usage_evidence()}}, "half", f"{A} has no connection in the other direction"),
+        ({**BOTH, "a": {"usage": usage_evidence()}}, "half", f"{A} has no connection for the opposite direction"),
         ({**BOTH, "a": {**BOTH["a"], "records": [NULL]}}, "half", "without the id of"),
         ({**BOTH, "a": {**BOTH["a"], "records": [NULL, GOOD]}}, "up", ""),
         ({**BOTH, "shop_a": {"usage": usage_evidence()}}, "down", "no log contains a reason"),

@@ -46,8 +46,8 @@ def test_t002_names_a_host_that_is_similar_to_the_missing_node(other: str) -> No
 
     fixes = [finding.fix for finding in built_fleet.findings if finding.host == "orders-mq01-a.example.com"]
     assert (
-        f"add orders-mq01-b.example.com to the inventory ({other} has a similar name: rename it if it is this node)"
-        in fixes[0]
+        f"add orders-mq01-b.example.com to the inventory ({other} has a similar name: "
+        "if it is the missing node, rename it)" in fixes[0]
     )
 
 
@@ -411,7 +411,10 @@ def test_t035_second_name_of_pair_is_info_and_settings_report_all_problems() -> 
     ("pattern", "expected"),
     [
         (DEFAULT_PATTERN, "rename it to GROUP-mqNUMBER-NODE, such as orders-mq01-a"),
-        (r"^(?P<group>[^.]+)-mq(?P<number>[0-9]+)-(?P<node>primary|standby)$", "so that its name matches the pattern"),
+        (
+            r"^(?P<group>[^.]+)-mq(?P<number>[0-9]+)-(?P<node>primary|standby)$",
+            "so that activemq_naming_pattern matches its name",
+        ),
     ],
 )
 def test_t017_remedy_fits_the_naming_pattern(pattern: str, expected: str) -> None:

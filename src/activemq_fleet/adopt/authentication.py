@@ -76,17 +76,17 @@ def _authentication_note(document: AdoptedDocument, variables: Variables) -> str
         )
     if not login_plugin_names(document):
         return (
-            "the broker does not require authentication, but bridges log in to other brokers. adopt set "
-            "activemq_authentication: custom, which keeps both: no action is necessary"
+            "the broker does not require authentication, but its bridges log in to other brokers. adopt set "
+            "activemq_authentication: custom, which changes neither the broker nor its bridges: no action is necessary"
         )
     needed = [name for name in (variables.get("network_username"),) if name]
     needed += [user["name"] for user in variables.get("users", [])]
     bridges = f"bridges ({', '.join(needed)}), " if needed else ""
     return (
         f"adopt keeps {_login_elements_text(document)} and its files in place of activemq_users "
-        f"(activemq_authentication: custom). Check that it has the accounts of {bridges}your clients, agents and load "
-        "balancers. Add the account activemq-probe with activemq_probe_password, with which `status` and the playbooks "
-        "log in"
+        f"(activemq_authentication: custom). Check that they define the accounts of {bridges}your clients, agents and "
+        "load balancers. Add the account activemq-probe with activemq_probe_password, with which `status` and the "
+        "playbooks log in"
     )
 
 

@@ -142,7 +142,10 @@ def read_file_below(root: Path, parts: Iterable[str], limit: int) -> bytes:
 
 
 def _untrusted_message(error: UntrustedPathError) -> str:
-    return f"adopt did not read a file next to activemq.xml ({error}). Copy the file itself there, and adopt again"
+    return (
+        f"adopt did not read a file next to activemq.xml ({error}). Replace it with a copy that is a regular file, and "
+        "adopt again"
+    )
 
 
 def _open_below(root: Path, parts: Iterable[str]) -> Directory:

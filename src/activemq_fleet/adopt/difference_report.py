@@ -96,8 +96,9 @@ def _additions_as_text(additions: Sequence[AdditionGroup], number: int) -> Itera
         yield f"        undo: {_undo_text(addition.advice)}"
     if any(addition.advice.variables for addition in additions):
         yield ""
-        yield "To undo an addition, set the variable after `undo:`. If the inventory already has this mapping or list,"
-        yield "add the entries to it, and merge them into an entry of the same queue or key."
+        yield "To undo an addition, set the variable after `undo:` in the inventory."
+        yield "If the inventory already sets a variable after `undo:`, add the entries to its mapping or list."
+        yield "If the variable already has an entry of the same queue or key, add the new keys to that entry."
 
 
 def _undo_text(advice: AdditionAdvice) -> str:

@@ -99,7 +99,7 @@ def _inexpressible_part(connector: NetworkConnector) -> str:
     entry = {"from": "a", "to": "b", "name": connector.name}
     if not is_valid_value("links", [entry]):
         if not connector.name:
-            return "the bridge has no name, like another bridge of the file"
+            return "the bridge has no name, and another bridge of the same file has no name either"
         return f"activemq_links does not accept the name {connector.name!r} of the bridge"
     if None in (connector.consumer_ttl, connector.message_ttl) or not is_valid_value("network_ttl", _ttl(connector)):
         return "a networkTTL, consumerTTL or messageTTL of the bridge is neither a number from 1 on nor -1"

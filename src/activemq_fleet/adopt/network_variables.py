@@ -179,7 +179,10 @@ class _Network:
         documents = [d for d in self.proposal.documents if d.host in {broker.host for broker in brokers}]
         stores = {path for d in documents if (path := kahadb_directory(d)) and not path.startswith("/")}
         path = f" (its path {' and '.join(sorted(stores))} is relative)" if stores else ""
-        return f". By name they are the pair {brokers[0].pair}, but no file shows that they share a store{path}"
+        hosts = " and ".join(broker.host for broker in brokers)
+        return (
+            f". By their names, {hosts} are the pair {brokers[0].pair}, but no file shows that both share a store{path}"
+        )
 
     def _add_link(
         self, unit: str, documents: Sequence[AdoptedDocument], by_host: dict[str, tuple[ReplaceableBridge, str]]

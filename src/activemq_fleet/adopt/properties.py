@@ -154,8 +154,11 @@ def address_hint(host: str) -> str:
     It is a part of a note.
     """
     if host.endswith(UNKNOWN_HOST):
-        return "no file defines its placeholder: adopt again with --properties FILE, or correct the address"
-    return "if it is, adopt again with --address HOST=ADDRESS"
+        return (
+            "no file defines the placeholder in this address: adopt again with --properties FILE, or correct the "
+            "address"
+        )
+    return "if this address belongs to one of the hosts, adopt again with --address HOST=ADDRESS"
 
 
 def _placeholder_host(name: str) -> str:

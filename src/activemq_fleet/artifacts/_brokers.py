@@ -219,7 +219,8 @@ def _raise_refusal_of_today(refusal: Path) -> None:
         return
     if 0 <= age < _DAY:
         raise RecentDownloadFailureError(
-            f"{message}. It is tried again one day after the failure. To try it now, remove the file {refusal}"
+            f"{message}. The download is tried again one day after its failure. To try again now, remove the file "
+            f"{refusal}"
         )
 
 

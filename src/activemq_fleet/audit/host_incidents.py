@@ -311,7 +311,7 @@ def _describe_refusals(series: Sequence[LogEvidence]) -> Iterator[str]:
         often = "once" if count == 1 else f"{count} times"
         yield _REFUSED[what].format(account=account, times=often)
     if len(times) > SHOWN_NAMES:
-        yield f"and {len(times) - SHOWN_NAMES} more accounts"
+        yield f"{len(times) - SHOWN_NAMES} more accounts are not listed here"
 
 
 def _refusing_peer(series: Sequence[LogEvidence], bridges: Sequence[LogEvidence]) -> str:

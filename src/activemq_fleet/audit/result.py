@@ -147,9 +147,9 @@ def _losses(messages: Mapping[str, int]) -> str:
     if lost := messages.get("lost"):
         return f"{count_with_noun(lost, 'event')} of {events:,} lost"
     if stuck := messages.get("stuck"):
-        return f"no event known to be lost, {stuck:,} of {events:,} stuck"
+        return f"no event is known to be lost; {stuck:,} of {events:,} events are stuck"
     if unknown := messages.get("indeterminate"):
-        return f"no event known to be lost; the delivery of {unknown:,} is indeterminate"
+        return f"no event is known to be lost; the delivery of {unknown:,} events is indeterminate"
     return f"none of {count_with_noun(events, 'event')} lost"
 
 

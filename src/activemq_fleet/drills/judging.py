@@ -69,7 +69,7 @@ def drill_headline(result: DrillResult) -> str:
         return f"It is not known whether events were lost: {reason}. Repeat the drill."
     if lost := result.total_count("lost"):
         return f"{lost:,} event{_s(lost)} lost: {done}."
-    return f"The fleet did not pass: {result.reasons[0]}."
+    return f"The fleet did not pass the drill: {result.reasons[0]}."
 
 
 def loss_probability_upper_bound(faults: int) -> float:

@@ -114,8 +114,9 @@ def _refusals(holder: Release, wanted: Release, now: StoreFacts, then: StoreFact
     if now.kind == then.kind == "mKahaDB" and holder.mkahadb_rest != wanted.mkahadb_rest:
         yield (
             f"the broker stores messages in the directory {holder.mkahadb_rest} of its mKahaDB store, but {wanted} "
-            f"reads them from {wanted.mkahadb_rest} (AMQ-5450). Stop both nodes, rename the directory, and run the "
-            f"playbook site with activemq_release {wanted}. With per_destination the directory does not exist"
+            f"would read them from the directory {wanted.mkahadb_rest}, and find none. Stop both nodes, and rename the "
+            f"directory (it exists unless per_destination is set). Then run the playbook site with activemq_release "
+            f"{wanted}"
         )
     if now.directory and then.directory and now.directory != then.directory:
         yield (
@@ -146,15 +147,18 @@ def _changes(old_release: Release, wanted: Release) -> Iterator[str]:
         yield f"{wanted} requires Java {wanted.java_minimum} or later instead of Java {old_release.java_minimum}"
     if old_release.log_file_name != wanted.log_file_name:
         yield (
-            f"{wanted.log_file_name} configures logging instead of {old_release.log_file_name}. Add your loggers to "
-            "the new file"
+            f"with {wanted}, {wanted.log_file_name} configures logging instead of {old_release.log_file_name}. Add "
+            "your loggers to the new file"
         )
     if old_release.environment_file != wanted.environment_file:
-        yield f"the start script reads {wanted.environment_file} instead of {old_release.environment_file}"
+        yield (
+            f"with {wanted}, the start script reads the settings in {wanted.environment_file} instead of "
+            f"{old_release.environment_file}"
+        )
     if (old_release.console_file, old_release.console_accounts) != (wanted.console_file, wanted.console_accounts):
         yield (
-            f"{wanted.console_file} configures the web console, and {_ACCOUNTS[wanted.console_accounts]} defines its "
-            "accounts"
+            f"with {wanted}, {wanted.console_file} configures the web console, and "
+            f"{_ACCOUNTS[wanted.console_accounts]} defines its accounts"
         )
     if old_release.jms_package != wanted.jms_package:
         yield (
@@ -177,8 +181,8 @@ def _changes(old_release: Release, wanted: Release) -> Iterator[str]:
         yield f"{wanted} rebuilds the index of a KahaDB store from the journal when it opens a store of {old_release}"
     if wanted.decreases_network_priority and not old_release.decreases_network_priority:
         yield (
-            "consumers on other brokers have a lower priority than local consumers, also those on the links of "
-            "activemq_links (AMQ-5137)"
+            f"with {wanted}, the broker sends messages over links only if its local consumers cannot accept more. The "
+            "attribute decreaseNetworkConsumerPriority, now true by default, gives links a lower priority"
         )
 
 

@@ -286,7 +286,8 @@ def decide_resync_step(request: OperationRequest) -> Decision:
             pure[pair] = (_node(request, hosts[0], hosts[1]), _node(request, hosts[1], hosts[0]))
         else:
             raise InputError(
-                f"pair {pair} has {len(hosts)} node, but a pure pair requires two. Add the second node to the inventory"
+                f"pair {pair} has only the node {hosts[0]}, but a pair with activemq_ha: pure requires two nodes. Add "
+                "the second node to the inventory"
             )
     # The playbook restart has restarted the others before.
     if pure and others and not options["restart"] and not request.progress.hosts_acted_on():

@@ -214,7 +214,7 @@ class Routes:
         pair = self.network.units.get(name)
         if pair and len(pair.brokers) > 1:
             nodes = " or ".join(broker.identity.host_label for broker in pair.brokers)
-            raise InputError(f"{name} is a pair of two brokers, but only one broker can be set here: write {nodes}")
+            raise InputError(f"{name} is a pair of two brokers, but only a single broker can be down: write {nodes}")
         return self.fleet.broker(name).host
 
     def bridges_while_down(

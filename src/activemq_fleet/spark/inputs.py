@@ -251,7 +251,7 @@ def _read_host(name: str, content: bytes | None, inventory_hosts: Mapping[str, A
         try:
             known = parse_json(content)
             if not isinstance(known, dict):
-                raise ValueError("it does not contain a JSON object")
+                raise ValueError("the file does not contain a JSON object")
             return _with_valid_time_zone(_host_of_file(name, known), [])
         except ValueError as error:
             problem = f"the file {HOST_FILE} cannot be used ({error})"

@@ -202,9 +202,10 @@ def _link_state(
     if theirs is not None and not any(
         bridge["responder"] and bridge["peer"] == broker.broker_name for bridge in theirs
     ):
-        return "half", f"{peer.host} has no connection in the other direction"
+        return "half", f"{peer.host} has no connection for the opposite direction of this duplex link"
     if _lacks_id(records.get(peer.host, ()), connector.name):
-        return "half", f"{peer.host} accepted the link without the id of {broker.host} (observed on 5.5.1)"
+        text = f"{peer.host} accepted this duplex link without the id of {broker.host}, and sends no messages over it"
+        return "half", text
     return "up", ""
 
 

@@ -55,7 +55,7 @@ def _form_of_name(pattern: str) -> str:
     """Return to which form a broker's name must be changed, as the end of a sentence."""
     if pattern == DEFAULT_PATTERN:
         return "to GROUP-mqNUMBER-NODE, such as orders-mq01-a"
-    return "so that its name matches the pattern"
+    return "so that activemq_naming_pattern matches its name"
 
 
 def host_without_role_findings(names: Iterable[str]) -> Iterator[Finding]:

@@ -334,7 +334,7 @@ def _similar_host_hint(expected: str, names: Sequence[str]) -> str:
     by_label = {name.partition(".")[0]: name for name in names}
     same_digits = [other for other in by_label if _digits_in(other) == _digits_in(label)]
     similar = most_similar_name(label, same_digits, certain=True)
-    return f" ({by_label[similar]} has a similar name: rename it if it is this node)" if similar else ""
+    return f" ({by_label[similar]} has a similar name: if it is the missing node, rename it)" if similar else ""
 
 
 def _digits_in(name: str) -> list[str]:

@@ -289,7 +289,7 @@ def test_a_fifo_that_no_process_writes_into_is_an_error(tmp_path: Path, capsys: 
 
     assert main(["check", "--file", str(fifo), "--release", "5.18.3"]) == 2
 
-    assert "it is a FIFO (named pipe) to which no process writes" in capsys.readouterr().err
+    assert "the file is a FIFO (named pipe) to which no process writes" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("delay", [0.0, 0.3])
