@@ -50,7 +50,8 @@ def agent_cli(context: click.Context, path: Path) -> None:
 @click.option(
     "--drop-expired",
     is_flag=True,
-    help="delete events that expire before they were sent; by default, the agent keeps them for the command requeue",
+    help="delete events that expire before a broker accepted them; by default, the agent keeps expired events, "
+    "and the command requeue sends them again",
 )
 @click.pass_obj
 def run(path: Path, drop_expired: bool) -> int:
@@ -85,11 +86,15 @@ def check(path: Path) -> int:
 @agent_cli.command()
 @click.argument("topic")
 @click.argument("payload", default="-")
-@click.option("--id", "event_id", help="set the event id; the agent accepts an id only once, and by default makes one")
+@click.option(
+    "--id",
+    "event_id",
+    help="set the id of the event; the agent accepts each id only once; by default, it generates a new id",
+)
 @click.option(
     "--timeout",
     type=click.FloatRange(min=0, min_open=True),
-    help="let the event expire if no broker has accepted it after this number of seconds",
+    help="let the event expire if no broker has accepted the event after this number of seconds",
 )
 @click.pass_obj
 def publish(path: Path, topic: str, payload: str, event_id: str | None, timeout: float | None) -> None:
@@ -125,7 +130,9 @@ def print_status(path: Path, form: str) -> None:
 def requeue(path: Path, ids: tuple[str, ...], everything: bool) -> None:
     """Send the expired events with the given IDS again, or all of them. They keep their event ids."""
     if bool(ids) == everything:
-        raise click.UsageError("the command requeue requires either event ids as arguments or the option --all")
+        raise click.UsageError(
+            "activemq-agent requeue: name event ids as arguments, or use the option --all, but not both"
+        )
     with _client(path) as client:
         count = client.requeue(None if everything else ids)
     click.echo(f"the agent will send {count_with_noun(count, 'event')} again")

@@ -33,43 +33,48 @@ if TYPE_CHECKING:
     "releases",
     metavar="[HOST=]X",
     multiple=True,
-    help="ActiveMQ release of all brokers, or of one HOST. May be repeated. Files of `render` do not require it.",
+    help="ActiveMQ release of all brokers, or of the broker HOST. May be repeated. Files that `render` wrote do "
+    "not require it.",
 )
 @click.option(
     "--address",
     "addresses",
     metavar="HOST=ADDRESS",
     multiple=True,
-    help="Address by which other brokers connect to a host (default: its name). May be repeated.",
+    help="ADDRESS by which other brokers connect to the broker HOST (default: its host name). May be repeated.",
 )
 @click.option(
     "--properties",
     metavar="[HOST=]FILE",
     multiple=True,
-    help="File with lines NAME=VALUE: the values of ${NAME} in the files, for all or for one host. May be repeated.",
+    help="File with lines NAME=VALUE, which replace ${NAME} in each activemq.xml, or with HOST=FILE only in "
+    "that of HOST. May be repeated.",
 )
 @click.option(
     "--shared-store",
     "shared",
     metavar="PAIR",
     multiple=True,
-    help="Pair whose nodes share their kahaDB store, if no file shows it. May be repeated.",
+    help="Name of a pair whose nodes share one kahaDB store, if their activemq.xml files do not show this. May "
+    "be repeated.",
 )
 @click.option(
     "--naming-pattern",
     metavar="REGEX",
     default=DEFAULT_PATTERN,
-    help="Regular expression that reads group and node from host names (activemq_naming_pattern).",
+    help="Regular expression that finds the broker group and the node in host names. Sets activemq_naming_pattern.",
 )
 @click.option(
     "--naming-parity",
     type=click.Choice(["odd-even", "even-odd"]),
-    help="Pair hosts by number: 1 with 2 (odd-even), or 0 with 1 (even-odd). Sets activemq_naming_parity.",
+    help="Form pairs of hosts by the numbers in their names: 1 with 2 (odd-even), or 0 with 1 (even-odd). Sets "
+    "activemq_naming_parity.",
 )
 @click.option(
     "--node",
     metavar="MARK",
-    help="Node (activemq_node) of hosts whose names contain no node: each becomes a broker without a standby.",
+    help="Node (activemq_node), such as a, of hosts whose names contain no node. Each of these hosts becomes a "
+    "broker without a standby.",
 )
 @format_option(help="Format of the printed report.")
 def adopt_command(

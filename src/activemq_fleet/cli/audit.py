@@ -27,7 +27,8 @@ _SHOWN = 15
     "--logs",
     required=True,
     metavar="DIR",
-    help="Directory that the playbook collect wrote: HOST/activemq.log*, HOST/agent/.",
+    help="Directory of logs that the playbook collect wrote. It contains HOST/activemq.log* and HOST/agent/ for "
+    "each host.",
 )
 @output_option("OUT", "Directory for the datasets and the report.")
 @inventory_options(required=False)
@@ -36,20 +37,26 @@ _SHOWN = 15
     type=click.FloatRange(min=0, max=86400),
     default=300.0,
     show_default=True,
-    help="Maximum difference of the hosts' clocks, in seconds.",
+    help="Maximum difference between the clocks of the audited hosts, in seconds.",
 )
 @click.option(
     "--metrics",
     metavar="FILE",
     type=click.Path(dir_okay=False, path_type=Path),
-    help="File with data of Prometheus about the audited period; see `activemq-fleet help audit`.",
+    help="File with Prometheus metrics of the brokers in the audited period. `activemq-fleet help audit` "
+    "describes how to create it.",
 )
-@click.option("--follow", is_flag=True, help="Continue as logs and journals grow; see `activemq-fleet help follow`.")
+@click.option(
+    "--follow",
+    is_flag=True,
+    help="Continue to read the logs and journals as they grow, until "
+    "Ctrl-C. `activemq-fleet help follow` describes this.",
+)
 @click.option(
     "--until-idle",
     type=click.FloatRange(min=0),
     metavar="SECONDS",
-    help="Stop --follow after this time without new records.",
+    help="Stop --follow after this time without new log or journal records.",
 )
 @format_option(help="Output format.")
 @spark_options

@@ -24,44 +24,48 @@ _PATH = click.Path(path_type=Path)
     metavar="FILE",
     multiple=True,
     type=_PATH,
-    help="Check any activemq.xml, or all below a directory. May be repeated.",
+    help="Check this activemq.xml, or every activemq.xml below this directory, without an inventory. May be repeated.",
 )
 @click.argument("files", nargs=-1, type=_PATH)
 @click.option(
     "--release",
     metavar="X",
     shell_complete=complete_releases,
-    help="Release of the files, such as 5.18.3.",
+    help="ActiveMQ release of the brokers of --file, such as 5.18.3.",
 )
 @click.option(
     "--release-from",
     type=_PATH,
     metavar="FILE",
-    help="File with the releases of the files, in lines such as: conf/*.xml 5.18.3",
+    help="File with the ActiveMQ releases of --file. Each line has a pattern of file names and a release, such "
+    "as: conf/*.xml 5.18.3",
 )
 @click.option(
     "--select",
     multiple=True,
     metavar="RULES",
     shell_complete=complete_rule_list,
-    help="Apply only these rules, or families of rules (N: all whose id begins with N): N,L003, or "
-    "errors-that-stop-a-broker. May be repeated.",
+    help="Apply only these rules, such as N,L003. N selects all rules whose ID begins with N. "
+    "errors-that-stop-a-broker selects the rules about errors with which a broker does not start. May be repeated.",
 )
 @click.option(
     "--ignore",
     multiple=True,
     metavar="RULES",
     shell_complete=complete_rule_list,
-    help="Do not apply these rules or families, such as N,L003. May be repeated.",
+    help="Do not apply these rules, such as N,L003. N selects all rules whose ID begins with N. May be repeated.",
 )
 @click.option(
     "--baseline",
     type=_PATH,
     metavar="FILE",
-    help="File of --write-baseline: report only findings that it does not contain.",
+    help="File that --write-baseline wrote. Report only findings that this file does not contain.",
 )
 @click.option(
-    "--write-baseline", type=_PATH, metavar="FILE", help="Write the current findings to this file, for --baseline."
+    "--write-baseline",
+    type=_PATH,
+    metavar="FILE",
+    help="Write the current findings to this file. Later runs with --baseline do not report them.",
 )
 @click.option(
     "--config/--no-config",
@@ -70,11 +74,16 @@ _PATH = click.Path(path_type=Path)
     help="Whether to read settings from activemq-fleet.toml or [tool.activemq-fleet] of pyproject.toml, in the "
     "current directory or above it.",
 )
-@click.option("--strict", is_flag=True, help="Exit with 1 for a warning, too.")
-@click.option("--fix", is_flag=True, help="Repair findings marked [fixable] in the files, and show the changes.")
-@click.option("--diff", is_flag=True, help="Show what --fix would change, and write nothing.")
+@click.option("--strict", is_flag=True, help="Exit with code 1 for warnings, in addition to errors.")
 @click.option(
-    "--backup/--no-backup", default=True, show_default=True, help="Whether --fix keeps the previous file as FILE.orig."
+    "--fix", is_flag=True, help="Repair the findings marked [fixable] in the files of --file, and print the changes."
+)
+@click.option("--diff", is_flag=True, help="Print what --fix would change, and do not change the files.")
+@click.option(
+    "--backup/--no-backup",
+    default=True,
+    show_default=True,
+    help="Whether --fix keeps the previous content of each changed file as FILE.orig.",
 )
 @format_option(*FORMATS, help="Output format. codeclimate: for GitLab, sarif: for code scanning.")
 @click.option(
@@ -82,7 +91,7 @@ _PATH = click.Path(path_type=Path)
     "--output",
     type=click.Path(dir_okay=False, path_type=Path),
     metavar="FILE",
-    help="Write the output in --format to this file, and print text on the terminal.",
+    help="Write the findings in the format of --format to this file, and print them as text on the terminal.",
 )
 def check_command(
     inventory: InventoryOptions,

@@ -23,14 +23,14 @@ _MOST_SHOWN = 40
     "--planned",
     metavar="DIR",
     required=True,
-    help="Planned files: the output of `render` or `plan`. Any path that Spark reads.",
+    help="Planned configuration files: the output directory of `render` or `plan`. Any path that Spark can read.",
 )
 @click.option(
     "--found",
     "collected",
     metavar="DIR",
     required=True,
-    help="Deployed files: the directory that the playbook `collect` wrote.",
+    help="Deployed configuration files: the directory that the playbook `collect` wrote.",
 )
 @output_option("OUT", "Directory for the dataset `drift`.")
 @format_option()

@@ -27,23 +27,40 @@ if TYPE_CHECKING:
     type=click.IntRange(1, 1000),
     default=5,
     show_default=True,
-    help="Number of faults to inject. A fault with too little load does not count, and is repeated.",
+    help="Number of faults to inject. A fault during which the load was too low does not count, and is repeated.",
 )
 @click.option(
     "--what",
     type=click.Choice(["kill", "crash", "pause", "stop"]),
     default="kill",
     show_default=True,
-    help="Fault. kill: SIGKILL to the broker and its guard (activemq_fence). crash: SIGKILL to its Java alone. "
-    "pause: SIGSTOP for 30 s. stop: an orderly stop.",
+    help="Fault to inject into the active broker. kill: SIGKILL to its JVM and its guard (activemq_fence). "
+    "crash: SIGKILL to its JVM only. pause: SIGSTOP to its JVM for 30 s. stop: an orderly stop.",
 )
-@click.option("--target", default="", metavar="PAIR|GROUP|HOST", help="Where to inject faults (default: every pair).")
 @click.option(
-    "--rate", type=click.FloatRange(1, 2000), default=100.0, show_default=True, help="Events per second and pair."
+    "--target",
+    default="",
+    metavar="PAIR|GROUP|HOST",
+    help="Pair, broker group or host whose active brokers receive faults (default: every pair).",
 )
-@click.option("--seed", type=click.IntRange(0), help="Seed of the order of the pairs (default: random).")
-@click.option("--prometheus", is_flag=True, help="Run Prometheus too: it also measures each downtime from outside.")
-@click.option("--report", type=click.Path(dir_okay=False), help="Write a report (HTML) to this file.")
+@click.option(
+    "--rate",
+    type=click.FloatRange(1, 2000),
+    default=100.0,
+    show_default=True,
+    help="Test events that are published per second and pair.",
+)
+@click.option(
+    "--seed",
+    type=click.IntRange(0),
+    help="Seed of the random order in which pairs receive faults (default: a random seed).",
+)
+@click.option(
+    "--prometheus",
+    is_flag=True,
+    help="Also run Prometheus, which measures each downtime independently of the test load.",
+)
+@click.option("--report", type=click.Path(dir_okay=False), help="Write a report of the drill in HTML to this file.")
 @format_option(help="Output format.")
 def drill_command(lab: Lab, report: str | None, form: str, **options: Any) -> int:
     """Inject faults into active brokers, one after the other, under load from real agents.

@@ -36,7 +36,11 @@ _STYLES: dict[str, dict[str, object]] = {
     shell_complete=complete_hosts,
     help="Show the route of a message from HOST to a consumer on this host.",
 )
-@click.option("--destination", metavar="NAME", help="Destination of the message for --to: a queue, or topic://NAME.")
+@click.option(
+    "--destination",
+    metavar="NAME",
+    help="Destination of the message whose route --to shows: the name of a queue, or topic://NAME.",
+)
 @format_option()
 def explain_command(inventory: InventoryOptions, host: str, to: str | None, destination: str | None, form: str) -> int:
     """Explain one HOST: role, release, ports, store, links, which node takes over when it fails, and why.

@@ -22,7 +22,8 @@ from activemq_fleet.node.printable import count_with_noun
     "status",
     metavar="FILE",
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
-    help="Output of `status --format json`: mark its states and findings in place of those of `check`.",
+    help="File with the output of `status --format json`. Show the states and findings of this file in the "
+    "graph, in place of findings of `check`.",
 )
 def graph_command(inventory: InventoryOptions, output: Path, status: Path | None) -> int:
     """Draw groups, pairs and links: an SVG to print, or Mermaid for Markdown.

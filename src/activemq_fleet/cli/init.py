@@ -34,9 +34,14 @@ _SHOWN_NAMES = 3  # of the paths that are in the way
     "--archive",
     metavar="FILE",
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
-    help="Archive apache-activemq-X-bin.tar.gz that the playbook `site` installs. Its checksum is computed.",
+    help="Path of apache-activemq-X-bin.tar.gz, which the playbook `site` installs. `init` computes its checksum.",
 )
-@click.option("--tls", is_flag=True, help="Encrypt connectors and links; install key stores on the hosts first.")
+@click.option(
+    "--tls",
+    is_flag=True,
+    help="Use TLS for connectors and links of brokers. It requires keystores "
+    "on the hosts, which you install before the playbook `site` runs.",
+)
 def init_command(hosts: tuple[str, ...], release: str, output: Path, archive: Path | None, tls: bool) -> int:
     """Write an Ansible inventory for the brokers HOST..., which `check` accepts.
 

@@ -53,15 +53,17 @@ def prepare_command(lab: Lab, show_difference: bool) -> None:
 @lab_options
 @_difference
 @_format
-@click.option("--fresh", is_flag=True, help="Start with empty stores.")
-@click.option("--prometheus", is_flag=True, help="Run Prometheus and Alertmanager too, with metrics of the brokers.")
-@click.option("--foreground", is_flag=True, help="Stay in the foreground, and stop the fleet with Ctrl-C.")
+@click.option("--fresh", is_flag=True, help="Delete the messages of earlier runs: start all brokers with empty stores.")
+@click.option(
+    "--prometheus", is_flag=True, help="Also run Prometheus and Alertmanager, which collect the metrics of the brokers."
+)
+@click.option("--foreground", is_flag=True, help="Run in the foreground until Ctrl-C, which stops the fleet.")
 @click.option(
     "--timeout",
     type=click.FloatRange(min=1),
     default=120.0,
     show_default=True,
-    help="Start timeout per broker, in seconds.",
+    help="Seconds for which `lab up` waits for each broker to start.",
 )
 def up_command(
     lab: Lab,
@@ -150,13 +152,18 @@ lab_command.add_command(drill_command)
 )
 @click.argument("host", shell_complete=complete_hosts)
 @existing_lab_options
-@click.option("--steal-lock", is_flag=True, help="Give the broker's lock to the other node, as when a lease expires.")
+@click.option(
+    "--steal-lock",
+    is_flag=True,
+    help="Give the lock of the frozen broker to the other node of its pair, as if a lease had expired.",
+)
 @click.option(
     "--thaw-after",
     type=click.FloatRange(min=0),
     default=12.0,
     show_default=True,
-    help="Seconds until the broker resumes; with --steal-lock counted from when the other node serves.",
+    help="Seconds until the frozen broker resumes. With --steal-lock, this time begins when the other node "
+    "serves clients.",
 )
 def freeze_command(host: str, lab: Lab, steal_lock: bool, thaw_after: float) -> int:
     """Freeze the active broker HOST with its guard (activemq_fence), and resume it, like a paused virtual machine.

@@ -53,7 +53,7 @@ def _lab_options(*, inventory_required: bool) -> Decorator:
             "--dir",
             "directory",
             type=click.Path(),
-            help="The lab's directory (default: one per user and inventory).",
+            help="Directory with the files of the lab (default: a separate directory for each user and inventory).",
         ),
     )
 

@@ -35,18 +35,24 @@ _NO_CONVENTION = f"No known convention reads these names as pairs: set --naming-
 @click.option(
     "--naming-pattern",
     metavar="REGEX",
-    help="Regular expression that reads group and node from host names (activemq_naming_pattern).",
+    help="Regular expression that finds the broker group and the node in host names, in place of "
+    "activemq_naming_pattern.",
 )
 @click.option(
     "--naming-parity",
     type=click.Choice(["odd-even", "even-odd"]),
-    help="Pair hosts by number: 1 with 2 (odd-even), or 0 with 1 (even-odd). Sets activemq_naming_parity.",
+    help="Form pairs of hosts by the numbers in their names: 1 with 2 (odd-even), or 0 with 1 (even-odd), in "
+    "place of activemq_naming_parity.",
 )
 @click.option(
-    "--master-node", metavar="MARK", help="Mark of preferred masters in host names, such as a (activemq_master_node)."
+    "--master-node",
+    metavar="MARK",
+    help="Node of preferred masters in host names, such as a, in place of activemq_master_node.",
 )
 @click.option(
-    "--node", metavar="MARK", help="Node (activemq_node) of all hosts: each becomes a broker without a standby."
+    "--node",
+    metavar="MARK",
+    help="Node (activemq_node), such as a, of all hosts. Each host becomes a broker without a standby.",
 )
 @format_option()
 def names_command(hosts: tuple[str, ...], inventory: InventoryOptions, form: str, **convention: str | None) -> int:

@@ -220,26 +220,28 @@ spark_options = options_as_argument(
     click.option(
         "--master",
         metavar="URL",
-        help="Spark master: local[*] (the default, this machine), spark://HOST:7077, yarn, k8s://URL.",
+        help="URL of the Spark master: local[*] (this machine, the default), spark://HOST:7077, yarn or k8s://URL.",
     ),
-    click.option("--remote", metavar="URL", help="Spark Connect server, in place of a master: sc://HOST:15002."),
+    click.option(
+        "--remote", metavar="URL", help="URL of a Spark Connect server, such as sc://HOST:15002, in place of --master."
+    ),
     click.option(
         "--conf",
         metavar="K=V",
         multiple=True,
-        help="Setting of Spark, such as spark.executor.memory=4g. May be repeated.",
+        help="Spark configuration property, such as spark.executor.memory=4g. May be repeated.",
     ),
     click.option(
         "--archives",
         metavar="FILE#NAME",
         multiple=True,
-        help="Python environment for Spark executors, as `activemq-fleet pack` writes it: env.tar.gz#environment. "
-        "May be repeated.",
+        help="Archive with the Python environment of Spark executors, which `activemq-fleet pack` writes, such "
+        "as env.tar.gz#environment. May be repeated.",
     ),
     click.option(
         "--progress/--no-progress",
         default=None,
-        help="Print the progress of the job on stderr. Default: only on a terminal.",
+        help="Whether to print the progress of the Spark job on stderr. Default: only if stderr is a terminal.",
     ),
 )
 """Adds the options of commands that run on Spark, where and with which settings; the command gets them as ``spark``."""

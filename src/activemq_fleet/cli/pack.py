@@ -20,7 +20,8 @@ from activemq_fleet.cli.printing import echo
 @click.option(
     "--python-prefix",
     metavar="DIR",
-    help="Directory above bin/ of the Python on the executors, such as /usr, if it differs from this machine.",
+    help="Directory on the Spark executors that contains bin/python3, such as /usr. Set it if it differs from "
+    "this machine.",
 )
 def pack_command(output: Path, python_prefix: str | None) -> int:
     """Pack this Python environment into an archive for Spark executors.

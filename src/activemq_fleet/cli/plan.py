@@ -25,8 +25,8 @@ _LARGEST = 5000
 @click.option(
     "--hosts",
     metavar="FILE",
-    help="Hosts and their variables: JSON lines, Parquet, CSV, or the output of ansible-inventory --list. "
-    "Any path that Spark reads.",
+    help="File with the hosts and their variables, as JSON lines, Parquet, CSV, or the output of "
+    "ansible-inventory --list. Any path that Spark can read.",
 )
 @click.option(
     "--hosts-format",
@@ -34,17 +34,22 @@ _LARGEST = 5000
     type=click.Choice(("auto", "lines", "parquet", "csv", "ansible")),
     default="auto",
     show_default=True,
-    help="Format of --hosts. auto: detect it from the file's name and first line.",
+    help="Format of the file of --hosts. auto: detect the format from the name and the first line of the file.",
 )
 @inventory_options(required=False)
 @output_option("OUT", "Directory for the datasets. An earlier plan in it is replaced.")
 @click.option(
     "--since",
     metavar="DIR",
-    help="Output of an earlier plan: compute only what changed since then, and write it to the dataset changes. "
-    "Default: OUT, if it contains a plan.",
+    help="Output directory of an earlier plan. Compute only the files that changed since that plan, and list "
+    "them in the dataset changes. Default: OUT, if it contains a plan.",
 )
-@click.option("--anew", "compute_everything", is_flag=True, help="Compute everything, even if OUT has an earlier plan.")
+@click.option(
+    "--anew",
+    "compute_everything",
+    is_flag=True,
+    help="Compute the files of all hosts, even if OUT contains an earlier plan.",
+)
 @click.option(
     "--without-content", is_flag=True, help="Write only the paths and hashes of the planned files, not their contents."
 )
@@ -54,8 +59,8 @@ _LARGEST = 5000
     type=click.IntRange(min=2),
     default=_LARGEST,
     show_default=True,
-    help="Maximum number of brokers connected by links. A larger network is reported and not planned, because one "
-    "Spark task must hold all its brokers.",
+    help="Maximum number of brokers in one network of brokers. `plan` reports a larger network as an error and "
+    "does not plan it, because one Spark task must hold all its brokers.",
 )
 @spark_options
 def plan_command(

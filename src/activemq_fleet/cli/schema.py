@@ -23,7 +23,8 @@ def schema_command() -> None:
     "source",
     metavar="JAR|ARCHIVE",
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
-    help="Jar of the release (activemq-spring, activemq-core to 5.7, activemq-all), or its tar.gz or zip.",
+    help="Jar of the ActiveMQ release (activemq-spring, activemq-core up to 5.7, or activemq-all), or the "
+    "tar.gz or zip of the release.",
 )
 def fetch(releases: tuple[str, ...], source: Path | None) -> None:
     """Copy the XSD of each RELEASE from its jar or archive to the cache.

@@ -66,9 +66,17 @@ class _Question:
     "text", "json", "nagios", help="Output format. nagios: one line about one HOST, with the exit codes of a plugin."
 )
 @click.option(
-    "--html", metavar="FILE", type=click.Path(dir_okay=False, path_type=Path), help="Also write an HTML page to FILE."
+    "--html",
+    metavar="FILE",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="Also write the status of the fleet as an HTML page to FILE.",
 )
-@click.option("--watch", metavar="SECONDS", type=click.FloatRange(min=0.5), help="Repeat every SECONDS until Ctrl-C.")
+@click.option(
+    "--watch",
+    metavar="SECONDS",
+    type=click.FloatRange(min=0.5),
+    help="Query and print the status again every SECONDS, until Ctrl-C.",
+)
 @click.option(
     "--timeout",
     metavar="SECONDS",
@@ -78,7 +86,12 @@ class _Question:
     help="Seconds without an answer after which a host counts as unreachable.",
 )
 @click.option("--lab", is_flag=True, help="Show the brokers of the running lab (see `lab up`), without Ansible.")
-@click.option("--dir", "directory", type=click.Path(), help="The lab's directory; implies --lab, and requires no -i.")
+@click.option(
+    "--dir",
+    "directory",
+    type=click.Path(),
+    help="Directory of the lab whose brokers are shown. It implies --lab, and requires no -i.",
+)
 @click.option("--wide", is_flag=True, help="Show all columns, and the full names of hosts.")
 @click.option(
     "--forks", type=click.IntRange(min=1), default=50, show_default=True, help="Number of hosts to query in parallel."

@@ -104,18 +104,24 @@ def behind_command(directory: Path, form: str) -> None:
     metavar="HOST:PORT",
     required=True,
     multiple=True,
-    help="OpenWire connector of the pair's node; set it once for each node. With TLS: ssl://HOST:PORT.",
+    help="OpenWire connector of a node of the pair to which the messages are sent, or ssl://HOST:PORT for TLS. "
+    "Set this option once for each node.",
 )
-@click.option("--username", default="", help="Account that may write to the messages' destinations.")
+@click.option(
+    "--username",
+    default="",
+    help="User name with which to log in to the pair. It must have write "
+    "permission on the destinations of the messages.",
+)
 @click.option(
     "--password-file",
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
-    help="File with the password. Default: prompt for it.",
+    help="File with the password of --username. Default: prompt for the password.",
 )
 @click.option(
     "--ca-file",
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
-    help="File with the trusted CA certificates.",
+    help="PEM file with the CA certificates that verify the brokers' TLS certificates.",
 )
 def replay_command(
     directory: Path, urls: tuple[str, ...], username: str, password_file: Path | None, ca_file: Path | None
