@@ -247,7 +247,7 @@ class _FileScan:
             key = next(key for key, _ in _pairs(node) if key.value == "children")
             names = ", ".join(child.value for child, _ in children[:_MOST_NAMED])
             message = f"the groups below `children:` of group {name.value} have variables of hosts: {names}"
-            yield self._finding(key, message, "write `hosts:` in place of `children:` if these are hosts")
+            yield self._finding(key, message, f"if {names} are hosts, write `hosts:` in place of `children:`")
             return
         for child, value in children:
             if child.value in SECTIONS:

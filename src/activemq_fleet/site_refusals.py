@@ -153,8 +153,8 @@ def _broker_refusals(broker: Broker) -> Iterator[tuple[str, str]]:
     elif settings.install == "archive" and archive and (other := _other_release(archive, broker)):
         yield (
             f"activemq_archive is {archive}, an archive of {other}, but activemq_release is {broker.release.text}",
-            f"set activemq_archive and activemq_archive_sha512 to those of {broker.release.text}, or activemq_release "
-            f"to {other}",
+            f"set activemq_archive and activemq_archive_sha512 to the archive of {broker.release.text} and its "
+            f"checksum, or set activemq_release to {other}",
         )
     elif settings.install == "jars" and (not archive or "://" in archive):
         yield (

@@ -94,7 +94,7 @@ def test_nothing_else_differs(rows: Rows) -> None:
 def test_the_difference_is_shown_and_no_secret(rows: Rows) -> None:
     assert "+<broker name='mine'>" in (rows["by-hand", "conf/activemq.xml"][2] or "")
     assert "+activemq.password=@secret@" in (rows["secret", "conf/credentials.properties"][2] or "")
-    assert rows["more", "conf/broker.ks"][2] == "the content is not shown: a key store\n"
+    assert rows["more", "conf/broker.ks"][2] == "the content of the file is not shown: a key store\n"
     assert rows["same", "conf/activemq.xml"][2] is None
     assert "hunter22" not in repr(rows)
 

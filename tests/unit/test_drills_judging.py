@@ -102,7 +102,9 @@ def test_a_fault_needs_fifty_events_a_second_or_half_of_a_lower_rate() -> None:
     assert minimum_event_rate(1000) == minimum_event_rate(100) == 50
     assert minimum_event_rate(40) == 20
     assert fault_void_reason(51, 50, 100) is None
-    assert fault_void_reason(99, 49, 100) == "the load was 49 events per second before the fault, but 50 are required"
+    assert fault_void_reason(99, 49, 100) == (
+        "the test load was 49 events per second before the fault, but the drill requires 50"
+    )
 
 
 def test_twenty_faults_without_a_loss_leave_fourteen_percent() -> None:

@@ -63,8 +63,8 @@ def policy(root: etree._Element, **named: str) -> etree._Element:
                     }
                 ]
             },
-            "in activemq_destination_policies[0].dead_letter_strategy, `type: shared` does not support the key "
-            "queue_prefix",
+            "in activemq_destination_policies[0].dead_letter_strategy, a setting with `type: shared` does not support "
+            "the key queue_prefix",
         ),
         (
             {"destination_policies": [{"destination": "a", "kind": "topic"}] * 2},

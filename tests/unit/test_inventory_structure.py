@@ -430,7 +430,7 @@ UNUSABLE: dict[str, tuple[dict[str, str], str, str]] = {
         edited_inventory("      hosts:", "      children:"),
         "hosts.yml:4",
         "the groups below `children:` of group orders have variables of hosts: kiel1, kiel2, bonn1, bonn2. "
-        "Write `hosts:` in place of `children:` if these are hosts",
+        "If kiel1, kiel2, bonn1, bonn2 are hosts, write `hosts:` in place of `children:`",
     ),
     "variables indented as hosts": (
         edited_inventory(

@@ -148,7 +148,7 @@ REFUSED = {
         replace(holding(queues={"q": 2}), counts=(9,) + (2,) * STALLED),
         SLAVE,
         NEW,
-        r"the messages of these queues 4 times, but their number did not decrease: q \(2\)",
+        r"the messages of this broker 4 times, but their number did not decrease in the queues q \(2\)",
     ),
     "doubt": (replace(MASTER, held=replace(NOTHING, certain=False)), SLAVE, NEW, "may be incomplete"),
     "promoted": (

@@ -413,7 +413,7 @@ def test_t035_second_name_of_pair_is_info_and_settings_report_all_problems() -> 
         (DEFAULT_PATTERN, "rename it to GROUP-mqNUMBER-NODE, such as orders-mq01-a"),
         (
             r"^(?P<group>[^.]+)-mq(?P<number>[0-9]+)-(?P<node>primary|standby)$",
-            "so that activemq_naming_pattern matches its name",
+            "rename it to a name that activemq_naming_pattern matches",
         ),
     ],
 )

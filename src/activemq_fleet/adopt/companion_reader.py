@@ -43,8 +43,9 @@ class CompanionFiles:
             return None
         if len(self.read) >= _MOST_FILES or self._total >= _LARGEST_TOTAL:
             self._refuse(
-                f"adopt did not read {path}, because it reads at most {_MOST_FILES} files with {_LARGEST_TOTAL >> 20} "
-                "MiB next to an activemq.xml: remove files that the broker does not use, and adopt again"
+                f"adopt did not read {path}, because adopt reads at most {_MOST_FILES} files with "
+                f"{_LARGEST_TOTAL >> 20} MiB next to an activemq.xml: remove files that the broker does not use, and "
+                "adopt again"
             )
             return None
         try:

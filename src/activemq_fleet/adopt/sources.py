@@ -99,7 +99,7 @@ def read_adopted_documents(
     for host, path, root in files:
         if host in paths and paths[host].resolve() != path.resolve():
             raise InputError(
-                f"{path}: another file of the host {host} was given, too: {paths[host]}. Name only one of the files"
+                f"{path}: the file {paths[host]} was given for the same host {host}. Name only one of the two files"
             )
         paths[host], roots[host] = path, root
     chosen = _release_by_host(releases, paths)
@@ -278,7 +278,7 @@ def read_addresses_by_host(arguments: Sequence[str], documents: Sequence[Adopted
 
 def _reason_for_address(name: str, separator: str, hosts: Sequence[str]) -> str:
     if not separator:
-        return f"the value has no host: write HOST=ADDRESS, such as {hosts[0]}=192.0.2.10"
+        return f"the value of --address has no host: write HOST=ADDRESS, such as {hosts[0]}=192.0.2.10"
     return f"none of the adopted files belongs to the host {name!r}: use one of the hosts {', '.join(hosts)}"
 
 
@@ -420,7 +420,9 @@ def _release(text: str, path: Path) -> Release:
 def _no_broker_message(root: etree._Element, number: int) -> str:
     """Return what is wrong with a file that has not exactly one broker below its root, and what to do."""
     if number:
-        return f"the file has {number} <broker> elements: make a separate file of each, and adopt these files"
+        return (
+            f"the file has {number} <broker> elements: write each <broker> into a separate file, and adopt these files"
+        )
     if root.tag != f"{{{BEANS}}}beans":
         if local_name(str(root.tag)) == "beans":
             namespace = namespace_of(str(root.tag))

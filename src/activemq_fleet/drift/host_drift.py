@@ -159,9 +159,11 @@ def _row(known: FileRecord, was_installed: bool) -> Row:
 
 def _difference(known: FileRecord) -> str | None:
     if known.why:
-        return f"the content is not shown: {known.why}\n"
+        return f"the content of the file is not shown: {known.why}\n"
     if known.noted_status == "unreadable":
-        return "the content is not shown: the playbook collect could not read the file on its host\n"
+        return (
+            "the content of the file is not shown, because the playbook collect could not read the file on its host\n"
+        )
     old, new = known.planned_text, known.found_text
     if (known.planned and old is None) or (known.found_sha256 and new is None):
         return None  # planned without content

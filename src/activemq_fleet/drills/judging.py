@@ -28,7 +28,7 @@ def fault_void_reason(accepted: float, handled: float, rate: float) -> str | Non
     needed, slowest = minimum_event_rate(rate), min(accepted, handled)
     if slowest >= needed:
         return None
-    return f"the load was {slowest:.0f} events per second before the fault, but {needed:.0f} are required"
+    return f"the test load was {slowest:.0f} events per second before the fault, but the drill requires {needed:.0f}"
 
 
 def drill_verdict_and_reasons(

@@ -62,7 +62,10 @@ def _listening_note(broker: Broker) -> str:
     if broker.profile.shares_store:
         return "A standby opens its ports, including the console's, only when it takes over."
     if broker.profile.replicates and broker.role == "master":
-        return "The master opens its ports before its slave is attached. It is ready when its log contains `started`."
+        return (
+            "The master opens its ports before its slave is attached. The master is ready when its log contains "
+            "`started`."
+        )
     return ""
 
 

@@ -34,7 +34,10 @@ def takeover_time_text(broker: Broker, document: XmlDocument) -> str:
     if not broker.profile.has_peer:
         return "never, because the broker has no second node"
     if broker.profile.replicates:
-        return "1 s after the master's process fails; if its host fails, after the slave's connection to it times out"
+        return (
+            "1 s after the master's process fails; if its host fails, after the slave's connection to the master "
+            "times out"
+        )
     acquire = int(lock_settings_of(document).get("acquire", 0))
     if broker.profile.has_database_lease:
         return (

@@ -105,7 +105,7 @@ def _change_of_ids(host: HostView, uid: int | str | None, gid: int | str | None,
         f"chown -R {broker.user}:{broker.user} {directories}",
     ]
     stop = f"stop the services {broker.instance} and {watchdog_service_name(broker.instance)} on {where}"
-    return f"{stop}, run `{'; '.join(commands)}` there, and {last_step}"
+    return f"{stop}, run `{'; '.join(commands)}` on {where}, and {last_step}"
 
 
 @rule("L038", "error", scope="host")

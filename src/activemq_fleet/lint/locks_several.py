@@ -40,8 +40,8 @@ def mkahadb_with_pattern_and_per_destination(several: Element) -> Iterator[Probl
         for store in stores:
             if store.boolean_attribute("perDestination", False):
                 yield store.problem(
-                    'this mKahaDB has a <filteredKahaDB> with perDestination="true" and another for a queue or topic: '
-                    "after its first start the broker does not start again",
+                    'this mKahaDB has a <filteredKahaDB> with perDestination="true" and another '
+                    "<filteredKahaDB> for a queue or topic: the broker starts once, and never again",
                     "perDestination",
                 )
 

@@ -143,11 +143,11 @@ def _profile_of(broker: Element) -> str:
 def _kind_of(document: Document) -> str:
     classes = [bean.get("class") for bean in document.elements_named("bean")]
     if document.has_element_or_attribute(("camelContext", "routeContext", "routes")):
-        return "it is a context of Apache Camel"
+        return "this is a context of Apache Camel"
     if any(".jetty." in name for name in classes):
-        return "it is the file of the web console, which an activemq.xml imports"
+        return "this is the file of the web console, which an activemq.xml imports"
     if any(map(_CLIENT.search, classes)) or any(
         node.namespace == CORE and node.name.lower().endswith("connectionfactory") for node in document.nodes
     ):
-        return "it is a Spring context of JMS clients"
-    return "it is a Spring context"
+        return "this is a Spring context of JMS clients"
+    return "this is a Spring context"

@@ -136,8 +136,8 @@ def next_migration_step(
         return MigrationStep(act="wait", phase="prepared", say=say, seconds=_PAUSE)
     if missing:
         raise InputError(
-            "the old brokers cannot be emptied, because these links to them (network connectors) are not connected: "
-            f"{', '.join(missing)}. Check data/activemq.log of the new brokers"
+            "the old brokers cannot be emptied, because these links (network connectors) to the old brokers are not "
+            f"connected: {', '.join(missing)}. Check data/activemq.log of the new brokers"
         )
     return _drain(running, evidence) or _drained(masters, slaves, evidence, retire=retire)
 
@@ -237,9 +237,10 @@ def _drain(
         if _is_stalled(master):
             left = ", ".join(f"{queue} ({number})" for queue, number in sorted(queues[master.host].items()))
             raise InputError(
-                f"{master.host}: the playbook counted the messages of these queues {STALLED} times, but their number "
-                f"did not decrease: {left}. Check that the link in activemq_links does not exclude these queues. Check "
-                "whether a consumer holds messages without acknowledging them, and whether the new store is full"
+                f"{master.host}: the playbook counted the messages of this broker {STALLED} times, but their number "
+                f"did not decrease in the queues {left}. Check that the link in activemq_links does not exclude these "
+                "queues. Check whether a consumer holds messages without acknowledging them, and whether the new "
+                "store is full"
             )
     hosts = sorted({look.host for master in full for _, look in _drainers(master, evidence).values()})
     wanted = sorted({queue for held in queues.values() for queue in held})

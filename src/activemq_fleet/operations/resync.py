@@ -244,9 +244,9 @@ def _judge(master: PureNode, slave: PureNode, chosen: str | None) -> StoreChoice
     if chosen is None and master.state in SERVING and slave.state in SERVING:
         raise ResyncRefusedError(
             f"{master.host} and {slave.host}: both brokers serve clients, and each has messages that the other does "
-            "not have. Keep clients away from one of them, and let consumers receive its messages. Then run the "
-            "playbook resync with -e activemq_resync_from=HOST, the host of the other broker, whose store is kept. The "
-            "replaced store is kept as a backup"
+            "not have. Choose the broker whose store is to be kept. Keep producers away from the other broker, and let "
+            "consumers receive its messages. Then run the playbook resync with -e activemq_resync_from=HOST, the "
+            "host of the chosen broker. The replaced store is kept as a backup"
         )
     choice = choose_store_to_keep(master.store, slave.store, chosen)
     loser = slave if choice.winner == master.host else master

@@ -102,8 +102,8 @@ def _problem(pair: str, seen: Sequence[ObservedSharedStore], size: int) -> str |
             )
     if len(seen) < size:
         return (
-            f"{seen[0].host}: the store of pair {pair} is new. Only a run with both nodes can check that they share "
-            "it. Run the playbook site without --limit"
+            f"{seen[0].host}: the store of pair {pair} is new. Only a run with both nodes can check that both "
+            "nodes share it. Run the playbook site without --limit"
         )
     return None
 

@@ -120,7 +120,9 @@ class AgentSettings(BaseModel):
             activemq_agent_tls_certificate=self.agent_tls_certificate, activemq_agent_tls_key=self.agent_tls_key
         )
         if self.agent_wheelhouse and self.agent_package:
-            raise ValueError("activemq_agent_wheelhouse and activemq_agent_package are both set: remove one of them")
+            raise ValueError(
+                "activemq_agent_wheelhouse and activemq_agent_package are both set: remove one of the two variables"
+            )
         if wrong := next((prefix for prefix in self.agent_publish_prefixes if prefix.endswith("#")), None):
             raise ValueError(
                 f"activemq_agent_publish_prefixes contains {wrong!r}, but a prefix cannot end with #: write the prefix "

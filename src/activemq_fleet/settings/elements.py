@@ -37,10 +37,10 @@ class XmlElementSettingsBase(BaseModel):
     def _refuse_double_settings(self) -> Self:
         if double := _first_double([(policy.kind, policy.destination) for policy in self.destination_policies]):
             name = " ".join(filter(None, double))
-            raise ValueError(f"activemq_destination_policies has two entries for {name}: merge them into one")
+            raise ValueError(f"activemq_destination_policies has two entries for {name}: merge the two entries")
         if double := _first_double([(virtual.type, virtual.name) for virtual in self.virtual_destinations]):
             raise ValueError(
-                f"activemq_virtual_destinations has two entries for {double[0]} {double[1]}: merge them into one"
+                f"activemq_virtual_destinations has two entries for {double[0]} {double[1]}: merge the two entries"
             )
         limits = sorted(self.model_fields_set & set(_LIMITS))
         if self.usage is not None and limits:

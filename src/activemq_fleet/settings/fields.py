@@ -491,7 +491,7 @@ def check_encodable(text: str) -> str:
         text.encode()
     except UnicodeEncodeError:
         raise ValueError(
-            "the text contains half of a character (an unpaired UTF-16 surrogate), which UTF-8 cannot represent: "
-            "remove this character"
+            "the value of the setting contains half of a character (an unpaired UTF-16 surrogate), which UTF-8 cannot "
+            "represent: remove this character"
         ) from None
     return text

@@ -34,9 +34,11 @@ class _Usage(XmlBean):
         percent = getattr(self, self.IN_PERCENT) if self.IN_PERCENT else None
         if (self.limit is None) == (percent is None):
             if not self.IN_PERCENT:
-                raise ValueError("the key limit is not set: set limit to a size such as 1 gb")
+                raise ValueError("the limit has no size: set its key limit to a size such as 1 gb")
             if percent is not None:
-                raise ValueError(f"limit and {self.IN_PERCENT} are both set: remove one of the two keys")
+                raise ValueError(
+                    f"the keys limit and {self.IN_PERCENT} of a limit are both set: remove one of the two keys"
+                )
             raise ValueError(
                 f"neither limit nor {self.IN_PERCENT} is set: set limit to a size such as 1 gb, or "
                 f"{self.IN_PERCENT} to a percentage from 1 to 100"

@@ -122,12 +122,14 @@ class TypedBean(XmlBean):
     def _keys_are_of_the_type(self) -> Self:
         kind = self.type
         if (needed := self.REQUIRED.get(kind)) and getattr(self, needed) is None:
-            raise ValueError(f"`type: {kind}` requires the key {needed}: set {needed}")
+            raise ValueError(f"a setting with `type: {kind}` requires the key {needed}: set {needed}")
         for key in type(self).model_fields:
             if key in {*self.NOT_WRITTEN, *self.PROPERTIES} or getattr(self, key) is None:
                 continue
             if not describe_releases_with(self.element_name(), key):
-                raise ValueError(f"`type: {kind}` does not support the key {key}: remove {key}, or set another type")
+                raise ValueError(
+                    f"a setting with `type: {kind}` does not support the key {key}: remove {key}, or set another type"
+                )
         return self
 
     def element_name(self) -> str:

@@ -176,7 +176,7 @@ def _known_end_finding(host: str, position: int, name: str) -> Finding:
         host,
         message,
         "remove `addresses` from the link, or set its `to` to a name outside of the inventory",
-        why="addresses are for brokers outside of the inventory; the addresses of the others are known",
+        why="`addresses` is for brokers outside of the inventory, which contains the addresses of its own brokers",
     )
 
 

@@ -45,17 +45,17 @@ def misspelled_broker_name_findings(names: Iterable[str], pattern: str) -> Itera
             host=name,
             message="the host name resembles that of a broker, but activemq_naming_pattern finds no group and node in "
             "it",
-            fix=f"if the host is a broker, rename it {_form_of_name(pattern)}, or change activemq_naming_pattern. "
+            fix=f"if the host is a broker, rename it to {_form_of_name(pattern)}, or change activemq_naming_pattern. "
             "Otherwise add it to the inventory group activemq_agents or activemq_loadbalancers",
             why=f"no configuration is generated for the host; activemq_naming_pattern is {pattern}",
         )
 
 
 def _form_of_name(pattern: str) -> str:
-    """Return to which form a broker's name must be changed, as the end of a sentence."""
+    """Return the form to which a broker's name must be changed."""
     if pattern == DEFAULT_PATTERN:
-        return "to GROUP-mqNUMBER-NODE, such as orders-mq01-a"
-    return "so that activemq_naming_pattern matches its name"
+        return "GROUP-mqNUMBER-NODE, such as orders-mq01-a"
+    return "a name that activemq_naming_pattern matches"
 
 
 def host_without_role_findings(names: Iterable[str]) -> Iterator[Finding]:

@@ -460,7 +460,7 @@ class TestWhatItRefuses:
             (["o-mq1-a={hand}", "--release", "9.9.9"], "is not known"),
             (["o-mq1-a={hand}", "--release", "o-mq2-a=5.5.1"], "no file of the host o-mq2-a was given"),
             (["shop={hand}", "--release", "5.18.3"], "the host name shop does not match"),
-            (["o-mq1-a={hand}", "o-mq1-a={other}", "--release", "5.18.3"], "another file of the host o-mq1-a"),
+            (["o-mq1-a={hand}", "o-mq1-a={other}", "--release", "5.18.3"], "was given for the same host o-mq1-a"),
             (["o-mq1-a={hand}", "o-mq1-a.x={hand}", "--release", "5.18.3"], "are both node a of pair o-mq1"),
             (["o-mq1-a={hand}", "O-mq1-a={hand}", "--release", "5.18.3"], "would share the inventory group"),
             (["o-mq1-a={empty}", "--release", "5.18.3"], "the directory contains no activemq.xml"),
@@ -472,7 +472,7 @@ class TestWhatItRefuses:
             ),
             (
                 ["o-mq1-a={hand}", "--release", "5.18.3", "--address", "10.0.0.1"],
-                "the value has no host: write HOST=ADDRESS, such as o-mq1-a=192.0.2.10",
+                "the value of --address has no host: write HOST=ADDRESS, such as o-mq1-a=192.0.2.10",
             ),
             (["o-mq1-a={hand}", "--release", "5.18.3", "--address", "o-mq1-a=a_b"], "contains an underscore"),
             (["o mq={hand}", "--release", "5.18.3"], "is not a host name"),
