@@ -413,7 +413,9 @@ def _reason_unfenced(broker: Broker, root: etree._Element) -> str:
     stores = [] if adapter is None else [store for store in adapter if isinstance(store.tag, str)]
     names = [etree.QName(store).localname for store in stores]
     if names != ["kahaDB"]:
-        return f"activemq_xml_fragments makes {' and '.join(names) or 'nothing'} the store"
+        if not names:
+            return "activemq_xml_fragments removes the store"
+        return f"activemq_xml_fragments makes {' and '.join(names)} the store"
     moved = [name for name in ("indexDirectory", "directoryArchive") if stores[0].get(name) is not None]
     if moved:
         return f"activemq_xml_fragments sets {' and '.join(moved)} of the kahaDB"

@@ -155,7 +155,7 @@ def test_site_leaves_such_a_directory_to_upgrade_while_brokers_run_from_it(contr
     wait_for_pair(controller.rack.machines)
     wait_to_run(controller, OLD)
     said = refused(controller, "site", NEW)
-    refusal = f"{HOME} contains ActiveMQ {OLD}, but activemq_release is {NEW}. The broker runs from it"
+    refusal = f"{HOME} contains ActiveMQ {OLD}, but activemq_release is {NEW}. The broker runs from this directory"
     assert f"{refusal}. Run the playbook upgrade" in said
     assert holdings(controller) == [[f"activemq-broker-{OLD}.jar"]] * 2
 

@@ -90,7 +90,8 @@ def test_each_bridge_that_stays_has_its_own_reason(tmp_path: Path) -> None:
     staying = [note for note in adoption.notes if "adopt keeps its XML" in note]
     assert [note.partition(" adopt keeps")[0] for note in staying] == [
         "o-mq1-a: bridge up: another bridge has the same name.",
-        "o-mq1-a: bridge t: the bridge lists destinations other than queues and topics with only a physicalName.",
+        "o-mq1-a: bridge t: the bridge lists a destination that is not a queue or topic with physicalName as its only "
+        "attribute.",
     ]
 
 

@@ -99,7 +99,8 @@ def test_a_directory_that_lies_is_replaced_where_nothing_runs_from_it() -> None:
 def test_a_broker_that_runs_from_such_a_directory_is_left_to_upgrade() -> None:
     (line,) = lines(home(**RUNS))
     assert line.startswith(
-        f"{A}: the directory {HOME} contains ActiveMQ 5.18.3, but activemq_release is 5.18.6. The broker runs from it. "
+        f"{A}: the directory {HOME} contains ActiveMQ 5.18.3, but activemq_release is 5.18.6. The broker runs from "
+        "this directory. "
     )
     assert "Run the playbook upgrade" in line
     assert lines(home(**RUNS), upgrades=True) == []
@@ -115,12 +116,12 @@ def test_a_broker_that_upgrade_would_not_touch_is_to_be_stopped(more: dict[str, 
 @pytest.mark.parametrize("upgrades", [True, False])
 def test_another_broker_that_runs_from_it_is_to_be_stopped_first(upgrades: bool) -> None:
     (line,) = lines(home(**{**RUNS, "home_processes": (7, 9)}), upgrades=upgrades)
-    assert "Process 9 runs from it. Stop this process" in line
+    assert "Process 9 runs from this directory. Stop this process" in line
 
 
 def test_what_the_user_installs_himself_must_be_the_release_as_soon_as_it_is_there() -> None:
     (line,) = lines(home(install="none", home_exists=True, home_releases=("5.18.3",)))
-    assert "set activemq_release to the release in the directory" in line
+    assert "set activemq_release to the release in this directory" in line
 
 
 def test_another_line_is_an_upgrade_and_another_patch_is_not() -> None:

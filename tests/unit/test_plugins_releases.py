@@ -152,7 +152,7 @@ def test_jars_may_be_a_directory_or_an_archive(tmp_path: Path) -> None:
 def test_a_broker_that_runs_from_the_directory_of_another_release_is_left_to_upgrade(tmp_path: Path) -> None:
     look = {"home_exists": True, "home_releases": ["5.18.3"], "home_processes": [7], "pid": 7, "release": "5.18.3"}
     archive = str(distribution(tmp_path / "x.tar.gz", "5.18.6"))
-    assert "Run the playbook upgrade, which replaces it node by node" in refusal(archive, look)
+    assert "Run the playbook upgrade, which replaces the release node by node" in refusal(archive, look)
     ask(archive, look, upgrades=True)
     assert "Stop the broker" in refusal(archive, look, upgrades=True, service="none")
 

@@ -107,7 +107,7 @@ def _inexpressible_part(connector: NetworkConnector) -> str:
         return f"the bridge has duplex={connector.attributes['duplex']!r}, which is neither true nor false"
     lists = {"include": connector.include, "static_include": connector.static, "exclude": connector.exclude}
     if not connector.has_plain_destinations or not is_valid_value("links", [entry | lists]):
-        return "the bridge lists destinations other than queues and topics with only a physicalName"
+        return "the bridge lists a destination that is not a queue or topic with physicalName as its only attribute"
     return ""
 
 

@@ -136,7 +136,7 @@ def _describe_outage(waiting: Iterable[str], dead: Collection[str]) -> str:
             "collected, although its log shows no stop"
         )
     if " and " in hosts:
-        return f"{hosts} wait for the lock of their store"
+        return f"{hosts} wait for the lock of their store, and no collected log shows a broker that has the lock"
     return f"{hosts} waits for the lock of its store, and no collected log shows a broker that has the lock"
 
 

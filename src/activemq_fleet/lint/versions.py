@@ -251,17 +251,21 @@ def locker_before_5_7(document: Document) -> Iterator[Problem]:
     """
     if document.ha_profile and document.ha_profile.has_database_lease:
         return  # T011 refuses the profile itself on these releases
-    since = f"requires 5.7.0 or later, but the release is {document.release.text}: the broker does not start"
     for locker in document.elements_named("locker"):
-        yield locker.problem(f"<locker> {since}", fix=_fix_of_lock(locker.parent, "<locker>"))
+        yield locker.problem(_too_old_message("<locker>", document), fix=_fix_of_lock(locker.parent, "<locker>"))
     for store in document.store_elements:
         for name in ("locker", "useLock"):
             if store.has_attribute(name):
-                yield store.problem(f"{name} {since}", name, fix=_fix_of_lock(store, name))
+                yield store.problem(_too_old_message(name, document), name, fix=_fix_of_lock(store, name))
     for store in document.elements_named("kahaDB", "mKahaDB"):
         if store.has_attribute("lockKeepAlivePeriod"):
             name = "lockKeepAlivePeriod"
-            yield store.problem(f"{name} on <{store.name}> {since}", name, fix=_fix_of_lock(store, name))
+            message = _too_old_message(f"{name} on <{store.name}>", document)
+            yield store.problem(message, name, fix=_fix_of_lock(store, name))
+
+
+def _too_old_message(subject: str, document: Document) -> str:
+    return f"{subject} requires 5.7.0 or later, but the release is {document.release.text}: the broker does not start"
 
 
 def _fix_of_lock(store: Element | None, name: str) -> str:

@@ -166,7 +166,10 @@ def _changes(old_release: Release, wanted: Release) -> Iterator[str]:
             f"{old_release.jms_package}. Other clients require no change, because the wire protocol is the same"
         )
     if old_release.jmx_names != wanted.jmx_names:
-        yield f"the broker's MBeans have {wanted.jmx_names} names. Adapt monitoring that reads MBeans"
+        yield (
+            f"with {wanted}, the broker's MBeans have {wanted.jmx_names} names, because the names changed in 5.8. "
+            "Adapt monitoring that reads MBeans"
+        )
     if old_release.mqtt_swaps_dots != wanted.mqtt_swaps_dots:
         yield (
             "MQTT topics that contain a dot, such as a.b/c, map to a different topic of the broker, so MQTT sessions "

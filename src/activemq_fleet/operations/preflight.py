@@ -245,17 +245,22 @@ def _of_directory(home: ReleaseDirectory, upgrades: bool) -> Iterator[str]:
     if home.install == "none":
         if home.home_releases:
             yield (
-                f"{difference}. Install release {home.release} there, or set activemq_release to the release in the "
+                f"{difference}. Install release {home.release} there, or set activemq_release to the release in this "
                 "directory"
             )
         return
     others = [process for process in home.home_processes if process != home.pid]
     if others:
-        yield f"{difference}. Process {others[0]} runs from it. Stop this process, and run the playbook again"
+        yield (
+            f"{difference}. Process {others[0]} runs from this directory. Stop this process, and run the playbook again"
+        )
     elif home.home_processes and not (home.can_be_upgraded and home.running not in (None, home.release)):
-        yield f"{difference}. The broker runs from it. Stop the broker, then run the playbook site"
+        yield f"{difference}. The broker runs from this directory. Stop the broker, then run the playbook site"
     elif home.home_processes and not upgrades:
-        yield f"{difference}. The broker runs from it. Run the playbook upgrade, which replaces it node by node"
+        yield (
+            f"{difference}. The broker runs from this directory. Run the playbook upgrade, which replaces the release "
+            "node by node"
+        )
 
 
 def _problem_of_archive(home: ReleaseDirectory, archive: ReleaseArchive, sha512: str | None) -> str:

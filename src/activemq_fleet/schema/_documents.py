@@ -213,8 +213,7 @@ def _check_bounds(elements: Iterable[etree._Element]) -> None:
             remedy = "shorten the text"
         elif count:
             for name, value in element.items():
-                if reason := _excess_of(str(value)):
-                    excess = f"{local_name(str(name))} of <{local_name(element.tag)}> {reason}"
+                if excess := _excess_of(element.tag, str(name), str(value)):
                     remedy = "shorten the value"
                     break
         if excess:
@@ -223,14 +222,19 @@ def _check_bounds(elements: Iterable[etree._Element]) -> None:
             raise XmlTooLargeError(SchemaProblem(int(str(element.sourceline)), 1, "", message, fix))
 
 
-def _excess_of(value: str) -> str:
+def _attribute_text(tag: str, name: str) -> str:
+    return f"{local_name(name)} of <{local_name(tag)}>"
+
+
+def _excess_of(tag: str, name: str, value: str) -> str:
+    """Return what is too large about the value of an element's attribute; "" if nothing is."""
     if len(value) > LONGEST_VALUE:
-        return f"has more than {LONGEST_VALUE} characters"
+        return f"{_attribute_text(tag, name)} has more than {LONGEST_VALUE} characters"
     if "(" in value or "?" in value:
         if sum(map(value.count, _URI_MARKS)) > MOST_PARTS:
-            return f"is a URI of more than {MOST_PARTS} parts"
+            return f"{_attribute_text(tag, name)} is a URI of more than {MOST_PARTS} parts"
         if value.count("(") > DEEPEST_URI and _depth(value) > DEEPEST_URI:
-            return f"is a URI with brackets nested more than {DEEPEST_URI} deep"
+            return f"{_attribute_text(tag, name)} is a URI with brackets nested more than {DEEPEST_URI} deep"
     return ""
 
 
