@@ -75,9 +75,9 @@ _NO_HOSTS = "Plugin configuration YAML file"
 def activemq_variable_origins(
     variables: Mapping[Any, Any], extra: Mapping[Any, Any], others: Iterable[str] = ()
 ) -> dict[str, tuple[str, int]]:
-    """Return the origin (file and line) of each of a host's variables ``activemq_…`` and ``others``, by variable name.
+    """Return the origins (file and line) of a host's ``activemq_…`` variables, by variable name.
 
-    ``extra`` are the extra variables, which outrank all.
+    The origins of the variables ``others`` are included. ``extra`` are the extra variables, which outrank all.
     """
     wanted = frozenset(others)
     tagged_extra = {name: (name, value) for name, value in extra.items()}
@@ -294,7 +294,10 @@ def _corrected(reason: str, path: str, line: int | None) -> tuple[str, str]:
 
 
 def ansible_error_message(error: BaseException) -> str:
-    """Return the message of an Ansible error in one line, with file and line of its cause where known."""
+    """Return the message of an Ansible error in one line.
+
+    It has file and line of the error's cause where they are known.
+    """
     message = " ".join(str(error).split()).rstrip(".")
     if any(text in message for text in _WITHOUT_PASSWORD):
         message += ": set --vault-password-file or --vault-id, or ANSIBLE_VAULT_PASSWORD_FILE"

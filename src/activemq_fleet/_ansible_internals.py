@@ -31,10 +31,11 @@ __all__ = [
 
 
 def variable_origin(name: object, value: object) -> tuple[str, int] | None:
-    """Return the file and line in which a variable is defined; None where Ansible does not record it.
+    """Return the origin of a variable: the file and line that define it.
 
-    Ansible records the origin of texts, numbers, lists and mappings. For other values the origin of the name is
-    returned, which can be that of a definition with lower precedence.
+    The result is None where Ansible does not record it. Ansible records the origin of texts, numbers, lists and
+    mappings. For other values the origin of the name is returned, which can be that of a definition with lower
+    precedence.
     """
     if not Origin.is_tagged_on(value) and not isinstance(value, bool | None):
         # The value is of -e or of a program; the name can be that of a file with lower precedence.

@@ -207,9 +207,9 @@ class _GroupedVariables:
         return ChainMap(self._extra, self._file_variables(host), host.vars, *self._variable_layers(host.get_groups()))
 
     def variables_set_on_host(self, host: Any) -> ChainMap[str, object]:
-        """Return the variables that are set on a host itself, and that no group defines.
+        """Return the variables that are set on a host itself.
 
-        Extra variables (``-e``) take precedence.
+        No group defines them. Extra variables (``-e``) take precedence.
         """
         return ChainMap(self._extra, self._file_variables(host), host.vars)
 

@@ -44,7 +44,7 @@ class _EncryptedValues(MarkerBehavior):  # type: ignore[misc]  # Ansible carries
         return f"<{self._token}:{len(self._ciphertexts) - 1}>"
 
     def restore_encrypted_placeholders(self, text: str) -> str | EncryptedValue:
-        """Return a text with its placeholders replaced by the encrypted values (ciphertexts) that they represent.
+        """Return a text in which encrypted values (ciphertexts) replace their placeholders.
 
         Two are equal for equal text around equal ciphertexts.
         """

@@ -27,7 +27,7 @@ def agent_topic_level(agent: str) -> str:
 
 
 def canary_topic(prefix: str, agent: str) -> str:
-    """Return the MQTT topic ``PREFIX/__canary__/AGENT``, on which an agent sends test messages to itself.
+    """Return the canary topic of an agent: the MQTT topic ``PREFIX/__canary__/AGENT`` of its test messages.
 
     An empty prefix gives ``__canary__/AGENT``.
     """
@@ -35,12 +35,13 @@ def canary_topic(prefix: str, agent: str) -> str:
 
 
 def canary_topic_matching(topic_filter: str, agent: str) -> str | None:
-    """Return a canary topic of an agent that an MQTT topic filter with wildcards matches, or None.
+    """Return a canary topic of an agent that matches an MQTT topic filter, or None.
 
-    A canary topic carries an agent's test messages to itself: ``a/#`` matches ``a/__canary__/AGENT``. ActiveMQ writes a
-    durable subscription to the store of each topic that the filter matches. Without such a topic, the broker that takes
-    over does not have the subscription, and all events that are published before the subscriber connects are lost (20
-    of 20 on 5.18.3 and 6.3.1, ``tests/integration/test_agent_first_event.py``).
+    The filter may have wildcards. A canary topic carries an agent's test messages to itself: ``a/#`` matches
+    ``a/__canary__/AGENT``. ActiveMQ writes a durable subscription to the store of each topic that the filter matches.
+    Without such a topic, the broker that takes over does not have the subscription, and all events that are published
+    before the subscriber connects are lost (20 of 20 on 5.18.3 and 6.3.1,
+    ``tests/integration/test_agent_first_event.py``).
     """
     topic = topic_filter.replace("+", CANARY)  # which must be a whole level, as # is (``config.check_filter``)
     if topic.endswith("#"):
@@ -49,7 +50,7 @@ def canary_topic_matching(topic_filter: str, agent: str) -> str | None:
 
 
 def is_canary_topic(topic: str) -> bool:
-    """Return whether an MQTT topic is a canary topic, which carries an agent's test messages to itself.
+    """Return whether an MQTT topic is a canary topic, which carries an agent's test messages.
 
     No topic of events has the level ``__canary__``.
     """

@@ -44,9 +44,7 @@ def replace_directory_files(
 def paths_in(directory: Path, *, below: bool = False) -> list[Path]:
     """Return the paths of the files and directories in a directory.
 
-    With ``below``, they include all paths in its subdirectories.
-
-    The list is empty for a directory that does not exist.
+    With ``below``, they include all paths in its subdirectories. The list is empty for a directory that does not exist.
 
     Raises InputError for a file, and for a link to nothing.
     """
@@ -96,7 +94,7 @@ def replace_content_atomically(path: Path, content: bytes) -> None:
 
 
 def create_file_like(path: Path, copy: Path, content: bytes) -> None:
-    """Create a file with ``content``, and with the mode, owner and extended attributes of an existing file.
+    """Create a file with the mode, owner and extended attributes of an existing file.
 
     The file is on the disk when the function returns.
 

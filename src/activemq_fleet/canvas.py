@@ -170,7 +170,7 @@ def shorten_to_width(text: str, font: str, width: float) -> str:
     return text[: max(fits - 1, 0)] + "…"
 
 
-def cut_name_in_middle(name: str, font: str, width: float, number: str = "") -> str:
+def cut_host_name_in_middle(name: str, font: str, width: float, number: str = "") -> str:
     """Return a host name cut in its middle so that it fits a width in pixels.
 
     Its end from the pair's ``number`` on is kept.

@@ -26,14 +26,20 @@ _TRUST_OPTION, _KEY_OPTION = "-Djavax.net.ssl.trustStore=", "-Djavax.net.ssl.key
 
 
 class ClientTlsSettings(NamedTuple):
-    """The TLS settings of the client of a connection: its trust store, and its certificate if it has one."""
+    """The TLS settings of the client side of a connection.
+
+    They are its trust store, and its certificate if it has one.
+    """
 
     has_authority: bool
     has_certificate: bool
 
 
 class BrokerListener(NamedTuple):
-    """A listener of a broker: a transport connector, and the broker that it belongs to."""
+    """A listener of a broker.
+
+    It is a transport connector, and has the broker that it belongs to.
+    """
 
     broker: Broker
     connector: Connector
@@ -174,7 +180,7 @@ class ListenersByAddress:
                         self._at.setdefault((name, connector.port), BrokerListener(broker, connector))
 
     def listener_at(self, host: str, port: int) -> BrokerListener | None:
-        """Return the broker's listener at a host and port, or None if no broker of the fleet listens there."""
+        """Return the broker's listener at a host and port, or None."""
         return self._at.get((host.lower(), port))
 
     def broker_without_listener_at(self, host: str, port: int) -> Broker | None:

@@ -40,7 +40,7 @@ class FleetError(Exception):
 
 
 class InputError(FleetError):
-    """An error for an inventory, file or option that cannot be read or used."""
+    """An error for invalid input: an inventory, file or option that cannot be read or used."""
 
 
 class OutputError(OSError):
@@ -60,9 +60,10 @@ class OutputError(OSError):
 
 
 class SettingsError(InputError):
-    """An error for ``activemq_*`` variables that are unknown, mistyped or contradict each other.
+    """An error for invalid ``activemq_*`` variables.
 
-    Each of ``problems`` names hosts and variable: ``HOSTS: VARIABLE …``.
+    They are unknown, mistyped or contradict each other. Each of ``problems`` names hosts and variable: ``HOSTS:
+    VARIABLE …``.
     """
 
     @property
@@ -80,11 +81,17 @@ class SchemaUnavailableError(FleetError):
 
 
 class ArtifactError(FleetError):
-    """An error for jars, a release archive or a Java that cannot be found or downloaded."""
+    """An error for software that cannot be found or downloaded.
+
+    The software is jars, a release archive or a Java.
+    """
 
 
 class LabError(FleetError):
-    """An error for a command that the lab (a fleet on loopback addresses) cannot carry out."""
+    """An error for a command that the lab cannot carry out.
+
+    The lab is a fleet on loopback addresses.
+    """
 
     exit_code = 1
 
@@ -111,10 +118,10 @@ def text_required_message(subject: str, value: object) -> str:
 
 
 def names_to_text(names: Sequence[str], number: int | None = None, *, most: int = 3) -> str:
-    """Return names as text, shortened to the first ``most`` names and the number of the others.
+    """Return a list of names as text, shortened to the first names.
 
-    An example is ``a, b, c and 4 more``. ``number`` is the number of all names, where ``names`` holds only the first of
-    them.
+    The text has the first ``most`` names and the number of the others. An example is ``a, b, c and 4 more``. ``number``
+    is the number of all names, where ``names`` holds only the first of them.
     """
     shown, more = ", ".join(names[:most]), (number or len(names)) - most
     return f"{shown} and {more} more" if more > 0 else shown

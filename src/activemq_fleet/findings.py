@@ -12,9 +12,10 @@ from activemq_fleet.node.printable import escape_unprintable
 
 @dataclass(frozen=True, slots=True, order=True)
 class TextEdit:
-    """A text edit of a file, which replaces the characters from ``begin`` to before ``end`` by ``text``.
+    """A text edit of a file.
 
-    Offsets count characters from 0, without a byte order mark.
+    It replaces the characters from ``begin`` to before ``end`` by ``text``. Offsets count characters from 0, without a
+    byte order mark.
     """
 
     begin: int
@@ -147,5 +148,8 @@ def join_sentences(problem: str, remedy: str) -> str:
 
 
 def error_finding(rule: str, host: str, message: str, fix: str, why: str = "", file: str | None = None) -> Finding:
-    """Return a finding of severity error about the inventory, or about a whole file."""
+    """Return a finding of severity error.
+
+    It is about the inventory, or about a whole file.
+    """
     return Finding(rule=rule, severity="error", host=host, message=message, fix=fix, why=why, file=file)

@@ -8,9 +8,9 @@ from pathlib import Path
 
 
 def read_file_or_pipe(path: Path, limit: int) -> bytes:
-    """Return the first ``limit`` bytes of a file or pipe.
+    """Return the first bytes of a file or pipe.
 
-    The operator names it; a shell makes a pipe of ``<(command)``.
+    ``limit`` is the number of bytes. The operator names it; a shell makes a pipe of ``<(command)``.
 
     Raises OSError, also for a FIFO that no process has opened for writing: reading it would never end.
     """

@@ -95,7 +95,7 @@ class _Entry:
     score: int
 
     def position_of_value_or_key(self, origin: ValueOrigin, message: str) -> Position:
-        """Return the position of a reported value in an inventory entry, else that of its key.
+        """Return the position of a reported value in an inventory entry, or that of the entry's key.
 
         Without both it is the position of the entry.
         """

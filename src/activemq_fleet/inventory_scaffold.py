@@ -39,11 +39,11 @@ _PASSWORD = "not-the-password"  # noqa: S105 -- replaces the passwords that Ansi
 
 @dataclass(frozen=True, slots=True)
 class InventoryScaffoldRequest:
-    """The request for a first inventory: hosts, release and properties of the installation.
+    """The request for a first inventory (scaffold).
 
-    A host is a name or an address; two with a comma between them are a pair, whatever their names are. ``archive`` is
-    the path of the release's archive and ``sha512`` its checksum; both are None if the release is already installed.
-    ``tls``: connectors and links encrypt.
+    It has the hosts, the release and properties of the installation. A host is a name or an address; two with a comma
+    between them are a pair, whatever their names are. ``archive`` is the path of the release's archive and ``sha512``
+    its checksum; both are None if the release is already installed. ``tls``: connectors and links encrypt.
     """
 
     hosts: tuple[str, ...]
@@ -74,7 +74,7 @@ class _NamedHosts:
 
     @property
     def standalone_hosts(self) -> frozenset[str]:
-        """The names of the standalone hosts, which have no peer."""
+        """The names of the standalone hosts, whose brokers have no peer."""
         return frozenset(
             identity.name
             for members in self.identities_by_pair.values()
@@ -85,9 +85,9 @@ class _NamedHosts:
 
 @dataclass(frozen=True, slots=True)
 class ScaffoldedInventory:
-    """A generated first inventory: its files, content by path.
+    """A generated first inventory (scaffold).
 
-    There is one sentence for each pair and each broker without a peer.
+    It has its files, content by path. There is one sentence for each pair and each broker without a peer.
     """
 
     files: Mapping[str, bytes]

@@ -41,7 +41,10 @@ _LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 @dataclass(frozen=True, slots=True)
 class InventoryLayout:
-    """The layout of an inventory: its files, the hosts of each group, and the names of all hosts."""
+    """The layout of an inventory: its files and groups.
+
+    It has the hosts of each group, and the names of all hosts.
+    """
 
     files: tuple[str, ...]
     groups: Mapping[str, Sequence[str]]
@@ -82,7 +85,7 @@ def structure_error_line(finding: Finding) -> str:
 
 
 def ini_section_error_and_line(path: str, reason: str) -> tuple[str, int] | None:
-    """Return the error about a wrong section of an INI inventory file, and the section's line.
+    """Return the error about a wrong section of an INI inventory file, and the line of the section.
 
     None is returned for another error. The error is Ansible's message ``reason``, completed with the section that is
     probably meant. Ansible itself names the line after the section.

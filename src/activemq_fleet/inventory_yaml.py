@@ -25,9 +25,10 @@ _OPENS = re.compile(r"\{(?=[{%#]|\Z)|\A#(?=jinja2:)")
 
 @dataclass(frozen=True, slots=True)
 class TextWithJinjaExpression:
-    """A text that contains a Jinja expression in place of a name, such as that of the host.
+    """A text that contains a Jinja expression.
 
-    ``parts`` is the text around the occurrences of the name.
+    The expression is in place of a name, such as that of the host. ``parts`` is the text around the occurrences of the
+    name.
     """
 
     parts: tuple[str, ...]
@@ -62,7 +63,10 @@ def yaml_node_of(value: Any) -> yaml.Node:
 
 
 def plain_variables_to_yaml(variables: Mapping[str, object]) -> str:
-    """Return variables with plain values (strings, numbers, booleans) as YAML text, one line for each."""
+    """Return variables with plain values (strings, numbers, booleans) as YAML text.
+
+    The text has one line for each.
+    """
     items = [(yaml_node_of(name), yaml_node_of(value)) for name, value in variables.items()]
     node = yaml.MappingNode("tag:yaml.org,2002:map", items, flow_style=False)
     # The width keeps a pattern on a single line.

@@ -60,11 +60,11 @@ class UnclearNameError(InputError):
 
 @dataclass(frozen=True, slots=True)
 class Identity:
-    """The identity of a broker, parsed from its host name: group, number, node, pair and domain.
+    """The identity of a broker: group, number, node, pair and domain.
 
-    ``orders-mq01-a.example.com`` is node a of pair orders-mq01. ``role`` is the *preferred* role; which node is active
-    is found out at run time. ``domain`` is what follows the first label, without the dot, and may be empty. ``number``
-    may be empty, too.
+    It is parsed from the broker's host name. ``orders-mq01-a.example.com`` is node a of pair orders-mq01. ``role`` is
+    the *preferred* role; which node is active is found out at run time. ``domain`` is what follows the first label,
+    without the dot, and may be empty. ``number`` may be empty, too.
     """
 
     name: str

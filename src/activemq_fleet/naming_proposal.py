@@ -152,11 +152,9 @@ def propose_naming_without_pairs(
 ) -> NamingProposal | None:
     """Propose a naming convention for brokers without a peer, from their host names.
 
-    Return the convention that matches the most names.
-
-    Each of them is node a of its pair. Returns None if ``pairs``, the proposal of pairs, matches as many names and does
-    not depend on odd and even numbers. ``are_brokers``: all names are names of brokers, so a convention that matches
-    any name is allowed.
+    Return the convention that matches the most names. Each of them is node a of its pair. Returns None if ``pairs``,
+    the proposal of pairs, matches as many names and does not depend on odd and even numbers. ``are_brokers``: all names
+    are names of brokers, so a convention that matches any name is allowed.
     """
     numbered = [label for name in names if (label := _label(name)).number_index is not None]
     insides = [pattern.removeprefix("^").removesuffix(_END) for pattern in _patterns(numbered, ())]

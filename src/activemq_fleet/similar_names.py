@@ -14,10 +14,10 @@ _MOST_MISSING = 2
 
 
 def similar_names(name: str, known: Iterable[str], *, certain: bool = False) -> list[str]:
-    """Return the known names that are similar to a misspelled name, most similar first.
+    """Return the known names that are similar to a misspelled name.
 
-    Case is ignored. ``certain`` returns only those that differ in a letter or two. Equally similar names are in reverse
-    alphabetical order, so that 5.18.3 precedes 5.11.3.
+    The most similar is first. Case is ignored. ``certain`` returns only those that differ in a letter or two. Equally
+    similar names are in reverse alphabetical order, so that 5.18.3 precedes 5.11.3.
     """
     matcher = SequenceMatcher()
     matcher.set_seq2(name.lower())  # the matcher keeps its index of the second text

@@ -48,9 +48,9 @@ def placeholder_of_missing_password(label: str) -> str:
 
 
 def missing_archive_findings(fleet: Fleet) -> Iterator[Finding]:
-    """Yield a warning for each configured release archive that does not exist on this machine (T031).
+    """Yield a warning for each missing release archive (T031).
 
-    This machine is perhaps not the controller.
+    It is configured, and does not exist on this machine. This machine is perhaps not the controller.
     """
     for broker in fleet.brokers:
         archive = broker.settings.archive_of_release()

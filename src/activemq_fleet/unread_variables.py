@@ -17,7 +17,7 @@ _UNREAD_FILE = "T039"
 
 
 def unread_definition_hint(variable: str, directory: str, findings: Iterable[Finding]) -> str:
-    """Return a hint for an unset variable: the file that sets it, but that Ansible does not read.
+    """Return a hint about a file that sets a variable, but that Ansible does not read.
 
     The reason is included; "" without such a file. ``directory`` is that of the inventory. ``findings`` are those about
     its files. Files below the directory are searched, and ``group_vars`` and ``host_vars`` next to it, which Ansible

@@ -25,7 +25,10 @@ BRIDGE_KINDS = ("masterslave", "failover", "static")
 
 
 def listener_uri(scheme: str, bind: str, port: int, options: Mapping[str, str] | None = None) -> str:
-    """Return the URI that a transportConnector listens on: ``nio://0.0.0.0:61616?maximumConnections=1000``."""
+    """Return the URI that a transportConnector listens on.
+
+    An example is ``nio://0.0.0.0:61616?maximumConnections=1000``.
+    """
     return f"{scheme}://{join_host_port(bind, port)}{_query(options or {})}"
 
 
@@ -95,9 +98,10 @@ def multicast_discovery_uri(endpoint: str, group: str, interface: str | None = N
 
 
 def replication_uri(address: Address) -> str:
-    """Return the replication URI ``nio://host:port`` with which a pure slave connects to its master.
+    """Return the replication URI with which a pure slave connects to its master.
 
-    Never ``failover:``: with it the slave attaches and never takes over (measured on 5.5.1 and 5.7.0).
+    It is ``nio://host:port``. Never ``failover:``: with it the slave attaches and never takes over (measured on 5.5.1
+    and 5.7.0).
     """
     return f"nio://{join_host_port(*address)}"
 

@@ -185,12 +185,12 @@ def repair_file(
     select: Sequence[str] = (),
     ignore: Sequence[str] = (),
 ) -> FileRepair:
-    """Return the repair of an ``activemq.xml``: its new content, and the findings that it repairs.
+    """Repair an ``activemq.xml``, and return the repair.
 
-    ``check --fix`` writes the same content. Repairs findings that have ``edits`` and that no comment suppresses, if no
-    rule reports a new error afterwards. ``content`` of the result is unchanged where nothing is repaired. Writes no
-    file. The parameters and errors are those of ``lint_file``; ``select`` and ``ignore`` choose what is repaired, and
-    all rules check the result.
+    The repair has the new content, and the findings that it repairs. ``check --fix`` writes the same content. Repairs
+    findings that have ``edits`` and that no comment suppresses, if no rule reports a new error afterwards. ``content``
+    of the result is unchanged where nothing is repaired. Writes no file. The parameters and errors are those of
+    ``lint_file``; ``select`` and ``ignore`` choose what is repaired, and all rules check the result.
 
     >>> from activemq_fleet import Release, repair_file
     >>> content = b'''<beans xmlns="http://www.springframework.org/schema/beans">
@@ -362,9 +362,10 @@ def preflight_findings(
     facts: Mapping[str, MachineFacts],
     waivers: Sequence[Mapping[str, Any]] = (),
 ) -> list[Finding]:
-    """Return the preflight findings about machines, from facts gathered on them.
+    """Return the preflight findings about machines.
 
-    They are lint findings, with waivers applied. ``brokers`` and ``facts`` are by inventory name.
+    They are found in facts gathered on the machines. They are lint findings, with waivers applied. ``brokers`` and
+    ``facts`` are by inventory name.
     """
     findings: list[Finding] = []
     for host, facts_of_host in facts.items():

@@ -58,11 +58,12 @@ _CAMEL = "{http://camel.apache.org/schema/"
 
 @dataclass(frozen=True)
 class AdoptedInventory:
-    """An adopted inventory: one made from existing activemq.xml files, with notes for the operator.
+    """An inventory that was made from existing activemq.xml files.
 
-    ``files`` are the inventory's files by path, ``differences`` the deviations of the rendered documents from the
-    originals, ``notes`` remarks for the operator. ``secrets`` maps each file below ``.secrets`` of the inventory to a
-    description of its password. ``files_read`` are the paths of all files that were read, by host.
+    It has notes for the operator. ``files`` are the inventory's files by path, ``differences`` the deviations of the
+    rendered documents from the originals, ``notes`` remarks for the operator. ``secrets`` maps each file below
+    ``.secrets`` of the inventory to a description of its password. ``files_read`` are the paths of all files that were
+    read, by host.
     """
 
     files: dict[str, bytes]

@@ -36,10 +36,11 @@ class AgentConfiguration:
 
 
 def read_agent_configurations(arguments: Iterable[str]) -> list[AgentConfiguration]:
-    """Read the configurations of agents from directories, and return them sorted by host.
+    """Read the configurations of failover agents from directories.
 
-    The files are every ``hosts/HOST/agent.conf`` below directories among the arguments. Files that are links, are
-    larger than 1 MiB, cannot be parsed or have no ``[agent]`` section are passed over.
+    They are returned sorted by host. The files are every ``hosts/HOST/agent.conf`` below directories among the
+    arguments. Files that are links, are larger than 1 MiB, cannot be parsed or have no ``[agent]`` section are passed
+    over.
     """
     agents_by_host = {}
     for root in (Path(argument) for argument in arguments):

@@ -29,7 +29,7 @@ def propose_authentication(proposal: VariableProposal) -> None:
     for document in proposal.documents:
         if authentication_user_elements(document):
             continue
-        plugins = login_plugin_names(document)
+        plugins = _login_plugin_names(document)
         if plugins == [_SIMPLE]:
             continue
         proposal[document.host]["authentication"] = "custom" if plugins or bridges_log_in else "none"
@@ -47,7 +47,7 @@ def keep_plugin_of_inexpressible_accounts(proposal: VariableProposal) -> None:
             variables["authentication"] = "custom"
 
 
-def login_plugin_names(document: AdoptedDocument) -> list[str]:
+def _login_plugin_names(document: AdoptedDocument) -> list[str]:
     """Return the names of the plugins in an activemq.xml that may require clients to log in."""
     return [node.name for node in _login_nodes(document)]
 
@@ -74,7 +74,7 @@ def _authentication_note(document: AdoptedDocument, variables: Variables) -> str
             "require it, set activemq_authentication: simple on all brokers of the network, and define activemq_users. "
             "For links, also set activemq_network_username and activemq_network_password"
         )
-    if not login_plugin_names(document):
+    if not _login_plugin_names(document):
         return (
             "the broker does not require authentication, but its bridges log in to other brokers. adopt set "
             "activemq_authentication: custom, which changes neither the broker nor its bridges: no action is necessary"

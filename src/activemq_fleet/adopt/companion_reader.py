@@ -49,7 +49,7 @@ class CompanionFiles:
             )
             return None
         try:
-            content = read_file_below(self.root, parts, _LARGEST + 1)
+            content = _read_file_below(self.root, parts, _LARGEST + 1)
         except FileNotFoundError:
             return None
         except UntrustedPathError as error:
@@ -101,7 +101,7 @@ def read_bytes_unless_too_large(path: Path, root: Path | None, largest: int, ins
         if root is None:
             content = read_file_or_pipe(path, largest + 1)
         else:
-            content = read_file_below(root, path.relative_to(root).parts, largest + 1)
+            content = _read_file_below(root, path.relative_to(root).parts, largest + 1)
     except UntrustedPathError as error:
         raise InputError(f"{error}. {instead}") from None
     except OSError as error:
@@ -130,7 +130,7 @@ def file_paths_below(root: Path, name: str) -> Iterator[Path]:
     yield from sorted(paths)
 
 
-def read_file_below(root: Path, parts: Iterable[str], limit: int) -> bytes:
+def _read_file_below(root: Path, parts: Iterable[str], limit: int) -> bytes:
     """Return the first ``limit`` bytes of a file below a directory.
 
     It must be a regular file, and is opened without following links.

@@ -44,7 +44,10 @@ class AdditionGroup:
 
 @dataclass(frozen=True, slots=True)
 class LimitAsPercentage:
-    """A memory or disk limit that the rendered file has as a percentage, and the original file in bytes."""
+    """A memory or disk limit that a rendered file has as a percentage.
+
+    The original file has it in bytes.
+    """
 
     host: str
     path: str
@@ -89,7 +92,7 @@ def without_percentage_limits(
 
 
 def group_omissions_and_changes(differences: Iterable[XmlDifference]) -> list[DifferenceGroup]:
-    """Group the omissions and changed values among differences, and return the groups.
+    """Group the equal omissions and changed values among differences, and return the groups.
 
     Those of one kind are one group, whatever names their paths contain.
     """
@@ -111,9 +114,9 @@ def group_omissions_and_changes(differences: Iterable[XmlDifference]) -> list[Di
 
 
 def group_additions(differences: Iterable[XmlDifference], fleet: Fleet) -> list[AdditionGroup]:
-    """Group the additions among differences, and return the groups with their advice.
+    """Group the equal additions among differences, and return the groups.
 
-    Those of one kind are one group, whatever names their paths contain.
+    Each group has its advice. Those of one kind are one group, whatever names their paths contain.
     """
     groups: dict[tuple[object, ...], list[tuple[XmlDifference, AdditionAdvice]]] = defaultdict(list)
     for difference in differences:

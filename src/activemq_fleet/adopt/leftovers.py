@@ -53,9 +53,10 @@ class _Skip:
 def propose_attributes_and_fragments(
     proposal: VariableProposal, document: AdoptedDocument, rendered: ComparedElement
 ) -> None:
-    """Propose broker attributes and XML fragments of one host, for what no variable expresses.
+    """Propose the broker attributes and XML fragments of one host.
 
-    ``rendered`` is the host's document as rendered from variables alone, without fragments.
+    They are for what no variable expresses. ``rendered`` is the host's document as rendered from variables alone,
+    without fragments.
     """
     broker = next(child for child in rendered.children if child.tag == document.broker.tag)
     _propose_attributes(proposal, document, broker)

@@ -14,10 +14,10 @@ from activemq_fleet.topology import Broker, Fleet
 
 @dataclass(frozen=True, slots=True, eq=False)
 class AdoptedLink:
-    """An adopted link: a link between two pairs (or brokers without a peer) in existing activemq.xml files.
+    """A network link in existing activemq.xml files.
 
-    ``source`` and ``target`` are names of units; ``hosts`` are all brokers of the source, each of which carries the
-    link as ``bridge``.
+    It leads from one pair (or broker without a peer) to another. ``source`` and ``target`` are names of units;
+    ``hosts`` are all brokers of the source, each of which carries the link as ``bridge``.
     """
 
     source: str
@@ -66,7 +66,10 @@ class LinkEntry:
     links: tuple[AdoptedLink, ...]
 
     def to_links_entry(self, *, with_ttl: bool) -> dict[str, Any]:
-        """Return the entry as a dictionary, as an item of the variable ``activemq_links``."""
+        """Return the link as an entry of the variable ``activemq_links``.
+
+        The entry is a dictionary.
+        """
         link, bridge = self.links[0], self.links[0].bridge
         entry: dict[str, Any] = {"from": self.source, "to": self.target}
         if bridge.duplex:
@@ -88,7 +91,7 @@ class LinkEntry:
 
 
 def entries_and_leftover_links(links: Sequence[AdoptedLink], fleet: Fleet) -> tuple[list[LinkEntry], list[AdoptedLink]]:
-    """Return the entries of ``activemq_links`` for existing links, and the leftover links that no entry can make.
+    """Return the entries of ``activemq_links`` for existing links, and the links that no entry can make.
 
     Entries of groups come first.
     """

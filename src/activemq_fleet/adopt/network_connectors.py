@@ -49,7 +49,10 @@ class ReplaceableBridge:
 
     @property
     def traffic_key(self) -> tuple[object, ...]:
-        """The key of the bridge's traffic, which is equal for bridges that forward the same messages equally far."""
+        """The key of the bridge's traffic, for finding bridges that forward the same messages.
+
+        It is equal for bridges that forward the same messages equally far.
+        """
         return self.ttl, self.include, self.static_include, self.exclude, self.attributes, self.options
 
     @property
@@ -81,7 +84,10 @@ def replaceable_bridges(document: AdoptedDocument) -> Iterator[ReplaceableBridge
 
 
 def inexpressible_part(node: ComparedElement) -> str:
-    """Return the part (attribute or child) of a networkConnector that ``activemq_links`` cannot express, as text."""
+    """Return the part of a networkConnector that ``activemq_links`` cannot express.
+
+    The part, an attribute or child, is returned as text.
+    """
     connector = parse_network_connector(with_masked_passwords(node))
     return _inexpressible_part(connector) or "another bridge has the same name"
 
@@ -159,7 +165,10 @@ def ttl_as_setting(ttl: Ttl) -> int | dict[str, int]:
 
 
 def expressible_connector_options(node: ComparedElement) -> tuple[tuple[str, str], ...]:
-    """Return the options of a networkConnector that ``activemq_links`` can express, as (name, value)."""
+    """Return the options of a networkConnector that ``activemq_links`` can express.
+
+    Each is (name, value).
+    """
     return tuple(
         (name, value)
         for name, value in sorted(node.attributes.items())

@@ -36,9 +36,9 @@ _UNEQUAL = "the two nodes of the pair have different bridges of this name"
 
 
 def propose_network(proposal: VariableProposal) -> None:
-    """Propose the network variables of all brokers: topology, links and pair links.
+    """Propose the variables for the network of all brokers.
 
-    The account with which bridges log in is proposed, too.
+    They are topology, links and pair links. The account with which bridges log in is proposed, too.
     """
     new_user = propose_network_user(proposal)
     _Network(proposal).propose_link_variables()

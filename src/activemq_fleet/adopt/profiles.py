@@ -262,7 +262,7 @@ def _propose_name(proposal: VariableProposal, document: AdoptedDocument) -> None
         proposal.propose_value(document.host, "broker_name", name)
 
 
-def jdbc_data_source_bean(document: AdoptedDocument) -> ComparedElement | None:
+def _jdbc_data_source_bean(document: AdoptedDocument) -> ComparedElement | None:
     """Return the data source bean of a JDBC store.
 
     None is returned if ``activemq_jdbc`` cannot express it.
@@ -273,10 +273,10 @@ def jdbc_data_source_bean(document: AdoptedDocument) -> ComparedElement | None:
     wanted = store.get("dataSource").removeprefix("#")
     beans = [node for node in document.root.children if node.name == "bean" and node.get("id") == wanted != ""]
     needed = {"driverClassName", "url", "username"}
-    return beans[0] if beans and needed <= bean_properties(beans[0]).keys() else None
+    return beans[0] if beans and needed <= _bean_properties(beans[0]).keys() else None
 
 
-def bean_properties(bean: ComparedElement) -> dict[str, str]:
+def _bean_properties(bean: ComparedElement) -> dict[str, str]:
     """Return the properties of a Spring bean, by name."""
     return {
         child.get("name"): child.get("value") or next((value.normalized_text for value in child.children), "")
@@ -286,8 +286,8 @@ def bean_properties(bean: ComparedElement) -> dict[str, str]:
 
 
 def _same_database(documents: Sequence[AdoptedDocument]) -> bool:
-    beans = [jdbc_data_source_bean(document) for document in documents]
-    return None not in beans and len({bean_properties(bean)["url"] for bean in beans if bean}) == 1
+    beans = [_jdbc_data_source_bean(document) for document in documents]
+    return None not in beans and len({_bean_properties(bean)["url"] for bean in beans if bean}) == 1
 
 
 def _propose_jdbc(proposal: VariableProposal, documents: Sequence[AdoptedDocument]) -> None:
@@ -297,15 +297,15 @@ def _propose_jdbc(proposal: VariableProposal, documents: Sequence[AdoptedDocumen
         if not proposed:
             proposal[document.host].pop("jdbc", None)
             continue
-        proposal.exclude_from_fragments(jdbc_data_source_bean(document))
+        proposal.exclude_from_fragments(_jdbc_data_source_bean(document))
         _propose_lock(proposal, document, "lease-database-locker", 10_000, 5000)
 
 
 def _propose_database(proposal: VariableProposal, document: AdoptedDocument) -> bool:
-    bean = jdbc_data_source_bean(document)
-    if bean is None or contains_clear_text_password("url", bean_properties(bean)["url"]):
+    bean = _jdbc_data_source_bean(document)
+    if bean is None or contains_clear_text_password("url", _bean_properties(bean)["url"]):
         return False
-    values = bean_properties(bean)
+    values = _bean_properties(bean)
     user = values["username"]
     secret = proposal.secrets.secret_lookup_for(
         "jdbc", values.get("password", ""), f"password of the database user {user}"

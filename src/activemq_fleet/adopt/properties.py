@@ -38,7 +38,7 @@ _LARGEST = 1 << 20  # bytes
 
 @dataclass(frozen=True)
 class HostProperties:
-    """The properties of one host: the values of its ``${name}`` placeholders.
+    """The properties of one host, which are the values of its ``${name}`` placeholders.
 
     The properties files that define them are included.
     """
@@ -52,10 +52,11 @@ class HostProperties:
 
 
 def read_properties_by_host(arguments: Sequence[str], hosts: Collection[str]) -> dict[str, HostProperties]:
-    """Return the properties of each host, by host, from ``FILE`` (for all hosts) and ``HOST=FILE`` arguments.
+    """Read the properties of each host from the files that arguments name, and return them by host.
 
-    A file has a line ``NAME=VALUE`` for each, as Java's properties and environment files have. Properties of one
-    host take precedence. Raises InputError that names the argument, or the file and its line.
+    Arguments are ``FILE`` (for all hosts) and ``HOST=FILE``. A file has a line ``NAME=VALUE`` for each, as Java's
+    properties and environment files have. Properties of one host take precedence. Raises InputError that names the
+    argument, or the file and its line.
     """
     common = HostProperties()
     properties_by_host = dict.fromkeys(hosts, HostProperties())

@@ -169,7 +169,7 @@ def is_default_value(name: str, value: Any) -> bool:
 
 
 def yaml_scalar_of(text: str) -> str | int | bool:
-    """Return a text as a YAML scalar: the boolean, number or text that YAML writes as the same text."""
+    """Return a text as a YAML scalar: the boolean, number or text that YAML reads from it."""
     if text in ("true", "false"):
         return text == "true"
     return int(text) if text.isascii() and text.isdigit() and str(int(text)) == text else text

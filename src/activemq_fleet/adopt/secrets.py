@@ -49,9 +49,9 @@ class SecretReference:
 
     @property
     def lookup_expression(self) -> str:
-        """The Jinja expression that reads the secret from its file, or a placeholder while the file does not exist.
+        """The Jinja lookup expression that reads the secret from its file.
 
-        It has no braces.
+        While the file does not exist, the expression evaluates to a placeholder. It has no braces.
         """
         path = f"secrets ~ '/{self.label}'"
         placeholder = placeholder_of_missing_password(self.label)
@@ -150,7 +150,10 @@ def _is_reference(value: str) -> bool:
 
 
 def contains_clear_text_password(name: str, value: str) -> bool:
-    """Return whether the value of an attribute contains a password in clear text, as a URI may."""
+    """Return whether the value of an attribute contains a password in clear text.
+
+    A URI may contain one.
+    """
     return with_masked_passwords(ComparedElement("", {name: value})).get(name) != value
 
 

@@ -56,9 +56,9 @@ _PRIVATE = re.compile("[\ue000\ue001]")
 
 @dataclass(frozen=True)
 class AdoptedDocument:
-    """An existing activemq.xml to adopt, and the host that it belongs to.
+    """An existing activemq.xml to adopt.
 
-    ``broker`` is the element ``<broker>`` in ``root``.
+    It has the host that it belongs to. ``broker`` is the element ``<broker>`` in ``root``.
     """
 
     host: str
@@ -86,11 +86,12 @@ class AdoptedDocument:
 def read_adopted_documents(
     arguments: Sequence[str], releases: Sequence[str], naming: Naming, properties: Sequence[str] = ()
 ) -> list[AdoptedDocument]:
-    """Read the activemq.xml files that arguments name, and return them sorted by host.
+    """Read the existing activemq.xml files that arguments name.
 
-    An argument is ``HOST=FILE``, a file or a directory. ``releases`` are ``X`` (for all hosts) or ``HOST=X``; a host
-    without one has the release that the comment of a file rendered by activemq.fleet names. ``properties`` are ``FILE``
-    or ``HOST=FILE``, with the values of placeholders. Raises InputError or ReleaseError, naming file or host.
+    They are returned sorted by host. An argument is ``HOST=FILE``, a file or a directory. ``releases`` are ``X`` (for
+    all hosts) or ``HOST=X``; a host without one has the release that the comment of a file rendered by activemq.fleet
+    names. ``properties`` are ``FILE`` or ``HOST=FILE``, with the values of placeholders. Raises InputError or
+    ReleaseError, naming file or host.
     """
     files = list(_source_files(arguments, naming))
     _refuse_unread_names(files, naming)

@@ -87,12 +87,15 @@ class ComparedElement:
 
     @cached_property
     def normalized_text(self) -> str:
-        """The text of the XML element, with white space normalized to single spaces."""
+        """The text of the XML element with normalized white space.
+
+        Each sequence of white space is one space.
+        """
         return " ".join(" ".join([self.text, *(child.tail for child in self.children)]).split())
 
     @cached_property
     def comparison_key(self) -> tuple[Any, ...]:
-        """The key for comparisons of the XML element, which is equal for elements that mean the same."""
+        """The comparison key of the XML element, which is equal for elements that mean the same."""
         children = [child.comparison_key for child in self.children]
         return (
             self.tag,

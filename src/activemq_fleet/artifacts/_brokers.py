@@ -36,7 +36,7 @@ class RecentDownloadFailureError(ArtifactError):
 
 
 def local_archive_hint(release: Release) -> str:
-    """Return a hint how to run a lab with a local archive of a release, without a download."""
+    """Return a hint how to run a lab with a local archive of a release."""
     return (
         f"If you have release {release}, add -e activemq_archive=FILE with its apache-activemq-{release}-bin.tar.gz, "
         "or with the directory to which it was unpacked. Otherwise run the lab with another release: add -e "

@@ -41,7 +41,9 @@ def java_executable(minimum: int = 0) -> Path:
 
 @cache
 def java_feature_release(executable: Path) -> int:
-    """Return the feature release of a ``java`` executable: 8 for 1.8.0, 17 for 17.0.15.
+    """Return the feature release of a ``java`` executable, such as 17.
+
+    It is 8 for 1.8.0, and 17 for 17.0.15.
 
     Raises ArtifactError if it fails.
     """

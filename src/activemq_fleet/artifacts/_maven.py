@@ -24,7 +24,7 @@ _CAUSE = re.compile(
 
 
 class MissingArtifactError(ArtifactError):
-    """An error for a missing artifact, which Maven's repositories do not have.
+    """An error for an artifact that Maven's repositories do not have.
 
     Maven itself works.
     """

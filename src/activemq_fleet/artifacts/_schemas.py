@@ -61,9 +61,9 @@ def releases_with_cached_schema() -> list[Release]:
 
 
 def packaged_schema_bytes(release: Release, bundle: Path = BUNDLE) -> bytes | None:
-    """Return the bytes of the XML schema ``activemq.xsd`` of a release from the package; None if no package has it.
+    """Return the bytes of a release's XML schema ``activemq.xsd`` from the package that bundles schemas.
 
-    The package is the wheel.
+    The result is None if no package has it. The package is the wheel.
     """
     try:
         with zipfile.ZipFile(bundle) as archive:

@@ -10,7 +10,14 @@ import re
 from dataclasses import dataclass
 
 from activemq_fleet.addresses import join_host_port
-from activemq_fleet.canvas import Canvas, cut_name_in_middle, format_decimal, shorten_to_width, text_width, wrap_words
+from activemq_fleet.canvas import (
+    Canvas,
+    cut_host_name_in_middle,
+    format_decimal,
+    shorten_to_width,
+    text_width,
+    wrap_words,
+)
 from activemq_fleet.diagram.descriptions import badge_text, badge_tooltip, port_texts
 from activemq_fleet.diagram.lines import draw_arrow_head, draw_connection
 from activemq_fleet.diagram.scene import BrokerView, PairView
@@ -92,9 +99,9 @@ class CardStyle:
         return "" if is_known or not self.detailed else broker.address
 
     def card_width_for(self, pair: PairView) -> float:
-        """Return the card width that is needed for a pair, within limits.
+        """Return the card width for a pair.
 
-        Its names, addresses and paths fit at this width.
+        The width is what the texts need, within limits. The pair's names, addresses and paths fit at this width.
         """
         needed = [text_width(pair.name, self.title) + text_width(_corner_text(pair, self), "small") + 34]
         for node in pair.nodes:
@@ -162,7 +169,7 @@ class Card:
         elif text:
             room -= 24
             _draw_agent(canvas, right + 2, baseline - 12, text, _agents_tooltip(pair), "badge", 16.0)
-        name = cut_name_in_middle(pair.name, style.title, room - 10 if text else room, pair.number_in_name)
+        name = cut_host_name_in_middle(pair.name, style.title, room - 10 if text else room, pair.number_in_name)
         canvas.add_text(f"{style.title} ink", style.pad + 2, baseline, name)
 
     def _draw_node(self, canvas: Canvas, y: float, node: BrokerView) -> float:
@@ -196,7 +203,7 @@ class Card:
                     right = x + width - badge_width(text) - 5
             room = right - x - indent
             needed = text_width(aside, style.font_right_of_name) + 8 if node.state or style.detailed else 0.0
-            label = cut_name_in_middle(node.host_label, style.name, room - needed, self.pair.number_in_name)
+            label = cut_host_name_in_middle(node.host_label, style.name, room - needed, self.pair.number_in_name)
             canvas.add_text(f"{style.name} ink", x + indent, baseline, label)
             room -= text_width(label, style.name) + 8
             if aside and room > 24:
@@ -295,9 +302,9 @@ def badge_width(text: str) -> float:
 
 
 def draw_badge(canvas: Canvas, right: float, middle: float, text: str, severity: str) -> float:
-    """Draw a badge with a text in the colour of a severity, and return the badge's width.
+    """Draw a badge with a text in the color of a severity.
 
-    Its right end is at ``right``. The width is in pixels.
+    Return the badge's width. Its right end is at ``right``. The width is in pixels.
     """
     width = badge_width(text)
     canvas.add_rect(f"badge-{severity}", right - width, middle - 8, width, 16, radius=8)

@@ -44,7 +44,7 @@ def port_texts(node: BrokerView) -> list[str]:
     return [f"{name} {port}" for name, port in node.broker.ports.items()]
 
 
-def releases_phrase(brokers: Iterable[Broker]) -> str:
+def _releases_phrase(brokers: Iterable[Broker]) -> str:
     """Return a phrase with the different releases of brokers.
 
     The oldest comes first.
@@ -54,7 +54,7 @@ def releases_phrase(brokers: Iterable[Broker]) -> str:
 
 
 def usual_release(view: GroupView) -> str:
-    """Return the usual release of a group's brokers, which most of them run.
+    """Return the release that most brokers of a group run.
 
     Of equally frequent releases it is the newer.
     """
@@ -63,7 +63,7 @@ def usual_release(view: GroupView) -> str:
 
 
 def common_result(nodes: Iterable[BrokerView], question: Callable[[BrokerView], _Answer]) -> _Answer | None:
-    """Return the result of a function for nodes if it is the same for all of them; else None.
+    """Return the result of a function that all nodes have in common, or None.
 
     The function is ``question``.
     """
@@ -86,8 +86,8 @@ def heading_texts(view: GroupView, *, with_ports: bool = False) -> list[str]:
     """
     kinds = dict.fromkeys(node.broker.profile.plural for node in view.nodes)
     brokers = [node.broker for node in view.nodes]
-    facts = [join_words(pair_and_broker_counts(brokers)), releases_phrase(brokers), join_words(kinds)]
-    if shape := network_shape_phrase(view):
+    facts = [join_words(pair_and_broker_counts(brokers)), _releases_phrase(brokers), join_words(kinds)]
+    if shape := _network_shape_phrase(view):
         facts.append(shape)
     if any(pair.links and pair.high_availability_profile.has_peer for pair in view.pairs):
         facts.append("nodes of a pair linked")
@@ -111,7 +111,7 @@ def shared_heading_texts(views: Sequence[GroupView]) -> list[str]:
     return [fact for fact in first if all(fact in facts for facts in others)]
 
 
-def network_shape_phrase(view: GroupView) -> str:
+def _network_shape_phrase(view: GroupView) -> str:
     """Return a phrase that describes the shape of a group's network, such as ``full mesh``.
 
     It is empty for a single pair.
@@ -204,7 +204,7 @@ def fleet_summary_texts(scene: PictureContent) -> list[str]:
     if agents:
         parts.append(count_with_noun(agents, "agent"))
     if brokers:
-        parts.append(f"ActiveMQ {releases_phrase(brokers)}")
+        parts.append(f"ActiveMQ {_releases_phrase(brokers)}")
     if scene.balancers:
         shown = ", ".join(scene.balancers[:_MOST_BALANCERS])
         parts.append(f"{count_with_noun(len(scene.balancers), 'load balancer')} {shown}")
@@ -212,7 +212,7 @@ def fleet_summary_texts(scene: PictureContent) -> list[str]:
 
 
 def finding_counts_and_severity(findings: Iterable[Finding]) -> tuple[str, str]:
-    """Return a text with the counts of findings by severity, and the worst severity.
+    """Return the counts of findings by severity, as text, and the worst severity.
 
     The worst severity is ``good`` without findings.
     """
@@ -248,9 +248,9 @@ def badge_tooltip(findings: Sequence[Finding]) -> str:
 
 
 def describe_fleet(scene: PictureContent, findings: Sequence[Finding], connections: Iterable[DrawnConnection]) -> str:
-    """Return a description of a fleet's picture in words, for people who do not see it.
+    """Return a description of a fleet's picture in words.
 
-    Pairs are named where they are few.
+    It is for people who do not see the picture. Pairs are named where they are few.
     """
     sentences = [", ".join(fleet_summary_texts(scene)) + "."]
     few = len(scene.pairs) <= MOST_FULL

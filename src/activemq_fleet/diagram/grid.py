@@ -33,11 +33,12 @@ def place_in_grid(
     *,
     alternating: bool = False,
 ) -> Placement:
-    """Place boxes in a grid with a number of columns, and return the placement.
+    """Place the boxes of a picture in a grid, and return the placement.
 
-    Boxes are placed row by row, with a line for each connection. The boxes of a row become equally high, and those of a
-    column equally wide. ``gap`` is the least room (pixels) between columns and rows. With ``alternating`` every second
-    row runs from right to left, so that boxes that follow each other are neighbours.
+    ``columns`` is the number of columns of the grid. Boxes are placed row by row, with a line for each connection. The
+    boxes of a row become equally high, and those of a column equally wide. ``gap`` is the least room (pixels) between
+    columns and rows. With ``alternating`` every second row runs from right to left, so that boxes that follow each
+    other are neighbours.
     """
     spots = {}
     for number, box in enumerate(boxes):

@@ -21,9 +21,9 @@ _SHEET = PaperSheet(2.0)
 
 
 class LabelBox:
-    """A box with a label: a text, and a second line below.
+    """A box with a label.
 
-    It is a load balancer, or the bus of a multicast network.
+    The label is a text, and a second line below. The box represents a load balancer, or the bus of a multicast network.
     """
 
     def __init__(self, css: str, name: str, text: str, tooltip: str, *, most_width: float = 340.0) -> None:
@@ -67,11 +67,12 @@ class FramedPairs:
 
 
 class GroupBox:
-    """The drawing of one group as a box, with a heading and the cards of its pairs.
+    """The box that shows one group in a picture.
 
-    It is measured when it is created. ``width`` and ``height`` are in pixels; both may grow before the box is drawn.
-    ``known`` are facts that the picture states elsewhere, which the heading leaves out. ``meshed`` is the kind of links
-    of a full mesh that is drawn as a frame, and ``drawn`` are the connections that are drawn as lines.
+    It has a heading and the cards of the group's pairs. It is measured when it is created. ``width`` and ``height`` are
+    in pixels; both may grow before the box is drawn. ``known`` are facts that the picture states elsewhere, which the
+    heading leaves out. ``meshed`` is the kind of links of a full mesh that is drawn as a frame, and ``drawn`` are the
+    connections that are drawn as lines.
     """
 
     def __init__(self, view: GroupView, *, detailed: bool, known: Sequence[str] = ()) -> None:

@@ -90,9 +90,7 @@ def _hosts_phrase(grouped: GroupedFinding) -> str:
 def draw_legend(canvas: Canvas, entries: Sequence[LegendEntry], x: float, y: float, width: float) -> float:
     """Draw the legend of a picture.
 
-    Return its height.
-
-    It has columns of about equal heights. The height is in pixels.
+    Return its height. It has columns of about equal heights. The height is in pixels.
     """
     if not entries:
         return 0.0

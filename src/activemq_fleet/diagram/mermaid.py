@@ -39,7 +39,7 @@ def to_mermaid(fleet: Fleet, states: Mapping[str, str] = MappingProxyType({})) -
     return text
 
 
-def mermaid_label(*lines: str) -> str:
+def _mermaid_label(*lines: str) -> str:
     """Return texts as one quoted label for Mermaid.
 
     Characters that Mermaid or HTML might interpret become character codes.
@@ -62,11 +62,11 @@ def _pair_level_lines(scene: PictureContent) -> Iterator[str]:
     for group in scene.groups:
         # One line: Mermaid leaves room for no more.
         title = f"{group.name} ({', '.join(heading_texts(group)[:4])})"
-        yield f"  subgraph {groups[group.name]}[{mermaid_label(title)}]"
+        yield f"  subgraph {groups[group.name]}[{_mermaid_label(title)}]"
         for pair in group.pairs:
-            yield f"    {names[pair.name]}[{mermaid_label(*_pair_lines(pair))}]"
+            yield f"    {names[pair.name]}[{_mermaid_label(*_pair_lines(pair))}]"
         if group.multicast is not None:
-            yield f"    {groups[group.name]}bus([{mermaid_label(group.multicast.uri)}])"
+            yield f"    {groups[group.name]}bus([{_mermaid_label(group.multicast.uri)}])"
         yield "  end"
     for group in scene.groups:
         yield from _group_lines(group, names, f"{groups[group.name]}bus")
@@ -75,14 +75,14 @@ def _pair_level_lines(scene: PictureContent) -> Iterator[str]:
     yield from _mark_lines(scene, names)
     yield from _common_finding_lines(scene)
     if not scene.groups:
-        yield f"  none[{mermaid_label('no brokers')}]"
+        yield f"  none[{_mermaid_label('no brokers')}]"
 
 
 def _group_level_lines(scene: PictureContent) -> Iterator[str]:
     groups = {group.name: f"g{position}" for position, group in enumerate(scene.groups)}
     yield "flowchart LR"
     for group in scene.groups:
-        yield f"  {groups[group.name]}[{mermaid_label(group.name, *heading_texts(group))}]"
+        yield f"  {groups[group.name]}[{_mermaid_label(group.name, *heading_texts(group))}]"
     edges = [*_group_edge_lines(scene, groups), *_balancer_lines(scene, groups)]
     yield from [line for line in edges if not _is_edge(line)]
     yield from [line for line in edges if _is_edge(line)][:MOST_EDGES]
@@ -94,10 +94,10 @@ def _balancer_lines(scene: PictureContent, groups: dict[str, str]) -> Iterator[s
     names = {host: f"b{position}" for position, host in enumerate(scene.balancers)}
     for host, name in names.items():
         lines = (host, "load balancer", *(["no address"] if host in scene.idle_balancers else []))
-        yield f"  {name}[{mermaid_label(*lines)}]"
+        yield f"  {name}[{_mermaid_label(*lines)}]"
     for group in scene.groups:
         for view in group.balancers:
-            yield f"  {names[view.host]} -->|{mermaid_label(view.address, *view.ports)}| {groups[group.name]}"
+            yield f"  {names[view.host]} -->|{_mermaid_label(view.address, *view.ports)}| {groups[group.name]}"
 
 
 def _common_finding_lines(scene: PictureContent) -> Iterator[str]:
@@ -106,7 +106,7 @@ def _common_finding_lines(scene: PictureContent) -> Iterator[str]:
     if rules:
         brokers = count_with_noun(sum(len(pair.nodes) for pair in scene.pairs), "broker")
         text = f"all {brokers}: {', '.join(rules)}"
-        yield f"  found[{mermaid_label(text)}]"
+        yield f"  found[{_mermaid_label(text)}]"
 
 
 def _pair_lines(pair: PairView) -> list[str]:
@@ -146,7 +146,7 @@ def _edge_line(connection: DrawnConnection, a: str, b: str, *captions: str) -> s
         a, b = b, a
     arrow = "-->" if connection.flow in ("forward", "backward") else "<-->"
     lines = (*captions, "one each way") if connection.flow == "each way" else captions
-    return f"  {a} {arrow}|{mermaid_label(*lines)}| {b}"
+    return f"  {a} {arrow}|{_mermaid_label(*lines)}| {b}"
 
 
 def _mark_lines(scene: PictureContent, names: dict[str, str]) -> Iterator[str]:

@@ -45,11 +45,11 @@ class _PlacedLink(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class DrawnConnection:
-    """A connection that is drawn as one line: all links of one kind between two nodes, pairs or groups.
+    """A connection that a picture draws as one line.
 
-    ``a`` is placed before ``b``. ``forward`` are the (source, target) pairs of the links from ``a`` to ``b``,
-    ``backward`` those of the others. ``destinations`` are what all links carry, empty where they carry everything or
-    differ.
+    It represents all links of one kind between two nodes, pairs or groups. ``a`` is placed before ``b``. ``forward``
+    are the (source, target) pairs of the links from ``a`` to ``b``, ``backward`` those of the others. ``destinations``
+    are what all links carry, empty where they carry everything or differ.
     """
 
     a: str
@@ -92,20 +92,20 @@ class BrokerView:
 
     @property
     def host_label(self) -> str:
-        """The label of the broker's host, without its domain."""
+        """The label of the broker's host, which is its name without the domain."""
         return self.broker.identity.host_label
 
     @property
     def preferred_role(self) -> str:
-        """The preferred role of the broker, ``master`` or ``slave``; empty if it has none.
+        """The preferred role of the broker, ``master`` or ``slave``.
 
-        It has none where its profile has no peer.
+        It is empty for a broker whose profile has no peer.
         """
         return self.broker.role if self.broker.profile.has_peer else ""
 
     @property
     def worst_severity(self) -> str | None:
-        """The worst severity among the findings of the broker; None without findings.
+        """The worst severity among the findings of the broker, or None.
 
         It is ``waived`` where all are waived.
         """
@@ -142,7 +142,10 @@ class PairView:
 
     @property
     def number_in_name(self) -> str:
-        """The number in the pair's name, as text; empty where it has none."""
+        """The number in the pair's name, as text.
+
+        It is empty where the name has none.
+        """
         return self.nodes[0].broker.identity.number
 
     @property
@@ -156,9 +159,10 @@ class PairView:
 
 @dataclass(frozen=True, slots=True)
 class BalancerView:
-    """A load balancer in a picture of a fleet, with the virtual address of a group.
+    """A load balancer in a picture of a fleet.
 
-    It holds the address, or can take it over. ``ports`` are texts such as ``openwire 61616``.
+    It has the virtual address of a group. It holds the address, or can take it over. ``ports`` are texts such as
+    ``openwire 61616``.
     """
 
     host: str
@@ -252,7 +256,10 @@ class PictureContent:
 
 
 def severity_of(finding: Finding) -> str:
-    """Return the severity of a finding; ``waived`` for a waived one."""
+    """Return the severity of a finding, or ``waived``.
+
+    A waived finding is ``waived``.
+    """
     return finding.severity if finding.waived is None else "waived"
 
 

@@ -53,9 +53,9 @@ class ExplanationSection:
 
 @dataclass(frozen=True, slots=True)
 class Explanation:
-    """The explanation of one host, as sections of statements.
+    """The explanation of one host.
 
-    ``kinds`` are broker, agent and balancer, of which a host may be several.
+    It consists of sections of statements. ``kinds`` are broker, agent and balancer, of which a host may be several.
     """
 
     host: str
@@ -91,9 +91,9 @@ class Explanation:
 
 
 def variable_entry(settings: Settings, name: str, label: str, text: str, **more: Any) -> ExplanationEntry:
-    """Return an explanation entry about a value that a variable determines, with the variable's origin.
+    """Return an entry of an explanation about a value that a variable determines.
 
-    The variable is ``activemq_NAME``.
+    It has the variable's origin. The variable is ``activemq_NAME``.
     """
     origin: Origin = "inventory" if name in settings.model_fields_set else "default"
     return ExplanationEntry(label, text, variable=PREFIX + name, origin=origin, **more)

@@ -29,11 +29,10 @@ from activemq_fleet.validation import with_lint_findings
 def explain_host(fleet: Fleet, host: str) -> Explanation:
     """Explain a host: return what it is, and why.
 
-    The sections are role, release, ports, store, links, routes, takeover, accounts, files and findings.
-
-    ``host`` is an inventory name, or its first label where only one host has it. The findings are those of
-    ``check_fleet`` without those of the schemas. ``Explanation.section(name)`` returns one section,
-    ``Explanation.to_dict()`` the whole page for JSON.
+    The sections are role, release, ports, store, links, routes, takeover, accounts, files and findings. ``host`` is an
+    inventory name, or its first label where only one host has it. The findings are those of ``check_fleet`` without
+    those of the schemas. ``Explanation.section(name)`` returns one section, ``Explanation.to_dict()`` the whole page
+    for JSON.
 
     Raises InputError for an unknown name, and SettingsError for settings that cannot be rendered.
 

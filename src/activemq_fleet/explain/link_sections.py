@@ -116,7 +116,10 @@ def _target_text(fleet: Fleet, link: Link) -> str:
 
 
 def ttl_in_words(link: Link) -> str:
-    """Return the TTL of a network link in words: how many bridges messages and consumers' demand can cross."""
+    """Return the TTL of a network link in words.
+
+    It is the number of bridges that messages and consumers' demand can cross.
+    """
     if link.network_ttl is not None:
         most = "" if link.network_ttl == -1 else "at most "
         return f"networkTTL {link.network_ttl}: a message crosses {most}{_bridge_count_text(link.network_ttl)}"

@@ -20,7 +20,10 @@ Emphasis = Callable[[str, str], str]
 def explanation_to_text(
     explanation: Explanation, *, width: int = 88, emphasis: Emphasis = lambda text, kind: text
 ) -> str:
-    """Return the explanation of a host as plain text, wrapped at ``width`` characters."""
+    """Return the explanation of a host as plain text.
+
+    Lines are wrapped at ``width`` characters.
+    """
     title = textwrap.wrap(_strip_control_characters(explanation.title), width, **_WHOLE)  # type: ignore[arg-type]
     lines = [emphasis(line, "title") for line in title]
     for section in explanation.sections:

@@ -225,7 +225,7 @@ def lowered_store_limit_not_raised_again(broker: Element) -> Iterator[Problem]:
         return
     usage = _limit_element(broker, "storeUsage")
     if usage is not None and not (
-        is_100_percent_of_total(usage) and broker.is_positive("schedulePeriodForDiskUsageCheck")
+        _is_100_percent_of_total(usage) and broker.is_positive("schedulePeriodForDiskUsageCheck")
     ):
         yield usage.problem(
             "a broker that starts on a full disk lowers the limit of <storeUsage>, and does not raise it when the disk "
@@ -236,12 +236,12 @@ def lowered_store_limit_not_raised_again(broker: Element) -> Iterator[Problem]:
 def _limit_element(broker: Element, name: str) -> Element | None:
     """Return the usage element called ``name`` that has a limit, or 100 % of a total; None without one."""
     return next(
-        (node for node in broker.descendants(name) if node.has_attribute("limit") or is_100_percent_of_total(node)),
+        (node for node in broker.descendants(name) if node.has_attribute("limit") or _is_100_percent_of_total(node)),
         None,
     )
 
 
-def is_100_percent_of_total(usage: Element) -> bool:
+def _is_100_percent_of_total(usage: Element) -> bool:
     """Return whether a usage element sets its limit to 100 % of a total.
 
     A broker raises such a limit again after it lowered the limit.

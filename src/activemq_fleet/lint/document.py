@@ -64,12 +64,12 @@ class Element:
         return attribute in self.attributes
 
     def get(self, attribute: str, default: str = "") -> str:
-        """Return the value of an XML attribute as written in the file, or ``default`` if the attribute is absent."""
+        """Return the value of an XML element's attribute as written in the file, or ``default``."""
         return self.attributes.get(attribute, default)
 
     @property
     def schema_locations(self) -> list[tuple[str, str]]:
-        """The (namespace, address) pairs in the attribute ``xsi:schemaLocation`` of the XML element."""
+        """The schema locations of the XML element: (namespace, address) pairs in ``xsi:schemaLocation``."""
         words = self.get(SCHEMA_LOCATION).split()
         return list(zip(words[::2], words[1::2], strict=False))
 
@@ -79,12 +79,15 @@ class Element:
         return (self._element.text or "").strip().replace(STRAY, "&")
 
     def attribute_values_and_text(self) -> Iterator[tuple[str, str]]:
-        """Yield the (name, value) pairs of the XML element's attributes, followed by ("", text of the element)."""
+        """Yield the values of the XML element's attributes as (name, value), and then its text as ("", text)."""
         yield from self.attributes.items()
         yield "", self.leading_text
 
     def known_value(self, attribute: str) -> str | None:
-        """Return the value of an XML attribute, or None if it is absent or contains a placeholder."""
+        """Return the value of an XML element's attribute if it is known, else None.
+
+        It is unknown if the attribute is absent or contains a placeholder.
+        """
         value = self.attributes.get(attribute)
         return None if value is None or _UNKNOWN.search(value) else value.strip()
 
@@ -119,9 +122,10 @@ class Element:
         return size_in_bytes(self.known_value(attribute) or "")
 
     def is_positive(self, attribute: str) -> bool:
-        """Return whether an XML attribute is set to a number or size above 0, or to a value that is not known.
+        """Return whether an XML attribute is set to a number or size above 0.
 
-        The attributes in question are those in which 0 disables a function.
+        A value that is not known counts as positive. The attributes in question are those in which 0 disables a
+        function.
         """
         number = self.integer_attribute(attribute)
         value = self.size_attribute(attribute) if number is None else number
@@ -279,9 +283,9 @@ def _after_stray(value: str) -> Iterator[str]:
 
 
 def once_per_document(read: Callable[[Document], Iterable[_Part]]) -> Callable[[Document], tuple[_Part, ...]]:
-    """Return a function that calls ``read`` once for each document and caches the result.
+    """Return a function that calls ``read`` only once for each document.
 
-    Every lint rule that needs the result gets the same tuple.
+    It caches the result. Every lint rule that needs the result gets the same tuple.
     """
 
     @wraps(read)
@@ -397,7 +401,10 @@ class Document:
 
     @property
     def attribute_names(self) -> Iterable[str]:
-        """The names of all attributes in the XML file, without duplicates."""
+        """The names of all attributes in the XML file.
+
+        They have no duplicates.
+        """
         return self._by_attribute.keys()
 
     def elements_with_attribute(self, *names: str) -> list[Element]:
@@ -464,7 +471,7 @@ class Document:
 
     @property
     def discovery_uri_attributes(self) -> list[tuple[Element, str]]:
-        """The (element, attribute) pairs of all attributes in the file that contain a discovery URI.
+        """The attributes in the file that contain a discovery URI, as (element, attribute) pairs.
 
         Those of networkConnectors precede those of transportConnectors.
         """

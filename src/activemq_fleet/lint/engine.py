@@ -65,7 +65,10 @@ EXAMPLE_RELEASE = "5.18.3"
 
 @dataclass(frozen=True, slots=True)
 class RuleExample:
-    """An example in a lint rule's docstring: the text of a file, the file's name, and the release it is for."""
+    """An example file in a lint rule's docstring.
+
+    It has the text of the file, the file's name, and the release it is for.
+    """
 
     release: str
     text: str
@@ -74,10 +77,11 @@ class RuleExample:
 
 @dataclass(frozen=True)
 class Rule:
-    """A lint rule: its id such as ``N010``, its severity, and its function, which reports problems.
+    """A lint rule, such as ``N010``.
 
-    ``releases`` is a span of releases, as ``Release.within`` takes it; ``refuses``: a broker with the mistake does not
-    start, which an integration test shows on a real broker.
+    It has an id, a severity, and a function, which reports problems. ``releases`` is a span of releases, as
+    ``Release.within`` takes it; ``refuses``: a broker with the mistake does not start, which an integration test shows
+    on a real broker.
     """
 
     id: str
@@ -110,7 +114,7 @@ class Rule:
 
     @property
     def title(self) -> str:
-        """The first line of the lint rule's docstring, which names the mistake."""
+        """The title of the lint rule: the first line of its docstring."""
         return self.docstring.partition("\n")[0]
 
     @cached_property
@@ -119,12 +123,12 @@ class Rule:
 
     @property
     def why(self) -> str:
-        """The explanation of the lint rule, from its docstring: what the reported mistake leads to."""
+        """The reason for the lint rule, from its docstring: what the reported mistake leads to."""
         return self._parts.get("Why", "")
 
     @property
     def fix(self) -> str:
-        """The instruction in the lint rule's docstring on how to correct the reported mistake."""
+        """The instruction of the lint rule on how to correct the reported mistake."""
         return self._parts.get("Fix", "")
 
     @property
@@ -137,12 +141,15 @@ class Rule:
 
     @property
     def evidence_source(self) -> str:
-        """The evidence for the lint rule, from its docstring: a code reference, document or measurement."""
+        """The source of the evidence for the lint rule, from its docstring.
+
+        It is a code reference, document or measurement.
+        """
         return self._parts.get("Source", "")
 
     @property
     def releases_in_words(self) -> str:
-        """The span of releases of the lint rule in words: "5.6.0 and later", "before 5.8.0"."""
+        """The releases of ActiveMQ that the lint rule applies to, in words, such as "5.6.0 and later"."""
         words = self.releases.split()
         ends = [word[1:] for word in words if word.startswith("!")]
         floors = [word for word in words if not word.startswith("!")]
@@ -295,7 +302,10 @@ def _origin_in_fleet(lint_rule: Rule, problem: Problem, path: str | None) -> Val
 
 
 def variables_that_set_element(element: Element, attribute: str = "", part: str = "") -> ValueOrigin:
-    """Return the inventory variables that can have set an XML element of a broker's activemq.xml, or its attribute."""
+    """Return the inventory variables that can have set an XML element of a broker's activemq.xml.
+
+    With ``attribute``, they are those of the attribute.
+    """
     path = [(element.name, element.attributes)]
     while element.parent is not None:
         element = element.parent

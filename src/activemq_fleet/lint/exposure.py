@@ -14,7 +14,7 @@ _BROKER_CLASSES = ("BrokerService", "BrokerFactoryBean")
 
 
 def exposed_port_kind(document: Document) -> Exposure:
-    """Return the kind of ports that the brokers of an activemq.xml open, such as ``openwire`` or ``no port``.
+    """Return the kind of ports that a broker's activemq.xml opens, such as ``openwire`` or ``no port``.
 
     ``openwire``: at least one port for OpenWire, or ports that the file does not determine, as those of a placeholder,
     of another file or of a broker that is defined as a Spring bean. ``other ports``: only ports of other protocols or

@@ -74,14 +74,17 @@ _LONGEST = 1 << 16  # bytes of a file that are inspected
 
 @dataclass(frozen=True, slots=True)
 class ForeignFileKind:
-    """The kind of a file that is not an activemq.xml: a noun phrase, and an instruction for the user."""
+    """The kind of a foreign file, which is not an activemq.xml.
+
+    It is a noun phrase, and an instruction for the user.
+    """
 
     name: str
     fix: str
 
 
 def foreign_file_kind(data: bytes, file: str = "") -> ForeignFileKind | None:
-    """Return the kind of a file that is not an activemq.xml, or None for an activemq.xml.
+    """Return the kind of a foreign file, which is not an activemq.xml, or None.
 
     The result is also None for a file that is meant to be an activemq.xml. ``file`` is its path, which decides where
     content alone does not. A file is meant to be one if it is XML and its root is that of Spring or of a broker, or if

@@ -40,10 +40,11 @@ class _LinkedFile:
 
 
 def mutual_duplex_link_problems(documents: Mapping[str, Document]) -> Iterator[tuple[str, Problem]]:
-    """Yield (path, problem) for each duplex link to the broker of another file that has a duplex link back.
+    """Yield (path, problem) for each duplex link between two brokers that both have one to the other.
 
-    ``documents`` are activemq.xml files by path. A broker is recognized by the directories and the name of its file,
-    its brokerName and the addresses of its connectors; a host name counts with and without its domain.
+    The brokers are in different files. ``documents`` are activemq.xml files by path. A broker is recognized by the
+    directories and the name of its file, its brokerName and the addresses of its connectors; a host name counts with
+    and without its domain.
     """
     files = _linked_files(documents)
     numbers_by_label: dict[str, set[int]] = defaultdict(set)

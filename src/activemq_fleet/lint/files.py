@@ -79,14 +79,12 @@ def file_findings(
 ) -> tuple[Finding, ...]:
     """Return the lint findings about one activemq.xml file.
 
-    They are in the order of the file's lines.
-
-    The function never raises, whatever the file contains. ``other_files`` are the files of the same directory, content
-    by name: accounts, console, logging. A template yields a single finding. ``schema`` is the release's own; without it
-    rule V002 reports only files that are not XML. A file that is not XML because of a bare ``&`` is read as if it were
-    escaped, so that all else is checked too. A file of another kind, such as a properties file, yields a single
-    finding, too. Imported files among ``other_files`` are checked against the schema, and those with a broker by the
-    rules.
+    They are in the order of the file's lines. The function never raises, whatever the file contains. ``other_files``
+    are the files of the same directory, content by name: accounts, console, logging. A template yields a single
+    finding. ``schema`` is the release's own; without it rule V002 reports only files that are not XML. A file that is
+    not XML because of a bare ``&`` is read as if it were escaped, so that all else is checked too. A file of another
+    kind, such as a properties file, yields a single finding, too. Imported files among ``other_files`` are checked
+    against the schema, and those with a broker by the rules.
     """
     kind = foreign_file_kind(data, file)
     mark = None if kind and b"\0" in data else first_template_mark(decode_xml_document(data, None))
@@ -159,10 +157,10 @@ def _kind_finding(kind: ForeignFileKind, file: str) -> Finding:
 
 
 def without_duplicate_findings(findings: Iterable[Finding]) -> list[Finding]:
-    """Return the findings without duplicates: findings about a mistake that a more specific rule also reports.
+    """Return the given lint findings without duplicates.
 
-    Duplicates are findings of the schema, and of weaker rules. A finding that takes the place of one of the schema has
-    its repair.
+    A duplicate is about a mistake that a more specific rule also reports. Duplicates are findings of the schema, and of
+    weaker rules. A finding that takes the place of one of the schema has its repair.
     """
     places = {finding: _place(finding) for finding in findings}
     edits = {place: f.edits for f, place in places.items() if f.rule == SCHEMA_RULE and f.edits}
@@ -261,10 +259,10 @@ def schema_finding(problem: SchemaProblem, release: Release, file: str, host: st
 
 @dataclass(frozen=True, slots=True)
 class ReleaseView:
-    """A view of one ActiveMQ release for lint rules: the release, and whether a distribution's package installed it.
+    """A view of one ActiveMQ release for lint rules.
 
-    ``from_package`` is True where a distribution built the release, which may backport fixes. ``exposure`` names the
-    ports that the brokers open.
+    It shows whether a distribution's package installed the release. ``from_package`` is True where a distribution built
+    the release, which may backport fixes. ``exposure`` names the ports that the brokers open.
     """
 
     release: Release

@@ -20,9 +20,9 @@ _REMEMBERED = ("maxFailoverProducersToTrack", "maxProducersToAudit")
 
 
 class ClientFailoverUri(NamedTuple):
-    """A client's failover: URI in a broker's configuration, with its position.
+    """A client's failover: URI in a broker's configuration.
 
-    The user added the URI, for example in an XML fragment.
+    It has its position. The user added the URI, for example in an XML fragment.
     """
 
     broker: Broker

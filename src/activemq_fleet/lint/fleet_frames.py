@@ -31,10 +31,11 @@ _DIGITS = 15
 
 @dataclass(frozen=True, slots=True)
 class FrameLimit:
-    """The largest frame in bytes that a connector, or the URI of a network link, accepts.
+    """The limit of frames, in bytes, that a connector accepts.
 
-    ``is_set``: the inventory sets the limit. ``added`` and ``most_added``: the bytes by which a frame grows in OpenWire
-    at least and at most. Those of an OpenWire frame are not counted, see "Cannot see" of the rule.
+    The URI of a network link sets one, too. ``is_set``: the inventory sets the limit. ``added`` and ``most_added``: the
+    bytes by which a frame grows in OpenWire at least and at most. Those of an OpenWire frame are not counted, see
+    "Cannot see" of the rule.
     """
 
     place: str

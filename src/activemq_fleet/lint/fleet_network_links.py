@@ -38,7 +38,10 @@ class LintedLink:
 
     @property
     def source_name(self) -> str:
-        """The name of the pair, or of the broker without a peer, at which the network link starts."""
+        """The name of the network link's source pair.
+
+        A broker without a peer counts as a pair.
+        """
         return self.broker.link_end_name
 
     @property
@@ -86,7 +89,10 @@ def _covers(pattern: str, name: str) -> bool:
 
 
 class FleetBridges:
-    """All network bridges of a fleet, and the graph that they form between pairs (or brokers without a peer)."""
+    """All network bridges of a fleet.
+
+    They form a graph between pairs (or brokers without a peer).
+    """
 
     def __init__(
         self,
@@ -123,9 +129,9 @@ class FleetBridges:
 
     @cached_property
     def bridges_by_source_and_target(self) -> Mapping[tuple[str, str], Sequence[LintedLink]]:
-        """The network bridges of a fleet by (source, target), which are names of pairs or of single brokers.
+        """The network bridges of a fleet by (source, target), which are names of pairs.
 
-        Multicast bridges are omitted.
+        A broker without a peer counts as a pair. Multicast bridges are omitted.
         """
         bridges: dict[tuple[str, str], list[LintedLink]] = defaultdict(list)
         for bridge in self.planned:
@@ -134,9 +140,9 @@ class FleetBridges:
 
     @cached_property
     def one_hop_targets_by_pair(self) -> Mapping[str, set[str]]:
-        """The names of the pairs (or single brokers) that are one bridge away, by name of the source pair.
+        """The names of the pairs that are one bridge away from a pair, by name of the source pair.
 
-        Multicast bridges are omitted.
+        A broker without a peer counts as a pair. Multicast bridges are omitted.
         """
         targets: dict[str, set[str]] = {unit: set() for unit in self._units}
         for bridge in self.planned:
@@ -147,14 +153,18 @@ class FleetBridges:
 
     @cached_property
     def pairs_by_multicast_group(self) -> Mapping[str, frozenset[str]]:
-        """The names of the pairs (or single brokers) that discover each other by multicast, by multicast group."""
+        """The names of the pairs that discover each other by multicast, by multicast group.
+
+        A broker without a peer counts as a pair.
+        """
         return {group: frozenset(bridge.source_name for bridge in bridges) for group, bridges in self.multicast.items()}
 
     @cached_property
     def connected_components(self) -> Sequence[frozenset[str]]:
-        """The connected components of the network: sets of two or more pairs (or single brokers) that bridges connect.
+        """The connected components of the network: sets of pairs that bridges connect.
 
-        The direction of the bridges does not matter.
+        A broker without a peer counts as a pair. A component has two or more pairs. The direction of the bridges does
+        not matter.
         """
         joined = {unit: set(targets) for unit, targets in self.one_hop_targets_by_pair.items()}
         for members in self.pairs_by_multicast_group.values():
@@ -162,9 +172,9 @@ class FleetBridges:
         return [frozenset(names) for names in network_components(joined) if len(names) > 1]
 
     def hops_between_pairs(self, component: frozenset[str]) -> Mapping[str, Mapping[str, int]]:
-        """Return the number of hops from each pair (or single broker) of a network component to each pair it reaches.
+        """Return the number of hops from each pair of a network component to each pair it reaches.
 
-        Multicast bridges are included.
+        A broker without a peer counts as a pair. Multicast bridges are included.
         """
         onward = {unit: set(self.one_hop_targets_by_pair[unit]) for unit in component}
         for members in self.pairs_by_multicast_group.values():

@@ -28,7 +28,10 @@ _KEPT_DOCUMENTS = 1024
 
 
 class FleetView:
-    """A view of a whole fleet for lint rules: the fleet, and each broker's rendered activemq.xml."""
+    """A view of a whole fleet for lint rules.
+
+    It has the fleet, and each broker's rendered activemq.xml.
+    """
 
     def __init__(self, fleet: Fleet, documents: Mapping[str, XmlDocument]) -> None:
         self.fleet = fleet
@@ -116,7 +119,10 @@ class FleetView:
 
     @cached_property
     def bridges(self) -> FleetBridges:
-        """The network bridges of the fleet, and the graph that they form between pairs."""
+        """The network bridges of the fleet.
+
+        They form a graph between pairs.
+        """
         return FleetBridges(self.brokers_by_pair, self.broker_document, self.broker_at)
 
     @cached_property
@@ -126,7 +132,10 @@ class FleetView:
 
     @cached_property
     def refused_links(self) -> tuple[RefusedConnector, ...]:
-        """The network links that their target broker rejects, or may reject."""
+        """The network links that their target broker refuses.
+
+        Links that it may refuse are included.
+        """
         touched = {
             b.host: self.documents[b.host]
             for b in self.brokers

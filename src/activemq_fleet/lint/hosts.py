@@ -15,7 +15,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class HostView:
-    """A view of a machine for lint rules: a broker, its machine, and the machine of its peer."""
+    """A view of a broker's host for lint rules.
+
+    It has the broker, its machine, and the machine of its peer.
+    """
 
     broker: BrokerFacts
     facts: MachineFacts
@@ -48,9 +51,9 @@ class HostView:
 
 
 def host_findings(broker: BrokerFacts, facts: MachineFacts, peer: MachineFacts | None = None) -> tuple[Finding, ...]:
-    """Return the findings of the host lint rules about a broker, its machine, and the machine of its peer.
+    """Return the findings of the host lint rules about a broker's machine.
 
-    ``peer`` is None if the facts about the peer's machine are not known.
+    The machine of its peer is checked with it. ``peer`` is None if the facts about the peer's machine are not known.
     """
     # Imported here: checks of files and fleets do not need the modules of hosts that it brings along.
     from activemq_fleet.node.state.evidence import MachineFacts

@@ -30,10 +30,10 @@ def import_elements_with_paths(document: Document) -> list[tuple[Element, str]]:
 
 
 def imported_files(document: Document) -> Iterator[tuple[str, Document | None]]:
-    """Yield the path and the parsed content of each file that an activemq.xml imports, directly or indirectly.
+    """Yield the path and the parsed content of each file that an activemq.xml imports.
 
-    Only files below its directory are returned. With it the parsed file, or None for one that is not XML. The first 50
-    are followed.
+    It can import them directly or indirectly. Only files below its directory are returned. With it the parsed file, or
+    None for one that is not XML. The first 50 are followed.
     """
     waiting, seen = [document], {document.file}
     while waiting and len(seen) <= _MOST:
@@ -48,7 +48,7 @@ def imported_files(document: Document) -> Iterator[tuple[str, Document | None]]:
 
 
 def imports_outside_directory(document: Document) -> Iterator[tuple[Element, str]]:
-    """Yield (import element, file name) for each import of a file outside the directory of the document.
+    """Yield (import element, file name) for each import of a file outside the document's directory.
 
     The imports of the imported files are included. The imports of the imported files are included. Yields the import
     element and the name of the file.

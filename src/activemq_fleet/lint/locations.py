@@ -30,7 +30,7 @@ def is_below_file_directory(location: str) -> bool:
 
 
 def path_below_file_directory(location: str) -> str:
-    """Return the path, relative to the directory of a file, from which Spring reads a relative resource location.
+    """Return a resource location as a path relative to the directory of the file that names it.
 
     The directory is on the broker's class path. For a location elsewhere only the last part is returned.
     """
@@ -64,7 +64,10 @@ def scheme_service_file_path(scheme: str, directory: str) -> str:
 
 
 def service_files_of_unknown_schemes(text: str) -> set[str]:
-    """Return the service files that may register those URI schemes of an activemq.xml's text that no release has."""
+    """Return the service files that may register unknown URI schemes of an activemq.xml.
+
+    No release has these schemes.
+    """
     schemes = set(_SCHEME.findall(text)) - every_uri_scheme()
     return {
         scheme_service_file_path(scheme, kind)

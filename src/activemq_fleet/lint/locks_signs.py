@@ -83,7 +83,10 @@ def _sharing_by_attribute(name: str) -> SharingReason:
 
 
 def sharing_reason_of_directory(directory: str) -> SharingReason | None:
-    """Return the reason why a store directory is considered shared, based on the words in its path, or None."""
+    """Return the reason why a store directory is considered shared, or None.
+
+    The reason is a word in the path.
+    """
     words = set(_WORD.findall(_DATA_OF_PROGRAMS.sub("", directory.lower())))
     if words & _SHARE or directory.startswith(("//", "\\\\")):
         return SharingReason(f"{directory} appears to be a share", certain="${" not in directory)
@@ -111,9 +114,10 @@ def has_enabled_lock(store: Element) -> bool:
 
 
 def stores_locked_in_database(document: Document) -> Iterator[tuple[Element, Element | None]]:
-    """Yield (store, locker) for each store whose lock is in a database that other machines can reach.
+    """Yield (store, locker) for each store whose lock is in a database.
 
-    The locker is None for a JDBC store without a locker element, which has the default locker.
+    Other machines can reach the database. The locker is None for a JDBC store without a locker element, which has the
+    default locker.
     """
     for store in message_store_elements(document):
         locker = locker_of(store)

@@ -127,9 +127,9 @@ def _places_of_defined_store(broker: Element) -> Iterator[_Place]:
 
 def _sign_of_share(place: _Place, store: Element) -> SharingReason | None:
     """Return why the directory of a broker's temporary storage is one that both nodes use; None without a sign."""
-    directory = normalized_directory(place.directory)
+    directory = _normalized_directory(place.directory)
     if store.name in FILE_STORES and store.has_attribute("directory"):
-        shared = normalized_directory(store.get("directory"))
+        shared = _normalized_directory(store.get("directory"))
         if _is_below(directory, shared) or _is_below(shared, directory):
             return SharingReason(f"the shared store is {shared}", certain="${" not in directory)
         above = posixpath.dirname(shared)
@@ -142,7 +142,7 @@ def _sign_of_share(place: _Place, store: Element) -> SharingReason | None:
     return sign
 
 
-def normalized_directory(directory: str) -> str:
+def _normalized_directory(directory: str) -> str:
     """Return a directory path in normalized form.
 
     It is without ``file:``, doubled slashes, dots and a slash at the end.

@@ -16,7 +16,7 @@ _CHANGES_AT_EVERY_START = re.compile(r"random|uuid|\bpid\b|time|millis|date", re
 _CHANGES_WITH_THE_HOST = re.compile(r"host|\bip\b|inetaddress|address", re.IGNORECASE)
 
 
-def is_networked(broker: Element) -> bool:
+def _is_networked(broker: Element) -> bool:
     """Return whether a broker is part of a network of brokers.
 
     Such a broker has links, is announced by multicast, or is a pure slave.
@@ -45,7 +45,7 @@ def networked_broker_called_localhost(broker: Element) -> Iterator[Problem]:
 
         <broker brokerName="localhost"/>
     """
-    if broker.get("brokerName", "localhost") == "localhost" and is_networked(broker):
+    if broker.get("brokerName", "localhost") == "localhost" and _is_networked(broker):
         name_phrase = (
             "has the name localhost"
             if broker.has_attribute("brokerName")
@@ -109,7 +109,7 @@ def computed_name_changes_at_restart(document: Document) -> Iterator[Problem]:
 
         <networkConnector name="south-${environment}" uri="static:(tcp://a:61616)"/>
     """
-    named = [(broker, "brokerName") for broker in document.brokers if is_networked(broker)]
+    named = [(broker, "brokerName") for broker in document.brokers if _is_networked(broker)]
     named += [(link, "name") for link in document.network_connectors]
     for node, attribute in named:
         for computed in _COMPUTED.finditer(node.get(attribute)):

@@ -30,7 +30,7 @@ def wildcard_covers(pattern: str, name: str) -> bool:
     return True
 
 
-def destinations_in_child_element(link: Element, where: str) -> list[Element]:
+def _destinations_in_child_element(link: Element, where: str) -> list[Element]:
     """Return the queue and topic elements inside one child element of a networkConnector, such as excludedDestinations.
 
     ``where`` is the name of the child element.
@@ -110,11 +110,11 @@ def topic_link_without_conduit_subscriptions(link: Element) -> Iterator[Problem]
 
 def _leaves_out(link: Element, kind: str) -> bool:
     """Return whether a link subscribes to no destination of a kind (queue or topic)."""
-    included = destinations_in_child_element(link, "dynamicallyIncludedDestinations")
+    included = _destinations_in_child_element(link, "dynamicallyIncludedDestinations")
     patterns = [node.get("physicalName") for node in included if node.name == kind] if included else [">"]
     excluded = [
         node.get("physicalName")
-        for node in destinations_in_child_element(link, "excludedDestinations")
+        for node in _destinations_in_child_element(link, "excludedDestinations")
         if node.name == kind
     ]
     return all(any(wildcard_covers(pattern, name) for pattern in excluded) for name in patterns)
@@ -234,8 +234,8 @@ def excluded_destination_statically_included(document: Document) -> Iterator[Pro
     """
     later = document.release.is_within_span("5.14.0")
     for link in document.network_connectors:
-        listed = destinations_in_child_element(link, "staticallyIncludedDestinations")
-        for excluded in destinations_in_child_element(link, "excludedDestinations"):
+        listed = _destinations_in_child_element(link, "staticallyIncludedDestinations")
+        for excluded in _destinations_in_child_element(link, "excludedDestinations"):
             name = excluded.known_value("physicalName") or ""
             for static in listed:
                 other = static.known_value("physicalName") or ""

@@ -22,7 +22,10 @@ Check = Callable[[bytes], Sequence[Finding]]
 
 @dataclass(frozen=True, slots=True)
 class WithheldRepair:
-    """A finding whose repair would cause an error, and that error."""
+    """A repair of a finding that was withheld, because it would cause an error.
+
+    It has the finding and the error.
+    """
 
     finding: Finding
     error: Finding
@@ -30,9 +33,10 @@ class WithheldRepair:
 
 @dataclass(frozen=True, slots=True)
 class FileRepair:
-    """A file before and after its automatic repair, with the findings that the repair removes.
+    """The automatic repair of a file.
 
-    It also has the findings whose repair was withheld.
+    It has the file before and after, and the findings that the repair removes. It also has the findings whose repair
+    was withheld.
     """
 
     original: bytes
@@ -53,10 +57,11 @@ class FileRepair:
 
 
 def repair_content(content: bytes, check: Check, is_selected: Callable[[Finding], bool]) -> FileRepair:
-    """Return the repair of a file: its content with every fix applied that does not cause a new error.
+    """Repair the content of a file, and return the repair.
 
-    ``check`` returns all findings about a content, ``is_selected`` whether a finding is to be repaired. A repair after
-    which a rule reports more errors is withheld, and all others are applied.
+    Every fix is applied that does not cause a new error. ``check`` returns all findings about a content,
+    ``is_selected`` whether a finding is to be repaired. A repair after which a rule reports more errors is withheld,
+    and all others are applied.
     """
     findings = check(content)
     candidates = [finding for finding in findings if finding.edits and is_selected(finding)]

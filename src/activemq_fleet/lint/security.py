@@ -40,7 +40,10 @@ _SHIPPED = {"amqp": "5.8.0 !5.19.7 6.0.0 !6.2.6"} | dict.fromkeys(("stomp", "mqt
 
 
 def reachable_connectors(broker: Element) -> list[tuple[Element, Uri]]:
-    """Return the transportConnectors that clients outside the broker's process can reach, each with its URI."""
+    """Return the transportConnectors that clients outside the broker's process can reach.
+
+    Each has its URI.
+    """
     connectors = [(connector, listener_uri(connector)) for connector in broker.descendants("transportConnector")]
     return [(connector, uri) for connector, uri in connectors if uri.scheme != "vm"]
 

@@ -36,7 +36,10 @@ _CONSOLE_ACCOUNT = ("activemq.username", "activemq.password")
 
 
 class PropertiesLine(NamedTuple):
-    """One line of a properties file next to activemq.xml: the position of its name, and its value in clear text."""
+    """One line of a properties file next to activemq.xml.
+
+    It has the position of its name, and its value in clear text.
+    """
 
     file: str
     line: int
@@ -145,10 +148,9 @@ def account_with_a_guessable_password(document: Document) -> Iterator[Problem]:
 class ClearTextAccount(NamedTuple):
     """An account with a password in clear text.
 
-    It is defined in activemq.xml or in a file of its directory.
-
-    ``subject`` names the account in a message, and ``note`` follows the words about its password. ``used`` is False
-    where nothing here uses the account. The position is ``entry``, or ``attribute`` of ``node``.
+    It is defined in activemq.xml or in a file of its directory. ``subject`` names the account in a message, and
+    ``note`` follows the words about its password. ``used`` is False where nothing here uses the account. The position
+    is ``entry``, or ``attribute`` of ``node``.
     """
 
     username: str

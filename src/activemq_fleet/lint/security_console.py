@@ -44,14 +44,14 @@ class BeanProperty(NamedTuple):
         return self.node.problem(message, self.attribute, fix=fix)
 
 
-def unqualified_class_name(bean: Element) -> str:
+def _unqualified_class_name(bean: Element) -> str:
     """Return the class name of a Spring bean without its package and outer class."""
     return bean.get("class").rpartition(".")[2].rpartition("$")[2]
 
 
-def beans_of_classes(page: Document, *classes: str) -> list[Element]:
+def _beans_of_classes(page: Document, *classes: str) -> list[Element]:
     """Return the Spring beans of an XML file whose class, without its package, is one of the given classes."""
-    return [bean for bean in page.elements_named("bean") if unqualified_class_name(bean) in classes]
+    return [bean for bean in page.elements_named("bean") if _unqualified_class_name(bean) in classes]
 
 
 @once_per_document
@@ -70,7 +70,7 @@ def console_import_elements(document: Document) -> list[tuple[Element, str]]:
 
 def _has_console(document: Document, name: str) -> bool:
     page = document.parsed_sibling_file(name)
-    return page is not None and bool(beans_of_classes(page, *_CONNECTORS, "WebConsolePort"))
+    return page is not None and bool(_beans_of_classes(page, *_CONNECTORS, "WebConsolePort"))
 
 
 @once_per_document
@@ -85,7 +85,7 @@ def console_documents(document: Document) -> Iterator[Document]:
     yield document
 
 
-def property_of(bean: Element, name: str) -> BeanProperty | None:
+def _property_of(bean: Element, name: str) -> BeanProperty | None:
     """Return the property of a Spring bean with the given name, or None."""
     for prop in bean.children("property"):
         if prop.get("name") == name:
@@ -96,7 +96,9 @@ def property_of(bean: Element, name: str) -> BeanProperty | None:
 
 def properties_of(page: Document, bean_class: str, name: str) -> list[BeanProperty]:
     """Return the properties with the given name of all Spring beans of one class in an XML file."""
-    return [bean_property for bean in beans_of_classes(page, bean_class) if (bean_property := property_of(bean, name))]
+    return [
+        bean_property for bean in _beans_of_classes(page, bean_class) if (bean_property := _property_of(bean, name))
+    ]
 
 
 def open_constraint_authenticate_properties(page: Document) -> list[BeanProperty]:
@@ -181,13 +183,13 @@ def _remedy_of_open_paths(page: Document) -> str:
 
 def _guarded_paths(page: Document) -> tuple[str, ...] | None:
     """Return the paths that require a login; None where anything but Jetty's own constraints may protect them."""
-    mappings = beans_of_classes(page, "ConstraintMapping")
-    if not mappings and any("ecurity" in unqualified_class_name(bean) for bean in page.elements_named("bean")):
+    mappings = _beans_of_classes(page, "ConstraintMapping")
+    if not mappings and any("ecurity" in _unqualified_class_name(bean) for bean in page.elements_named("bean")):
         return None
     listed = page.release.console_family not in ("jetty11", "jetty12")  # from 11 on one path each
     paths: list[str] = []
     for mapping in mappings:
-        spec = property_of(mapping, "pathSpec")
+        spec = _property_of(mapping, "pathSpec")
         if spec is None or "${" in spec.value:
             return None
         paths += [part.strip() for part in spec.value.split(",")] if listed else [spec.value]
@@ -256,15 +258,15 @@ def console_on_all_interfaces(document: Document) -> Iterator[Problem]:
             )
             yield node.problem(message, "resource", name, severity="info", fix=fix)
     for page in console_documents(document):
-        if not beans_of_classes(page, "InetAccessHandler"):  # it accepts only those that the file names
+        if not _beans_of_classes(page, "InetAccessHandler"):  # it accepts only those that the file names
             yield from dict.fromkeys(_all_interfaces_problems(page))
 
 
 def _all_interfaces_problems(page: Document) -> Iterator[Problem]:
-    for bean in beans_of_classes(page, *_CONNECTORS):
-        host = property_of(bean, "host")
+    for bean in _beans_of_classes(page, *_CONNECTORS):
+        host = _property_of(bean, "host")
         if host and "jetty.host" in host.value:
-            for port in beans_of_classes(page, "WebConsolePort"):
+            for port in _beans_of_classes(page, "WebConsolePort"):
                 yield from _wildcard_host_problems(port, "the bean jettyPort")
         elif host or not any(name.endswith("}host") for name in bean.attributes):
             yield from _wildcard_host_problems(bean, "the connector bean")
@@ -272,7 +274,7 @@ def _all_interfaces_problems(page: Document) -> Iterator[Problem]:
 
 def _wildcard_host_problems(bean: Element, what: str) -> Iterator[Problem]:
     """Yield a problem for a connector or port of the console that has no property ``host``, or the wildcard there."""
-    host = property_of(bean, "host")
+    host = _property_of(bean, "host")
     if host is None:
         yield bean.problem(f"the web console listens on all interfaces: {what} has no property host")
     elif is_wildcard_bind_address(host.value):

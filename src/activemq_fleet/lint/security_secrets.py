@@ -37,7 +37,7 @@ _AES_BLOCK = 16  # bytes; jasypt writes a salt and an initialisation vector of o
 _OLD = re.compile(r"\b(SSLv2(?:Hello)?|SSLv3|SSL|TLSv1(?:\.[01])?)(?![\w.])")
 
 
-def is_clear_text_secret(value: str) -> bool:
+def _is_clear_text_secret(value: str) -> bool:
     """Return whether a secret is in clear text.
 
     A placeholder, a reference, and an encrypted or masked value are not clear text.
@@ -87,7 +87,7 @@ def clear_text_password_in_activemq_xml(document: Document) -> Iterator[Problem]
     for node in document.nodes:
         for name, value in node.attributes.items():
             if name in secrets:
-                if is_clear_text_secret(value) and not is_weak_account(node, name):
+                if _is_clear_text_secret(value) and not is_weak_account(node, name):
                     yield node.problem(
                         f"the {_local_name(name)} of {_owner_text(node)} is in the file in clear text",
                         name,
@@ -109,7 +109,7 @@ def _has_clear_password(text: str) -> bool:
     small = text.lower()  # to search it for a word is many times faster than the pattern
     if "@" not in small and not any(f"{word}=" in small for word in _ENDS):
         return False
-    return any(is_clear_text_secret(match[1] or match[2]) for match in _IN_TEXT.finditer(text))
+    return any(_is_clear_text_secret(match[1] or match[2]) for match in _IN_TEXT.finditer(text))
 
 
 @rule("S021", "warning")
@@ -169,7 +169,7 @@ def _property_problems(node: Element) -> Iterator[Problem]:
         return
     child = node.first_child("value")
     for holder, attribute in ((node, "value"), (node, ""), (child, "")):
-        if holder is not None and is_clear_text_secret(holder.get(attribute) if attribute else holder.leading_text):
+        if holder is not None and _is_clear_text_secret(holder.get(attribute) if attribute else holder.leading_text):
             message = f"the {what} of {_owner_text(node.parent or node)} is in the file in clear text"
             yield holder.problem(message, attribute, fix=_remedy_of(what, node.parent or node))
 
@@ -230,7 +230,7 @@ def password_in_java_options(view: FleetView) -> Iterator[Problem]:
     for broker in view.brokers:
         for option in broker.settings.java_options:
             named = _OPTION.fullmatch(option)
-            if named and is_clear_text_secret(named[2]):
+            if named and _is_clear_text_secret(named[2]):
                 message = f"activemq_java_options contains a password: -D{named[1]}=…"
                 is_of_store = named[1].lower().endswith(tuple(_STORES))
                 yield Problem(message, fix=_STORE_REMEDY if is_of_store else _CODE_REMEDY, host=broker.host)

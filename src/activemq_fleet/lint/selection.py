@@ -13,9 +13,9 @@ _NO_GROUPS: Mapping[str, Sequence[str]] = MappingProxyType({})
 
 @dataclass(frozen=True, slots=True)
 class RuleSelection:
-    """The selection of lint rules by prefixes of their ids: the selected and the ignored ones.
+    """The selection of lint rules by prefixes of their ids.
 
-    ``N`` is a family of rules, ``N010`` is one rule.
+    It has the selected and the ignored ones. ``N`` is a family of rules, ``N010`` is one rule.
     """
 
     select: tuple[str, ...] = ()

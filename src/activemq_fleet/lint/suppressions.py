@@ -50,7 +50,10 @@ class SuppressionComment:
     """What the comment has in the place of ``activemq-fleet``, where it is something else."""
 
     def covers(self, finding: Finding) -> bool:
-        """Return whether a suppression comment applies to a lint finding in the same file: to its rule and its line."""
+        """Return whether a suppression comment covers a lint finding in the same file.
+
+        It covers a rule on a range of lines.
+        """
         if finding.rule not in self.rules:
             return False
         return self.whole_file or (finding.line is not None and self.first <= finding.line <= self.last)
@@ -62,11 +65,12 @@ def apply_suppressions(
     known: Iterable[str],
     selection: RuleSelection = EVERY_RULE,
 ) -> tuple[Finding, ...]:
-    """Return findings with waivers from suppression comments in their files, and findings about unusable comments.
+    """Mark findings as waived that suppression comments in their files cover.
 
-    ``contents`` are the files by the path that findings have. ``known`` are the ids of all rules. A comment that
-    suppresses nothing is a finding, unless its rule did not check the file: ``selection`` leaves the rule out, the file
-    cannot be read, or the rule compares several files and there is one.
+    Return them, and findings about unusable comments. ``contents`` are the files by the path that findings have.
+    ``known`` are the ids of all rules. A comment that suppresses nothing is a finding, unless its rule did not check
+    the file: ``selection`` leaves the rule out, the file cannot be read, or the rule compares several files and there
+    is one.
     """
     rules = frozenset(known)
     suppressions = {path: read_suppressions(content) for path, content in contents.items()}

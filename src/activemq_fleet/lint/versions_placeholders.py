@@ -74,9 +74,9 @@ def file_is_a_template(document: Document) -> Iterator[Problem]:
 
 
 def first_template_mark(text: str) -> tuple[int, int, str] | None:
-    """Return line, column and text of the first template expression in a file's text, such as Jinja.
+    """Return the first template expression, such as Jinja, in a file's text.
 
-    The result is None for a file that is not a template.
+    It is returned as line, column and text. The result is None for a file that is not a template.
     """
     blank = _NOT_TEMPLATED.sub(lambda part: re.sub(r"[^\n]", " ", part[0]), text)
     match = _MARKS.search(blank)

@@ -22,7 +22,7 @@ _KINDS = ("queue", "topic")
 Way = Literal["one", "each", "multicast"]
 
 
-def hop_limit(ttl: int | None) -> int:
+def _hop_limit(ttl: int | None) -> int:
     """Return the maximum number of bridges that demand or messages may cross with a network TTL.
 
     It is UNLIMITED for a TTL of -1, and for an unknown TTL (None), of which no rule may conclude that it is too small.
@@ -74,7 +74,7 @@ class NetworkConnector:
 
         UNLIMITED means no limit.
         """
-        return hop_limit(self.consumer_ttl)
+        return _hop_limit(self.consumer_ttl)
 
     @property
     def message_hop_limit(self) -> int:
@@ -82,10 +82,10 @@ class NetworkConnector:
 
         UNLIMITED means no limit.
         """
-        return hop_limit(self.message_ttl)
+        return _hop_limit(self.message_ttl)
 
 
-def parse_ttl(text: str) -> int | None:
+def _parse_ttl(text: str) -> int | None:
     """Return the network TTL in a text as a number of bridges, -1 for no limit.
 
     The result is None for a placeholder and other text.
@@ -112,8 +112,8 @@ def parse_network_connector(element: Any) -> NetworkConnector:
         addresses=tuple(address for address, _ in dialled),
         multicast=multicast_endpoint_and_group(uri) if way == "multicast" else None,
         duplex=spring_boolean(attributes.get("duplex", "false")),
-        consumer_ttl=parse_ttl(attributes.get("consumerTTL", network_ttl)),
-        message_ttl=parse_ttl(attributes.get("messageTTL", network_ttl)),
+        consumer_ttl=_parse_ttl(attributes.get("consumerTTL", network_ttl)),
+        message_ttl=_parse_ttl(attributes.get("messageTTL", network_ttl)),
         include=_names_of(lists[_INCLUDE]),
         exclude=_names_of(lists[_EXCLUDE]),
         static=_names_of(lists[_STATIC]),

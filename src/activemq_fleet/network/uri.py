@@ -30,10 +30,11 @@ def has_placeholder(text: str) -> bool:
 
 @dataclass(frozen=True)
 class Uri:
-    """A URI as ActiveMQ writes it, or a part of a composite URI such as ``static:(…)``.
+    """A URI as ActiveMQ writes it.
 
-    ``text`` is the part as written; ``options`` are its own, in order. ``parts`` are the URIs in the brackets of a
-    composite; ``host`` and ``port`` belong to a plain transport (port 0 where none is set).
+    It can be a part of a composite URI such as ``static:(…)``. ``text`` is the part as written; ``options`` are its
+    own, in order. ``parts`` are the URIs in the brackets of a composite; ``host`` and ``port`` belong to a plain
+    transport (port 0 where none is set).
     """
 
     text: str
@@ -65,7 +66,10 @@ class Uri:
 
     @cached_property
     def transports(self) -> tuple[Uri, ...]:
-        """The transport URIs to which a composite URI connects: its innermost parts that have a scheme."""
+        """The transport URIs to which a composite URI connects.
+
+        They are its innermost parts that have a scheme.
+        """
         return tuple(
             part
             for part in self.uri_and_nested_uris()

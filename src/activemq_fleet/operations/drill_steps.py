@@ -26,9 +26,8 @@ _PAUSE = 3  # seconds between two checks of a state that may resolve without act
 class DrillStep(OperationStep):
     """A step of a drill, which is a test with injected faults.
 
-    It injects a fault, starts or resumes a broker, waits, or is ``done``.
-
-    ``pair`` is the pair of the host that the step changes, ``peer`` the other node of that pair.
+    It injects a fault, starts or resumes a broker, waits, or is ``done``. ``pair`` is the pair of the host that the
+    step changes, ``peer`` the other node of that pair.
     """
 
     peer: str | None = None
@@ -59,11 +58,12 @@ def refuse_groups_that_forbid_drills(groups: Mapping[str, Any]) -> None:
 def schedule_faulted_pairs(
     fleet: Fleet, pairs: Sequence[Pair], faults: int, seed: int, what: str = "kill", *, resync: bool = False
 ) -> tuple[str, ...]:
-    """Choose the pair that gets each fault of a drill, and return the pairs' names in order.
+    """Choose the pair that gets each fault of a drill.
 
-    Each pair is chosen once before any pair twice. ``seed`` decides the order. Unless a ``resync`` follows each fault,
-    a pure pair gets at most one fault, and one pure pair of each group gets none, because clients need a master. Raises
-    InputError where no pair can be drilled, or fewer faults are possible than wanted.
+    Return the names of the pairs in the order of the faults. Each pair is chosen once before any pair twice. ``seed``
+    decides the order. Unless a ``resync`` follows each fault, a pure pair gets at most one fault, and one pure pair of
+    each group gets none, because clients need a master. Raises InputError where no pair can be drilled, or fewer faults
+    are possible than wanted.
     """
     refused = {pair.name: drill_refusal_reason(fleet, pair, what) for pair in pairs}
     fit = [pair for pair in pairs if refused[pair.name] is None]

@@ -26,11 +26,11 @@ _SKEW = 2.0  # seconds; the shortest lease that is not refused elsewhere is seve
 
 @dataclass(frozen=True, kw_only=True)
 class ObservedNode(BrokerEvidence):
-    """A node as observed: a broker with the evidence of its host.
+    """A node (broker) as observed on its host.
 
-    It has the settings of the inventory on which operations decide. ``wanted`` is the release in the inventory.
-    ``is_packaged`` is true if a system package installs the release. ``store`` is the directory of a shared store in
-    the inventory.
+    It has the broker with the evidence of its host. It has the settings of the inventory on which operations decide.
+    ``wanted`` is the release in the inventory. ``is_packaged`` is true if a system package installs the release.
+    ``store`` is the directory of a shared store in the inventory.
     """
 
     host: str

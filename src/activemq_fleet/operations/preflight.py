@@ -44,7 +44,7 @@ def host_rule_findings(request: OperationRequest) -> Decision:
     """
     refuse_unreachable_hosts(request)
     if not request.options.get("upgrades"):
-        refuse_release_line_changes(request)
+        _refuse_release_line_changes(request)
     findings = preflight_findings(request.broker_facts_by_host, request.evidence, request.fleet.waivers)
     refusals = [*_unexpected_release_refusals(request)]
     if problems := _shared_store_problems(request):
@@ -78,7 +78,7 @@ def refuse_unreachable_hosts(request: OperationRequest) -> Decision:
     return {}
 
 
-def refuse_release_line_changes(request: OperationRequest) -> None:
+def _refuse_release_line_changes(request: OperationRequest) -> None:
     """Raise RefusalError for brokers whose ``activemq_release`` is of another release line than the running release."""
     brokers = request.broker_facts_by_host
     # The administrator of the system's packages decides the release of a package.
@@ -139,7 +139,10 @@ class ReleaseDirectory:
 
     @property
     def has_wanted_release(self) -> bool:
-        """Whether the directory holds the release that the inventory requires, and no other release."""
+        """Whether the directory holds the release that the inventory requires.
+
+        It holds no other release.
+        """
         return self.home_releases == (self.release,)
 
     @property
@@ -160,7 +163,7 @@ class ReleaseArchive:
     problem: str = ""
 
 
-def observed_release_directory(broker: BrokerFacts, machine: MachineFacts) -> ReleaseDirectory:
+def _observed_release_directory(broker: BrokerFacts, machine: MachineFacts) -> ReleaseDirectory:
     """Return the observed release directory (installation) of a broker's host.
 
     The broker's facts and those of its machine are used.
@@ -298,7 +301,7 @@ def refuse_unexpected_releases(request: OperationRequest) -> None:
 def _unexpected_release_refusals(request: OperationRequest) -> Iterator[RefusalError]:
     """Yield an error for unusable archives, or else for directories and archives with an unexpected release."""
     brokers = request.broker_facts_by_host
-    homes = [observed_release_directory(brokers[host], machine) for host, machine in request.evidence.items()]
+    homes = [_observed_release_directory(brokers[host], machine) for host, machine in request.evidence.items()]
     wanted = {(home.archive, home.install) for home in homes if home.needs_archive and home.archive}
     seen = {path: request.inspect_release_archive(path, install) for path, install in wanted}
     archives = {path: ReleaseArchive(**inspection) for path, inspection in seen.items() if inspection is not None}

@@ -108,9 +108,9 @@ class NodeStore:
 
     @property
     def was_never_used(self) -> bool:
-        """Whether the store was never used: it never held a message or a subscription.
+        """Whether the store was never used.
 
-        The store journal may not reach back to the beginning.
+        Such a store never held a message or a subscription. The store journal may not reach back to the beginning.
         """
         return not self.message_and_subscription_keys and not self.cleaned
 
@@ -132,9 +132,9 @@ class NodeStore:
 
     @property
     def last_serving_run(self) -> LoggedBrokerRun | None:
-        """The last run of the broker in which the node served clients, or was attached to its peer.
+        """The last run of the broker in which the node served clients.
 
-        The run began before the journal ends.
+        A run in which it was attached to its peer counts. The run began before the journal ends.
         """
         last = self.last_writer_run
         if last is None:

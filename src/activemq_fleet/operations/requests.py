@@ -21,9 +21,9 @@ _TABLE_HEAD = ("host", "before", "after", "gap", "changed")
 
 
 class RefusalError(FleetError):
-    """An error that refuses an operation, so that nothing more is changed.
+    """An error that refuses an operation.
 
-    ``problems`` has a line for each reason.
+    Nothing more is changed. ``problems`` has a line for each reason.
     """
 
     exit_code = 1

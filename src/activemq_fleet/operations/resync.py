@@ -109,10 +109,8 @@ class PureNode:
 class ResyncStep(OperationStep):
     """A step of a resync of the message stores of a pair.
 
-    A resync makes the stores of a ``pure`` (replicating) pair equal.
-
-    ``winner`` is the host whose store is kept, set with ``reasons`` where the stores differ. ``accept``: the states of
-    a started host that end the act.
+    A resync makes the stores of a ``pure`` (replicating) pair equal. ``winner`` is the host whose store is kept, set
+    with ``reasons`` where the stores differ. ``accept``: the states of a started host that end the act.
     """
 
     winner: str = ""
@@ -129,12 +127,11 @@ def next_resync_step(
 ) -> ResyncStep:
     """Return the next step of a resync of the message stores of pairs.
 
-    A resync makes the stores of a ``pure`` (replicating) pair equal.
-
-    Pairs are (master, slave), and are done one after the other, by name. ``chosen`` is the host of
-    ``activemq_resync_from``, ``waited`` the seconds since the last act. Brokers whose process is older than
-    ``restart_older`` seconds are restarted; with None no healthy broker is restarted. Raises ResyncRefusedError with
-    what to check, and InputError if ``chosen`` is not a node of the only pair.
+    A resync makes the stores of a ``pure`` (replicating) pair equal. Pairs are (master, slave), and are done one after
+    the other, by name. ``chosen`` is the host of ``activemq_resync_from``, ``waited`` the seconds since the last act.
+    Brokers whose process is older than ``restart_older`` seconds are restarted; with None no healthy broker is
+    restarted. Raises ResyncRefusedError with what to check, and InputError if ``chosen`` is not a node of the only
+    pair.
     """
     if not pairs:
         raise InputError(
@@ -272,10 +269,8 @@ def _stop(master: PureNode, slave: PureNode, choice: StoreChoice) -> ResyncStep:
 def decide_resync_step(request: OperationRequest) -> Decision:
     """Return the next step of a resync of the message stores of pairs.
 
-    A resync makes the stores of a ``pure`` (replicating) pair equal.
-
-    The pairs are those of the target. ``options``: ``stores`` by host, ``chosen``, ``restart``, ``check``,
-    ``looked_at``.
+    A resync makes the stores of a ``pure`` (replicating) pair equal. The pairs are those of the target. ``options``:
+    ``stores`` by host, ``chosen``, ``restart``, ``check``, ``looked_at``.
     """
     brokers, options, target = request.broker_facts_by_host, request.options, request.target
     pure, others = {}, []

@@ -30,10 +30,9 @@ from activemq_fleet.operations.requests import (
 class RollingStep(OperationStep):
     """A step of a rolling operation on pairs of brokers.
 
-    It is an action on one node of a pair, a wait, or the end.
-
-    ``peer`` is the node that serves meanwhile, None for a single broker. ``was`` is the state of the host before.
-    ``notes`` are warnings. ``accept``: the states of a host that end an act.
+    It is an action on one node of a pair, a wait, or the end. ``peer`` is the node that serves meanwhile, None for a
+    single broker. ``was`` is the state of the host before. ``notes`` are warnings. ``accept``: the states of a host
+    that end an act.
     """
 
     peer: str | None = None

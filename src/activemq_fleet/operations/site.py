@@ -52,9 +52,9 @@ def pending_actions(
 
 
 def notes_on_skipped_nodes(pair: Sequence[ObservedNode], chosen: Collection[str]) -> list[str]:
-    """Return notes on nodes that the playbook site skips, with the reason.
+    """Return notes on nodes that the playbook site skips.
 
-    It should start or restart them and does not.
+    They have the reason. It should start or restart them and does not.
     """
     if not pair[0].profile.needs_resync:
         return [

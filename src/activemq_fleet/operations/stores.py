@@ -114,9 +114,9 @@ def _is_absent(store: ObservedSharedStore) -> bool:
 
 @register_operation("stores", read=StoreMarkerEvidence.from_module_result)
 def decide_store_markers(request: OperationRequest) -> Decision:
-    """Return which shared stores get a marker file, and which host writes it.
+    """Return which shared stores get a marker file.
 
-    Raises RefusalError for an unusable store.
+    The result has the host that writes it. Raises RefusalError for an unusable store.
     """
     claims = marker_hosts_by_pair(_observed_stores(request, request.evidence), _pair_sizes(request)).values()
     firsts = {hosts[0]: list(hosts[1:]) for hosts in claims}

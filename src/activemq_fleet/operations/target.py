@@ -19,7 +19,10 @@ from activemq_fleet.similar_names import most_similar_name
 
 @dataclass(frozen=True, slots=True)
 class TargetHost:
-    """A host on which an operation may act: a broker with its pair, group and preferred role."""
+    """A host on which an operation may act.
+
+    It has its broker's pair, group and preferred role.
+    """
 
     host: str
     pair: str

@@ -42,7 +42,7 @@ class StoreChange:
     install: str = "archive"
 
 
-def upgrade_changes_by_pair(
+def _upgrade_changes_by_pair(
     nodes: Sequence[ObservedNode], stores: Mapping[str, StoreChange], run: RollingProgress
 ) -> dict[str, ReleaseChangeEffects]:
     """Return the changes of release and store by an upgrade, by pair.
@@ -85,7 +85,7 @@ def upgrade_readiness_step_and_changes(
 
     Raises RefusalError for an upgrade that is refused and for a problem that does not resolve.
     """
-    jumps = upgrade_changes_by_pair(nodes, stores, run)
+    jumps = _upgrade_changes_by_pair(nodes, stores, run)
     text = f"{count_with_noun(len(nodes), 'broker')} checked: nothing prevents the upgrade"
     return next_rolling_step(nodes, run, lambda _pair: None, lambda _pairs: text), jumps
 
@@ -102,7 +102,7 @@ def next_upgrade_step(
     release) or ``switch`` (the host stops, ``peer`` takes over, and the host starts again with its old release). Raises
     RefusalError for a change of release that is refused, and for a problem that does not resolve.
     """
-    jumps = upgrade_changes_by_pair(nodes, stores, run)
+    jumps = _upgrade_changes_by_pair(nodes, stores, run)
     brokers = count_with_noun(len(nodes), "broker")
     return next_rolling_step(
         nodes,

@@ -18,7 +18,10 @@ _NUMBERS = ("bridge_reconnect_attempts", "kahadb_version", "kahadb_reads", "stor
 
 @dataclass(frozen=True, slots=True)
 class ReleaseLine:
-    """A release line of ActiveMQ, such as 5.18: its newest patch number, and the software it contains or requires."""
+    """A release line of ActiveMQ, such as 5.18.
+
+    It has its newest patch number, and the software it contains or requires.
+    """
 
     last_patch: int
     java: int
@@ -27,9 +30,10 @@ class ReleaseLine:
 
 @dataclass(frozen=True, slots=True)
 class Advisory:
-    """A published vulnerability of ActiveMQ: its CVE, the possible harm, the releases that fix it, and the source.
+    """A published vulnerability of ActiveMQ.
 
-    ``severity`` is ``critical``, ``important``, ``moderate`` or ``low``.
+    It has its CVE, the possible harm, the releases that fix it, and the source. ``severity`` is ``critical``,
+    ``important``, ``moderate`` or ``low``.
     """
 
     cve: str
@@ -161,11 +165,12 @@ def load_release_data() -> ReleaseData:
 
 @dataclass(frozen=True, slots=True)
 class BeanClass:
-    """A Java class that Spring beans may name: the releases that contain it, its properties, and their other names.
+    """A Java class that Spring beans may name.
 
-    ``releases``: a span. ``instead``: the class to write in other releases. ``properties``: the properties of all these
-    releases, ``since``: those of some, by span; both are empty where the properties are not known. A text cannot be
-    converted to those in ``not_from_text``. ``renamed``: the names here of properties of the other class.
+    It has the releases that contain it, its properties, and their other names. ``releases``: a span. ``instead``: the
+    class to write in other releases. ``properties``: the properties of all these releases, ``since``: those of some, by
+    span; both are empty where the properties are not known. A text cannot be converted to those in ``not_from_text``.
+    ``renamed``: the names here of properties of the other class.
     """
 
     releases: str
@@ -216,9 +221,10 @@ def _bean_class(entry: Mapping[str, Any], inherited: Mapping[str, Any]) -> BeanC
 
 @lru_cache(maxsize=1024)
 def known_bean_class(name: str) -> BeanClass | None:
-    """Return the known facts about a Java class that a bean names, or about its package.
+    """Return the known facts about a Java class that a bean names, or None.
 
-    They are from bean_classes.toml. The result is None for an unknown class.
+    They are from bean_classes.toml, and may be those about the class's package. The result is None for an unknown
+    class.
     """
     classes = _bean_classes()
     known = classes.get(name)

@@ -24,10 +24,8 @@ _NEWER_LINES = 2
 class Release:
     """One release of ActiveMQ Classic, with its features.
 
-    A release is created by :meth:`of`.
-
-    Releases are compared by identity: :meth:`of` gives the same object for the same text, in
-    another process too (they are pickled by their text).
+    A release is created by :meth:`of`. Releases are compared by identity: :meth:`of` gives the same object for the same
+    text, in another process too (they are pickled by their text).
     """
 
     text: str
@@ -208,7 +206,9 @@ class Release:
         return _has_in_schema(element, attribute, self.data_release)
 
     def xml_attribute_for_key(self, element: str, key: str) -> str | None:
-        """Return the XML attribute of an element for a snake-case key: ``queuePrefetch`` for ``queue_prefetch``.
+        """Return the XML attribute for a snake-case key of an element.
+
+        An example is ``queuePrefetch`` for ``queue_prefetch``.
 
         None when the release's element has no such attribute, or when its attributes are not in the data.
         """
@@ -217,7 +217,10 @@ class Release:
 
     @property
     def local_schemas(self) -> LocalSchemas:
-        """The XML schemas in the jars of the ActiveMQ release, which a broker finds without Internet access."""
+        """The local XML schemas of the ActiveMQ release, which are in its jars.
+
+        A broker finds them without Internet access.
+        """
         return local_schemas(parse_version(self.data_release))
 
     def is_within_span(self, span: str) -> bool:
@@ -266,23 +269,26 @@ def known_release_lines() -> tuple[str, ...]:
 
 @cache
 def supported_release_lines() -> tuple[str, ...]:
-    """Return the names of the ActiveMQ release lines that get security fixes, such as 5.19 and 6.3, oldest first."""
+    """Return the names of the supported ActiveMQ release lines, which get security fixes.
+
+    They are such as 5.19 and 6.3, oldest first.
+    """
     data = load_release_data()
     return tuple(line for line in data.lines if line in data.supported_lines)
 
 
 def releases_to_download() -> tuple[Release, ...]:
-    """Return the ActiveMQ releases whose jars can be downloaded through Maven, oldest first.
+    """Return the ActiveMQ releases whose jars can be downloaded through Maven.
 
-    The list shows the state of the last measurement.
+    They are in order, oldest first. The list shows the state of the last measurement.
     """
     return tuple(sorted(map(Release.of, load_release_data().jars), key=lambda release: parse_version(release.text)))
 
 
 def releases_with_schema(line: str) -> tuple[Release, ...]:
-    """Return the releases of a line whose XML schema can be downloaded through Maven, newest first.
+    """Return the releases of a line whose XML schema can be downloaded through Maven.
 
-    The list shows the state of the last measurement.
+    They are in order, newest first. The list shows the state of the last measurement.
     """
     data = load_release_data()
     releases = (Release.of(text) for text in data.jars | data.schemas)

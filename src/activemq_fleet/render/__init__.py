@@ -86,7 +86,7 @@ def render_broker(broker: Broker, *, reveal: bool = False) -> dict[str, bytes]:
 
 
 def render_broker_masked_and_revealed(broker: Broker) -> tuple[dict[str, bytes], dict[str, bytes]]:
-    """Return the rendered files of a broker twice: with secrets masked, and with their values."""
+    """Return the rendered files of a broker twice: with masked secrets, and with revealed ones."""
     return _render_broker(broker, reveal=True)
 
 

@@ -76,7 +76,7 @@ def _template_variables(broker: Broker) -> dict[str, Any]:
         "asks_for_login": settings.authentication == "simple",
         "accounts": broker.accounts,
         "permissions": broker.permissions,
-        "runtime_configuration": reloads_configuration(broker),
+        "runtime_configuration": _reloads_configuration(broker),
         "master_connector": _master_connector(broker),
         "management": management_context_values(broker),
         "shutdown_hooks": _shutdown_hooks(broker),
@@ -86,7 +86,7 @@ def _template_variables(broker: Broker) -> dict[str, Any]:
         "system_usage": elements.system_usage_element(
             broker,
             memory=default_memory_limit_text(settings.heap),
-            raises_store_limit_again=raises_store_limit_after_start(broker),
+            raises_store_limit_again=_raises_store_limit_after_start(broker),
         ),
         "connectors": [
             (
@@ -104,7 +104,7 @@ def default_memory_limit_text(heap: str) -> str:
     return f"{max(1, int(int(heap[:-1]) * _UNITS[heap[-1].lower()] * _HEAP_SHARE))} mb"
 
 
-def reloads_configuration(broker: Broker) -> bool:
+def _reloads_configuration(broker: Broker) -> bool:
     """Return whether a broker reloads its configuration (activemq.xml) when the file changes.
 
     It has the runtimeConfigurationPlugin then.
@@ -112,7 +112,7 @@ def reloads_configuration(broker: Broker) -> bool:
     return broker.settings.runtime_configuration and broker.release.has_runtime_configuration
 
 
-def raises_store_limit_after_start(broker: Broker) -> bool:
+def _raises_store_limit_after_start(broker: Broker) -> bool:
     """Return whether a broker raises its store limit again after it had to lower the limit at its start.
 
     A broker lowers any limit to the room that the disk has, which may be none, and raises only a limit in percent again
@@ -140,10 +140,10 @@ def _attributes(broker: Broker, plugins: tuple[XmlElement, ...]) -> Attributes:
     }
     if release.has_network_start_async:
         attributes["networkConnectorStartAsync"] = "true"
-    if raises_store_limit_after_start(broker):
+    if _raises_store_limit_after_start(broker):
         attributes["schedulePeriodForDiskUsageCheck"] = _DISK_CHECK
         attributes["diskUsageCheckRegrowThreshold"] = _REGROW_THRESHOLD
-    if reloads_configuration(broker):
+    if _reloads_configuration(broker):
         # Started by the command and not by Spring: a plugin that is there earlier cannot know its own file (measured).
         attributes["start"] = "false"
     if broker.profile.replicates and broker.role == "master":

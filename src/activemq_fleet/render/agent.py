@@ -27,7 +27,7 @@ def agent_files(agent: Agent, secrets: SecretSource) -> dict[str, bytes]:
     return {
         CONFIGURATION: _configuration(agent),
         PASSWORD: (secrets.secret_text("activemq_agent_password", agent.settings.agent_password) + "\n").encode(),
-        "jndi.properties": jndi_properties_on_agent_host(agent.group, agent),
+        "jndi.properties": _jndi_properties_on_agent_host(agent.group, agent),
         UNIT: _unit_file(agent),
     }
 
@@ -86,7 +86,7 @@ def _option_text(value: object) -> str:
     return "true" if value is True else str(value)
 
 
-def jndi_properties_on_agent_host(group: str, agent: Agent) -> bytes:
+def _jndi_properties_on_agent_host(group: str, agent: Agent) -> bytes:
     """Return the file ``jndi.properties`` for Java clients on an agent's host.
 
     It lists the brokers of the agent's home pair.

@@ -27,9 +27,9 @@ _OUR_GREETING = "0000000e" + _GREETING + "0000000100"
 
 
 class HealthCheckStep(NamedTuple):
-    """A step of a HAProxy health check: bytes to send, or a pattern to expect.
+    """A step of a HAProxy health check.
 
-    ``what`` is the ``tcp-check`` keyword, ``value`` the bytes or pattern.
+    It has bytes to send, or a pattern to expect. ``what`` is the ``tcp-check`` keyword, ``value`` the bytes or pattern.
     """
 
     what: str
@@ -58,7 +58,7 @@ def health_check_steps(balancer: Balancer, front: VirtualPort, secrets: SecretSo
     )
 
 
-def may_health_check_send_password(balancer: Balancer, front: VirtualPort) -> bool:
+def _may_health_check_send_password(balancer: Balancer, front: VirtualPort) -> bool:
     """Return whether a HAProxy health check may send its password to a broker.
 
     It may without TLS, or to a broker whose certificate is verified.
@@ -69,7 +69,7 @@ def may_health_check_send_password(balancer: Balancer, front: VirtualPort) -> bo
 def _login_packet(balancer: Balancer, front: VirtualPort, secrets: SecretSource) -> str:
     settings = balancer.settings
     packet = mqtt_connect_packet if front.protocol == "mqtt" else _stomp_connect
-    if settings.vip_username is None or not may_health_check_send_password(balancer, front):
+    if settings.vip_username is None or not _may_health_check_send_password(balancer, front):
         return packet(_client_id(balancer, front), None, None).hex()
     password = secrets.secret_text("activemq_vip_password", settings.vip_password)
     if not secrets.reveal:

@@ -82,7 +82,7 @@ def _policy_entry(broker: Broker, policy: DestinationPolicy) -> XmlElement:
     attributes, children = dict(entry.attributes), {child.name: child for child in entry.children}
     for kind, needed, child, why in (
         ("queue", _has_replay(broker), _REPLAY, _WHY_REPLAY),
-        ("topic", may_have_durable_subscribers(broker), _NO_CACHE, _WHY_NO_CACHE),
+        ("topic", _may_have_durable_subscribers(broker), _NO_CACHE, _WHY_NO_CACHE),
     ):
         if policy.kind == kind and needed and child.name not in children:
             children[child.name] = replace(child, comment=why if policy.destination == ">" else "")
@@ -109,7 +109,7 @@ def _has_replay(broker: Broker) -> bool:
     return broker.networked and broker.release.has_replay_when_no_consumers
 
 
-def may_have_durable_subscribers(broker: Broker) -> bool:
+def _may_have_durable_subscribers(broker: Broker) -> bool:
     """Return whether a broker may have durable subscribers: agents may subscribe to it.
 
     Durable topics then need a cursor without a cache. With a cache a broker sends some events twice to durable
@@ -174,7 +174,10 @@ def startup_destination_elements(broker: Broker) -> tuple[XmlElement, ...]:
 
 
 def kahadb_attributes(broker: Broker) -> tuple[tuple[str, str], ...]:
-    """Return the attributes of a broker's kahaDB element, as ``activemq_kahadb`` sets them."""
+    """Return the attributes of a broker's kahaDB element.
+
+    ``activemq_kahadb`` sets them.
+    """
     element = broker.settings.kahadb and _xml_element_of(broker, broker.settings.kahadb)
     return element.attributes if element else ()
 
@@ -202,7 +205,10 @@ def _with_defaults(element: XmlElement, defaults: Mapping[str, str]) -> XmlEleme
 
 
 def scheduler_attributes(broker: Broker) -> tuple[tuple[str, str], ...]:
-    """Return the scheduler attributes of a broker's XML element, as ``activemq_scheduler`` sets them."""
+    """Return the attributes of a broker's XML element for the scheduler of delayed messages.
+
+    ``activemq_scheduler`` sets them.
+    """
     element = broker.settings.scheduler and _xml_element_of(broker, broker.settings.scheduler)
     return element.attributes if element else ()
 

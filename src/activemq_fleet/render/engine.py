@@ -91,7 +91,7 @@ def _escape_properties(text: str, *, always: str, first: str) -> str:
     return "".join(out)
 
 
-def double_quoted(value: object) -> str:
+def _double_quoted(value: object) -> str:
     """Return a value as a double-quoted string.
 
     It is valid in YAML and in JSON.
@@ -99,7 +99,7 @@ def double_quoted(value: object) -> str:
     return json.dumps(str(value), ensure_ascii=False)
 
 
-def quote_shell_word(value: object) -> str:
+def _quote_shell_word(value: object) -> str:
     """Return a value quoted as one word for a shell."""
     return shlex.quote(str(value))
 
@@ -148,14 +148,14 @@ _ESCAPERS: dict[str, Callable[[object], str]] = {
     "haproxy": escape_haproxy_word,
     "properties": escape_properties_value,
     "properties_key": escape_properties_key,
-    "quoted": double_quoted,
-    "shell": quote_shell_word,
+    "quoted": _double_quoted,
+    "shell": _quote_shell_word,
     "systemd": escape_systemd_value,
     "xml": escape_xml,
 }
 
 
-def template_directory() -> Path:
+def _template_directory() -> Path:
     """Return the directory with the templates of this package."""
     return Path(str(files("activemq_fleet") / "templates"))
 
@@ -163,7 +163,7 @@ def template_directory() -> Path:
 @cache
 def _environment() -> Environment:
     environment = Environment(
-        loader=FileSystemLoader(template_directory()),
+        loader=FileSystemLoader(_template_directory()),
         undefined=StrictUndefined,
         autoescape=False,  # noqa: S701 -- each file names the escaper of its syntax
         trim_blocks=True,

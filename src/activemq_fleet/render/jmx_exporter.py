@@ -27,10 +27,10 @@ _FINGERPRINT = 12
 
 
 class ExporterMetric(NamedTuple):
-    """A metric of the Prometheus JMX exporter, with the MBean attribute that it shows.
+    """A metric of the Prometheus JMX exporter.
 
-    It has its name, type and meaning, and the factor to its unit; ``releases`` is the span of releases whose MBeans
-    have the attribute.
+    It has the MBean attribute that it shows. It has its name, type and meaning, and the factor to its unit;
+    ``releases`` is the span of releases whose MBeans have the attribute.
     """
 
     attribute: str

@@ -193,10 +193,8 @@ def guard_command(broker: Broker) -> tuple[str, ...]:
 def repair_store_command(broker: Broker) -> tuple[str, ...]:
     """Return the command that repairs a broker's store.
 
-    The command is a list of words.
-
-    It runs after the broker was killed, before java starts. The result is empty without a kahaDB store, and with a
-    guard, which repairs each generation (copy of the store).
+    The command is a list of words. It runs after the broker was killed, before java starts. The result is empty without
+    a kahaDB store, and with a guard, which repairs each generation (copy of the store).
     """
     keeps_store = not broker.has_guard or broker.calls_fence_command
     if broker.profile.has_database_lease or not keeps_store:
@@ -208,10 +206,9 @@ def repair_store_command(broker: Broker) -> tuple[str, ...]:
 def copy_store_index_command(broker: Broker) -> tuple[str, ...]:
     """Return the command that copies the index of a broker's store.
 
-    The command is a list of words.
-
-    It runs once java runs; the caller appends java's PID. The result is empty with a guard, which does the same,
-    without a kahaDB store, and for a release that builds its index from the journal without a loss.
+    The command is a list of words. It runs once java runs; the caller appends java's PID. The result is empty with a
+    guard, which does the same, without a kahaDB store, and for a release that builds its index from the journal without
+    a loss.
     """
     if broker.profile.has_database_lease or broker.has_guard or not broker.release.loses_subscriptions_on_rebuild:
         return ()
@@ -326,7 +323,10 @@ def _environment_file(broker: Broker) -> bytes:
 
 
 def environment_variables(broker: Broker) -> dict[str, str]:
-    """Return the environment variables of a broker's process, as in its environment file."""
+    """Return the environment variables of a broker's process.
+
+    They are as in its environment file.
+    """
     where, home = broker_directory_paths(broker), broker.settings.java_home
     return ({"JAVA_HOME": home, "JAVACMD": java_path(broker)} if home else {}) | {
         "ACTIVEMQ_HOME": where.home,
@@ -427,9 +427,10 @@ def _key_files(broker: Broker) -> tuple[str, ...]:
 
 
 def commands_before_start(broker: Broker) -> tuple[tuple[str, ...], ...]:
-    """Return the commands (lists of words) that must succeed before a broker starts.
+    """Return the commands that run, and must succeed, before a broker starts.
 
-    One that fails prints what to do. The words after a script are its ``$0``, ``$1`` … and never code.
+    They are lists of words. One that fails prints what to do. The words after a script are its ``$0``, ``$1`` … and
+    never code.
     """
     if broker.shared_store_directory:
         return (("/bin/sh", "-c", _MARKER_TEST, broker.shared_store_directory, broker.pair, STORE_MARKER),)

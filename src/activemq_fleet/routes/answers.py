@@ -46,9 +46,7 @@ class Hop:
 class MessageReachAnswer:
     """The answer to the question whether messages reach a consumer.
 
-    It has the reason and the shortest route.
-
-    The reason is a sentence. The route is empty if none exists.
+    It has the reason and the shortest route. The reason is a sentence. The route is empty if none exists.
     """
 
     outcome: Outcome
@@ -62,7 +60,10 @@ class MessageReachAnswer:
 
 
 class Routes:
-    """The routes of messages between all brokers of a fleet, while all brokers are up or one is down."""
+    """The routes of messages between all brokers of a fleet.
+
+    They are those while all brokers are up or one is down.
+    """
 
     def __init__(
         self, fleet: Fleet, written: Mapping[str, tuple[NetworkConnector, ...]], *, as_planned: bool = False
@@ -79,11 +80,9 @@ class Routes:
     ) -> MessageReachAnswer:
         """Return whether messages sent at ``source`` reach a consumer at ``target``.
 
-        The answer has the reason.
-
-        Each is an inventory name, the first label of one, or a pair; ``down`` is the one broker
-        that is dead. ``destination`` is a queue (or ``topic://NAME``); without it, the answer names the links that
-        forward only some destinations. Raises InputError for an unknown name.
+        The answer has the reason. Each is an inventory name, the first label of one, or a pair; ``down`` is the one
+        broker that is dead. ``destination`` is a queue (or ``topic://NAME``); without it, the answer names the links
+        that forward only some destinations. Raises InputError for an unknown name.
         """
         source_unit, target_unit = self.pair_or_single_broker(source), self.pair_or_single_broker(target)
         dead = self._dead_broker_host(down)
@@ -161,10 +160,10 @@ class Routes:
         return self.reaches(source, target, down=down).path
 
     def source_target_pairs_lost_without(self, host: str) -> tuple[tuple[str, str], ...]:
-        """Return (source, target) pairs whose messages arrive with all brokers up, and do not while ``host`` is down.
+        """Return (source, target) pairs whose messages no longer arrive while the broker of ``host`` is down.
 
-        Pairs that begin or end at ``host`` are left out: messages on a broker without a peer wait for its restart, and
-        its consumers stop with it.
+        They arrive with all brokers up. Pairs that begin or end at ``host`` are left out: messages on a broker without
+        a peer wait for its restart, and its consumers stop with it.
         """
         names = self._component[self.pair_or_single_broker(host).name]
         return tuple((names[source], names[target]) for _, source, target in self.routes_cut_by_death_of(host))
@@ -195,14 +194,20 @@ class Routes:
                 yield bool(doubtful >> target & 1), source, target
 
     def idle_links(self) -> tuple[tuple[str, str], ...]:
-        """Return (host, link name) for each networkConnector that no message ever crosses while all brokers are up."""
+        """Return (host, link name) for each idle network link, which no message ever crosses.
+
+        All brokers are up.
+        """
         idle_connectors = [*self.network.connectors_within_pairs(), *self._unused_connectors()]
         return tuple(dict.fromkeys((host, connector.name) for host, connector in idle_connectors))
 
     # -- what the questions need -------------------------------------------------------------
 
     def pair_or_single_broker(self, name: str) -> LinkEnd:
-        """Return the pair or single broker with the given name, or the pair that contains the broker with this name."""
+        """Return the pair or single broker with the given name.
+
+        The name can be that of a broker in a pair.
+        """
         pair = self.fleet.pairs.get(name)
         if pair and len(pair.brokers) == 1:
             name = pair.brokers[0].host

@@ -82,10 +82,10 @@ def _written_connectors(broker: Broker, document: XmlDocument) -> Iterator[Netwo
 
 
 class Bridge(NamedTuple):
-    """One direction of an open network bridge: messages go from the pair ``source`` to the pair ``target``.
+    """One direction of an open network bridge.
 
-    ``host`` is the broker that carries the connector. ``back``: the way that a duplex connector opens for
-    its peer, with the same limits.
+    Messages go from the pair ``source`` to the pair ``target``. ``host`` is the broker that carries the connector.
+    ``back``: the way that a duplex connector opens for its peer, with the same limits.
     """
 
     source: str
@@ -109,9 +109,9 @@ class NetworkWithBrokerDown:
 
     @cached_property
     def number_by_pair(self) -> dict[str, int]:
-        """The numbers of the pairs (or single brokers) in the graph of the network, by name of the pair.
+        """The number of each pair in the graph of the network, by name of the pair.
 
-        The graph is ``shape``.
+        A broker without a peer counts as a pair. The graph is ``shape``.
         """
         return {name: number for number, name in enumerate(self.names)}
 
@@ -138,11 +138,11 @@ _Met = tuple[tuple[Broker, ConnectionRefusal | None], ...]
 
 
 class Network:
-    """The networkConnectors of all brokers of a fleet, and the brokers to which each connects.
+    """The network of a fleet: the networkConnectors of all brokers.
 
-    ``written`` are the connectors of a broker read from its document, in place of its links. A connector that its peer
-    refuses (``dialling``) has no connection and is in ``refused``; with ``as_planned`` it is connected in spite of
-    that.
+    It has the brokers to which each connects. ``written`` are the connectors of a broker read from its document, in
+    place of its links. A connector that its peer refuses (``dialling``) has no connection and is in ``refused``; with
+    ``as_planned`` it is connected in spite of that.
     """
 
     def __init__(
@@ -281,7 +281,7 @@ class Network:
                 if (
                     peer_unit in reached_units
                     or peer_unit == unit.name
-                    or not is_active_broker(self.units[peer_unit], peer, down)
+                    or not _is_active_broker(self.units[peer_unit], peer, down)
                 ):
                     continue
                 reached_units.add(peer_unit)
@@ -300,7 +300,7 @@ class Network:
         ]
 
 
-def is_active_broker(unit: LinkEnd, broker: Broker, down: str | None) -> bool:
+def _is_active_broker(unit: LinkEnd, broker: Broker, down: str | None) -> bool:
     """Return whether a broker is the active node of its pair while the broker ``down`` is dead.
 
     The active node accepts connections.

@@ -37,9 +37,10 @@ class _State(NamedTuple):
 def outcome_of_bridge_choices(
     shape: BridgeGraph, source: int, target: int, *, patience: int = _MOST_STATES
 ) -> ChoiceOutcome:
-    """Return the possible outcome for a message from ``source`` to ``target``, as brokers choose among bridges.
+    """Return the possible outcome for a message, as brokers choose among bridges.
 
-    ``patience``: how many states of a message to examine before the outcome is ``unknown``.
+    It is sent at ``source`` to ``target``. ``patience``: how many states of a message to examine before the outcome is
+    ``unknown``.
     """
     if not shape.message_reach_by_broker[source].forked >> target & 1:
         return "arrives"

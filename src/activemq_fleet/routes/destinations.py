@@ -61,9 +61,9 @@ def carries_destination(bridge: Bridge, destination: str, release: Release) -> b
 
 
 def has_static_subscription(bridge: Bridge, destination: str | None) -> bool:
-    """Return whether a network bridge subscribes to a destination statically, without any consumer.
+    """Return whether a network bridge subscribes to a destination statically.
 
-    None means every queue.
+    It does so without any consumer. None means every queue.
     """
     connector = bridge.connector
     if bridge.back or not connector.static:

@@ -31,7 +31,10 @@ def route_sentence(
     down: str | None,
     destination: str | None,
 ) -> str:
-    """Return a sentence that describes a message's route: its bridges, and what can stop messages on it."""
+    """Return a sentence that describes a message's route.
+
+    It names the bridges, and what can stop messages on it.
+    """
     links = ", ".join(f"{b.connector.name}{' in its reverse direction' if b.back else ''}" for b in way)
     text = f"messages go from {source.name} to {target.name} over {count_with_noun(len(way), 'bridge')} ({links})"
     active = source.active_broker_without(down)

@@ -35,9 +35,9 @@ _PATIENCE = 500
 
 
 def route_findings(routes: Routes) -> tuple[Finding, ...]:
-    """Return findings about the routes of a fleet: unreachable brokers and bridges that carry no messages.
+    """Return findings about the routes of a fleet.
 
-    Their rules are R001 to R004.
+    They are about unreachable brokers and bridges that carry no messages. Their rules are R001 to R004.
     """
     return tuple(_route_findings(routes))
 

@@ -30,10 +30,10 @@ from activemq_fleet.network.connectors import UNLIMITED
 
 
 class BridgeEdge(NamedTuple):
-    """One direction of a bridge as an edge of a graph: from one broker number to another, with its TTLs.
+    """One direction of a bridge as an edge of a graph.
 
-    ``near``: the nearer of two consumers is served first (decreaseNetworkConsumerPriority).
-    ``always``: it subscribes without demand (staticallyIncludedDestinations).
+    It leads from one broker number to another, and has its TTLs. ``near``: the nearer of two consumers is served first
+    (decreaseNetworkConsumerPriority). ``always``: it subscribes without demand (staticallyIncludedDestinations).
     """
 
     source: int
@@ -61,18 +61,21 @@ class BridgeGraph:
 
     @cached_property
     def all_brokers_mask(self) -> int:
-        """The set of all brokers, as bits."""
+        """The bit mask of all brokers."""
         return (1 << self.size) - 1
 
     @cached_property
     def demand_masks(self) -> tuple[int, ...]:
-        """For each bridge of the graph, the set of brokers (as bits) for whose consumers the bridge subscribes."""
+        """For each bridge, the bit mask of the brokers for whose consumers it subscribes (their demand)."""
         ways = _peers_by_ttl(self)
         return tuple(_demand_sources(self, edge, ways) for edge in self.edges)
 
     @cached_property
     def static_subscriber_mask(self) -> int:
-        """The set of brokers (as bits) with a static subscription, which they announce even without a consumer."""
+        """The bit mask of the brokers with a static subscription.
+
+        They announce it even without a consumer.
+        """
         subscribers = 0
         for edge in self.edges:
             if edge.always:
@@ -93,7 +96,10 @@ class BridgeGraph:
 
     @cached_property
     def forked_demand_masks(self) -> tuple[int, ...]:
-        """For each broker, the set of brokers (as bits) to whose consumers messages could go over several peers."""
+        """For each broker, the bit mask of the brokers whose demand it gets from several peers (a fork).
+
+        Messages to their consumers could go over each of these peers.
+        """
         forked = []
         for bridges in self.bridges_with_demand:
             by_target: dict[int, int] = {}
@@ -123,10 +129,10 @@ class BridgeGraph:
         return tuple(map(tuple, edges_by_source))
 
     def shortest_route(self, source: int, target: int, *, within_limits: bool = True) -> list[int]:
-        """Return the shortest route between two brokers, as indices in ``edges`` of its bridges.
+        """Return the shortest route between two brokers.
 
-        It is empty if no route exists. ``within_limits``: only over bridges with demand from ``target``, and a
-        messageTTL that lets messages pass.
+        It consists of the indices in ``edges`` of its bridges. It is empty if no route exists. ``within_limits``: only
+        over bridges with demand from ``target``, and a messageTTL that lets messages pass.
         """
         came: dict[int, int] = {}
         frontier, hops = [source], 0
@@ -147,14 +153,17 @@ class BridgeGraph:
 
     @cached_property
     def incoming_bridges_by_broker(self) -> tuple[tuple[tuple[int, int], ...], ...]:
-        """For each broker, its incoming bridges as (source broker, consumerTTL)."""
+        """For each broker, its incoming bridges.
+
+        Each is (source broker, consumerTTL).
+        """
         sources_by_target: list[list[tuple[int, int]]] = [[] for _ in range(self.size)]
         for edge in self.edges:
             sources_by_target[edge.target].append((edge.source, edge.consumer_ttl))
         return tuple(map(tuple, sources_by_target))
 
     def demand_distances_from(self, consumer: int, avoided: int = -1) -> dict[int, int]:
-        """Return, for each broker, the least number of bridges that demand from ``consumer`` crosses to arrive there.
+        """Return the distance of demand from ``consumer`` to each broker: the least number of bridges that it crosses.
 
         Paths through ``avoided`` are ignored.
         """
@@ -176,10 +185,10 @@ class BridgeGraph:
 
     @cached_property
     def longest_message_ttl(self) -> int:
-        """The largest limited messageTTL of all bridges, or 0 if no bridge has a limit.
+        """The largest limited messageTTL of all bridges, or 0.
 
-        A message that has crossed this many bridges can cross no further bridge with a limit, so more need not be
-        counted.
+        It is 0 if no bridge has a limit. A message that has crossed this many bridges can cross no further bridge with
+        a limit, so more need not be counted.
         """
         return max((edge.message_ttl for edge in self.edges if edge.message_ttl < UNLIMITED), default=0)
 

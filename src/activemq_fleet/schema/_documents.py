@@ -35,13 +35,13 @@ _CORRECT_XML = "correct the XML at this place: a broker stops at the first chara
 
 @dataclass(frozen=True, slots=True, order=True)
 class SchemaProblem:
-    """A violation of an ActiveMQ release's XML schema in an XML document, with its position.
+    """A violation of an ActiveMQ release's XML schema in an XML document.
 
-    The release would not start with the document. ``line`` and ``column`` are 1-based and point at the start tag of the
-    element, or at the attribute that is wrong. ``element`` is its path from the root by local names,
-    ``beans/broker/transportConnectors/transportConnector[2]``; empty when the document is not XML at all. ``fix`` is
-    what to do, "" where that depends on the release. ``edits`` repair the document, where the schema leaves no doubt
-    about what is meant.
+    It has its position. The release would not start with the document. ``line`` and ``column`` are 1-based and point at
+    the start tag of the element, or at the attribute that is wrong. ``element`` is its path from the root by local
+    names, ``beans/broker/transportConnectors/transportConnector[2]``; empty when the document is not XML at all.
+    ``fix`` is what to do, "" where that depends on the release. ``edits`` repair the document, where the schema leaves
+    no doubt about what is meant.
     """
 
     line: int
@@ -56,9 +56,9 @@ class SchemaProblem:
 
 
 class UnreadableXmlError(Exception):
-    """An error for an XML document that is rejected before its validation against a schema.
+    """An error for an XML document that cannot be read.
 
-    ``problem`` is the reason.
+    It is rejected before its validation against a schema. ``problem`` is the reason.
     """
 
     def __init__(self, problem: SchemaProblem) -> None:
@@ -67,16 +67,17 @@ class UnreadableXmlError(Exception):
 
 
 class XmlTooLargeError(UnreadableXmlError):
-    """An error for an XML document that exceeds a size limit, such as the number of elements.
+    """An error for an XML document that is too large.
 
-    The limits bound the validation time.
+    It exceeds a size limit, such as the number of elements. The limits bound the validation time.
     """
 
 
 def hardened_xml_parser() -> etree.XMLParser:
-    """Return a new XML parser that resolves no entities, opens no connections, and limits depth and size.
+    """Return a new XML parser that is hardened against malicious documents.
 
-    All XML in this project is parsed with parsers from this function.
+    It resolves no entities, opens no connections, and limits depth and size. All XML in this project is parsed with
+    parsers from this function.
     """
     return etree.XMLParser(resolve_entities=False, no_network=True, load_dtd=False, huge_tree=False)
 
@@ -151,10 +152,11 @@ def _check_encoding(document: bytes) -> None:
 
 
 class XmlDocument:
-    """An XML configuration file: its bytes, and its elements, which are parsed once, on first use.
+    """An XML configuration file.
 
-    Rendering returns it; the schema, the lint rules, the routes and ``explain`` take it. ``forget_tree`` frees the
-    memory of the tree, which is many times that of the bytes.
+    It has its bytes, and its elements, which are parsed once, on first use. Rendering returns it; the schema, the lint
+    rules, the routes and ``explain`` take it. ``forget_tree`` frees the memory of the tree, which is many times that of
+    the bytes.
     """
 
     def __init__(self, content: bytes) -> None:
@@ -267,7 +269,7 @@ def element_path(element: etree._Element) -> str:
 
 
 def namespace_of(tag: str) -> str:
-    """Return the namespace of an XML tag, or "" for a tag without a namespace."""
+    """Return the namespace of an XML tag, or ""."""
     return tag[1:].rpartition("}")[0]
 
 

@@ -53,7 +53,10 @@ class _Explanation:
     fix: str = ""
 
     def repair_edits(self, positions: XmlPositions) -> tuple[TextEdit, ...]:
-        """Return the edits that repair the document; () where more than one repair is possible."""
+        """Return the text edits that repair the document.
+
+        They are () where more than one repair is possible.
+        """
         parent = self.element.getparent()
         if self.order and parent is not None:
             return positions.child_reordering_edit(parent, self.order)

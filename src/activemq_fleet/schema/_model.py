@@ -14,9 +14,9 @@ _XS = "{http://www.w3.org/2001/XMLSchema}"
 
 
 class SchemaModel:
-    """The element declarations of an ``activemq.xsd``: global elements and the properties inside them.
+    """The model of an ``activemq.xsd``: its element declarations.
 
-    XBean generates the XSD.
+    They are global elements and the properties inside them. XBean generates the XSD.
     """
 
     def __init__(self, root: etree._Element) -> None:
@@ -46,9 +46,7 @@ class SchemaModel:
     def element_declarations(self, path: str) -> list[etree._Element]:
         """Return the XSD's declarations of an element.
 
-        ``path`` is the element's name, or its path from a global element.
-
-        The result is [] for an unknown element.
+        ``path`` is the element's name, or its path from a global element. The result is [] for an unknown element.
         """
         first, *rest = path.split("/")
         nodes = [self.global_declarations[first]] if first in self.global_declarations else self._nested.get(first, [])

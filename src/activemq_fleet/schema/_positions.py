@@ -194,7 +194,10 @@ class XmlPositions:
 
 
 def decode_xml_document(document: bytes, encoding: str | None, errors: str = "replace") -> str:
-    """Return the characters of an XML document that is given as bytes, without a byte order mark."""
+    """Decode an XML document that is given as bytes, and return its characters.
+
+    A byte order mark is left out.
+    """
     if document.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
         encoding = "utf-16"
     elif document.startswith((b"<\0", b"\0<")):

@@ -42,7 +42,7 @@ def sole_similar_name(name: str, known: Iterable[str], words: Set[str]) -> str:
     if equal:
         return equal[0] if len(equal) == 1 else ""
     most = 0 if len(name) < _SHORTEST else 1 if len(name) < _SHORT else 2
-    close = [other for other in names if edit_distance(_letters(name), _letters(other), most) <= most]
+    close = [other for other in names if _edit_distance(_letters(name), _letters(other), most) <= most]
     if (
         len(close) != 1
         or name in _OTHER_MEANING
@@ -63,7 +63,7 @@ def _letters(name: str) -> str:
     return name.lower().replace("-", "").replace("_", "")
 
 
-def edit_distance(first: str, second: str, most: int) -> int:
+def _edit_distance(first: str, second: str, most: int) -> int:
     """Return the edit distance of two names: the number of missing, added, wrong or exchanged letters.
 
     A distance above ``most`` is returned as any number above ``most``.

@@ -56,16 +56,16 @@ COMPUTED = {
 
 
 def pins_one_version(package: str) -> bool:
-    """Return whether an agent package setting is a pip requirement for exactly one version, or a URL of a file.
+    """Return whether an agent package setting pins exactly one version.
 
-    The setting is ``activemq_agent_package``. The role ``agent`` installs such a requirement as written; it takes any
-    other value for a wheel or a directory of wheels.
+    It is a pip requirement for one version, or a URL of a file. The setting is ``activemq_agent_package``. The role
+    ``agent`` installs such a requirement as written; it takes any other value for a wheel or a directory of wheels.
     """
     return _ONE_VERSION.fullmatch(package) is not None
 
 
 class AgentSettings(BaseModel):
-    """The validated ``activemq_agent_*`` variables of one host: the settings of its failover agent.
+    """The validated settings of a host's failover agent: its ``activemq_agent_*`` variables.
 
     The host is in the group ``activemq_agents``.
     """

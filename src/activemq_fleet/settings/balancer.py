@@ -34,7 +34,7 @@ VirtualIp = Annotated[fields.Text, AfterValidator(_check_vip)]
 
 
 class BalancerSettings(BaseModel):
-    """The validated ``activemq_vip*`` variables of one host: a virtual address and its load balancer's settings."""
+    """The validated settings of a load balancer and its virtual address: a host's ``activemq_vip*`` variables."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", defer_build=True, arbitrary_types_allowed=True)
 

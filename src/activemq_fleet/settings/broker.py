@@ -82,7 +82,10 @@ def _has_default_password(username: str | None, password: SecretStr | EncryptedV
 
 
 class UserSettings(NetworkSettingsBase):
-    """One entry of ``activemq_users``: a user name, its password and its user groups."""
+    """The settings of a user of brokers: one entry of ``activemq_users``.
+
+    It has a user name, its password and its user groups.
+    """
 
     name: fields.Principal
     password: fields.Secret
@@ -109,7 +112,7 @@ class AclSettings(NetworkSettingsBase):
 
 
 class JdbcSettings(NetworkSettingsBase):
-    """The value of ``activemq_jdbc``: the database that the nodes of a shared-jdbc pair share."""
+    """The settings of the database that a pair shares by JDBC: the value of ``activemq_jdbc``."""
 
     url: Annotated[
         str,
@@ -127,9 +130,10 @@ class JdbcSettings(NetworkSettingsBase):
 
 
 class FenceCommandSettings(NetworkSettingsBase):
-    """The value of ``activemq_fence_command``: the program that makes sure that the other node's broker is dead.
+    """The settings of the command that fences the other node of a pair: the value of ``activemq_fence_command``.
 
-    ``timeout`` is in seconds. ``secrets`` are written to a file whose path the program receives.
+    The program makes sure that the other node's broker is dead. ``timeout`` is in seconds. ``secrets`` are written to a
+    file whose path the program receives.
     """
 
     argv: Annotated[tuple[fields.Text, ...], Field(min_length=1)]
@@ -155,7 +159,10 @@ class FenceCommandSettings(NetworkSettingsBase):
 
 
 class TlsSettings(NetworkSettingsBase):
-    """The value of ``activemq_tls``: keystore and truststore as paths on the brokers' hosts, and their passwords."""
+    """The TLS settings of a broker: the value of ``activemq_tls``.
+
+    They are keystore and truststore as paths on the brokers' hosts, and their passwords.
+    """
 
     keystore: fields.AbsolutePath
     keystore_password: fields.Secret
@@ -165,7 +172,7 @@ class TlsSettings(NetworkSettingsBase):
 
 
 class XmlFragmentSettings(NetworkSettingsBase):
-    """A user-written XML fragment for activemq.xml: one entry of ``activemq_xml_fragments``.
+    """The settings of a user-written XML fragment for activemq.xml: one entry of ``activemq_xml_fragments``.
 
     ``parent`` is a path of elements below ``beans``.
     """
@@ -180,7 +187,7 @@ class XmlFragmentSettings(NetworkSettingsBase):
 
 
 class ExtraFileSettings(NetworkSettingsBase):
-    """An additional file of a broker: one entry of ``activemq_extra_files``.
+    """The settings of an additional file of a broker: one entry of ``activemq_extra_files``.
 
     ``path`` is relative to the broker's configuration tree.
     """
@@ -198,7 +205,7 @@ NodeMark = Annotated[
 
 
 class WaiverSettings(NetworkSettingsBase):
-    """A waiver, which excludes findings from blocking: one entry of ``activemq_waivers``.
+    """The settings of a waiver, which excludes findings from blocking: one entry of ``activemq_waivers``.
 
     ``hosts`` are names or wildcards, ``until`` is the last day on which it is valid.
     """
@@ -463,14 +470,14 @@ class Settings(_Broker, XmlElementSettingsBase, _Host, MetricsSettings, Balancer
                 yield f"{variable} has {group}, which is reserved for the probes (health checks): remove the group"
 
     def archive_of_release(self) -> str | None:
-        """Return the path or URL of the ActiveMQ release's archive, or None if it is not set.
+        """Return the path or URL of the ActiveMQ release's archive, or None.
 
         The path is on the controller.
         """
         return _of_release(self.archive, self.release)
 
     def sha512_of_release(self) -> str | None:
-        """Return the SHA-512 checksum that the ActiveMQ release's archive must have, or None if it is not set."""
+        """Return the SHA-512 checksum of the ActiveMQ release's archive, or None."""
         return _of_release(self.archive_sha512, self.release)
 
 

@@ -33,7 +33,7 @@ def is_default_credential(username: str, password: str) -> bool:
 
 
 def is_shipped_credential(username: str, password: str) -> bool:
-    """Return whether an ActiveMQ release ships the given user name with the given password, such as system/manager."""
+    """Return whether an ActiveMQ release ships a user name with a password, such as system/manager."""
     return (username, password) in _SHIPPED
 
 

@@ -86,21 +86,30 @@ class EvictionStrategy(TypedBean):
 
 
 class QueueCursor(TypedBean):
-    """The place where a queue's messages wait for consumers: the store, memory, or memory and a temporary file."""
+    """The cursor of a queue: the place where its messages wait for consumers.
+
+    It is the store, memory, or memory and a temporary file.
+    """
 
     ELEMENTS: ClassVar[Mapping[str, str]] = {"store": "storeCursor", "vm": "vmQueueCursor", "file": "fileQueueCursor"}
     type: Literal["store", "vm", "file"]
 
 
 class SubscriberCursor(TypedBean):
-    """The place where a topic's messages wait for subscribers that are not durable: memory or a temporary file."""
+    """The cursor of a topic's non-durable subscribers: the place where messages wait for them.
+
+    It is memory or a temporary file.
+    """
 
     ELEMENTS: ClassVar[Mapping[str, str]] = {"vm": "vmCursor", "file": "fileCursor"}
     type: Literal["vm", "file"]
 
 
 class DurableSubscriberCursor(TypedBean):
-    """The place where a topic's messages wait for durable subscribers: the store, memory or a temporary file."""
+    """The cursor of a topic's durable subscribers: the place where messages wait for them.
+
+    It is the store, memory or a temporary file.
+    """
 
     ELEMENTS: ClassVar[Mapping[str, str]] = {
         "store": "storeDurableSubscriberCursor",
@@ -179,7 +188,10 @@ class SlowConsumerStrategy(TypedBean):
 
 
 class BridgeFilter(XmlBean):
-    """The settings of a network bridge's filter: whether it may send messages back to the broker that sent them."""
+    """The settings of a network bridge's message filter.
+
+    They decide whether it may send messages back to the broker that sent them.
+    """
 
     ELEMENT: ClassVar[str] = "conditionalNetworkBridgeFilterFactory"
     replay_when_no_consumers: bool | None = None

@@ -48,7 +48,7 @@ class XmlElementSettingsBase(BaseModel):
         return self
 
     def xml_beans(self) -> Iterator[tuple[str, XmlBean]]:
-        """Yield (key, XmlBean) of every XML element that the settings define.
+        """Yield every XML bean that the settings define, as (key, XmlBean).
 
         A key is, for example, ``activemq_destination_policies[0]``.
         """

@@ -42,7 +42,10 @@ _LOADED = re.compile(r"\b(?:vm|xbean|broker|properties|peer):", re.IGNORECASE)
 
 
 def check_set_together(**values: object) -> None:
-    """Raise ValueError if one of two variables, given by name, is None and the other one is not."""
+    """Raise ValueError if only one of two variables is set.
+
+    The variables are given by name.
+    """
     names = [name for name, value in values.items() if value is not None]
     missing = [name for name, value in values.items() if value is None]
     if names and missing:
@@ -50,7 +53,10 @@ def check_set_together(**values: object) -> None:
 
 
 def check_text(text: str) -> str:
-    """Return a text unchanged, and raise ValueError for control characters and expressions of Spring or Jinja."""
+    """Check a text of a variable, and return it unchanged.
+
+    Raise ValueError for control characters and expressions of Spring or Jinja.
+    """
     if control := _CONTROL.search(text):
         raise ValueError(f"the value of the setting contains the control character U+{ord(control[0]):04X}: remove it")
     for mark in _EVALUATED:
@@ -95,7 +101,10 @@ def _check_directories(text: str) -> str:
 
 
 def check_absolute_path(text: str) -> str:
-    """Return an absolute path without a trailing slash, and raise ValueError for ``..`` and special characters."""
+    """Check an absolute path, and return it without a trailing slash.
+
+    Raise ValueError for ``..`` and special characters.
+    """
     _check_filled(text)
     if not text.startswith("/"):
         raise ValueError(f"the path {text[:_SHOWN]!r} is not absolute: write an absolute path such as /srv/activemq")
@@ -128,9 +137,10 @@ class TextPattern:
         self._may_be_secret = may_be_secret
 
     def check_matches(self, text: str) -> str:
-        """Return a text unchanged, and raise ValueError if it does not match the regular expression as a whole.
+        """Check that a text matches the regular expression, and return it unchanged.
 
-        Texts that ``check_text`` rejects raise ValueError, too.
+        It must match as a whole. Raise ValueError if it does not. Texts that ``check_text`` rejects raise ValueError,
+        too.
         """
         if not self._compiled.fullmatch(text):
             shown = "" if self._may_be_secret else f" {text[:_SHOWN]!r}"
@@ -138,7 +148,10 @@ class TextPattern:
         return check_text(text)
 
     def check_number(self, value: Any) -> Any:
-        """Return a value unchanged, and raise ValueError for a number whose text does not match the pattern."""
+        """Check that a number matches the pattern as text, and return it unchanged.
+
+        Raise ValueError if it does not.
+        """
         if isinstance(value, int | float) and not isinstance(value, bool):
             self.check_matches(str(value))
         return value
@@ -175,7 +188,7 @@ def _secret(value: Any) -> SecretStr | EncryptedValue:
     return SecretStr(_check_line(text))
 
 
-def split_words(value: Any) -> Any:
+def _split_words(value: Any) -> Any:
     """Return the words of a comma-separated text as a list.
 
     Any other value is returned unchanged.
@@ -191,7 +204,7 @@ def _no_float(value: Any) -> Any:
     return value
 
 
-def text_by_release_validator(check: Callable[[str], str]) -> PlainValidator:
+def _text_by_release_validator(check: Callable[[str], str]) -> PlainValidator:
     """Return a pydantic validator for one text for all releases, or a mapping from releases to texts.
 
     ``check`` validates each text.
@@ -231,7 +244,7 @@ def _check_release(key: Any) -> str:
     return str(key)
 
 
-def check_sha512(text: str) -> str:
+def _check_sha512(text: str) -> str:
     """Return a text unchanged if it is a hexadecimal SHA-512 checksum, and raise ValueError otherwise."""
     if not re.fullmatch("[0-9a-fA-F]{128}", text):
         raise ValueError(
@@ -243,8 +256,8 @@ def check_sha512(text: str) -> str:
 
 Line = Annotated[str, AfterValidator(_check_line)]
 # One path or URL, or one a release.
-Archive = Annotated[str | dict[str, str], text_by_release_validator(_check_line)]
-Sha512 = Annotated[str | dict[str, str], text_by_release_validator(check_sha512)]
+Archive = Annotated[str | dict[str, str], _text_by_release_validator(_check_line)]
+Sha512 = Annotated[str | dict[str, str], _text_by_release_validator(_check_sha512)]
 Text = Annotated[str, AfterValidator(_check_filled)]
 Attribute = Annotated[str, AfterValidator(_check_directories)]
 AbsolutePath = Annotated[str, AfterValidator(check_absolute_path)]
@@ -361,7 +374,7 @@ OptionName = Annotated[
 ]
 Port = Annotated[int, Field(ge=1, le=65535)]
 Secret = Annotated[SecretStr | EncryptedValue, PlainValidator(_secret, json_schema_input_type=str)]
-Words = BeforeValidator(split_words, json_schema_input_type=str | list[str])
+Words = BeforeValidator(_split_words, json_schema_input_type=str | list[str])
 """Makes a list of a text of words with commas between them."""
 Principals = Annotated[tuple[Principal, ...], Words]
 Destinations = Annotated[tuple[Destination, ...], Words]
@@ -447,7 +460,10 @@ MqttFilter = Annotated[
 
 
 def check_relative_path(path: str) -> str:
-    """Return a relative path that stays inside the broker's configuration directory, or raise ValueError."""
+    """Check that a relative path stays inside the broker's configuration directory, and return it.
+
+    Raise ValueError if it does not.
+    """
     if path.startswith("/") or any(part in ("", ".", "..") for part in path.split("/")):
         raise ValueError(
             f"the path {path[:_SHOWN]!r} is not below the broker's configuration directory: write a relative path "
@@ -486,7 +502,10 @@ Import = Annotated[
 
 
 def check_encodable(text: str) -> str:
-    """Return a text unchanged if it can be encoded as UTF-8, and raise ValueError otherwise."""
+    """Check that a text can be encoded as UTF-8, and return it unchanged.
+
+    Raise ValueError if it cannot.
+    """
     try:
         text.encode()
     except UnicodeEncodeError:

@@ -197,5 +197,8 @@ class KahadbSettings(StoreTuning):
         return self
 
     def stores_by_destination_bean(self) -> StoresByDestination | None:
-        """Return the bean of several kahaDB stores by destination, or None for a single store."""
+        """Return the bean of several kahaDB stores by destination, or None.
+
+        It is None for a single store.
+        """
         return StoresByDestination(by_destination=self.by_destination) if self.by_destination else None

@@ -16,10 +16,10 @@ EXPORTER_JAVA = 8
 
 
 class MetricsTlsSettings(NetworkSettingsBase):
-    """The TLS settings of a broker's metrics exporter: a keystore path, its password, and the key's alias.
+    """The TLS settings of a broker's metrics exporter.
 
-    They are the value of ``activemq_metrics_tls``. ``ca_file``: the PEM file of who signed it, where Prometheus runs;
-    None for one that the system there trusts.
+    They are a keystore path, its password, and the key's alias. They are the value of ``activemq_metrics_tls``.
+    ``ca_file``: the PEM file of who signed it, where Prometheus runs; None for one that the system there trusts.
     """
 
     keystore: fields.AbsolutePath

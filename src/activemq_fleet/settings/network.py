@@ -156,9 +156,10 @@ class NetworkSettingsBase(BaseModel):
 
 
 class SplitTtl(NetworkSettingsBase):
-    """Separate network TTLs for the demand of consumers and for messages: the number of bridges that each may cross.
+    """Separate (split) network TTLs for the demand of consumers and for messages.
 
-    ActiveMQ has them from 5.9 on (AMQ-4607). A limit of -1 means no limit.
+    Each is the number of bridges that they may cross. ActiveMQ has them from 5.9 on (AMQ-4607). A limit of -1 means no
+    limit.
     """
 
     consumer: int = 1

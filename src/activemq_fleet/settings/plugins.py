@@ -66,7 +66,7 @@ class _Redelivery(XmlBean):
 
 
 class RedeliveryPolicy(DestinationBean, _Redelivery):
-    """A rule of the redeliveryPlugin: how often and when messages of some destinations are sent again.
+    """A policy of the redeliveryPlugin: how often and when messages of some destinations are sent again.
 
     Delays are in milliseconds.
     """

@@ -54,9 +54,10 @@ def read_settings(host: str, variables: Mapping[str, Any]) -> Settings:
 
 
 def check_known_variables(host: str, variables: Mapping[str, Any], *, certain: bool) -> None:
-    """Check that all ``activemq_*`` variables of a host are known, and raise SettingsError for unknown ones.
+    """Check that all ``activemq_*`` variables of a host are known.
 
-    Nothing else of the host is read. ``certain``: only for those that differ from a known variable in a letter or two.
+    Raise SettingsError for unknown ones. Nothing else of the host is read. ``certain``: only for those that differ from
+    a known variable in a letter or two.
     """
     unknown = (name for name in sorted(variables) if name.startswith(PREFIX) and name not in KNOWN)
     problems = [

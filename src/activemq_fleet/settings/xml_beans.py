@@ -36,9 +36,9 @@ NamePart = Annotated[
 
 @dataclass(frozen=True, slots=True)
 class XmlElement:
-    """An XML element to write: its name, attributes and children.
+    """An XML element to write.
 
-    ``comment`` is written before it.
+    It has its name, attributes and children. ``comment`` is written before it.
     """
 
     name: str
@@ -157,18 +157,18 @@ class NamedDestination(XmlBean):
         return (("physicalName", self.name.partition("://")[2]),)
 
 
-def check_no_wildcard(text: str) -> str:
+def _check_no_wildcard(text: str) -> str:
     """Return a destination's name unchanged, and raise ValueError if it contains a wildcard."""
     if {"*", ">"} & set(text.partition("://")[2].split(".")):
         raise ValueError(f"the destination {text!r} contains the wildcard * or >: name a single destination")
     return text
 
 
-OneDestination = Annotated[fields.DestinationPattern, AfterValidator(check_no_wildcard)]
+OneDestination = Annotated[fields.DestinationPattern, AfterValidator(_check_no_wildcard)]
 
 
 class SwitchableBean(XmlBean):
-    """A bean that ``true`` can replace in the inventory, with the meaning of all its defaults."""
+    """A bean that ``true`` switches on in the inventory, with all its defaults."""
 
     @model_validator(mode="before")
     @classmethod
@@ -210,10 +210,10 @@ class DestinationBean(XmlBean):
 
 
 def bean_to_xml(bean: XmlBean, release: Release) -> XmlElement | None:
-    """Return a bean as an XML element for a release, with children in schema order.
+    """Return a bean as an XML element for a release.
 
-    The result is None if the release does not have the element. What the release does not have is left out;
-    ``find_missing_features`` returns it.
+    Its children are in schema order. The result is None if the release does not have the element. What the release does
+    not have is left out; ``find_missing_features`` returns it.
     """
     name = bean.element_name()
     if not release.supports(name):

@@ -45,16 +45,16 @@ _DERIVATION_ROUNDS = 50_000
 
 
 def user_group_of_agent(username: str) -> str:
-    """Return the name of an agent's user group, which contains only this agent.
+    """Return the name of an agent's own user group.
 
-    Only this group may send the agent's canaries (messages that it sends to itself to test its connection) and barriers
-    (messages that prove that its earlier events arrived).
+    It contains only this agent. Only this group may send the agent's canaries (messages that it sends to itself to test
+    its connection) and barriers (messages that prove that its earlier events arrived).
     """
     return f"activemq-agent-{username}"
 
 
 def agent_name(agent: Agent) -> str:
-    """Return an agent's name for event ids and its own topics.
+    """Return an agent's name, as event ids and topics use it.
 
     It is ``agent.name``, else its client id, else its host.
     """
@@ -64,7 +64,10 @@ def agent_name(agent: Agent) -> str:
 def add_links_and_accounts(
     brokers: Iterable[Broker], network: PlannedNetwork, agents: Sequence[Agent], balancers: Sequence[Balancer]
 ) -> tuple[Broker, ...]:
-    """Add links, accounts and permissions to brokers, and return the brokers."""
+    """Add links and accounts to brokers, and return the brokers.
+
+    Permissions are added, too.
+    """
     agents_by_group: dict[str, list[Agent]] = defaultdict(list)
     for agent in agents:
         agents_by_group[agent.group].append(agent)
@@ -77,17 +80,17 @@ def add_links_and_accounts(
     for broker in brokers:
         group, unit, links = broker.group, broker.link_end_name, network.links_by_host[broker.host]
         in_front = [balancer for balancer in balancers if balancer.serves_group(group)]
-        accounts = accounts_of(broker, agents_by_group[group], in_front)
+        accounts = _accounts_of(broker, agents_by_group[group], in_front)
         permissions: tuple[Permission, ...] = ()
         if broker.settings.acl:
-            carried = union_of_carried_destinations([*includes.get(unit, ()), *(link.include for link in links)])
-            permissions = permissions_of(broker, accounts, agents_by_group[group], carried)
+            carried = _union_of_carried_destinations([*includes.get(unit, ()), *(link.include for link in links)])
+            permissions = _permissions_of(broker, accounts, agents_by_group[group], carried)
         networked = unit in includes or len(network.multicast_groups.get(group, ())) > 1
         complete.append(replace(broker, links=links, accounts=accounts, permissions=permissions, networked=networked))
     return tuple(complete)
 
 
-def accounts_of(broker: Broker, agents: Sequence[Agent], balancers: Sequence[Balancer] = ()) -> tuple[Account, ...]:
+def _accounts_of(broker: Broker, agents: Sequence[Agent], balancers: Sequence[Balancer] = ()) -> tuple[Account, ...]:
     """Return the accounts that a broker accepts.
 
     They are for network bridges, ``activemq_users``, agents, balancers and probes; empty without login. A name that
@@ -137,7 +140,7 @@ def accounts_of(broker: Broker, agents: Sequence[Agent], balancers: Sequence[Bal
 
 
 def probe_password_of(settings: Settings) -> SecretStr | EncryptedValue | None:
-    """Return the password of a broker's account for probes, or None without such an account.
+    """Return the password of a broker's account for probes, or None.
 
     It is ``activemq_probe_password``, or derived from ``activemq_network_password`` where the broker's accounts are
     rendered. The derivation has one result for one password and cannot be reversed.
@@ -177,7 +180,7 @@ class _Rights:
             names.append(group)
 
 
-def permissions_of(
+def _permissions_of(
     broker: Broker, accounts: Sequence[Account], agents: Sequence[Agent], carried: Iterable[str]
 ) -> tuple[Permission, ...]:
     """Return the permissions (authorization entries) of a broker.
@@ -261,7 +264,7 @@ def _check_topics_of(agent: Agent) -> tuple[str, ...]:
     return tuple(dict.fromkeys(topics))
 
 
-def union_of_carried_destinations(includes: Iterable[tuple[str, ...]]) -> tuple[str, ...]:
+def _union_of_carried_destinations(includes: Iterable[tuple[str, ...]]) -> tuple[str, ...]:
     """Return the union of the destinations that several links carry.
 
     ``includes`` has the destinations of each link. A link without includes carries everything, and then the result is

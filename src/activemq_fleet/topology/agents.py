@@ -30,22 +30,22 @@ def default_home_pair(host: str, pairs: Sequence[str]) -> str:
 def assign_agents_to_pairs(
     names: Sequence[str], settings: Mapping[str, Settings], groups: Sequence[Group], every: GroupListing
 ) -> tuple[tuple[Agent, ...], list[Finding]]:
-    """Assign each agent to its home pair, and return the agents and findings.
+    """Assign each failover agent to its home pair.
 
-    Agents are sorted by name; the findings are T010 and T015.
+    Return the agents and findings. Agents are sorted by name; the findings are T010 and T015.
     """
     groups_by_name = {group.name: group for group in groups}
     agents: list[Agent] = []
     findings: list[Finding] = []
     for name in sorted(names):
-        agent, agent_findings = assign_agent_to_pair(name, settings[name], groups_by_name, every)
+        agent, agent_findings = _assign_agent_to_pair(name, settings[name], groups_by_name, every)
         findings += agent_findings
         if agent:
             agents.append(agent)
     return tuple(agents), findings
 
 
-def assign_agent_to_pair(
+def _assign_agent_to_pair(
     host: str, settings: Settings, groups: Mapping[str, Group], every: GroupListing
 ) -> tuple[Agent | None, list[Finding]]:
     """Assign the agent of a host to its home pair, and return the agent and findings.

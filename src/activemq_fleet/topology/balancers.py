@@ -31,11 +31,11 @@ _OTHER = re.compile(r"[^A-Za-z0-9_.:-]")
 def build_balancers(
     names: Sequence[str], settings: Mapping[str, Settings], groups: Sequence[Group], every: GroupListing | None = None
 ) -> tuple[tuple[Balancer, ...], list[Finding]]:
-    """Build the load balancers with the virtual addresses of groups, and return them and findings.
+    """Build the load balancers of a fleet, with the virtual addresses of groups.
 
-    Balancers are listed by name; the findings are T006, T009 and T020 to T027. ``names`` are in the order of the
-    inventory: of two balancers that are up, the earlier one takes an address that none holds. A balancer that has lost
-    an address does not reclaim it.
+    Return them and findings. Balancers are listed by name; the findings are T006, T009 and T020 to T027. ``names`` are
+    in the order of the inventory: of two balancers that are up, the earlier one takes an address that none holds. A
+    balancer that has lost an address does not reclaim it.
     """
     every = every or GroupListing.from_names([group.name for group in groups])
     vips = {group.name: _vip_of(group, every, [settings[name] for name in names]) for group in groups}
@@ -64,7 +64,7 @@ def _virtual_address(
     group: Group, vip: str, position: int, name: str, balancers: Sequence[tuple[str, Settings]]
 ) -> VirtualAddress:
     balancer_settings = dict(balancers)[name]
-    ip_addresses = {other: balancer_ip_address(other, settings) for other, settings in balancers}
+    ip_addresses = {other: _balancer_ip_address(other, settings) for other, settings in balancers}
     version = ipaddress.ip_address(vip).version
     # All or none: two balancers that receive nothing from each other would both hold the address.
     unicast = all(
@@ -78,7 +78,7 @@ def _virtual_address(
         or next((b.settings.vip_interface for b in brokers if b.settings.vip_interface), None),
         router_id=next((b.settings.vip_router_id for b in brokers if b.settings.vip_router_id), None)
         or balancer_settings.vip_router_id
-        or vrrp_router_id(vip),
+        or _vrrp_router_id(vip),
         priority=max(1, _HIGHEST - _STEP * position),
         source=ip_addresses[name] if unicast else None,
         peers=tuple(ip_address for other, ip_address in ip_addresses.items() if ip_address and other != name)
@@ -89,7 +89,7 @@ def _virtual_address(
     )
 
 
-def balancer_ip_address(name: str, settings: Settings) -> str | None:
+def _balancer_ip_address(name: str, settings: Settings) -> str | None:
     """Return the IP address of a load balancer's host, or None where the inventory has only a host name."""
     try:
         return str(ipaddress.ip_address(settings.address or name))
@@ -97,7 +97,7 @@ def balancer_ip_address(name: str, settings: Settings) -> str | None:
         return None
 
 
-def vrrp_router_id(vip: str) -> int:
+def _vrrp_router_id(vip: str) -> int:
     """Return the VRRP router id of a virtual IP address.
 
     It is the last byte of the address, which differs within a small network.
@@ -146,14 +146,14 @@ def _backends(group: Group, connector_name: str, members: Sequence[tuple[Broker,
             haproxy_name(broker.identity.host_label),
             address,
             _connection_limit(connector),
-            expected_certificate_name(broker),
+            _expected_certificate_name(broker),
         )
         by_unit.setdefault(haproxy_name(unit), []).append(server)
     for name, servers in by_unit.items():
         yield Backend(name, tuple(servers))
 
 
-def expected_certificate_name(broker: Broker) -> str:
+def _expected_certificate_name(broker: Broker) -> str:
     """Return the host name that a load balancer expects in a broker's certificate.
 
     It is the broker's address, or its host if that is an IP. HAProxy compares DNS names only (``verifyhost``).

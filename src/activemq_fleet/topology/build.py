@@ -90,7 +90,7 @@ def build_fleet(
 def split_expired_waivers(
     every_waiver: Iterable[WaiverSettings], today: date
 ) -> tuple[list[WaiverSettings], list[str]]:
-    """Return two lists: the waivers in force on ``today``, and a warning for each expired waiver.
+    """Split waivers: return those in force on ``today``, and a warning for each expired one.
 
     The waivers in force have no repeats and keep their order.
     """

@@ -13,11 +13,11 @@ from activemq_fleet.topology.model.fleet import Fleet
 
 @dataclass(frozen=True, slots=True)
 class InventoryRule:
-    """A rule about an inventory: its id such as ``T002``, and its texts.
+    """A rule about an inventory, such as ``T002``.
 
-    Rules about comments that suppress findings are included. Code in the texts is between backquotes, as in Markdown.
-    ``severity`` is that of most of its findings. ``about_inventory``: a part of the inventory has no effect, or another
-    effect than its author expects.
+    It has its id and its texts. Rules about comments that suppress findings are included. Code in the texts is between
+    backquotes, as in Markdown. ``severity`` is that of most of its findings. ``about_inventory``: a part of the
+    inventory has no effect, or another effect than its author expects.
     """
 
     id: str

@@ -82,7 +82,7 @@ def _number_sort_key(broker: Broker) -> tuple[int, str]:
     return (int(number), number) if number.isascii() and number.isdigit() else (0, number)
 
 
-def plan_group_links(units: Sequence[LinkEnd]) -> list[PlannedLink]:
+def _plan_group_links(units: Sequence[LinkEnd]) -> list[PlannedLink]:
     """Plan the links between the pairs of one group, and return them.
 
     ``activemq_topology`` of the group's first broker decides. ``mesh``: a one-way link from each unit to each other.
@@ -103,7 +103,7 @@ def plan_group_links(units: Sequence[LinkEnd]) -> list[PlannedLink]:
     return [_planned_link_between(a, b, duplex=True) for a, b in neighbours]
 
 
-def plan_links_of_entry(
+def _plan_links_of_entry(
     link: LinkSettings, sources: Sequence[LinkEnd], targets: Sequence[LinkEnd]
 ) -> list[PlannedLink]:
     """Plan the links of one entry of ``activemq_links``, and return them.
@@ -128,9 +128,9 @@ def _planned_link_between(a: LinkEnd, b: LinkEnd, *, duplex: bool, meshed: bool 
 
 
 def plan_network(brokers: Sequence[Broker], rest: WholeInventoryFacts | None) -> tuple[PlannedNetwork, list[Finding]]:
-    """Plan the network of links between brokers, and return it and findings.
+    """Plan the network of links between brokers.
 
-    ``activemq_topology`` and ``activemq_links`` define the links; the findings are T007.
+    Return it and findings. ``activemq_topology`` and ``activemq_links`` define the links; the findings are T007.
     """
     units = link_ends_by_name(brokers)
     by_group: dict[str, list[LinkEnd]] = defaultdict(list)
@@ -138,7 +138,7 @@ def plan_network(brokers: Sequence[Broker], rest: WholeInventoryFacts | None) ->
     for unit in units.values():
         by_group[unit.group].append(unit)
         by_pair[unit.brokers[0].pair].append(unit)
-    plans = [plan for members in by_group.values() for plan in plan_group_links(members)]
+    plans = [plan for members in by_group.values() for plan in _plan_group_links(members)]
     findings: list[Finding] = []
     for entry, (host, position) in _configured_links(brokers, rest).items():
         sources = by_group.get(entry.source) or by_pair.get(entry.source)
@@ -146,7 +146,7 @@ def plan_network(brokers: Sequence[Broker], rest: WholeInventoryFacts | None) ->
         if entry.addresses and targets:
             findings.append(_known_end_finding(host, position, entry.to))
             targets = None
-        plans += plan_links_of_entry(entry, sources or (), targets or ())
+        plans += _plan_links_of_entry(entry, sources or (), targets or ())
         unknown = {"from": None if sources else entry.source, "to": None if targets or entry.addresses else entry.to}
         for key, name in unknown.items():
             if name is not None and rest is None:
@@ -216,12 +216,12 @@ def _several_ends_finding(host: str, variable: str, name: str) -> Finding:
 
 @dataclass(frozen=True)
 class PlannedNetwork:
-    """The planned network of a fleet: its links, and the graph that they form.
+    """The planned network of a fleet.
 
-    Groups with multicast discovery are part of the graph. ``plans`` are by source unit, ``multicast_groups`` maps a
-    group that uses multicast discovery to its units, and ``components`` are the sets of units that bridges join,
-    directly or through others. By unit, ``longest`` is the number of bridges on the longest shortest path of its
-    component, and ``pure_mesh`` whether all its component's links are of a mesh.
+    It has its links, and the graph that they form. Groups with multicast discovery are part of the graph. ``plans`` are
+    by source unit, ``multicast_groups`` maps a group that uses multicast discovery to its units, and ``components`` are
+    the sets of units that bridges join, directly or through others. By unit, ``longest`` is the number of bridges on
+    the longest shortest path of its component, and ``pure_mesh`` whether all its component's links are of a mesh.
     """
 
     units: Mapping[str, LinkEnd]

@@ -11,7 +11,7 @@ from activemq_fleet.topology.model.fleet import Agent
 
 
 def metrics_access_findings(broker: Broker) -> Iterator[Finding]:
-    """Yield warnings about which hosts can read a broker's metrics (T033, T034).
+    """Yield warnings about the hosts that can access a broker's metrics (T033, T034).
 
     Only its own host (T033), or the whole network (T034).
     """
@@ -42,7 +42,7 @@ def metrics_access_findings(broker: Broker) -> Iterator[Finding]:
 
 
 def agent_metrics_access_findings(agents: Iterable[Agent], brokers: Iterable[Broker]) -> Iterator[Finding]:
-    """Yield a warning for each agent whose metrics only its own host can read (T033).
+    """Yield a warning for each agent whose metrics only its own host can access (T033).
 
     There is none if no broker has metrics.
     """

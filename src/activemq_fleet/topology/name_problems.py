@@ -13,9 +13,9 @@ from activemq_fleet.topology.model.broker import Broker
 def unmatched_name_findings(
     names: Iterable[str], unclear: Mapping[str, UnclearNameError], pattern: str
 ) -> Iterator[Finding]:
-    """Yield an error for each host meant as a broker whose name does not match the naming pattern (T001).
+    """Yield an error for each broker whose name does not match the naming pattern (T001).
 
-    ``unclear`` holds reasons by host.
+    The host is meant as a broker. ``unclear`` holds reasons by host.
     """
     for name in names:
         if name in unclear:

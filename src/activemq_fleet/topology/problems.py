@@ -160,16 +160,16 @@ def topology_findings(
     yield from name_problems.duplicate_node_findings(brokers)
     yield from name_problems.pair_named_like_host_findings(brokers)
     yield from name_problems.variable_contradicts_name_findings(brokers)
-    yield from port_conflict_findings(brokers)
-    yield from same_address_and_instance_findings(brokers)
+    yield from _port_conflict_findings(brokers)
+    yield from _same_address_and_instance_findings(brokers)
     paired = {broker.host for nodes in by_pair.values() if len(nodes) > 1 for broker in nodes}
     known = paired | {agent.host for agent in agents} | {balancer.host for balancer in balancers}
     unpaired = [name for name in names if name not in known]
     explained = name_problems.half_pairs_by_contradicting_variable(brokers)
     complete = {pair: nodes for pair, nodes in by_pair.items() if pair not in explained}
-    yield from findings_within_pairs(_without_consequences(complete, unclear), unpaired)
-    yield from different_group_settings_findings(by_group)
-    yield from link_end_findings(network)
+    yield from _findings_within_pairs(_without_consequences(complete, unclear), unpaired)
+    yield from _different_group_settings_findings(by_group)
+    yield from _link_end_findings(network)
     yield from shared_agent_account_findings(agents)
     yield from conflicting_agent_password_findings(agents)
     agents_by_group: dict[str, list[Agent]] = defaultdict(list)
@@ -178,7 +178,7 @@ def topology_findings(
     for broker in brokers:
         in_front = [balancer for balancer in balancers if balancer.serves_group(broker.group)]
         yield from missing_account_findings(broker)
-        yield from duplicate_connector_or_link_name_findings(broker)
+        yield from _duplicate_connector_or_link_name_findings(broker)
         yield from conflicting_account_password_findings(broker, agents_by_group[broker.group], in_front)
         yield from metrics_access_findings(broker)
     yield from agent_metrics_access_findings(agents, brokers)
@@ -200,7 +200,7 @@ def _without_consequences(
     }
 
 
-def findings_within_pairs(units: Mapping[str, Sequence[Broker]], unpaired: Sequence[str]) -> Iterator[Finding]:
+def _findings_within_pairs(units: Mapping[str, Sequence[Broker]], unpaired: Sequence[str]) -> Iterator[Finding]:
     """Yield the findings about the nodes of pairs (T002, T004, T009).
 
     ``units`` maps names of pairs to their brokers, and ``unpaired`` are the names of hosts that are no node of a
@@ -341,7 +341,7 @@ def _digits_in(name: str) -> list[str]:
     return [character for character in name if character.isdigit()]
 
 
-def different_group_settings_findings(members: Mapping[str, Sequence[Broker]]) -> Iterator[Finding]:
+def _different_group_settings_findings(members: Mapping[str, Sequence[Broker]]) -> Iterator[Finding]:
     """Yield an error for settings that differ between brokers of one group (T009).
 
     The settings are discovery, topology and environment.
@@ -352,7 +352,7 @@ def different_group_settings_findings(members: Mapping[str, Sequence[Broker]]) -
             yield from _unequal_setting_findings(brokers, _MULTICAST_EQUAL, f"group {group}")
 
 
-def port_conflict_findings(brokers: Sequence[Broker]) -> Iterator[Finding]:
+def _port_conflict_findings(brokers: Sequence[Broker]) -> Iterator[Finding]:
     """Yield an error for each conflict of ports: two listeners use one port of an address (T006).
 
     They belong to two brokers or to one.
@@ -405,7 +405,7 @@ def _address_finding(broker: Broker, host: str, shared: Sequence[tuple[str, str,
     )
 
 
-def same_address_and_instance_findings(brokers: Sequence[Broker]) -> Iterator[Finding]:
+def _same_address_and_instance_findings(brokers: Sequence[Broker]) -> Iterator[Finding]:
     """Yield an error for two brokers with the same address and instance name (T009).
 
     They would have the same directories and systemd unit.
@@ -427,7 +427,7 @@ def same_address_and_instance_findings(brokers: Sequence[Broker]) -> Iterator[Fi
             )
 
 
-def link_end_findings(network: PlannedNetwork) -> Iterator[Finding]:
+def _link_end_findings(network: PlannedNetwork) -> Iterator[Finding]:
     """Yield the findings about the two ends of planned links (T008, T009, T014).
 
     They are about credentials, and a listener for OpenWire.
@@ -491,7 +491,7 @@ def _credential_findings(broker: Broker) -> Iterator[Finding]:
         )
 
 
-def duplicate_connector_or_link_name_findings(broker: Broker) -> Iterator[Finding]:
+def _duplicate_connector_or_link_name_findings(broker: Broker) -> Iterator[Finding]:
     """Yield an error for connectors or links of one broker with the same name (T012).
 
     Each name is the name of a bean in activemq.xml, and a broker does not start with two beans of one name.

@@ -111,9 +111,9 @@ def sort_hosts_by_role(
 
 
 def common_naming_pattern(patterns: Iterable[str]) -> str:
-    """Return the common naming pattern of hosts, or raise InputError where they set different ones.
+    """Return the common naming pattern of hosts.
 
-    It is the default where none is set.
+    Raise InputError where they set different ones. It is the default where none is set.
     """
     different = set(patterns)
     if len(different) > 1:
@@ -138,9 +138,9 @@ def fleet_without_brokers_error(hosts: int, pattern: str) -> InputError:
 
 
 def read_settings_by_role(hosts: Variables, roster: Roster) -> tuple[dict[str, Settings], list[BrokerHost]]:
-    """Read the settings of all brokers, agents and load balancers, and return them by host.
+    """Read the settings of all brokers, agents and load balancers.
 
-    The brokers' hosts are returned with settings and release, too.
+    Return them by host. The brokers' hosts are returned with settings and release, too.
 
     Raises SettingsError with the problems of all hosts; hosts share a line for each problem. Raises ReleaseError where
     only releases are unknown.

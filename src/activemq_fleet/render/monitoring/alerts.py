@@ -15,7 +15,10 @@ _MUTE = " unless on (group, pair) activemq:operation"
 
 @dataclass(frozen=True, slots=True)
 class RecordingRule:
-    """A Prometheus recording rule: the name of the new series, and its PromQL."""
+    """A Prometheus recording rule.
+
+    It has the name of the new series, and its PromQL.
+    """
 
     name: str
     expr: str

@@ -81,7 +81,10 @@ def dashboard_queries(*, host: str = ".*", pair: str = ".*", interval: str = "5m
 
 
 def substitute_grafana_variables(expr: str, *, host: str = ".*", pair: str = ".*", interval: str = "5m") -> str:
-    """Return a PromQL expression with Grafana's variables replaced by a host, pair and interval."""
+    """Return a PromQL expression with values in place of Grafana's variables.
+
+    The values are a host, pair and interval.
+    """
     values = {"$__rate_interval": interval, "$__range": interval, "$host": host, "$pair": pair}
     for name, value in values.items():
         expr = expr.replace(name, value)

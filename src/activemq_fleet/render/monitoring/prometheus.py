@@ -64,7 +64,7 @@ def prometheus_files(
             [(surroundings.node, {})] if surroundings.node else map(_host_target, brokers)
         ),
         "rules/activemq.yml": alert_rules_file(brokers[0].settings.metrics_runbook, surroundings.pace),
-        "rules/activemq-planned.yml": planned_configuration_rules_file(brokers, fingerprints, surroundings),
+        "rules/activemq-planned.yml": _planned_configuration_rules_file(brokers, fingerprints, surroundings),
         **{f"dashboards/{name}.json": content for name, content in dashboard_files().items()},
     }
     for name, access in jobs.items():
@@ -103,7 +103,7 @@ def _runbook_annotation(alert: Alert, runbook: str | None) -> tuple[str, str]:
     return ("runbook_url" if "://" in reference else "runbook"), reference
 
 
-def planned_configuration_rules_file(
+def _planned_configuration_rules_file(
     brokers: Iterable[Broker], fingerprints: Mapping[str, str], surroundings: PrometheusSettings
 ) -> bytes:
     """Return the file of Prometheus rules that record each broker's planned configuration.

@@ -159,10 +159,10 @@ def multicast_uri_of_group(group: str, settings: Settings) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Broker:
-    """One broker of the fleet with its settings, links, accounts and permissions.
+    """One broker of the fleet.
 
-    ``ports`` maps names of connectors, ``console`` and ``replication`` to ports. ``peer`` is the host of the pair's
-    other node.
+    It has its settings, links, accounts and permissions. ``ports`` maps names of connectors, ``console`` and
+    ``replication`` to ports. ``peer`` is the host of the pair's other node.
     """
 
     host: str
@@ -233,9 +233,9 @@ class Broker:
 
     @property
     def has_guard(self) -> bool:
-        """Whether the broker has a guard: a process that starts it so that a stale node cannot write.
+        """Whether the broker has a guard, a process that prevents writes of a stale node.
 
-        ``activemq_fence`` is ``guard`` or ``command``.
+        The guard starts the broker. ``activemq_fence`` is ``guard`` or ``command``.
         """
         return self.settings.fence != "none" and self.profile.shares_store_directory
 
@@ -257,9 +257,9 @@ class Broker:
 
     @property
     def openwire(self) -> Connector | None:
-        """The OpenWire connector of the broker, or None for a pure slave.
+        """The OpenWire connector of the broker, or None.
 
-        Bridges and Java clients connect to it.
+        It is None for a pure slave. Bridges and Java clients connect to it.
         """
         return next((c for c in self.connectors if is_openwire(c.scheme)), None)
 

@@ -85,7 +85,10 @@ class LinkEnd:
         return self.brokers[0]
 
     def active_broker_without(self, down: str | None) -> Broker | None:
-        """Return the active broker of the pair while the broker ``down`` is down, or None."""
+        """Return the active broker of the pair while another broker is down, or None.
+
+        ``down`` is the broker that is down.
+        """
         if self.brokers[0].host != down:
             return self.brokers[0]
         return self.brokers[1] if len(self.brokers) > 1 else None
@@ -149,9 +152,9 @@ class Agent:
 
 
 class GroupListing(NamedTuple):
-    """A listing of an inventory's groups: the names of the first groups, and the number of all.
+    """A listing of the first groups of an inventory.
 
-    It is for lists in findings.
+    It has the names of the first groups, and the number of all. It is for lists in findings.
     """
 
     first: tuple[str, ...]
@@ -174,7 +177,7 @@ class GroupListing(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WholeInventoryFacts:
-    """Facts about a whole inventory, for building the fleet of a part of it.
+    """Facts about a whole inventory, for a fleet that is built from a part of it.
 
     So the part equals this part of the whole fleet. A part has whole groups, and every group that a link, an agent or
     an address joins to one of its groups. ``groups`` are those of the whole inventory. ``links`` are the entries of
