@@ -86,7 +86,7 @@ def memory_limits_exceed_usage_or_heap(broker: Element) -> Iterator[Problem]:
 def _reason_above_heap(release: Release) -> str:
     """Return what a release does with a memoryUsage above the Java heap."""
     if release.is_within_span("5.9.0"):
-        return "at its start, the broker reduces a memoryUsage above the heap to 70 % of the heap"
+        return "the broker reduces a memoryUsage above the heap to 70 % of the heap at its start"
     return "messages fill the heap before the broker blocks producers, and the broker fails with OutOfMemoryError"
 
 

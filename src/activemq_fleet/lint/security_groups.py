@@ -32,7 +32,8 @@ def authorized_group_without_account(document: Document) -> Iterator[Problem]:
 
     Why: no client gets this right. A frequent cause is a misspelt name, such as "admin" for "admins". The broker
         treats "all" and "everyone" as ordinary names. From 5.9 on, "*" matches every group.
-    Fix: write a group that accounts have, or give the group to an account. From 5.9 on, write * for every account.
+    Fix: name a group to which accounts belong, or add an account to the named group. From 5.9 on, write * for every
+        account.
     Cannot see: groups of other login modules (LDAP, a custom plugin). The rule is silent then, and for JAAS it reads
         groups.properties next to the file.
     Source: DefaultAuthorizationMap and SimpleAuthenticationPlugin of the release tags

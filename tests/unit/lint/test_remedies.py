@@ -75,7 +75,7 @@ def test_remedy_of_missing_advisories_is_about_the_broker_or_its_rights() -> Non
         ("S009", LISTENER.format("x=1"), "5.5.1", "restrict the addresses that can connect by a firewall"),
         ("S032", ACCOUNTS + RIGHTS.replace("GROUP", "*"), "5.8.0", "write an <authorizationEntry"),
         ("S032", ACCOUNTS + RIGHTS.replace("GROUP", "all"), "5.18.3", "write <authorizationEntry"),
-        ("S031", ACCOUNTS + RIGHTS.replace("GROUP", "*"), "5.8.0", "write a group that accounts have"),
+        ("S031", ACCOUNTS + RIGHTS.replace("GROUP", "*"), "5.8.0", "name a group to which accounts belong"),
         ("S010", link("static:(tcp://a:1)", 'password="rosebud"'), "5.18.3", "write a placeholder such as ${network."),
     ],
 )
