@@ -64,6 +64,7 @@ _REMEDIES = {
     "Parsed empty YAML file": ": list hosts below `hosts:` of a group",
     "Tabs are usually invalid in YAML": ": write spaces in place of tabs",
     "missing quotes around a template": ": write the value in quotes",
+    "ending in ':' is not allowed": ". The file is read as INI: write groups as [GROUP], or write YAML in a file *.yml",
 }
 """What to do about mistakes in YAML files that Ansible itself explains, by words of its message."""
 _NO_MAPPING = re.compile(r"Could not process '(.+?)': failed to combine variables")

@@ -256,11 +256,11 @@ class Naming:
         lacking = [group for group in _GROUPS if group not in _compiled(self.pattern).groupindex]
         wanted = " and ".join(PREFIX + part for part in missing)
         verb = "is" if len(missing) == 1 else "are"
-        if not is_parsed:
-            reason = f"the host name does not match {PATTERN_VARIABLE}, and {wanted} {verb} not set"
-            return reason, f"set {wanted} of the host"
         reason = f"the {' and '.join(missing)} of the broker {verb} unknown"
         fix = f"set {wanted} of the host"
+        if not is_parsed:
+            reason = f"{reason}, because the host name does not match {PATTERN_VARIABLE}"
+            return reason, f"{fix}, or correct {PATTERN_VARIABLE}"
         needed = [part for part in missing if part in lacking and not (part == "node" and self.parity)]
         if not needed:
             return f"{reason}, because the host name does not contain {'it' if len(missing) == 1 else 'them'}", fix

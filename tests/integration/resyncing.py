@@ -16,11 +16,14 @@ from pathlib import Path
 from typing import Any
 
 from activemq_fleet.lab.lab import Lab
+from activemq_fleet.node.kahadb import store_copy
+from activemq_fleet.node.kahadb.messages import read_store_contents
+from activemq_fleet.node.kahadb.store_files import allocated_bytes
+from activemq_fleet.node.state.broker_state import gather_broker_state
 from activemq_fleet.node.state.evidence import BrokerEvidence
 from activemq_fleet.operations.recency import NodeStore
 from activemq_fleet.operations.resync import PureNode, ResyncStep, next_resync_step
 
-_COLLECTION = "ansible_collections.activemq.fleet.plugins"
 _ROUNDS = 200
 _ZONE = re.compile(r"-Duser\.timezone=GMT\+(\d\d:\d\d)")
 _PATIENCE = 180.0
@@ -29,10 +32,6 @@ _PATIENCE = 180.0
 
 class Cut(Exception):
     """The controller was killed here."""
-
-
-def _utility(name: str) -> Any:
-    return importlib.import_module(f"{_COLLECTION}.module_utils.node.{name}")
 
 
 @contextmanager
@@ -68,15 +67,15 @@ class Controller:
 
     def contents(self, directory: str) -> dict[str, Any]:
         """What a store holds, in force or kept."""
-        found: dict[str, Any] = _utility("kahadb.messages").read_store_contents(directory)
+        found: dict[str, Any] = read_store_contents(directory)
         return found
 
     def look(self, host: str, peer: str, role: str) -> PureNode:
-        found = importlib.import_module(f"{_COLLECTION}.modules.store_info").gather_store_evidence
+        module = importlib.import_module("ansible_collections.activemq.fleet.plugins.modules.store_info")
         with _time_zone(self.lab.fleet.broker(host).settings.java_options):
-            broker = _utility("state.broker_state").gather_broker_state(self.base(host), None)
-        store = found(self.base(host), self.store(host), read=True)
-        needed = _utility("kahadb.store_files").allocated_bytes(self.store(peer))
+            broker = gather_broker_state(self.base(host), None)
+        store = module.gather_store_evidence(self.base(host), self.store(host), read=True)
+        needed = allocated_bytes(self.store(peer))
         return PureNode.from_node_store(
             NodeStore.from_evidence(host, role, store), BrokerEvidence.from_module_result(broker), store, needed
         )
@@ -113,7 +112,7 @@ class Controller:
             self.lab.start(step.hosts[0])
             yield f"start {self._node(step)}"
         elif step.act == "finish":
-            _utility("kahadb.store_copy").finish_replacement(self.store(step.hosts[0]))
+            store_copy.finish_store_replacement(self.store(step.hosts[0]))
             yield "finish"
         elif step.act == "copy":
             self.winner = step.winner
@@ -123,21 +122,20 @@ class Controller:
         return "m" if step.hosts[0] == self.master else "s"
 
     def _copy(self, source: str, target: str, winner: str) -> Iterator[str]:
-        copying = _utility("kahadb.store_copy")
-        files = copying.manifest(source)
+        files = store_copy.store_manifest(source)
         yield "manifest"
-        missing = copying.prepare_staging_directory(target, files)
+        missing = store_copy.prepare_staging_directory(target, files)
         yield "staged"
         pieces = 0
         for name, offset in missing.items():
             at = offset
             while at < files[name]["size"]:
-                data = copying.read_chunk(source, name, at, files[name]["size"])
-                at = copying.append_chunk(target, files, name, at, data)
+                data = store_copy.read_chunk(source, name, at, files[name]["size"])
+                at = store_copy.append_chunk(target, files, name, at, data)
                 pieces += 1
                 yield f"piece {pieces}"
-        self.backup = copying.replace_store_by_copy(target, files, winner)
-        assert copying.manifest(target) == copying.manifest(source)
+        self.backup = store_copy.replace_store_by_copy(target, files, winner)
+        assert store_copy.store_manifest(target) == store_copy.store_manifest(source)
         yield "switched"
 
     def shift(self, host: str, seconds: float) -> None:

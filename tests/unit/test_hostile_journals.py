@@ -46,7 +46,7 @@ def test_more_deliveries_than_a_journal_has_bytes_are_refused(tmp_path: Path, mo
     """One message, stored again and again, for many subscribers."""
     monkeypatch.setattr(messages, "MAX_DELIVERIES", 10_000)
     write(tmp_path, *(subscribe("news", f"c:{one}") for one in range(200)), *[add("m", "topic/news")] * 200)
-    with pytest.raises(NodeError, match="more than 10000 messages for subscribers"):
+    with pytest.raises(NodeError, match="more than 10000 deliveries to durable subscribers"):
         messages.read_store_contents(str(tmp_path))
 
 

@@ -223,7 +223,7 @@ def test_a_broker_of_which_a_part_is_nowhere_stated_is_a_warning_with_its_name(i
 
     assert members(found)["activemq_brokers"] == ["orders-mq01-a"]
     assert (
-        "the host name does not match activemq_naming_pattern, and activemq_group and activemq_pair are not set. Set"
+        "the group and pair of the broker are unknown, because the host name does not match activemq_naming_pattern"
         in said
     )
 

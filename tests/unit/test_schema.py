@@ -22,6 +22,11 @@ def told(document: bytes, schema: Schema = ANY_ORDER) -> list[str]:
     return [str(problem) for problem in problems]
 
 
+def fixes(document: bytes, schema: Schema) -> list[str]:
+    """What to do about each problem of a document."""
+    return [problem.fix for problem in schema.find_problems(XmlDocument(document))]
+
+
 def test_a_good_document_is_valid_and_needs_no_explanation() -> None:
     document = broker('<persistenceAdapter><kahaDB directory="x"/></persistenceAdapter><transportConnectors/>')
     assert told(document) == []
@@ -108,12 +113,19 @@ def test_order_matters_where_the_schema_has_a_sequence() -> None:
         "line 5, column 1: <persistenceAdapter> must be before <transportConnectors>: "
         "this release requires an order of the children of <broker>"
     ]
+    assert fixes(document, IN_ORDER) == ["move <persistenceAdapter> before <transportConnectors>"]
 
 
 def test_a_child_that_may_stand_only_once_is_told_so() -> None:
     document = broker("<plugins/>\n<plugins/>")
     assert told(document) == []
     assert told(document, IN_ORDER) == ["line 4, column 1: <plugins> is allowed only once in <broker> in this release"]
+    assert fixes(document, IN_ORDER) == ["leave only one of <plugins> in <broker>"]
+
+
+def test_fix_names_attribute_with_bad_value() -> None:
+    document = broker("").replace(b"<broker ", b'<broker useJmx="yes" ')
+    assert fixes(document, ANY_ORDER) == ["correct the value of useJmx"]
 
 
 def test_text_between_elements_is_told() -> None:

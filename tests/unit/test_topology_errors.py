@@ -362,10 +362,8 @@ def test_agents_that_share_an_account_are_told() -> None:
 def test_t001_a_broker_of_which_a_part_is_nowhere_stated() -> None:
     text = wrong("T001", hosts("o-mq1") | {"hal1": {"activemq_node": "a"}})
 
-    assert text.startswith(
-        "hal1: the host name does not match activemq_naming_pattern, and activemq_group and activemq_pair are not set"
-    )
-    assert text.endswith("set activemq_group and activemq_pair of the host")
+    assert text.startswith("hal1: the group and pair of the broker are unknown, because the host name does not match ")
+    assert text.endswith("set activemq_group and activemq_pair of the host, or correct activemq_naming_pattern")
 
 
 def test_t003_a_pair_that_is_called_like_a_host() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from copy import deepcopy
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import islice
 from typing import cast
 
@@ -136,7 +136,8 @@ class SchemaErrorExplainer:
                 meant = sole_similar_name(name, self._attributes(place), self._model.name_words)
                 yield _Explanation(place, self._no_attribute_message(place, name), attribute[1], name=meant)
             else:
-                yield _Explanation(place, self._bad_value_message(place, name, value), attribute[1])
+                fix = f"correct the value of {name}"
+                yield _Explanation(place, self._bad_value_message(place, name, value), attribute[1], fix=fix)
         elif "Character content" in message:
             element.text = None
             for child in element:
@@ -161,9 +162,22 @@ class SchemaErrorExplainer:
             if not in_sequence:
                 yield self._misplaced_child(outer, place)
             elif outer not in reported:  # others out of order follow from the first
-                order = self._children(outer)
-                yield _Explanation(place, self._misplaced_message(outer, place), order=order)
+                yield self._misordered_child(outer, place)
             reported.add(outer)
+
+    def _misordered_child(self, parent: etree._Element, child: etree._Element) -> _Explanation:
+        """Return an explanation of a child that its parent has twice, or that is behind one that it must precede."""
+        explanation = self._misplaced_child(parent, child)
+        return replace(explanation, order=self._children(parent))
+
+    def _later_sibling(self, parent: etree._Element, child: etree._Element) -> str:
+        """Return the name of the nearest preceding sibling that the schema requires after a child; "" without one."""
+        allowed, name = self._children(parent), local_name(child.tag)
+        before = [local_name(other.tag) for other in child.itersiblings(etree.Element, preceding=True)]
+        if name in before or not self._is_ordered(parent):
+            return ""
+        later = [other for other in before if other in allowed and allowed.index(other) > allowed.index(name)]
+        return later[-1] if later else ""
 
     def _put_in_order(self, element: etree._Element, parent: etree._Element, names: tuple[str, ...]) -> None:
         """Put an element before those that must follow it, so that its content is validated; not a second of a name."""
@@ -177,7 +191,8 @@ class SchemaErrorExplainer:
         known = self._model.global_declarations if local_name(parent.tag) == "beans" else self._children(parent)
         is_misspelt = child.tag.startswith(f"{{{CORE}}}") and name not in known
         meant = sole_similar_name(name, known, self._model.name_words) if is_misspelt else ""
-        return _Explanation(child, self._misplaced_message(parent, child), name=meant)
+        fix = "" if meant else self._placement_fix(parent, child)
+        return _Explanation(child, self._misplaced_message(parent, child), name=meant, fix=fix)
 
     def _foreign_element(self, element: etree._Element) -> _Explanation:
         meant = ""
@@ -193,14 +208,23 @@ class SchemaErrorExplainer:
         before = [local_name(other.tag) for other in child.itersiblings(etree.Element, preceding=True)]
         if name in before:
             return f"<{name}> is allowed only once in <{inside}> in this release"
-        later = [other for other in before if other in allowed and allowed.index(other) > allowed.index(name)]
-        if later and self._is_ordered(parent):
-            return (
-                f"<{name}> must be before <{later[-1]}>: this release requires an order of the children of <{inside}>"
-            )
+        if later := self._later_sibling(parent, child):
+            return f"<{name}> must be before <{later}>: this release requires an order of the children of <{inside}>"
         if before:
             return f"<{inside}> allows only one element in this release: <{name}> cannot follow <{before[0]}>"
         return self._no_child_message(parent, child)
+
+    def _placement_fix(self, parent: etree._Element, child: etree._Element) -> str:
+        """Return what to do about a child that its parent allows, but not at this place; "" for one not allowed."""
+        name, inside = local_name(child.tag), local_name(parent.tag)
+        before = [local_name(other.tag) for other in child.itersiblings(etree.Element, preceding=True)]
+        if name not in self._children(parent) or not child.tag.startswith(f"{{{CORE}}}") or not before:
+            return ""
+        if later := self._later_sibling(parent, child):
+            return f"move <{name}> before <{later}>"
+        return (
+            f"leave only one of <{name}> in <{inside}>" if name in before else f"leave only one element in <{inside}>"
+        )
 
     def _no_child_message(self, parent: etree._Element, child: etree._Element) -> str:
         name, inside = local_name(child.tag), local_name(parent.tag)

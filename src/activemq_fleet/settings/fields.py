@@ -466,8 +466,8 @@ def check_relative_path(path: str) -> str:
     """
     if path.startswith("/") or any(part in ("", ".", "..") for part in path.split("/")):
         raise ValueError(
-            f"the path {path[:_SHOWN]!r} is not below the broker's configuration directory: write a relative path "
-            "such as conf/extra.xml, without '.' and '..'"
+            f"the path {path[:_SHOWN]!r} leaves the broker's directory, which has conf/ and data/: write a path that "
+            "begins below it, such as conf/extra.xml, without '.' and '..'"
         )
     if path.startswith(".fleet-"):
         raise ValueError(

@@ -100,7 +100,7 @@ def test_a_difference_and_a_missing_part_are_told(tmp_path: Path, capsys: pytest
     text = capsys.readouterr().out
     assert "the name has the node a" in text
     assert (
-        "the host name does not match activemq_naming_pattern, and activemq_group and activemq_pair are not set. Set"
+        "the group and pair of the broker are unknown, because the host name does not match activemq_naming_pattern"
         in text
     )
 

@@ -112,7 +112,7 @@ class StoreContents:
             if command.destination.startswith(journal.TOPICS):
                 subscribers = self.subscribers.get(command.destination, ())
                 self.deliveries += len(subscribers)
-                _refuse_more(self.deliveries, MAX_DELIVERIES, "messages for subscribers")
+                _refuse_more(self.deliveries, MAX_DELIVERIES, "deliveries to durable subscribers")
                 for subscriber in subscribers:
                     here[message_key(command.destination, command.message, subscriber)] = brought
             else:
@@ -146,8 +146,9 @@ class StoreContents:
 def _refuse_more(number: int, most: int, what: str) -> None:
     if number > most:
         raise NodeError(
-            f"the stores of the two hosts were not compared, because the store journal has more than {most} {what}. "
-            "Set activemq_resync_from to the host whose store is kept, and run the playbook resync again"
+            f"the stores of the two nodes cannot be compared, because the journal of this host's store has more than "
+            f"{most} {what}. Find out which node served clients last, and run the playbook resync again with -e "
+            "activemq_resync_from=HOST of that node. The store of the other node is kept as a backup"
         )
 
 
