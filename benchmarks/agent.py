@@ -125,7 +125,7 @@ def agent_rate(address: Address, who: Credentials | None, window: int, directory
         password=Password(who.password) if who else None,
     )
     stop = threading.Event()
-    with Store.open(directory, agent="bench-agent", limits=config.limits) as store:
+    with Store.open(directory, agent="bench-agent", limits=config.store_limits) as store:
         publisher = Publisher(config, store, log=structlog.get_logger())
         loop = threading.Thread(target=publisher.run, args=(stop,), daemon=True)
         loop.start()

@@ -69,7 +69,7 @@ from ansible_collections.activemq.fleet.plugins.module_utils.node.run_module imp
 from ansible_collections.activemq.fleet.plugins.module_utils.node.state import fault_injection
 
 
-def apply_fault_action(parameters: dict[str, Any], _check: bool) -> dict[str, Any]:
+def _apply_fault_action(parameters: dict[str, Any], _check: bool) -> dict[str, Any]:
     """Apply an action about a fault to the broker: inject a fault, or end an injected one.
 
     The parameter is ``act``. Returns the module's result.
@@ -99,7 +99,7 @@ def main() -> None:
         "again": {"type": "int", "default": 300},
         "wait": {"type": "int", "default": 120},
     }
-    run_module(spec, apply_fault_action, supports_check_mode=False)
+    run_module(spec, _apply_fault_action, supports_check_mode=False)
 
 
 if __name__ == "__main__":

@@ -285,7 +285,7 @@ from ansible_collections.activemq.fleet.plugins.module_utils.node.state.broker_s
 )
 
 
-def gather_or_require_state(parameters: dict[str, Any], _check: bool) -> dict[str, Any]:
+def _gather_or_require_state(parameters: dict[str, Any], _check: bool) -> dict[str, Any]:
     """Gather the state of the broker, or require a state: the result is failed if a requirement is not met.
 
     A state, process or release can be required.
@@ -311,7 +311,7 @@ def main() -> None:
         "replaces": {"type": "int"},
         "release": {"type": "str"},
     }
-    run_module(spec, gather_or_require_state)
+    run_module(spec, _gather_or_require_state)
 
 
 if __name__ == "__main__":

@@ -102,7 +102,7 @@ from ansible_collections.activemq.fleet.plugins.module_utils.node.probe.round_tr
 from ansible_collections.activemq.fleet.plugins.module_utils.node.run_module import run_module
 
 
-def watch_pair(parameters: dict[str, Any], check: bool) -> dict[str, Any]:
+def _watch_pair(parameters: dict[str, Any], check: bool) -> dict[str, Any]:
     """Watch the addresses of a pair for some time by probes, and return the module's result.
 
     In check mode no flag file is written.
@@ -121,7 +121,7 @@ def main() -> None:
         "ca_file": {"type": "path"},
         "flag": {"type": "path"},
     }
-    run_module(spec, watch_pair)
+    run_module(spec, _watch_pair)
 
 
 if __name__ == "__main__":

@@ -62,7 +62,7 @@ from ansible_collections.activemq.fleet.plugins.module_utils.node.fence.program 
 from ansible_collections.activemq.fleet.plugins.module_utils.node.run_module import run_module
 
 
-def install_or_remove_guard(parameters: dict[str, Any], check: bool) -> dict[str, Any]:
+def _install_or_remove_guard(parameters: dict[str, Any], check: bool) -> dict[str, Any]:
     """Install or remove the guard, the program that fences a broker's shared store.
 
     Returns the module's result.
@@ -85,7 +85,7 @@ def main() -> None:
     }
     run_module(
         spec,
-        install_or_remove_guard,
+        _install_or_remove_guard,
         "the guard program of the broker instance {instance} cannot be installed or removed ({error}). Correct "
         "the cause, and run the playbook again",
     )

@@ -66,8 +66,11 @@ from ansible_collections.activemq.fleet.plugins.module_utils.node.state.balancer
 from ansible_collections.activemq.fleet.plugins.module_utils.node.state.broker_status import gather_broker_status
 
 
-def gather_host_status(parameters: dict[str, Any], _check: bool) -> dict[str, Any]:
-    """Gather the status of a host: the evidence of its broker, agent and balancer, by these names."""
+def _gather_host_status(parameters: dict[str, Any], _check: bool) -> dict[str, Any]:
+    """Gather the status of a host.
+
+    It has the evidence of the broker, agent and balancer, by these names.
+    """
     evidence: dict[str, Any] = {}
     if broker := parameters["broker"]:
         evidence["broker"] = gather_broker_status(broker["base"], broker.get("unit"))
@@ -79,7 +82,7 @@ def gather_host_status(parameters: dict[str, Any], _check: bool) -> dict[str, An
 
 
 def main() -> None:
-    run_module({part: {"type": "dict"} for part in ("broker", "agent", "balancer")}, gather_host_status)
+    run_module({part: {"type": "dict"} for part in ("broker", "agent", "balancer")}, _gather_host_status)
 
 
 if __name__ == "__main__":

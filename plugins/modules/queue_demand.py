@@ -61,7 +61,7 @@ from ansible_collections.activemq.fleet.plugins.module_utils.node.probe.queue_de
 from ansible_collections.activemq.fleet.plugins.module_utils.node.run_module import run_module
 
 
-def subscribe_temporarily(parameters: dict[str, Any], check: bool) -> dict[str, Any]:
+def _subscribe_temporarily(parameters: dict[str, Any], check: bool) -> dict[str, Any]:
     """Subscribe to queues temporarily, so that bridges forward their messages to this host.
 
     The subscription lasts some seconds. Returns the module's result.
@@ -78,7 +78,7 @@ def main() -> None:
         "queues": {"type": "list", "elements": "str", "required": True},
         "seconds": {"type": "float", "default": 20},
     }
-    run_module(spec, subscribe_temporarily)
+    run_module(spec, _subscribe_temporarily)
 
 
 if __name__ == "__main__":

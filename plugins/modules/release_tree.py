@@ -82,7 +82,7 @@ STATES: dict[str, tuple[Callable[..., dict[str, Any]], tuple[str, ...]]] = {
 """By state the function that reaches it, and the parameters that the function takes."""
 
 
-def ensure_release_state(parameters: dict[str, Any], _check: bool) -> dict[str, Any]:
+def _ensure_release_state(parameters: dict[str, Any], _check: bool) -> dict[str, Any]:
     """Ensure the requested state of an ActiveMQ release's directory, and return the module's result.
 
     Raises NodeError.
@@ -106,7 +106,7 @@ def main() -> None:
         "unit": {"type": "str"},
     }
     needs_unit = [("state", state, ["unit"]) for state, (_unused, names) in STATES.items() if "unit" in names]
-    run_module(spec, ensure_release_state, supports_check_mode=False, required_if=needs_unit)
+    run_module(spec, _ensure_release_state, supports_check_mode=False, required_if=needs_unit)
 
 
 if __name__ == "__main__":

@@ -122,7 +122,7 @@ from ansible_collections.activemq.fleet.plugins.module_utils.node.kahadb import 
 from ansible_collections.activemq.fleet.plugins.module_utils.node.run_module import run_module
 
 
-def do_copy_step(wanted: dict[str, Any], check: bool) -> dict[str, Any]:
+def _do_copy_step(wanted: dict[str, Any], check: bool) -> dict[str, Any]:
     """Do one step of copying a kahaDB store between hosts, and return the module's result.
 
     Raises NodeError, OSError.
@@ -170,7 +170,7 @@ def main() -> None:
         # Messages: they are to appear in no log.
         "data": {"type": "str", "no_log": True},
     }
-    run_module(spec, do_copy_step, required_if=[("state", "read", ["name"]), ("state", "written", ["name", "data"])])
+    run_module(spec, _do_copy_step, required_if=[("state", "read", ["name"]), ("state", "written", ["name", "data"])])
 
 
 if __name__ == "__main__":

@@ -87,7 +87,7 @@ from ansible_collections.activemq.fleet.plugins.module_utils.node.kahadb import 
 from ansible_collections.activemq.fleet.plugins.module_utils.node.run_module import run_module
 
 
-def check_or_change_marker(parameters: dict[str, Any], check: bool) -> dict[str, Any]:
+def _check_or_change_marker(parameters: dict[str, Any], check: bool) -> dict[str, Any]:
     """Check or change the marker that assigns a store to its pair, and return the module's result.
 
     The actions are to read, write, compare or remove it. Raises NodeError, OSError.
@@ -119,7 +119,9 @@ def main() -> None:
         "user": {"type": "str"},
     }
     needs_word = [("state", state, ["word"]) for state in ("claimed", "confirmed", "withdrawn")]
-    run_module(spec, check_or_change_marker, "the store of pair {pair} cannot be used: {error}", required_if=needs_word)
+    run_module(
+        spec, _check_or_change_marker, "the store of pair {pair} cannot be used: {error}", required_if=needs_word
+    )
 
 
 if __name__ == "__main__":

@@ -73,7 +73,7 @@ from ansible_collections.activemq.fleet.plugins.module_utils.node.watchdog.insta
 from ansible_collections.activemq.fleet.plugins.module_utils.node.watchdog.program import watchdog_program
 
 
-def install_or_remove_watchdog(parameters: dict[str, Any], check: bool) -> dict[str, Any]:
+def _install_or_remove_watchdog(parameters: dict[str, Any], check: bool) -> dict[str, Any]:
     """Install or remove a broker's watchdog, and return the module's result."""
     paths = WatchdogPaths(parameters["instance"], parameters["directory"], parameters["units"], check)
     is_wanted = parameters["state"] == "present"
@@ -97,7 +97,7 @@ def main() -> None:
         "the watchdog of the broker instance {instance} cannot be installed or removed ({error}). Correct the "
         "cause, and run the playbook again"
     )
-    run_module(spec, install_or_remove_watchdog, failure, required_if=[("state", "present", ["unit"])])
+    run_module(spec, _install_or_remove_watchdog, failure, required_if=[("state", "present", ["unit"])])
 
 
 if __name__ == "__main__":

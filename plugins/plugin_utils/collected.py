@@ -49,9 +49,9 @@ def prepare_evidence_directory(path: str) -> str:
 
 @contextmanager
 def staging_directory(directory: str, host: str) -> Iterator[str]:
-    """Create a temporary staging directory for a host's evidence, yield its path, and remove it at the end.
+    """Create a temporary staging directory for a host's evidence.
 
-    It also removes what killed runs have left.
+    Yields its path, and removes the directory at the end. It also removes what killed runs have left.
     """
     if host.startswith(".") or "/" in host:
         raise AnsibleActionFail(

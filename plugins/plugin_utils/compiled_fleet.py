@@ -22,9 +22,9 @@ def _path() -> Path:
 
 
 def write_compiled_fleet(fleet: Any) -> None:
-    """Write the compiled fleet of a playbook run to a file, in place of an earlier one.
+    """Write the compiled fleet of a playbook run to a file.
 
-    It is a ``deployment.CompiledFleet``; the file is readable for its owner only.
+    It replaces an earlier one. It is a ``deployment.CompiledFleet``; the file is readable for its owner only.
     """
     import_library_module("atomic_files").write_file_atomically(_path(), fleet.to_json().encode(), 0o600)
 

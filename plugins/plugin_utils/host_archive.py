@@ -23,9 +23,9 @@ _CHUNK = 1 << 20
 
 
 class ArchivedFile(NamedTuple):
-    """A file in an archive: its path, size and modification time.
+    """A file in an archive: its metadata and its content.
 
-    The path is below the archive's root; the size is in bytes.
+    The metadata are path, size and modification time. The path is below the archive's root; the size is in bytes.
     """
 
     name: str
@@ -36,11 +36,11 @@ class ArchivedFile(NamedTuple):
 
 
 def read_host_archive(path: str, limit: int) -> Iterator[ArchivedFile]:
-    """Read the archive that a host sent (a gzipped tar archive), and yield its files.
+    """Read the archive that a host sent, and yield its files.
 
-    Raises ValueError for an archive that holds anything but files below its root, more than ``limit`` bytes when
-    unpacked (headers and padding included), more than 10,000 files, or a header of more than 64 KiB. The standard
-    library's reader is not used: it reads a header of any length as a whole.
+    It is a gzipped tar archive. Raises ValueError for an archive that holds anything but files below its root, more
+    than ``limit`` bytes when unpacked (headers and padding included), more than 10,000 files, or a header of more than
+    64 KiB. The standard library's reader is not used: it reads a header of any length as a whole.
     """
     with open(path, "rb") as packed:
         source = _Bounded(gzip.GzipFile(fileobj=packed), limit)

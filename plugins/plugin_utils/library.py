@@ -27,7 +27,7 @@ _INSTALL = (
 
 
 class LibraryError(AnsibleError):
-    """An error for the library activemq_fleet: it is not installed, or its version is not that of the collection."""
+    """An error for the library activemq_fleet, which is not installed or has a wrong version."""
 
 
 def import_from_public_api(name: str) -> Any:
@@ -109,7 +109,10 @@ def import_host_module(name: str) -> ModuleType:
 
 @contextmanager
 def raise_as_filter_error(plugin: str, value: object) -> Iterator[None]:
-    """Raise errors of the library in a ``with`` block as an AnsibleFilterError that names filter and input."""
+    """Raise errors of the library in a ``with`` block as an AnsibleFilterError.
+
+    The error names the filter and its input.
+    """
     fleet_error: type[Exception] = import_from_public_api("FleetError")
     try:
         yield

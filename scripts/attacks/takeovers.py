@@ -124,8 +124,8 @@ def _measure(planned_drill: Drill, options: argparse.Namespace) -> dict[str, Any
     finally:
         shutil.rmtree(directory, ignore_errors=True)
     return {
-        "takeovers": [fault.takeover for fault in result.counted_faults if fault.takeover is not None],
-        "silences": [fault.silence for fault in result.counted_faults if fault.silence is not None],
+        "takeovers": [fault.takeover for fault in result.faults_with_enough_events if fault.takeover is not None],
+        "silences": [fault.silence for fault in result.faults_with_enough_events if fault.silence is not None],
         "accepted": result.total_count("accepted"),
         "lost": result.total_count("lost"),
         "verdict": result.verdict,

@@ -68,7 +68,7 @@ class Agent:
             policy=policy or ConnectionPolicy(),
         )
         # Nothing is handled here: with many kills on a slow machine more is received than a topic's bound.
-        limits = replace(self.config.limits, topic_rows=1_000_000)
+        limits = replace(self.config.store_limits, topic_rows=1_000_000)
         self.store = Store.open(directory / name, agent=name, limits=limits)
         self.stored_at: list[float] = []
         log = structlog.get_logger().bind(agent=name)

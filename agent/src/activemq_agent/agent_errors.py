@@ -4,9 +4,10 @@ from __future__ import annotations
 
 
 class AgentError(Exception):
-    """The base class of all errors whose text is meant for users.
+    """The base class of the agent's errors.
 
-    ``exit_code`` is the exit code of the command, ``code`` the word for the error on the control socket.
+    The text of each error is meant for users. ``exit_code`` is the exit code of the command, ``code`` the word for the
+    error on the control socket.
     """
 
     exit_code = 1
@@ -17,7 +18,10 @@ class AgentError(Exception):
 
 
 class ConfigError(AgentError):
-    """An error: the configuration cannot be read or used; ``problems`` has a line each, with file, line and key."""
+    """An error in the agent's configuration, which cannot be read or used.
+
+    ``problems`` has one line for each problem, with file, line and key.
+    """
 
     exit_code = 2
 
@@ -27,12 +31,18 @@ class ConfigError(AgentError):
 
 
 class RequestRefusedError(AgentError):
-    """An error: the agent refused a request; nothing was stored, and repeating the request does not help."""
+    """An error for a request that the agent refused.
+
+    Nothing was stored, and repeating the request does not help.
+    """
 
     code = "refused"
 
 
 class OutboxFullError(AgentError):
-    """An error: the outbox has its largest number of rows or bytes; nothing was stored, try again later."""
+    """An error for a full outbox: an agent has its largest number of rows or bytes of unsent events.
+
+    Nothing was stored; try again later.
+    """
 
     code = "full"

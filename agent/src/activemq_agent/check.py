@@ -24,10 +24,10 @@ E = TypeVar("E")
 
 @dataclass(frozen=True, slots=True)
 class ConnectionTrial:
-    """The outcome of a test connection to one broker: the steps that succeeded with their seconds, and the problem or
-    None.
+    """The outcome of a test connection to one broker.
 
-    ``steps`` are (name, seconds) in their order; ``problem`` is None if the broker serves.
+    It holds the steps that succeeded with their seconds, and the problem. ``steps`` are (name, seconds) in their order;
+    ``problem`` is None if the broker serves.
     """
 
     broker: Endpoint
@@ -36,22 +36,29 @@ class ConnectionTrial:
 
     @property
     def outcome_line(self) -> str:
-        """The outcome of a test connection as one line: the broker, then the time of each step, or the problem."""
+        """The outcome of a test connection to a broker, as one line of text.
+
+        The line has the broker, then the time of each step, or the problem.
+        """
         steps = ", ".join(f"{name} {1000 * seconds:.1f} ms" for name, seconds in self.steps)
         return f"{self.broker}  " + (
             f"serves  ({steps})" if self.problem is None else f"does not serve: {self.problem}"
         )
 
 
-def effective_lines(config: Config) -> list[str]:
-    """Return the agent's configuration as lines ``key = value`` of agent.conf, defaults included, secrets masked."""
+def effective_config_lines(config: Config) -> list[str]:
+    """Return the effective configuration of the agent as lines ``key = value`` of agent.conf.
+
+    Defaults are included, and secrets are masked.
+    """
     return [f"{key.name} = {format_value(key.value_in(config))}".rstrip() for key in KEYS]
 
 
 def check_dedupe_period(config: Config) -> None:
-    """Raise ConfigError if ``dedupe.days`` is shorter than the time in which a duplicate of an event can still arrive.
+    """Check the period of deduplication, ``dedupe.days``, and raise ConfigError if it is too short.
 
-    That time is ``mb.publisher.timeout`` plus ``subscription.offline.limit``.
+    It must be longer than the time in which a duplicate of an event can still arrive. That time is
+    ``mb.publisher.timeout`` plus ``subscription.offline.limit``.
     """
     needed = config.publisher_timeout + config.offline_limit
     if config.dedupe_days * DAY < needed:
@@ -63,15 +70,19 @@ def check_dedupe_period(config: Config) -> None:
 
 
 def refuse_unsafe_handlers(config: Config) -> None:
-    """Raise ConfigError if users other than root and the agent's could have written an executable in ``handlers``."""
+    """Raise ConfigError if an executable among the agent's message handlers is unsafe to run.
+
+    It is unsafe if users other than root and the agent's could have written it.
+    """
     if problems := handler_problems(config.handlers):
         raise ConfigError(*(f"handlers: {problem}" for problem in problems))
 
 
 def try_brokers(config: Config) -> Iterator[ConnectionTrial]:
-    """Connect to each broker of the configuration in turn and yield one outcome each; no running agent is disturbed.
+    """Try a connection to each broker of an agent's configuration, and yield the outcomes.
 
-    Raises ConfigError for TLS files that cannot be used.
+    The brokers are tried one after the other; no running agent is disturbed. Raises ConfigError for TLS files that
+    cannot be used.
     """
     tls = tls_context(config.tls) if any(broker.tls for broker in config.urls) else None
     for number, broker in enumerate(config.urls, 1):
@@ -163,9 +174,10 @@ class _Attempt:
 
 
 def wait_for_event(events: queue.SimpleQueue[SessionEvent], kind: type[E], deadline: float, timeout_message: str) -> E:
-    """Wait until ``deadline`` (monotonic seconds) for a connection event of class ``kind``, and return the event.
+    """Wait for a connection event of one kind until a deadline, and return the event.
 
-    Raises AgentError with the reason if the connection ends, or with the text ``timeout_message`` at the deadline.
+    ``kind`` is the class of the event, and ``deadline`` is in monotonic seconds. Raises AgentError with the reason if
+    the connection ends, or with the text ``timeout_message`` at the deadline.
     """
     while True:
         try:

@@ -69,9 +69,9 @@ def run(path: Path, drop_expired: bool) -> int:
 def check(path: Path) -> int:
     """Show the configuration that is in effect, and try every broker; exit with 0 if at least one serves, else 1."""
     config = _config(path)
-    from activemq_agent.check import check_dedupe_period, effective_lines, refuse_unsafe_handlers, try_brokers
+    from activemq_agent.check import check_dedupe_period, effective_config_lines, refuse_unsafe_handlers, try_brokers
 
-    for line in effective_lines(config):
+    for line in effective_config_lines(config):
         click.echo(line)
     check_dedupe_period(config)
     refuse_unsafe_handlers(config)
@@ -171,7 +171,10 @@ def _cell(value: Any) -> str:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command line ``activemq-agent`` and return its exit code. ``arguments`` default to ``sys.argv[1:]``."""
+    """Run the command line ``activemq-agent``, and return its exit code.
+
+    ``arguments`` default to ``sys.argv[1:]``.
+    """
     words = list(sys.argv[1:] if arguments is None else arguments)
     try:
         with agent_cli.make_context(PROGRAM, words) as context:

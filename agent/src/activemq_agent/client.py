@@ -32,9 +32,9 @@ _ERRORS: dict[str, type[AgentError]] = {
 
 
 class Client:
-    """A connection to the running agent's socket, for one thread.
+    """A client of the running agent: a connection to the agent's socket.
 
-    Every method raises AgentError if no agent answers.
+    It is for use by one thread. Every method raises AgentError if no agent answers.
     """
 
     def __init__(self, path: Path = DEFAULT_SOCKET, *, timeout: float = TIMEOUT) -> None:
@@ -51,20 +51,21 @@ class Client:
     def publish(
         self, topic: str, payload: bytes | str, *, event_id: str | None = None, timeout: float | None = None
     ) -> str:
-        """Hand an event to the agent; return its event id once the event is on the agent's disk.
+        """Publish an event by handing it to the running agent, and return its event id.
 
-        With an ``event_id`` that was accepted before, the id is returned and nothing is accepted: after an error that
-        leaves open what happened, publishing again with the same id is safe. ``timeout``: seconds until the event
-        expires unsent. Raises OutboxFullError when the outbox is full, RequestRefusedError when the event can never be
-        accepted, else AgentError.
+        When this returns, the event is on the agent's disk. With an ``event_id`` that was accepted before, the id is
+        returned and nothing is accepted: after an error that leaves open what happened, publishing again with the same
+        id is safe. ``timeout``: seconds until the event expires unsent. Raises OutboxFullError when the outbox is full,
+        RequestRefusedError when the event can never be accepted, else AgentError.
         """
         return str(_result(self.call(_publish(topic, payload, event_id, timeout)))["id"])
 
     def publish_all(self, events: Sequence[tuple[str, bytes | str]]) -> list[str]:
-        """Hand (topic, payload) pairs to the agent in order, many per round trip; return their event ids.
+        """Publish events by handing them to the running agent, and return their event ids.
 
-        Raises the error of the first event that fails (OutboxFullError, RequestRefusedError, AgentError); events after
-        it may have been accepted.
+        The events are (topic, payload) pairs. They are accepted in order, many per round trip. Raises the error of the
+        first event that fails (OutboxFullError, RequestRefusedError, AgentError); events after it may have been
+        accepted.
         """
         answers: list[dict[str, Any]] = []
         for batch in _batches(_line(_publish(topic, payload, None, None)) for topic, payload in events):
@@ -72,17 +73,24 @@ class Client:
         return [str(_result(answer)["id"]) for answer in answers]
 
     def status(self) -> dict[str, Any]:
-        """Return the running agent's state, nested dictionaries as ``activemq-agent status --format json`` prints."""
+        """Return the status of the running agent as a dictionary.
+
+        It has the content that ``activemq-agent status --format json`` prints.
+        """
         return _result(self.call({"op": "status"}))
 
     def requeue(self, ids: Sequence[str] | None = None) -> int:
-        """Send expired events again: those in ``ids``, or all for None; return the number of re-queued events."""
+        """Queue expired events again, so that the agent sends them, and return their number.
+
+        These are the events with the given ``ids``, or all for None.
+        """
         wanted = {"all": True} if ids is None else {"ids": list(ids)}
         return int(_result(self.call({"op": "requeue", **wanted}))["requeued"])
 
     def call(self, request: dict[str, Any]) -> dict[str, Any]:
-        """Send one request to the running agent and return its answer; a refusal has the keys
-        ``error`` and ``code``.
+        """Send a request to the running agent, and return its answer.
+
+        The answer to a refused request has the keys ``error`` and ``code``.
         """
         return self._exchange([_line(request)])[0]
 
@@ -110,7 +118,7 @@ class Client:
         return answers
 
     def close(self) -> None:
-        """Close the connection to the agent's socket."""
+        """Close the client's connection to the agent's socket."""
         self._answers.close()
         self._socket.close()
 
@@ -122,9 +130,10 @@ class Client:
 
 
 def publish(topic: str, payload: bytes | str, *, event_id: str | None = None, socket: Path = DEFAULT_SOCKET) -> str:
-    """Hand one event to the running agent over a new connection; return its event id once it is on the agent's disk.
+    """Publish one event by handing it to the running agent, and return its event id.
 
-    Raises OutboxFullError, RequestRefusedError, or AgentError, as ``Client.publish`` does.
+    This opens a new connection to the agent. When it returns, the event is on the agent's disk. Raises OutboxFullError,
+    RequestRefusedError, or AgentError, as ``Client.publish`` does.
     """
     with Client(socket) as client:
         return client.publish(topic, payload, event_id=event_id)

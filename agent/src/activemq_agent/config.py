@@ -40,9 +40,10 @@ def _key(name: str, parse: Callable[[str], Any], default: Any = None, **options:
 
 @dataclass(frozen=True, slots=True)
 class Tls:
-    """The agent's TLS settings: PEM files of authorities, certificate and key; ``names``: expected certificate names.
+    """The TLS settings of an agent.
 
-    Host names are always checked, and nothing below TLS 1.2 is spoken.
+    These are PEM files of authorities, certificate and key; ``names`` are the expected certificate names. Host names
+    are always checked, and nothing below TLS 1.2 is spoken.
     """
 
     ca: Path | None = _key("tls.ca", Path)
@@ -53,7 +54,10 @@ class Tls:
 
 @dataclass(frozen=True, slots=True)
 class Config:
-    """The agent's configuration. Times are in seconds, sizes in bytes of topics and payloads."""
+    """The configuration of an agent.
+
+    Times are in seconds, sizes in bytes of topics and payloads.
+    """
 
     urls: tuple[Endpoint, ...] = _key("mb.urls", values.parse_brokers, ())
     username: str | None = _key("mb.username", str)
@@ -65,8 +69,8 @@ class Config:
     drop_expired: bool = _key("publisher.drop.expired", values.parse_boolean, False)
     barrier: bool = _key("publisher.barrier", values.parse_boolean, False)
     topics: tuple[str, ...] = _key("topics", values.parse_topic_filters, ())
-    client_id: str = _key("client.id", values.parse_name, default_factory=socket.gethostname)
-    agent: str = _key("agent.name", values.parse_name, "")
+    client_id: str = _key("client.id", values.parse_client_or_agent_name, default_factory=socket.gethostname)
+    agent: str = _key("agent.name", values.parse_client_or_agent_name, "")
     """The agent's name in event ids and in the journal; ``client_id`` if empty."""
     state_directory: Path = _key("state.directory", Path, Path("/var/lib/activemq-agent"))
     socket: Path = _key("socket", Path, Path())
@@ -101,12 +105,15 @@ class Config:
 
     @property
     def login(self) -> str:
-        """The account with which the agent connects to brokers, as messages name it."""
+        """The login of the agent at brokers, as text for messages."""
         return f"the user {self.username!r}" if self.username else "clients without a user name"
 
     @property
-    def limits(self) -> StoreLimits:
-        """Return the limits of the store (rows, bytes, seconds) that follow from the configuration."""
+    def store_limits(self) -> StoreLimits:
+        """Return the limits of the agent's store, from the configuration.
+
+        These are numbers of rows, bytes and seconds.
+        """
         shared = {limit.name for limit in dataclasses.fields(StoreLimits)} & {
             key.name for key in dataclasses.fields(self)
         }
@@ -120,10 +127,11 @@ class Config:
 
 @dataclass(frozen=True, slots=True)
 class ConfigKey:
-    """One key of agent.conf. ``parse`` turns its text into the value, or raises ValueError with the reason.
+    """One key of the agent's configuration file agent.conf.
 
-    ``part`` is the attribute of ``Config`` that has the ``field``: ``tls`` or ``policy``, empty for its own fields.
-    ``default`` is None if there is no default, and a text if the default follows from something else.
+    ``parse`` turns its text into the value, or raises ValueError with the reason. ``part`` is the attribute of
+    ``Config`` that has the ``field``: ``tls`` or ``policy``, empty for its own fields. ``default`` is None if there is
+    no default, and a text if the default follows from something else.
     """
 
     name: str
@@ -169,15 +177,18 @@ KEYS = (*_keys_of("", Config), *_keys_of("tls", Tls), *_policy_keys())
 
 
 def parse_tls(texts: Mapping[str, str]) -> Tls:
-    """Return the TLS settings that the ``tls.*`` keys among ``texts`` give; relative paths stay relative.
+    """Parse the texts of the ``tls.*`` keys of agent.conf, and return the TLS settings.
 
-    Raises ValueError with the reason for a value that cannot be used.
+    Relative paths stay relative. Raises ValueError with the reason for a value that cannot be used.
     """
     return Tls(**{key.field: key.parse(texts[key.name]) for key in KEYS if key.part == "tls" and texts.get(key.name)})
 
 
 def format_value(value: Any) -> str:
-    """Return a configuration value as agent.conf spells it: secrets as asterisks, None as the empty string."""
+    """Format a value of the agent's configuration as text for agent.conf.
+
+    Secrets are formatted as asterisks, and None as the empty string.
+    """
     match value:
         case None:
             return ""

@@ -31,9 +31,10 @@ _LARGEST_PASSWORD = 65535  # bytes, MQTT 3.1.1, section 3.1.3.5
 
 
 def read_config(path: Path, environment: Mapping[str, str] | None = None) -> Config:
-    """Return the configuration in an agent.conf, with the password from its file or systemd credential.
+    """Read an agent.conf, and return the configuration in it.
 
-    Raises ConfigError with every problem of the file, one line each: ``FILE:LINE: KEY: what to do``.
+    The password is read from its file or systemd credential. Raises ConfigError with every problem of the file, one
+    line each: ``FILE:LINE: KEY: what to do``.
     """
     environment = os.environ if environment is None else environment
     ini = read_ini(path)
@@ -65,14 +66,17 @@ class _Problems:
         self.keys: set[str] = set()
 
     def add(self, reasons: Iterable[tuple[str, str]]) -> None:
-        """Add (key, reason) pairs, except those of keys that have a problem already."""
+        """Add the reasons of problems with keys of agent.conf, as (key, reason) pairs.
+
+        A key that has a problem already gets no second one.
+        """
         for key, reason in reasons:
             if key not in self.keys and not (key == "mb.urls" and not self._ini.lines and self._ini.problems):
                 self.keys.add(key)
                 self._all.add((self._ini.lines.get(key, 0), f"{key}: {reason}"))
 
     def raise_any(self) -> None:
-        """Raise ConfigError with all problems, if there are any."""
+        """Raise ConfigError with all problems of agent.conf, if there are any."""
         if self._all:
             lines = [
                 f"{self._path}:{line}: {text}" if line else f"{self._path}: {text}" for line, text in sorted(self._all)
@@ -160,15 +164,15 @@ def _find_password(path: Path, values: Mapping[str, Any], environment: Mapping[s
         password: Password = values["mb.password"]
         return password
     if "mb.password.file" in values:
-        return read_password(values["mb.password.file"])
+        return _read_password(values["mb.password.file"])
     if environment.get(CREDENTIALS):
         credential = Path(environment[CREDENTIALS], "mb.password")
         if credential.exists():
-            return read_password(credential)
+            return _read_password(credential)
     return None
 
 
-def read_password(path: Path) -> Password:
+def _read_password(path: Path) -> Password:
     """Return the password on the single line of a file. Raises ValueError if everyone can read or write the file.
 
     Also raises ValueError, with the reason, if it cannot be read or holds anything but one line of UTF-8.

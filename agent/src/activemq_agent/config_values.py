@@ -15,7 +15,10 @@ Number = TypeVar("Number", int, float)
 
 @dataclass(frozen=True, slots=True)
 class Endpoint:
-    """A network address: host, port, and whether it is reached by TLS. ``str()`` gives it as agent.conf has it."""
+    """A network endpoint: host, port, and whether it is reached by TLS.
+
+    ``str()`` returns it in the form of agent.conf.
+    """
 
     host: str
     port: int
@@ -23,12 +26,12 @@ class Endpoint:
 
     @property
     def address(self) -> tuple[str, int]:
-        """The host and the port, as functions of sockets take them."""
+        """The address of a network endpoint: host and port, as functions of sockets require."""
         return self.host, self.port
 
     @property
     def name(self) -> str:
-        """``host:port``, with brackets around an IPv6 address."""
+        """The name of a network endpoint: ``host:port``, with brackets around an IPv6 address."""
         return join_host_port(self.host, self.port)
 
     def __str__(self) -> str:
@@ -37,7 +40,10 @@ class Endpoint:
 
 @dataclass(frozen=True, slots=True)
 class CertificateName:
-    """One entry of ``tls.certificate.names``: the name that the certificate of a host of ``mb.urls`` must hold."""
+    """The name that the certificate of one broker's host must hold.
+
+    It is one entry of ``tls.certificate.names``.
+    """
 
     host: str
     name: str
@@ -48,7 +54,7 @@ class CertificateName:
 
 @dataclass(frozen=True, slots=True)
 class Password:
-    """A password; ``repr()`` does not show it."""
+    """A password that ``repr()`` does not show."""
 
     text: str = field(repr=False)
 
@@ -64,7 +70,10 @@ def _refuse_twice(values: tuple[Any, ...]) -> None:
 
 
 def parse_brokers(text: str) -> tuple[Endpoint, ...]:
-    """Return the brokers of a comma-separated list of ``host:port`` and ``ssl://host:port``, at least one."""
+    """Parse a comma-separated list of brokers in agent.conf, and return their endpoints.
+
+    The list has at least one ``host:port`` or ``ssl://host:port``.
+    """
     brokers = tuple(Endpoint(*address, tls) for address, tls in map(parse_url_and_tls, _words(text)))
     if not brokers:
         raise ValueError(
@@ -76,12 +85,15 @@ def parse_brokers(text: str) -> tuple[Endpoint, ...]:
 
 
 def parse_listening_endpoint(text: str) -> Endpoint:
-    """Return the endpoint that a listener's text names; a port alone means 127.0.0.1. Raises ValueError."""
+    """Parse the endpoint on which a server listens, and return it.
+
+    A port alone means 127.0.0.1. Raises ValueError.
+    """
     return Endpoint(*parse_listening_address(text))
 
 
 def parse_certificate_names(text: str) -> tuple[CertificateName, ...]:
-    """Return the certificate names of a comma-separated list of ``HOST=NAME``."""
+    """Parse a comma-separated list of certificate names, ``HOST=NAME``, and return them."""
     pairs = [entry.partition("=") for entry in _words(text)]
     if not all(host and name for host, _, name in pairs):
         raise ValueError(
@@ -112,7 +124,10 @@ def _check_filter(text: str) -> None:
 
 
 def parse_topic_filters(text: str) -> tuple[str, ...]:
-    """Return the MQTT topic filters of a comma-separated list. Raises ValueError for an invalid or repeated one."""
+    """Parse a comma-separated list of MQTT topic filters, and return them.
+
+    Raises ValueError for an invalid or repeated topic filter.
+    """
     filters = _words(text)
     for topic_filter in filters:
         _check_filter(topic_filter)
@@ -120,8 +135,11 @@ def parse_topic_filters(text: str) -> tuple[str, ...]:
     return filters
 
 
-def parse_name(text: str) -> str:
-    """Return ``text`` if it can be a client id or an agent's name. Raises ValueError with the reason if it cannot."""
+def parse_client_or_agent_name(text: str) -> str:
+    """Parse a name in agent.conf, which can be a client id or an agent's name, and return it.
+
+    Raises ValueError with the reason for other texts.
+    """
     if len(text) > 200:
         raise ValueError(
             f"the name in this key, which begins with {text[:40]!r}, has {len(text)} characters: use at most 200"
@@ -134,7 +152,10 @@ def parse_name(text: str) -> str:
 
 
 def parse_boolean(text: str) -> bool:
-    """Return the boolean that a word such as ``yes``, ``on`` or ``0`` means. Raises ValueError for other words."""
+    """Parse a word such as ``yes``, ``on`` or ``0``, and return the boolean that it means.
+
+    Raises ValueError for other words.
+    """
     word = text.lower()
     if word in ("true", "t", "yes", "y", "on", "1"):
         return True
@@ -144,7 +165,10 @@ def parse_boolean(text: str) -> bool:
 
 
 def choice_parser(*words: str) -> Callable[[str], str]:
-    """Return a parser that accepts each of ``words``, and raises ValueError, which lists them, for other texts."""
+    """Return a parser that accepts only certain words of agent.conf.
+
+    The parser raises ValueError, which lists ``words``, for other texts.
+    """
 
     def parse(text: str) -> str:
         if text not in words:
@@ -178,7 +202,10 @@ def _integer(text: str) -> int:
 
 
 def number_parser(most: int, *, above: int | None = None) -> Callable[[str], float]:
-    """Return a parser of numbers from 0, or above ``above``, to ``most``; it raises ValueError with the reason."""
+    """Return a parser of numbers up to ``most``.
+
+    The least number is 0, or above ``above``. The parser raises ValueError with the reason.
+    """
 
     def parse(text: str) -> float:
         number = _finite(text)
@@ -190,7 +217,10 @@ def number_parser(most: int, *, above: int | None = None) -> Callable[[str], flo
 
 
 def integer_parser(least: int, most: int) -> Callable[[str], int]:
-    """Return a parser of integers from ``least`` to ``most``; it raises ValueError with the reason."""
+    """Return a parser of integers from ``least`` to ``most``.
+
+    The parser raises ValueError with the reason.
+    """
     return lambda text: _in_range(_integer(text), least, most)
 
 
@@ -203,10 +233,10 @@ def _in_range(number: Number, least: int, most: int) -> Number:
 
 
 def duration_parser(like: Any) -> Callable[[str], Any]:
-    """Return a parser of a duration in seconds, above 0 and at most 86400.
+    """Return a parser of a duration in seconds.
 
-    ``like`` is the default value. If it is a pair, the parser reads a pair of durations. The parser raises ValueError
-    with the reason.
+    Durations are above 0 and at most 86400. ``like`` is the default value. If it is a pair, the parser reads a pair of
+    durations. The parser raises ValueError with the reason.
     """
 
     def parse(text: str) -> Any:

@@ -52,9 +52,10 @@ _NEVER = float("-inf")
 
 @dataclass(frozen=True, slots=True)
 class ConnectionPolicy:
-    """The times (in seconds) and counts that govern an agent's connections: the keys ``connecting.*`` of agent.conf.
+    """The policy of an agent's connections: their times in seconds, and counts.
 
-    The state machine does not use ``keepalive`` (of MQTT) and ``puback_timeout``: session and publisher do.
+    These are the keys ``connecting.*`` of agent.conf. The state machine does not use ``keepalive`` (of MQTT) and
+    ``puback_timeout``: session and publisher do.
     """
 
     connack_timeout: float = 5.0
@@ -78,12 +79,18 @@ class ConnectionPolicy:
 
 @dataclass(frozen=True, slots=True)
 class Started:
-    """Event: the agent has started, so that its connecting state machine begins to dial brokers."""
+    """Event: the agent has started.
+
+    The state machine then begins to dial brokers.
+    """
 
 
 @dataclass(frozen=True, slots=True)
-class CanaryCameBack:
-    """Event: canary ``number`` (a message of the agent to itself) was received on connection ``conn``."""
+class CanaryReceived:
+    """Event: the agent received a canary, which is a test message of the agent to itself.
+
+    It is the canary ``number``, on connection ``conn``.
+    """
 
     conn: int
     number: int
@@ -91,15 +98,21 @@ class CanaryCameBack:
 
 @dataclass(frozen=True, slots=True)
 class Tick:
-    """Event: time has passed; to be sent to the connecting state machine at the time ``ConnectionStateMachine.due``."""
+    """Event: time has passed.
+
+    Send it to the state machine at the time ``ConnectionStateMachine.next_tick_time``.
+    """
 
 
 @dataclass(frozen=True, slots=True)
 class Stopped:
-    """Event: the agent stops, so that its connecting state machine closes its connection permanently."""
+    """Event: the agent stops.
+
+    The state machine then closes its connection permanently.
+    """
 
 
-Event = Started | TransportUp | Connack | ConnectionEnded | CanaryCameBack | Tick | Stopped
+Event = Started | TransportUp | Connack | ConnectionEnded | CanaryReceived | Tick | Stopped
 """An event for ``ConnectionStateMachine.step``; the events of a connection are those of ``connection_events``."""
 
 
@@ -108,7 +121,10 @@ Event = Started | TransportUp | Connack | ConnectionEnded | CanaryCameBack | Tic
 
 @dataclass(frozen=True, slots=True)
 class Dial:
-    """Action: open connection number ``conn`` to the broker at index ``broker`` of the configured list."""
+    """Action: dial a broker, that is, open a connection to it.
+
+    ``conn`` is the number of the connection, ``broker`` an index of the configured list.
+    """
 
     broker: int
     conn: int
@@ -116,7 +132,10 @@ class Dial:
 
 @dataclass(frozen=True, slots=True)
 class Close:
-    """Action: close connection number ``conn``, and drop the messages in flight on it."""
+    """Action: close a connection to a broker.
+
+    The messages in flight on connection ``conn`` are dropped.
+    """
 
     conn: int
     reason: str
@@ -124,7 +143,10 @@ class Close:
 
 @dataclass(frozen=True, slots=True)
 class SendCanary:
-    """Action: send canary ``number`` (a message of the agent to itself), counted from 1 on each connection."""
+    """Action: send a canary, which is a test message of the agent to itself.
+
+    ``number`` counts from 1 on each connection.
+    """
 
     conn: int
     number: int
@@ -132,14 +154,20 @@ class SendCanary:
 
 @dataclass(frozen=True, slots=True)
 class Alarm:
-    """Action: report the ``reason`` of failed connections that an operator must fix, such as refused credentials."""
+    """Action: report an alarm about failed connections, which an operator must fix.
+
+    ``reason`` names the cause, such as refused credentials.
+    """
 
     reason: str
 
 
 @dataclass(frozen=True, slots=True)
 class ReportUp:
-    """Action: report that connection ``conn``, to the broker at index ``broker``, is up."""
+    """Action: report that a connection to a broker is up.
+
+    ``conn`` is the number of the connection, ``broker`` an index of the configured list.
+    """
 
     broker: int
     conn: int
@@ -147,7 +175,10 @@ class ReportUp:
 
 @dataclass(frozen=True, slots=True)
 class ReportDown:
-    """Action: report that connection ``conn``, which was up, has ended."""
+    """Action: report that a connection to a broker is down.
+
+    Connection ``conn`` was up before.
+    """
 
     conn: int
     reason: str
@@ -180,10 +211,11 @@ class _Connection:
 
 @dataclass(slots=True)
 class ConnectionStateMachine:
-    """The state machine that decides which broker to dial, when, and when to leave it; it opens no sockets.
+    """The state machine of an agent's connections, which decides which broker to dial, and when.
 
-    ``brokers``: length of the list, at least 1; ``random``: a function, uniform in [0, 1). ``numbers`` yields the
-    number of each connection; two machines that write one journal share it. Raises ValueError without brokers.
+    It also decides when to leave a broker. It opens no sockets. ``brokers``: length of the list, at least 1;
+    ``random``: a function, uniform in [0, 1). ``numbers`` yields the number of each connection; two machines that write
+    one journal share it. Raises ValueError without brokers.
     """
 
     brokers: int
@@ -205,8 +237,8 @@ class ConnectionStateMachine:
             raise ValueError("no broker is configured: name at least one broker in the key mb.urls of agent.conf")
 
     @property
-    def due(self) -> float | None:
-        """The latest time (seconds) at which the owner must call ``step(Tick)`` so that the machine makes progress.
+    def next_tick_time(self) -> float | None:
+        """The time (seconds) at which the next ``Tick`` is due, so that the state machine makes progress.
 
         None before the start and after the end.
         """
@@ -215,7 +247,10 @@ class ConnectionStateMachine:
         return self._connection.due if self._connection else self._resume_at
 
     def step(self, event: Event, now: float) -> tuple[Action, ...]:
-        """Process one event at time ``now`` (seconds, never going back); return the actions to carry out, in order."""
+        """Process one event at a time, ``now``, and return the actions to carry out, in order.
+
+        ``now`` is in seconds and never goes back.
+        """
         match event:
             case Started() if self._phase == "new":
                 self._phase = "running"
@@ -233,7 +268,7 @@ class ConnectionStateMachine:
         return self._connection_event(event, connection, now)
 
     def _connection_event(
-        self, event: TransportUp | Connack | ConnectionEnded | CanaryCameBack, connection: _Connection, now: float
+        self, event: TransportUp | Connack | ConnectionEnded | CanaryReceived, connection: _Connection, now: float
     ) -> tuple[Action, ...]:
         is_up = connection.up_at is not None
         match event:
@@ -248,7 +283,7 @@ class ConnectionStateMachine:
                 return (*self._close(reason), *self._next_attempt(now))
             case ConnectionEnded(reason=reason):
                 return self._lost(connection, reason, event.silent or event.hostile, now)
-            case CanaryCameBack() if is_up and 0 < event.number <= connection.number:
+            case CanaryReceived() if is_up and 0 < event.number <= connection.number:
                 connection.answers, connection.misses, connection.answer_by = True, 0, None
         return ()
 

@@ -6,13 +6,19 @@ from typing import NamedTuple
 
 
 class TransportUp(NamedTuple):
-    """Event: connection ``conn`` has its TCP connection, and its TLS session if the broker is reached by TLS."""
+    """Event: the transport of a connection is up, that is, TCP and TLS.
+
+    TLS is only used if the broker is reached by it. ``conn`` is the connection.
+    """
 
     conn: int
 
 
 class Connack(NamedTuple):
-    """Event: the broker answered CONNECT; ``refused`` is the reason of a refused login, else None."""
+    """Event: the broker answered the CONNECT by a CONNACK (MQTT).
+
+    ``refused`` is the reason of a refused login, else None.
+    """
 
     conn: int
     refused: str | None
@@ -20,7 +26,10 @@ class Connack(NamedTuple):
 
 
 class Suback(NamedTuple):
-    """Event: the broker answered the SUBSCRIBE with packet id ``mid``."""
+    """Event: the broker acknowledged a SUBSCRIBE by a SUBACK (MQTT).
+
+    ``mid`` is the packet id of the SUBSCRIBE.
+    """
 
     conn: int
     mid: int
@@ -28,9 +37,9 @@ class Suback(NamedTuple):
 
 
 class Puback(NamedTuple):
-    """Event: the broker acknowledged the PUBLISH with packet id ``mid``.
+    """Event: the broker acknowledged a PUBLISH by a PUBACK (MQTT).
 
-    ActiveMQ also acknowledges messages that it rejects.
+    ``mid`` is the packet id of the PUBLISH. ActiveMQ also acknowledges messages that it rejects.
     """
 
     conn: int
@@ -38,9 +47,9 @@ class Puback(NamedTuple):
 
 
 class Message(NamedTuple):
-    """Event: a message was received; at QoS 1 it waits for ``Session.ack(mid)``.
+    """Event: a message was received.
 
-    ``held`` counts the memory of the message in a ``ReceiveBudget``.
+    A message at QoS 1 waits for ``Session.ack(mid)``. ``held`` counts the memory of the message in a ``ReceiveBudget``.
     """
 
     conn: int
@@ -52,15 +61,19 @@ class Message(NamedTuple):
 
 
 class OversizedMessage(NamedTuple):
-    """Event: a message above the size limit was received; it is discarded and not acknowledged."""
+    """Event: a message above the size limit was received.
+
+    The message is discarded and not acknowledged.
+    """
 
     conn: int
 
 
 class ConnectionEnded(NamedTuple):
-    """Event: connection ``conn`` ended, or could not be made.
+    """Event: a connection ended, or could not be made.
 
-    ``silent``: the broker did not answer for two keep-alives. ``hostile``: it sent what no broker sends.
+    ``conn`` is the connection. ``silent``: the broker did not answer for two keep-alives. ``hostile``: it sent what no
+    broker sends.
     """
 
     conn: int

@@ -56,10 +56,11 @@ class _Stopping(AgentError):
 
 
 class ControlServer:
-    """The server of the agent's control socket, from ``start`` to ``close``.
+    """The server of the agent's control socket.
 
-    It calls ``on_accepted`` after accepting events. Raises AgentError if the socket cannot be created. An existing
-    socket file is replaced, so the caller must hold the lock of the state directory.
+    It runs from ``start`` to ``close``. It calls ``on_accepted`` after accepting events. Raises AgentError if the
+    socket cannot be created. An existing socket file is replaced, so the caller must hold the lock of the state
+    directory.
     """
 
     def __init__(
@@ -83,11 +84,17 @@ class ControlServer:
         self.thread = threading.Thread(target=self._serve, name="control", daemon=True)
 
     def start(self) -> None:
-        """Start the thread that accepts connections and answers requests."""
+        """Start the server of the control socket.
+
+        A thread accepts connections and answers requests.
+        """
         self.thread.start()
 
     def close(self) -> None:
-        """Close the listening socket and all connections, and remove the socket file."""
+        """Close the server of the control socket, with all connections.
+
+        The socket file is removed.
+        """
         self._closed = True
         with contextlib.suppress(OSError):
             self._path.unlink()

@@ -52,10 +52,11 @@ Handler = Callable[[HandlerEvent], object]
 
 
 class HandlerRunner:
-    """The runner of message handlers: one worker thread for each topic filter, from ``start`` to ``close``.
+    """The runner of an agent's message handlers.
 
-    ``observe`` is called with an event's name and the seconds of each run. Raises AgentError for an entry point that
-    cannot be loaded: its events would otherwise count as handled.
+    It has one worker thread for each topic filter, from ``start`` to ``close``. ``observe`` is called with an event's
+    name and the seconds of each run. Raises AgentError for an entry point that cannot be loaded: its events would
+    otherwise count as handled.
     """
 
     def __init__(
@@ -69,7 +70,7 @@ class HandlerRunner:
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self.config, self.store, self.log, self.observe, self.clock = config, store, log, observe, clock
-        self.installed = load_installed_handlers() if installed is None else installed
+        self.installed = _load_installed_handlers() if installed is None else installed
         self.stop = threading.Event()
         self.handled = 0
         """Number of events whose handlers succeeded since the start."""
@@ -84,33 +85,43 @@ class HandlerRunner:
         self._by_lane = {lane: worker for worker in self.workers for lane in worker.lanes}
 
     @property
-    def last_turn(self) -> float:
-        """The time, by ``clock``, at which the slowest of the worker threads began the last turn of its loop.
+    def last_loop_start(self) -> float:
+        """The time at which the slowest worker thread last began its loop.
 
-        A worker whose handler is within its time counts as turning now.
+        The time is that of ``clock``. A worker whose handler is within its time counts as turning now.
         """
-        return min((worker.last_turn for worker in self.workers), default=self.clock())
+        return min((worker.last_loop_start for worker in self.workers), default=self.clock())
 
     @property
     def overdue_filters(self) -> tuple[str, ...]:
-        """The topic filters whose handler has been running for longer than its timeout."""
+        """The topic filters whose message handler is overdue.
+
+        It has been running for longer than its timeout.
+        """
         now = self.clock()
         return tuple(lane for worker in self.workers if worker.is_overdue(now) for lane in worker.lanes)
 
     def start(self) -> None:
-        """Start the worker threads, which first handle the messages that are already in the inbox."""
+        """Start the worker threads of the message handlers.
+
+        They first handle the messages that are already in the inbox.
+        """
         for worker in self.workers:
             worker.thread.start()
 
     def wake(self, lane: str) -> None:
-        """Wake the worker of the filter ``lane`` after a message was stored. May be called from any thread."""
+        """Wake the worker thread of a lane, that is, of a topic filter.
+
+        Call this after a message was stored, from any thread.
+        """
         worker = self._by_lane.get(lane)
         if worker is not None:
             worker.woken.set()
 
     def close(self, wait: float) -> None:
-        """Stop starting handlers, wait at most ``wait`` seconds for running ones, then kill
-        executables that still run.
+        """Close the runner of message handlers: start no more handlers, and wait for running ones.
+
+        It waits at most ``wait`` seconds, then kills executables that still run.
         """
         self.stop.set()
         deadline = time.monotonic() + wait
@@ -127,7 +138,10 @@ class HandlerRunner:
 
 
 class Worker:
-    """The thread that handles the messages of one topic filter, or of all filters that are no longer configured."""
+    """A worker thread, which handles the messages of one topic filter.
+
+    One worker handles the messages of all filters that are no longer configured.
+    """
 
     def __init__(self, handlers: HandlerRunner, lanes: tuple[str, ...]) -> None:
         self._all = handlers
@@ -140,10 +154,10 @@ class Worker:
         self._page: deque[IncomingMessage] = deque()
 
     @property
-    def last_turn(self) -> float:
-        """The time, by the clock of ``HandlerRunner``, at which the worker thread began the last turn of its loop.
+    def last_loop_start(self) -> float:
+        """The time at which the worker thread last began its loop.
 
-        The current time while its handler may still run.
+        The time is that of the clock of ``HandlerRunner``. The current time while its handler may still run.
         """
         busy_until = self._busy_until
         if busy_until is not None and (now := self._all.clock()) <= busy_until:
@@ -151,7 +165,7 @@ class Worker:
         return self._turned
 
     def is_overdue(self, now: float) -> bool:
-        """Return whether the worker's handler has been running for longer than its timeout."""
+        """Return whether the worker's handler is overdue: it has been running for longer than its timeout."""
         return self._busy_until is not None and now > self._busy_until
 
     def _run(self) -> None:
@@ -318,7 +332,7 @@ def _id(message: IncomingMessage) -> str:
     return message.event_id or message.rx_id
 
 
-def load_installed_handlers() -> dict[str, list[Handler]]:
+def _load_installed_handlers() -> dict[str, list[Handler]]:
     """Return the handlers that installed packages register, by event name, in the order of their entry points.
 
     Raises AgentError for an entry point that cannot be loaded.

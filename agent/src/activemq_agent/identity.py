@@ -21,14 +21,20 @@ _OPENING = re.compile(rb"[ \t\r\n]*\{[ \t\r\n]*")
 
 
 def check_event_id(text: str) -> str:
-    """Return ``text`` if it is a valid event id: 1 to 512 printable characters. Raises RequestRefusedError."""
+    """Check that a text is a valid event id, and return it.
+
+    An event id has 1 to 512 printable characters. Raises RequestRefusedError.
+    """
     if not text or len(text) > LONGEST or not text.isprintable():
         raise RequestRefusedError(f"the event id {text[:40]!r} is not valid: use 1 to {LONGEST} printable characters")
     return text
 
 
 def event_id_in(payload: bytes) -> str | None:
-    """Return the event id in a message's payload: the member ``eventId`` of a JSON object; None without a valid one."""
+    """Return the event id in the payload of a message; None without a valid one.
+
+    It is the member ``eventId`` of a JSON object.
+    """
     if b"eventId" not in payload and b"\\u" not in payload:
         return None  # most payloads: spares parsing them
     content = _json_object(payload)
@@ -39,7 +45,7 @@ def event_id_in(payload: bytes) -> str | None:
 
 
 def add_event_id(payload: bytes, event_id: str, envelope: bool) -> bytes:
-    """Return an event's payload as it is published: a JSON object gets the event id as its member ``eventId``.
+    """Add an event id to the payload of an event, and return the payload to publish.
 
     A JSON object gets the member ``eventId`` in front, its other bytes unchanged; an object that has the member stays
     as it is. Any other payload stays as it is too, or with ``envelope`` becomes ``{"eventId": ..., "payload": TEXT}``,

@@ -21,8 +21,9 @@ _NO_SECTION = f"the section [{SECTION}] of agent.conf is missing: write [{SECTIO
 
 @dataclass(frozen=True, slots=True)
 class Ini:
-    """The content of an INI file: ``values`` (key -> text), ``lines`` (key -> line, from 1), ``problems`` of its
-    syntax.
+    """The content of an INI file: its values, their lines, and the problems of its syntax.
+
+    ``values`` maps keys to texts, ``lines`` keys to line numbers from 1.
     """
 
     values: dict[str, str]
@@ -32,7 +33,7 @@ class Ini:
 
 
 def read_ini(path: Path) -> Ini:
-    """Return the content of section ``[agent]`` of an INI file.
+    """Read the section ``[agent]`` of an INI file, and return its content.
 
     Raises ConfigError if the file cannot be read as text at all.
     """
@@ -55,13 +56,14 @@ def read_ini(path: Path) -> Ini:
         raise ConfigError(
             f"{path}:{line}: this line of the agent's configuration is not UTF-8 text: save the file in UTF-8"
         ) from error
-    return parse_ini(text)
+    return _parse_ini(text)
 
 
-def parse_ini(text: str) -> Ini:
-    """Return the content of section ``[agent]`` of an INI text, with its syntax problems.
+def _parse_ini(text: str) -> Ini:
+    """Parse the section ``[agent]`` of an INI text, and return its content.
 
-    Keys are in lower case, whatever the file has. A line that is indented deeper than its key's continues the value.
+    The content includes the problems of the syntax. Keys are in lower case, whatever the file has. A line that is
+    indented deeper than its key's continues the value.
     """
     parser = configparser.RawConfigParser(strict=False, default_section="", empty_lines_in_values=False)
     problems: list[tuple[int, str]] = []

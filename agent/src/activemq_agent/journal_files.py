@@ -25,10 +25,10 @@ _NAME = re.compile(r"journal-([0-9]{9})\.jsonl")
 
 
 class JournalFiles:
-    """The files in ``directory`` to which the journal of an agent's store is exported; for use by one thread.
+    """The files to which the event journal of an agent's store is exported.
 
-    ``size``: bytes after which the next file is begun. ``keep``: seconds, by the wall clock, after its last record
-    that a file is kept.
+    They are in ``directory``, and for use by one thread. ``size``: bytes after which the next file is begun. ``keep``:
+    seconds, by the wall clock, after its last record that a file is kept.
     """
 
     def __init__(
@@ -42,7 +42,7 @@ class JournalFiles:
         self._mended = False
 
     def append_new_records(self) -> int:
-        """Append the store's new journal records to the files; return the number of records.
+        """Append the new records of the agent's event journal to the files, and return their number.
 
         Raises AgentError if the disk refuses them.
         """
@@ -61,7 +61,7 @@ class JournalFiles:
         return written
 
     def files(self) -> list[Path]:
-        """Return the journal files in the order of their records."""
+        """Return the files of the agent's event journal, in order."""
         return sorted(path for path in self._directory.glob("journal-*.jsonl") if _NAME.fullmatch(path.name))
 
     def _append(self, lines: bytes) -> None:

@@ -19,7 +19,7 @@ from activemq_agent.agent_topics import LARGEST_CANARY, canary_topic
 from activemq_agent.connecting import (
     Action,
     Alarm,
-    CanaryCameBack,
+    CanaryReceived,
     Close,
     ConnectionStateMachine,
     Dial,
@@ -41,7 +41,7 @@ from activemq_agent.connection_events import (
     Suback,
     TransportUp,
 )
-from activemq_agent.logs import DroppedMessages, Log
+from activemq_agent.logs import DroppedMessageCounters, Log
 from activemq_agent.packet_limits import ReceiveBudget
 from activemq_agent.session import Session
 from activemq_agent.tls import tls_context
@@ -65,11 +65,11 @@ Open = Callable[[int, int, Callable[[Any], None]], Session]
 
 
 class ConnectionOptions(TypedDict, total=False):
-    """The options of an ``AgentConnection``: ``draw`` returns the random numbers in [0, 1) that vary its pauses, and
-    ``numbers`` yields the number of each connection in the journal.
+    """The options of the agent's connection, ``AgentConnection``.
 
-    The connections of an agent share ``numbers``, because they write to one event journal. ``open_session`` replaces
-    the network in tests.
+    ``draw`` returns the random numbers in [0, 1) that vary its pauses, and ``numbers`` yields the number of each
+    connection in the journal. The connections of an agent share ``numbers``, because they write to one event journal.
+    ``open_session`` replaces the network in tests.
     """
 
     draw: Callable[[], float]
@@ -78,11 +78,11 @@ class ConnectionOptions(TypedDict, total=False):
 
 
 class AgentConnection:
-    """The agent's MQTT connection, moved to the other broker when one fails, and tested by canaries (messages to
-    itself).
+    """The MQTT connection of an agent to the brokers of its list.
 
-    ``session`` is the current connection, None between two. ``names``: the brokers as ``host:port``, in order.
-    Raises ConfigError for TLS files that cannot be used.
+    It moves to another broker when one fails, and is tested by canaries (messages of the agent to itself). ``session``
+    is the current connection, None between two. ``names``: the brokers as ``host:port``, in order. Raises ConfigError
+    for TLS files that cannot be used.
 
     A canary counts as back when its message is received. Where the canary topic is refused, or two connections
     in a row have acknowledged canaries and given none back (a right to read or write is missing), the PUBACK counts
@@ -114,7 +114,7 @@ class AgentConnection:
         """The reason why the last attempt failed, by broker as ``host:port``, since a connection was up."""
         self.round_trip: float | None = None
         """Seconds of the last canary's round trip; None before the first."""
-        self.dropped = DroppedMessages(log, clock)
+        self.dropped = DroppedMessageCounters(log, clock)
         """Messages from brokers that were discarded, by reason."""
         draw, numbers = options.get("draw", random.random), options.get("numbers") or itertools.count(1)
         self._machine = ConnectionStateMachine(len(config.urls), config.policy, draw, numbers)
@@ -137,41 +137,50 @@ class AgentConnection:
         self._fruitless = 0  # connections in a row whose canaries were acknowledged, and never came
 
     def put(self, item: Any) -> None:
-        """Queue an object for ``AgentConnection.run_once`` to yield. May be called from any thread."""
+        """Put an object into the queue of the agent's connection, and so let ``run_once`` yield it.
+
+        This may be called from any thread.
+        """
         self._queue.put(item)
 
     def start(self) -> None:
-        """Begin to connect to the first broker of the list."""
+        """Start the agent's connection by connecting to the first broker of the list."""
         self._step(Started())
 
     def stop(self) -> None:
-        """Close the connection to the broker permanently."""
+        """Stop the agent's connection: close it permanently."""
         self._step(Stopped())
 
     def give_up(self, reason: str) -> None:
-        """End a connection whose broker does not answer, and dial the next broker of the list."""
+        """Give up a connection whose broker does not answer: end it, and dial the next broker."""
         self._step(ConnectionEnded(self.conn, reason, silent=True))
 
     def renew(self, reason: str) -> None:
-        """End a working connection and dial the first broker, which then delivers unacknowledged messages again."""
+        """Renew a working connection: end it, and dial the first broker.
+
+        That broker then delivers unacknowledged messages again.
+        """
         self._step(ConnectionEnded(self.conn, reason))
 
     def acknowledge(self, message: Message) -> None:
-        """Acknowledge a message of the current connection; does nothing at QoS 0 or without a connection."""
+        """Acknowledge a message of the agent's current connection.
+
+        This does nothing at QoS 0 or without a connection.
+        """
         if message.qos and self.session is not None:
             self.session.ack(message.mid)
 
     def run_once(self, wait: float) -> Iterator[Any]:
-        """Wait at most ``wait`` s for activity; yield connection changes, connection events and objects passed to
-        ``put``.
+        """Run the loop of the agent's connection once, and yield what happened.
 
-        State changes are ``ReportUp`` and ``ReportDown``. The connection processes CONNACK, canaries and timeouts, and
-        does not yield them. Ends when the queue is empty or after about ``MOST_EVENTS`` events.
+        It waits at most ``wait`` s for activity, and yields connection changes, connection events and objects passed to
+        ``put``. State changes are ``ReportUp`` and ``ReportDown``. The connection processes CONNACK, canaries and
+        timeouts, and does not yield them. Ends when the queue is empty or after about ``MOST_EVENTS`` events.
         """
         if self._tell:
             wait = 0.0
         yield from self._state_changes()
-        due = self._machine.due
+        due = self._machine.next_tick_time
         if due is not None:
             wait = min(wait, due - self._clock())
         try:
@@ -182,13 +191,13 @@ class AgentConnection:
             yield from self._take(item)
         except queue.Empty:
             pass
-        due = self._machine.due
+        due = self._machine.next_tick_time
         if due is not None and due <= self._clock():
             self._step(Tick())
             yield from self._state_changes()
 
     def handle_or_drop(self, event: Any, handle: Callable[[Any], bool | None]) -> bool:
-        """Call ``handle(event)``, and return whether the event is done: handled, or dropped after an error.
+        """Handle an event by a function, or drop the event after an error; return whether it is done.
 
         An error on a packet that the broker sent is counted and logged as a dropped message, so that a broker's data
         cannot end the thread. Errors on other events are raised.
@@ -272,7 +281,7 @@ class AgentConnection:
         sent_at = self._sent_at.pop(number, None)
         if sent_at is not None:
             self.round_trip = self._clock() - sent_at
-        self._step(CanaryCameBack(self.conn, number))
+        self._step(CanaryReceived(self.conn, number))
 
     # -- the machine ------------------------------------------------------------------------------
 

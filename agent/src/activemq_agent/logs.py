@@ -23,7 +23,7 @@ LONGEST_VALUE = 200
 
 
 class Log(Protocol):
-    """The methods of a structlog logger that the agent calls."""
+    """A log of the agent: the methods of a structlog logger that the agent calls."""
 
     def info(self, event: str, **fields: Any) -> Any: ...
     def warning(self, event: str, **fields: Any) -> Any: ...
@@ -45,7 +45,10 @@ class _Lines:
 
 
 def make_log(config: Config, stream: TextIO | None = None) -> structlog.typing.FilteringBoundLogger:
-    """Return a logger for any thread, with the configuration's ``log.level`` and ``log.format``."""
+    """Make the agent's log, and return it.
+
+    The level and the format are ``log.level`` and ``log.format`` of the configuration. The log is for any thread.
+    """
     render = structlog.processors.JSONRenderer(default=str) if config.log_format == "json" else _as_text
     log: structlog.typing.FilteringBoundLogger = structlog.wrap_logger(
         _Lines(sys.stderr if stream is None else stream),
@@ -73,8 +76,11 @@ def _word(value: Any) -> str:
     return text if text and text.isprintable() and not set(text) & set(" =\"'") else repr(text)
 
 
-class DroppedMessages:
-    """Counters of dropped messages by reason; a reason is a short text of this program, not of the message's sender."""
+class DroppedMessageCounters:
+    """Counters of the messages that an agent dropped, by reason.
+
+    A reason is one of the texts in this program, and never a text from a message.
+    """
 
     def __init__(self, log: Log, clock: Callable[[], float] = time.monotonic) -> None:
         self.counts: Counter[str] = Counter()
@@ -82,7 +88,7 @@ class DroppedMessages:
         self._logged_at: dict[str, float] = {}
 
     def count_drop(self, reason: str, **fields: Any) -> None:
-        """Count one dropped message under ``reason``.
+        """Count one dropped message by its reason.
 
         Log it with ``fields`` unless ``reason`` was logged within the last minute.
         """

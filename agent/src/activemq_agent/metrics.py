@@ -98,7 +98,10 @@ COUNTERS = (
 
 
 class Metrics(Collector):
-    """The agent's Prometheus metrics, computed at each scrape from the status that ``activemq-agent status`` prints."""
+    """The Prometheus metrics of an agent.
+
+    They are computed at each scrape from the status that ``activemq-agent status`` prints.
+    """
 
     def __init__(self, status: Callable[[], dict[str, Any]]) -> None:
         self.registry = CollectorRegistry()
@@ -112,13 +115,19 @@ class Metrics(Collector):
         self._server: MetricsServer | None = None
 
     def record_handler_time(self, event: str, seconds: float) -> None:
-        """Record the seconds of one handler run in the histogram of handler times, under the name of the event."""
+        """Record the time of one handler run, in seconds, in the agent's metrics.
+
+        The histogram of handler times has a label with the name of the event.
+        """
         if event not in self._names and len(self._names) < MOST_EVENTS:
             self._names.add(event)
         self._seconds.labels(event if event in self._names else OTHER).observe(seconds)
 
     def serve(self, endpoint: Endpoint) -> None:
-        """Serve the metrics on http://HOST:PORT/metrics. Raises AgentError if the endpoint cannot be listened on."""
+        """Serve the agent's metrics over HTTP on an endpoint.
+
+        The path is ``/metrics``. Raises AgentError if the endpoint cannot be listened on.
+        """
         try:
             self._server = MetricsServer(endpoint.address, self.registry)
             self._server.start()
@@ -129,7 +138,7 @@ class Metrics(Collector):
             ) from error
 
     def close(self) -> None:
-        """Stop serving the metrics."""
+        """Close the server of the agent's metrics."""
         if self._server is not None:
             self._server.close()
             self._server = None
@@ -139,7 +148,10 @@ class Metrics(Collector):
         return iter(())
 
     def collect(self) -> Iterator[Metric]:
-        """Yield every metric except the histogram of handler times, with its present value."""
+        """Collect the agent's metrics for a scrape, and yield each of them.
+
+        The histogram of handler times is collected separately.
+        """
         status = self._status()
         for name, part, member, what in GAUGES:
             yield GaugeMetricFamily(f"{PREFIX}_{name}", what, value=status[part][member] or 0)

@@ -23,9 +23,10 @@ _POLL = 0.1
 
 
 class MetricsServer(ThreadingHTTPServer):
-    """A server of the metrics of a registry on http://ADDRESS/metrics, from ``start`` to ``close``.
+    """An HTTP server of Prometheus metrics.
 
-    Raises OSError when the address cannot be listened on.
+    It serves a registry on http://ADDRESS/metrics, from ``start`` to ``close``. Raises OSError when the address cannot
+    be listened on.
     """
 
     daemon_threads = True
@@ -39,17 +40,20 @@ class MetricsServer(ThreadingHTTPServer):
         self._thread = threading.Thread(target=self.serve_forever, args=(_POLL,), name="metrics", daemon=True)
 
     def start(self) -> None:
-        """Start the thread that accepts connections."""
+        """Start the server of metrics, in a thread that accepts connections."""
         self._thread.start()
 
     def close(self) -> None:
-        """Stop accepting connections and release the address."""
+        """Close the server of metrics and release its address."""
         self._closing = True
         self.shutdown()
         self.server_close()
 
     def process_request(self, request: Any, client_address: Any) -> None:
-        """Serve a connection in a separate thread, once fewer than ``CONNECTIONS`` are being served."""
+        """Process the request of a connection in a separate thread.
+
+        The thread starts once fewer than ``CONNECTIONS`` are being served.
+        """
         while not self._slots.acquire(timeout=_POLL):
             if self._closing:
                 self.shutdown_request(request)
@@ -61,7 +65,10 @@ class MetricsServer(ThreadingHTTPServer):
             raise
 
     def process_request_thread(self, request: Any, client_address: Any) -> None:
-        """Serve a connection and close it after ``SECONDS`` at the latest."""
+        """Process the request of a connection in this thread, and close the connection.
+
+        It is closed after ``SECONDS`` at the latest.
+        """
         closer = threading.Timer(SECONDS, _end_connection, (request,))
         closer.daemon = True
         try:
@@ -72,7 +79,10 @@ class MetricsServer(ThreadingHTTPServer):
             self._slots.release()
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """Ignore a connection that failed: it was closed by its client, or by ``SECONDS``."""
+        """Handle the error of a connection to the server of metrics: ignore it.
+
+        Its client closed the connection, or it was open for ``SECONDS``.
+        """
 
 
 def _end_connection(connection: socket.socket) -> None:

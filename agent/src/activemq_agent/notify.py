@@ -11,10 +11,11 @@ from collections.abc import Mapping
 from activemq_agent.systemd import notify_systemd
 
 
-class Notifier:
-    """A sender of the agent's state to systemd's ``NOTIFY_SOCKET``, found in ``environment`` (default: os.environ).
+class SystemdNotifier:
+    """A notifier of systemd, which sends the agent's state (sd_notify(3)).
 
-    ``interval``: seconds between two ``WATCHDOG=1`` that keep the watchdog content; None if there is no watchdog.
+    ``NOTIFY_SOCKET`` of ``environment`` (default: os.environ) names systemd's socket. ``interval``: seconds between two
+    ``WATCHDOG=1`` that keep the watchdog content; None if there is no watchdog.
     """
 
     def __init__(self, environment: Mapping[str, str] | None = None) -> None:
@@ -41,7 +42,7 @@ def _interval(environment: Mapping[str, str]) -> float | None:
 
 
 class StallDetector:
-    """A detector of stalled loops.
+    """A detector of stalled loops of an agent.
 
     A loop is stalled if it began no new iteration since the last moment at which all loops had begun one.
     """
@@ -50,8 +51,9 @@ class StallDetector:
         self._last: dict[str, float] = {}
 
     def stalled_loops(self, ticks: Mapping[str, float]) -> tuple[str, ...]:
-        """Return the names of loops whose last turn, a time in ``ticks``, has not changed since all loops last
-        advanced.
+        """Return the names of the stalled loops of the agent.
+
+        ``ticks`` has, by loop, the time at which it began its last iteration.
         """
         stalled = tuple(name for name, tick in ticks.items() if self._last.get(name) == tick)
         if not stalled:

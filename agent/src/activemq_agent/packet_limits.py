@@ -38,15 +38,18 @@ MOST_RECEIVED = 16 << 20
 """Largest number of bytes of messages that the publisher or the subscriber keeps in memory, plus one packet."""
 
 
-class ViolationError(ConnectionError):
-    """An error: a broker sent a packet that violates MQTT or that the agent did not request; the connection ends."""
+class ProtocolViolationError(ConnectionError):
+    """An error for a broker's violation of the MQTT protocol, after which the connection ends.
+
+    The broker sent an invalid packet, or one that the agent did not request.
+    """
 
 
 class ReceiveBudget:
-    """A limit on received bytes still in memory, shared by all connections of the publisher or the subscriber.
+    """A budget of received bytes in memory, that is, a limit on them.
 
-    The receiver of a message keeps the object that ``hold`` returns with the message; when the last reference to that
-    object goes, its bytes no longer count.
+    All connections of the publisher or of the subscriber share it. The receiver of a message keeps the object that
+    ``hold`` returns with the message; when the last reference to that object goes, its bytes no longer count.
     """
 
     def __init__(self, limit: int = MOST_RECEIVED) -> None:
@@ -56,12 +59,15 @@ class ReceiveBudget:
         self._released: deque[int] = deque()  # filled by any thread at any time: an append needs no lock
 
     def hold(self, size: int) -> HeldBytes:
-        """Return an object that counts ``size`` bytes against the budget until it is garbage-collected."""
+        """Hold a number of bytes of the budget, as long as the returned object is referenced."""
         self._released.append(-size)
         return HeldBytes(size, self._released)
 
     def is_full(self) -> bool:
-        """Return whether the received bytes in memory have reached the limit, so that reading must pause."""
+        """Return whether the budget of received bytes in memory is full.
+
+        Reading must then pause.
+        """
         with self._lock:
             while self._released:
                 self._used -= self._released.popleft()
@@ -69,7 +75,10 @@ class ReceiveBudget:
 
 
 class HeldBytes:
-    """The bytes of one received message, counted in a ``ReceiveBudget`` as long as this object is referenced."""
+    """The bytes of one received message that are held in a ``ReceiveBudget``.
+
+    They count as long as this object is referenced.
+    """
 
     __slots__ = ("_released", "_size")
 
@@ -81,9 +90,10 @@ class HeldBytes:
 
 
 class PacketFilter:
-    """A filter between socket and MQTT client: skips messages above ``limit``, refuses packets no broker may send.
+    """A filter of MQTT packets between a socket and the MQTT client.
 
-    ``on_oversized_message`` is called for each message above ``limit`` bytes, which is read and thrown away.
+    It skips messages above ``limit``, and refuses packets that no broker may send. ``on_oversized_message`` is called
+    for each message above ``limit`` bytes, which is read and thrown away.
     """
 
     def __init__(self, limit: int, on_oversized_message: Callable[[], None]) -> None:
@@ -95,10 +105,11 @@ class PacketFilter:
         self._connected = False
 
     def read(self, receive: Callable[[int], bytes], size: int, may_read: Callable[[], bool]) -> bytes:
-        """Return at most ``size`` received bytes that passed the filter; empty at the end of the connection.
+        """Read received bytes that pass the filter of MQTT packets, and return them.
 
-        ``may_read`` is called before each packet. Raises BlockingIOError when nothing can be read now, ViolationError
-        for a packet that no broker sends.
+        These are at most ``size`` bytes, and none at the end of the connection. ``may_read`` is called before each
+        packet. Raises BlockingIOError when nothing can be read now, ProtocolViolationError for a packet that no broker
+        sends.
         """
         for _ in range(_CHUNKS):
             if self._ready:
@@ -124,14 +135,14 @@ class PacketFilter:
         raise BlockingIOError
 
     def _look(self) -> None:
-        """Check the packet as soon as its header is complete: hand it on, skip it, or raise ViolationError."""
+        """Check the packet as soon as its header is complete: hand it on, skip it, or raise ProtocolViolationError."""
         if not self._header:
             return
         kind = self._header[0] & 0xF0
         self._check_kind(kind)
         if len(self._header) == 1 or self._header[-1] & 128:
             if len(self._header) >= _LONGEST_HEADER:
-                raise ViolationError(
+                raise ProtocolViolationError(
                     "the agent ended the connection, because the broker's answer is not valid MQTT (the length field "
                     f"of a packet has more than 4 bytes): {_CHECK_PORT}"
                 )
@@ -143,7 +154,7 @@ class PacketFilter:
         else:
             shortest, longest = _LENGTHS.get(kind, (_SHORTEST_PUBLISH, self._limit))
             if not shortest <= length <= longest:
-                raise ViolationError(
+                raise ProtocolViolationError(
                     "the agent ended the connection, because the broker's answer is not valid MQTT (a packet of type "
                     f"{kind >> 4} has {length} bytes): {_CHECK_PORT}"
                 )
@@ -153,25 +164,26 @@ class PacketFilter:
 
     def _check_kind(self, kind: int) -> None:
         if kind != PUBLISH and kind not in _LENGTHS:
-            raise ViolationError(
+            raise ProtocolViolationError(
                 "the agent ended the connection, because the broker's answer is not valid MQTT (brokers send no "
                 f"packet of type {kind >> 4}): {_CHECK_PORT}"
             )
         if kind == PUBLISH and self._header[0] & 0b0100:
-            raise ViolationError(
+            raise ProtocolViolationError(
                 "the agent ended the connection, because the broker sent a message of QoS 2, although the agent "
                 f"subscribes with QoS 1 at most: {_CHECK_PORT}"
             )
         if (kind == CONNACK) == self._connected:
             what = "a second packet CONNACK" if self._connected else "a packet before CONNACK"
-            raise ViolationError(
+            raise ProtocolViolationError(
                 f"the agent ended the connection, because the broker violates MQTT (it sent {what}): {_CHECK_PORT}"
             )
 
 
 class BoundedClient(Client):
-    """A paho MQTT client with a ``PacketFilter``; ``violation`` is the reason why the filter ended the connection, or
-    None.
+    """An MQTT client (paho) that bounds the packets it receives.
+
+    ``violation`` is the reason why its ``PacketFilter`` ended the connection, or None.
     """
 
     def __init__(
@@ -201,7 +213,7 @@ class BoundedClient(Client):
     def _sock_recv(self, bufsize: int) -> bytes:
         try:
             return self._filter.read(super()._sock_recv, bufsize, self._may_read)
-        except ViolationError as error:
+        except ProtocolViolationError as error:
             self.violation = str(error)
             raise
 
@@ -210,7 +222,7 @@ class BoundedClient(Client):
         try:
             return super()._packet_handle()
         except Exception as error:  # noqa: BLE001 -- a broker may send any bytes
-            is_violation = isinstance(error, ViolationError)
+            is_violation = isinstance(error, ProtocolViolationError)
             unreadable = (
                 "the agent ended the connection, because the broker sent an MQTT packet that cannot be read: "
                 f"{_CHECK_PORT}"

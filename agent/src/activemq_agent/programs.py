@@ -33,10 +33,10 @@ _OWN = re.compile(r"NOTIFY_SOCKET|WATCHDOG_.*|LISTEN_.*|CREDENTIALS_DIRECTORY|MA
 
 @dataclass(frozen=True, slots=True)
 class HandlerEvent:
-    """The argument of a Python handler: an event's topic, payload, attempt (from 1) and ids.
+    """An event for a Python handler, which gets it as its argument.
 
-    ``event_id`` is None for a message that came without an id; ``rx_id``, the agent's own id of the message, is never
-    None. ``statements`` holds what ``execute`` added.
+    It has the topic, payload, attempt (from 1) and ids. ``event_id`` is None for a message that came without an id;
+    ``rx_id``, the agent's own id of the message, is never None. ``statements`` holds what ``execute`` added.
     """
 
     event_id: str | None
@@ -47,7 +47,7 @@ class HandlerEvent:
     statements: list[tuple[str, Sequence[Any]]] = field(default_factory=list)
 
     def execute(self, sql: str, values: Sequence[Any] = ()) -> None:
-        """Add an SQL statement that is run on the agent's store when the event is recorded as handled.
+        """Execute an SQL statement on the agent's store when the event is recorded as handled.
 
         The statement takes effect together with the record that the event was handled, or not at all. Statements run
         after the last handler of the event has ended well; tables of handlers begin with ``x_``.
@@ -61,7 +61,7 @@ def event_name(topic: str) -> str:
 
 
 def find_program(directory: Path | None, name: str) -> Path | None:
-    """Return the executable that handles events called ``name``, or None.
+    """Find the program (executable) that handles events of a name; return None without one.
 
     None: there is no such file, or ``name`` is no plain file name. Raises AgentError for a file that is there and may
     not be run: the event must not count as handled.
@@ -82,10 +82,11 @@ def find_program(directory: Path | None, name: str) -> Path | None:
 
 
 def refuse_foreign_owners(path: Path) -> Path:
-    """Return the resolved path of a file or directory; raise AgentError if another user could replace it.
+    """Raise AgentError if a user other than root and the agent's could replace a file or directory.
 
-    Every directory and link on the way, from ``/`` on, must belong to root or the agent's user and be writable
-    by its owner alone; a sticky directory such as ``/tmp`` is refused. The error contains the remedy.
+    Returns the resolved path. Every directory and link on the way, from ``/`` on, must belong to root or the agent's
+    user and be writable by its owner alone; a sticky directory such as ``/tmp`` is refused. The error contains the
+    remedy.
     """
     here, left, links = Path("/"), list(reversed(path.absolute().parts[1:])), 0
     try:
@@ -133,9 +134,10 @@ def _refuse_writers(path: Path, status: os.stat_result) -> None:
 
 
 def handler_problems(directory: Path | None) -> list[str]:
-    """Return one line for each executable handler, or directory of handlers, that is unsafe to run, with the reason.
+    """Return the problems that make executable handlers in a directory unsafe, one line each.
 
-    The list is empty if all executables may be run, or ``directory`` is None.
+    A handler, or a directory of handlers, is named with the reason. The list is empty if all executables may be run, or
+    ``directory`` is None.
     """
     if directory is None:
         return []
@@ -156,7 +158,10 @@ def handler_problems(directory: Path | None) -> list[str]:
 
 
 class ProgramRunner:
-    """A runner of executable handlers, one at a time; ``kill`` ends the running one from another thread."""
+    """A runner of programs: executables that handle messages.
+
+    One program runs at a time; ``kill`` ends it from another thread.
+    """
 
     def __init__(self) -> None:
         self._process: subprocess.Popen[bytes] | None = None
@@ -164,10 +169,10 @@ class ProgramRunner:
         self._killed = False
 
     def run(self, path: Path, timeout: float, event: HandlerEvent) -> None:
-        """Run an executable with an event as JSON on its standard input.
+        """Run a program with an event as its input.
 
-        Its output goes to the agent's standard error. Raises AgentError if it ends with an error, or does not end
-        within ``timeout`` seconds and is killed.
+        The event is JSON on the standard input. Its output goes to the agent's standard error. Raises AgentError if it
+        ends with an error, or does not end within ``timeout`` seconds and is killed.
         """
         try:
             with self._lock:
@@ -186,7 +191,7 @@ class ProgramRunner:
                 "installed interpreter, and that its mode permits execution"
             ) from error
         try:
-            process.communicate(event_to_json(event), timeout=timeout)
+            process.communicate(_event_to_json(event), timeout=timeout)
         except subprocess.TimeoutExpired:
             _end_group(process)
             raise AgentError(
@@ -201,15 +206,21 @@ class ProgramRunner:
             raise AgentError(f"the handler {path.name} ended with {how}: check its output in the agent's log")
 
     def kill(self) -> None:
-        """Kill the running executable with all its processes; later calls of ``run`` raise AgentError."""
+        """Kill the running program, with all its processes.
+
+        Later calls of ``run`` raise AgentError.
+        """
         with self._lock:
             self._killed = True
             if self._process is not None:
                 _signal_group(self._process, signal.SIGKILL)
 
 
-def event_to_json(event: HandlerEvent) -> bytes:
-    """Return an event as the JSON object, on one line, that an executable handler reads."""
+def _event_to_json(event: HandlerEvent) -> bytes:
+    """Convert an event to JSON, the input of an executable handler.
+
+    The JSON object is on one line.
+    """
     content: dict[str, object] = {
         "event_id": event.event_id, "rx_id": event.rx_id, "topic": event.topic, "attempt": event.attempt,
     }  # fmt: skip

@@ -76,7 +76,7 @@ class _Flying(NamedTuple):
 
 
 class Publisher:
-    """The sender of the events in the store's outbox to the brokers.
+    """The publisher of an agent, which sends the events in the store's outbox to the brokers.
 
     One thread calls ``run``; other methods and counters are for any thread. At most ``config.publisher_window`` events
     wait for their PUBACK or their prefix's canary, and ``DELETE_BATCH`` acknowledged events for their deletion. Raises
@@ -96,7 +96,7 @@ class Publisher:
         """Number of events that brokers acknowledged since the start."""
         self.sent = 0
         """Number of events sent since the start, including repeated ones."""
-        self.last_turn = clock()
+        self.last_loop_start = clock()
         """Time of the loop's last turn, by ``clock``."""
         self._config, self._store, self._log, self._clock = config, store, log, clock
         self.link = AgentConnection(config, "publisher", store=store, log=log, clock=clock, **options)
@@ -125,22 +125,25 @@ class Publisher:
 
     @property
     def unproved_topic_prefixes(self) -> tuple[str, ...]:
-        """The topic prefixes whose canaries (messages of the agent to itself) are not received, so that events stay
-        unconfirmed.
+        """The topic prefixes for which no canary (test message of the agent to itself) came back.
+
+        Their events stay unconfirmed.
         """
         return tuple(name for name, prefix in list(self._prefixes.items()) if prefix.state == "unproved")
 
     def wake(self) -> None:
-        """Wake the publisher after events were added to the outbox. May be called from any thread."""
+        """Wake the publisher.
+
+        Call this after events were added to the outbox, from any thread.
+        """
         if not self._woken:
             self._woken = True
             self.link.put(_WAKE)
 
     def add_barriers(self) -> list[str]:
-        """Put a barrier (a message that marks the end of all earlier events) for each topic prefix into the outbox;
-        return event ids.
+        """Add barriers (messages that mark the end of all earlier events) to the agent's outbox.
 
-        Raises OutboxFullError when the outbox is full.
+        There is one for each topic prefix. Returns their event ids. Raises OutboxFullError when the outbox is full.
         """
         event_ids = []
         for prefix in list(self._used):
@@ -152,7 +155,10 @@ class Publisher:
         return event_ids
 
     def run(self, stop: threading.Event) -> None:
-        """Publish until ``stop`` is set, then close the connection; unacknowledged events stay in the outbox."""
+        """Run the publisher until ``stop`` is set.
+
+        The connection is then closed; unacknowledged events stay in the outbox.
+        """
         self._store.on_outgoing = self.wake
         self.link.start()
         while not stop.is_set():
@@ -161,10 +167,13 @@ class Publisher:
         self._wait_recorded()
 
     def run_once(self) -> None:
-        """Run the publisher's loop once: process connection events, send events of the outbox, record what was sent."""
+        """Run the loop of the publisher once.
+
+        It processes connection events, sends events of the outbox, and records what was sent.
+        """
         for event in self.link.run_once(FLUSH if any(self._unrecorded.values()) else POLL):
             self.link.handle_or_drop(event, self._handle)
-        now = self.last_turn = self._clock()
+        now = self.last_loop_start = self._clock()
         if self._up and self._is_answered(now):
             self._ask_again(now)
             self._send(now)

@@ -24,7 +24,7 @@ from activemq_agent.handling import HandlerRunner
 from activemq_agent.journal_files import DIRECTORY, JournalFiles
 from activemq_agent.logs import Log, make_log
 from activemq_agent.metrics import Metrics
-from activemq_agent.notify import Notifier, StallDetector
+from activemq_agent.notify import StallDetector, SystemdNotifier
 from activemq_agent.publishing import Publisher
 from activemq_agent.store import Store
 from activemq_agent.subscribing import Subscriber
@@ -42,15 +42,15 @@ FAREWELL = 5.0
 
 
 class Service:
-    """A running agent with one configuration; each object runs once.
+    """The service of an agent: its running parts, with one configuration.
 
-    ``run`` returns the exit code, ``stop`` has the effect of SIGTERM.
+    Each object runs once. ``run`` returns the exit code, ``stop`` has the effect of SIGTERM.
     """
 
-    def __init__(self, config: Config, *, log: Log | None = None, notifier: Notifier | None = None) -> None:
+    def __init__(self, config: Config, *, log: Log | None = None, notifier: SystemdNotifier | None = None) -> None:
         self.config = config
         self._log: Log = log or make_log(config)
-        self._notifier = notifier or Notifier()
+        self._notifier = notifier or SystemdNotifier()
         self._stop = threading.Event()
         self._look = threading.Event()
         self._died: list[str] = []
@@ -59,14 +59,18 @@ class Service:
         self.began = time.monotonic()
 
     def stop(self) -> None:
-        """Make ``run`` refuse further events, send those in the outbox, and return."""
+        """Stop the service of the agent: make ``run`` return.
+
+        It refuses further events, and sends those in the outbox before.
+        """
         self._stop.set()
         self._look.set()
 
     def run(self) -> int:
-        """Run the agent until ``stop``, SIGTERM or SIGINT; a second signal ends the process at once.
+        """Run the agent until it is stopped, by ``stop``, SIGTERM or SIGINT.
 
-        Returns the exit code: 0, or 1 if a part of the agent died. Raises AgentError if the agent cannot start.
+        A second signal ends the process at once. Returns the exit code: 0, or 1 if a part of the agent died. Raises
+        AgentError if the agent cannot start.
         """
         with ExitStack() as ends:
             self._make(ends)
@@ -88,7 +92,10 @@ class Service:
         return 0
 
     def status(self) -> dict[str, Any]:
-        """Return the state of the agent as ``activemq-agent status`` shows it; ages and times in seconds."""
+        """Return the status of the agent, as ``activemq-agent status`` shows it.
+
+        Ages and times are in seconds.
+        """
         damage = self.store.damage
         state: dict[str, Any] = {
             "agent": self.config.agent,
@@ -129,7 +136,7 @@ class Service:
     def _make(self, ends: ExitStack) -> None:
         """Make all parts; everything that can fail at the start does so here, before any thread runs."""
         config, log = self.config, self._log
-        self.store = Store.open(config.state_directory, agent=config.agent, limits=config.limits)
+        self.store = Store.open(config.state_directory, agent=config.agent, limits=config.store_limits)
         ends.callback(self._close_store)
         if self.store.damage is not None:
             log.error(
@@ -244,15 +251,18 @@ class Service:
         threading.excepthook = on_death
         ends.callback(setattr, threading, "excepthook", before)
 
-    def last_turns(self) -> dict[str, float]:
-        """Return when each loop (publisher, storage, handlers, subscriber) began its last turn, by the loop's clock."""
+    def last_loop_starts(self) -> dict[str, float]:
+        """Return the times at which the loops of the agent's parts began their last iterations, by name.
+
+        The parts are publisher, storage, handlers and subscriber; each time is that of the loop's clock.
+        """
         ticks = {
-            "publisher": self.publisher.last_turn,
+            "publisher": self.publisher.last_loop_start,
             "storage": self.store.last_transaction_time,
-            "handlers": self.handlers.last_turn,
+            "handlers": self.handlers.last_loop_start,
         }
         if self.subscriber:
-            ticks["subscriber"] = self.subscriber.last_turn
+            ticks["subscriber"] = self.subscriber.last_loop_start
         return ticks
 
     def _watch(self) -> None:
@@ -268,7 +278,7 @@ class Service:
             now = time.monotonic()
             if now - fed_at >= interval:
                 fed_at = now
-                stalled = pulse.stalled_loops(self.last_turns())
+                stalled = pulse.stalled_loops(self.last_loop_starts())
                 if stalled:
                     self._log.error(
                         "threads of the agent make no progress, so the agent may not send or handle events. "

@@ -30,8 +30,8 @@ from activemq_agent.connection_events import (
     Suback,
     TransportUp,
 )
-from activemq_agent.packet_limits import OVERHEAD, TOPIC_COPIES, BoundedClient, ReceiveBudget, ViolationError
-from activemq_agent.tls import explain_failure
+from activemq_agent.packet_limits import OVERHEAD, TOPIC_COPIES, BoundedClient, ProtocolViolationError, ReceiveBudget
+from activemq_agent.tls import explain_connection_failure
 
 if TYPE_CHECKING:
     from activemq_agent.config import Config
@@ -47,11 +47,12 @@ _KEEPALIVE_TIMEOUT = 141
 
 
 class Session:
-    """One MQTT connection to one broker, from ``start`` to ``close``; for use by one thread.
+    """An MQTT session with one broker, over one connection.
 
-    ``on_event`` is called by other threads: give it a queue's ``put``. ``tls``: what ``tls_context`` returned, for a
-    broker that is to be reached by TLS. ``intake`` bounds received bytes that are still in memory, ``largest`` the
-    bytes of a packet (by default ``packet.bytes`` of the configuration).
+    It lasts from ``start`` to ``close``, and is for use by one thread. ``on_event`` is called by other threads: give it
+    a queue's ``put``. ``tls``: what ``tls_context`` returned, for a broker that is to be reached by TLS. ``intake``
+    bounds received bytes that are still in memory, ``largest`` the bytes of a packet (by default ``packet.bytes`` of
+    the configuration).
     """
 
     def __init__(
@@ -92,11 +93,11 @@ class Session:
         client.on_message = self._on_message
 
     def start(self) -> None:
-        """Begin to connect to the broker, in a new thread."""
+        """Start the session with the broker: connect in a new thread."""
         threading.Thread(target=self._connect, name=f"mqtt-dial-{self._conn}", daemon=True).start()
 
     def publish(self, topic: str, payload: bytes, qos: int = 1) -> int | None:
-        """Send a message; return the packet id, or None if the connection has ended.
+        """Publish an MQTT message, and return its packet id; None if the connection has ended.
 
         Raises ValueError for a bad topic.
         """
@@ -105,8 +106,9 @@ class Session:
         return int(info.mid) if info is not None and info.rc == 0 else None
 
     def subscribe(self, topic_filter: str, qos: int = 1) -> int | None:
-        """Subscribe to one topic filter; return the packet id of the expected ``Suback``, or None
-        without a connection.
+        """Subscribe to one topic filter, and return the packet id of the SUBSCRIBE; None without a connection.
+
+        The answer of the broker is the event ``Suback``.
         """
         client = self._client
         self._unanswered_subscribes += 1
@@ -114,22 +116,29 @@ class Session:
         return int(mid) if rc == 0 and mid is not None else None
 
     def unsubscribe(self, topic_filter: str) -> None:
-        """Unsubscribe from a topic filter; does nothing without a connection."""
+        """Unsubscribe from one topic filter.
+
+        This does nothing without a connection.
+        """
         client = self._client
         if client is not None:
             client.unsubscribe(topic_filter)
 
     def ack(self, mid: int) -> None:
-        """Acknowledge to the broker the received message with the packet id ``mid``.
+        """Acknowledge a received message to the broker.
 
-        After the end of the connection this has no effect, and the broker delivers the message again.
+        ``mid`` is the packet id of the message. After the end of the connection this has no effect, and the broker
+        delivers the message again.
         """
         client = self._client
         if client is not None:
             client.ack(mid, 1)
 
     def close(self, *, orderly: bool = False) -> None:
-        """End the connection. ``orderly`` sends DISCONNECT first and takes at most ``FAREWELL`` (0.5) seconds."""
+        """Close the connection to the broker.
+
+        ``orderly`` sends DISCONNECT first and takes at most ``FAREWELL`` (0.5) seconds.
+        """
         self._closed = True
         client = self._client
         if client is None:
@@ -153,7 +162,7 @@ class Session:
         try:
             client.connect(*self._broker.address, keepalive=self._keepalive)
         except (OSError, ValueError, AgentError) as error:
-            self._over(explain_failure(error, self._broker, seconds=CONNECT_TIMEOUT))
+            self._over(explain_connection_failure(error, self._broker, seconds=CONNECT_TIMEOUT))
             return
         self._put(TransportUp(self._conn))
         client.loop_start()
@@ -189,7 +198,7 @@ class Session:
 
     def _on_subscribe(self, _client: Any, _data: Any, mid: int, reasons: Any, _properties: Any) -> None:
         if self._unanswered_subscribes <= 0:
-            raise ViolationError(
+            raise ProtocolViolationError(
                 "the broker violates MQTT, because it sent a SUBACK that the agent did not request: check that mb.urls "
                 "names the MQTT connector of an ActiveMQ broker"
             )

@@ -65,10 +65,10 @@ class _Lane:
 
 
 class Subscriber:
-    """The receiver that stores messages in the inbox; ``run`` is for one thread, the counters for any thread.
+    """The subscriber of an agent, which stores received messages in the inbox.
 
-    ``on_stored`` is called, in that thread, with the lane (the topic filter) of each new message.
-    Raises ConfigError for TLS files that cannot be used.
+    ``run`` is for one thread, the counters for any thread. ``on_stored`` is called, in that thread, with the lane (the
+    topic filter) of each new message. Raises ConfigError for TLS files that cannot be used.
     """
 
     def __init__(
@@ -89,7 +89,7 @@ class Subscriber:
         """Topic filters that were refused, each with the broker (``host:port``) that refused it last."""
         self.granted: set[str] = set()
         """Topic filters that are subscribed to on the current connection."""
-        self.last_turn = clock()
+        self.last_loop_start = clock()
         """Time of the loop's last turn, by ``clock``."""
         self._config, self._store, self._log, self._clock = config, store, log, clock
         self._on_stored = on_stored
@@ -101,12 +101,16 @@ class Subscriber:
 
     @property
     def full_filters(self) -> tuple[str, ...]:
-        """The topic filters whose messages stay at the broker because the inbox has no room for them."""
+        """The topic filters whose part of the agent's inbox is full.
+
+        Their messages stay at the broker.
+        """
         return tuple(name for name, lane in list(self._lanes.items()) if lane.full)
 
     def run(self, stop: threading.Event) -> None:
-        """Receive messages until ``stop`` is set, then close the connection; the durable session
-        stays on the broker.
+        """Run the subscriber until ``stop`` is set.
+
+        The connection is then closed; the durable session stays on the broker.
         """
         self.link.start()
         while not stop.is_set():
@@ -114,12 +118,13 @@ class Subscriber:
         self.link.stop()
 
     def run_once(self) -> None:
-        """Run the subscriber's loop once: process connection events, store messages, subscribe
-        again to refused topics.
+        """Run the loop of the subscriber once.
+
+        It processes connection events, stores messages, and subscribes again to refused topics.
         """
         for event in self.link.run_once(IDLE):
             self.link.handle_or_drop(event, self._handle)
-        now = self.last_turn = self._clock()
+        now = self.last_loop_start = self._clock()
         for lane in self._lanes.values():
             if lane.full and lane.offered == 0 and now >= lane.try_at:
                 lane.full = False

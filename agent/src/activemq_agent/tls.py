@@ -33,9 +33,10 @@ class _Context(ssl.SSLContext):
 
 
 def tls_context(tls: Tls) -> ssl.SSLContext:
-    """Return an SSL context for TLS 1.2 or later that checks the broker's certificate and host name.
+    """Return an SSL context for connections to brokers.
 
-    Raises ConfigError naming the key and the file that cannot be used.
+    It requires TLS 1.2 or later, and checks the broker's certificate and host name. Raises ConfigError naming the key
+    and the file that cannot be used.
     """
     try:
         context = _Context(ssl.PROTOCOL_TLS_CLIENT)  # checks certificate and name
@@ -80,8 +81,11 @@ def _unusable(key: str, path: Path | None, error: OSError) -> ConfigError:
     return ConfigError(f"{key}: {path or 'the authorities of the system'}: {reason}")
 
 
-def explain_failure(error: BaseException, broker: Endpoint, *, seconds: float) -> str:
-    """Return the reason why a connection to a broker failed, on one line; ``seconds`` is the timeout of the attempt."""
+def explain_connection_failure(error: BaseException, broker: Endpoint, *, seconds: float) -> str:
+    """Explain on one line why a connection to a broker failed.
+
+    ``seconds`` is the timeout of the attempt.
+    """
     at = broker.name
     match error:
         case ssl.SSLCertVerificationError():
@@ -130,9 +134,9 @@ def _no_tls(error: ssl.SSLError, at: str) -> str:
 
 
 def speaks_tls(address: tuple[str, int], timeout: float) -> bool:
-    """Return whether a TLS server answers at an address, for a hint in an error message.
+    """Return whether a TLS server answers at an address.
 
-    No certificate is checked, no data is sent.
+    An error message gives a hint by it. No certificate is checked, no data is sent.
     """
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.check_hostname, context.verify_mode = False, ssl.CERT_NONE

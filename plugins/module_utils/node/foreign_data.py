@@ -26,7 +26,7 @@ def parse_json(text: str | bytes) -> Any:
 
 
 def decompress_base64_text(text: str, limit: int) -> bytes:
-    """Decompress a text of zlib data in base64, and return the bytes.
+    """Decompress a base64 text of compressed data (zlib), and return the bytes.
 
     Raises ValueError for any other text, and for more than ``limit`` bytes.
     """

@@ -23,10 +23,10 @@ SERVING: tuple[BrokerState, ...] = ("active", "unhealthy")
 
 @dataclass(frozen=True)
 class Evidence:
-    """The evidence about one broker from which its state is concluded, such as its process, log phase and probe
-    answers.
+    """The evidence about one broker from which its state is concluded.
 
-    A field without an observation keeps its default, which implies nothing.
+    It is evidence such as the process, the phase in the log, and answers to probes. A field without an observation
+    keeps its default, which implies nothing.
 
     ``answers`` are the results of probes by connector name. ``pure``: the broker is a node of a pure master/slave pair.
     ``listens``: the process has the ports of its connectors open. ``holds_lock``: it holds its store's lock, None if
@@ -45,20 +45,20 @@ class Evidence:
 
     @property
     def is_frozen(self) -> bool:
-        """Whether the broker's process is frozen: a signal (SIGSTOP) stopped it, and it can do nothing."""
+        """Whether the broker's process is frozen, that is, stopped by a signal (SIGSTOP)."""
         return self.process is not None and self.process.state == "T"
 
     @property
     def silent_connectors(self) -> list[str]:
-        """The silent connectors of a broker, which returned no message to a probe, by name with their outcome.
+        """The silent connectors of a broker, which returned no message to a probe.
 
-        They accepted the probe or timed out.
+        Their outcomes are mapped by name. They accepted the probe or timed out.
         """
         return [describe_answer(name, answer) for name, answer in self.answers.items() if answer.returned is False]
 
 
 def describe_answer(name: str, answer: ProbeAnswer) -> str:
-    """Describe the answer of a broker to the probe of the connector ``name``, as a clause.
+    """Describe the answer of a broker's connector to a probe, as a clause.
 
     An example is "on connector stomp the broker …".
     """
@@ -67,7 +67,10 @@ def describe_answer(name: str, answer: ProbeAnswer) -> str:
 
 @dataclass(frozen=True)
 class Conclusion:
-    """The conclusion about a broker: its state, one of ``STATES``, and the reason in one sentence."""
+    """The conclusion about a broker: its state and the reason.
+
+    The state is one of ``STATES``, and the reason one sentence.
+    """
 
     state: BrokerState
     reason: str

@@ -15,9 +15,9 @@ DIRECTORY = "activemq-fleet"
 
 @dataclass(frozen=True)
 class MetricSample:
-    """A sample of a Prometheus metric: name, type, meaning, value and labels.
+    """A sample of a Prometheus metric.
 
-    The type is gauge or counter.
+    It has a name, type, meaning, value and labels. The type is gauge or counter.
     """
 
     name: str

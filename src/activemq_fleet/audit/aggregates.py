@@ -55,7 +55,7 @@ def quantiles(samples: Iterable[SortedSample], shares: Sequence[float]) -> list[
 
 
 class TopItems(Generic[_T]):
-    """A collector that keeps only the first items, in sort order, of all items added to it.
+    """A collector of the top items: those that are first in sort order.
 
     It keeps at most ``most`` items, sorted by ``key``, and counts all items.
     """
@@ -66,19 +66,22 @@ class TopItems(Generic[_T]):
         self._all = 0
 
     def add_items(self, *items: _T) -> None:
-        """Add items to the collector of top items."""
+        """Add items to the collector of top items, which leaves out those beyond its limit."""
         self._all += len(items)
         self._kept += items
         if len(self._kept) > 2 * self._most:
             self._kept = self.first_items()
 
     def merge_collector(self, other: TopItems[_T]) -> None:
-        """Merge another collector of top items into this one: its kept items and its count."""
+        """Merge another collector of top items into this one.
+
+        Its kept items and its count are merged.
+        """
         self.add_items(*other.first_items())
         self._all += other.number_left_out
 
     def first_items(self) -> list[_T]:
-        """Return the first of all items added to the collector, in the order of their sort keys.
+        """Return the first items, in sort order, of all items added to the collector.
 
         At most ``most`` items are returned.
         """
@@ -86,7 +89,7 @@ class TopItems(Generic[_T]):
 
     @property
     def number_left_out(self) -> int:
-        """The number of added items that the collector of top items has not kept."""
+        """The number of items that a collector of top items has left out, because they are beyond its limit."""
         return max(0, self._all - self._most)
 
 

@@ -40,7 +40,7 @@ class Delivery(NamedTuple):
 
 
 class DeliveryOutcome(NamedTuple):
-    """The outcome of delivering one event to all its subscribers, as a verdict such as ``lost``.
+    """The outcome of delivering one event to all its subscribers, such as ``lost``.
 
     ``handled_by`` names the subscribers that handled the event, sorted.
     """
@@ -80,7 +80,7 @@ class _Stream:
 
 
 class DeliveryJudge:
-    """The logic that decides for each published event whether it was delivered to its subscribers.
+    """A judge of deliveries: it decides whether published events were delivered to their subscribers.
 
     It compares an event with other events and barriers (marker messages) of its publisher that arrived.
     """

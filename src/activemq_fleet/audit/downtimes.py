@@ -18,11 +18,12 @@ _LATE_LOCK = 15.0
 
 
 @dataclass(frozen=True, slots=True)
-class Downtime:
-    """The downtime of a broker pair in seconds: its shortest and its longest possible length.
+class DowntimeBounds:
+    """The bounds of the downtime of a broker pair, in seconds.
 
-    A pair is down while it has no working broker. A bound is None if it is unknown. ``note`` explains the bounds, and
-    why a downtime is longer than its takeover, in sentences for the cause.
+    These are its shortest and its longest possible length. A pair is down while it has no working broker. A bound is
+    None if it is unknown. ``note`` explains the bounds, and why a downtime is longer than its takeover, in sentences
+    for the cause.
     """
 
     shortest: float | None = None
@@ -32,7 +33,7 @@ class Downtime:
 
 def takeover_downtime(
     term: ObservedBrokerRun, before: ObservedBrokerRun | None, measured: TakeoverStart, end: ProcessEnd | None
-) -> Downtime:
+) -> DowntimeBounds:
     """Return the downtime of a broker pair that a takeover caused.
 
     The takeover made the run ``term`` active after the run ``before``; ``measured`` is its start. ``end`` is what
@@ -40,7 +41,7 @@ def takeover_downtime(
     active node until the new one has opened its connectors.
     """
     if term.started is None or before is None or (measured.began is not None and measured.seconds is None):
-        return Downtime()
+        return DowntimeBounds()
     sign = end.last_sign if end else before.ended or before.last
     longest = seconds_between(sign, term.started)
     proofs = [before.ended, term.locked, term.started, end.at if end else None]
@@ -50,10 +51,10 @@ def takeover_downtime(
         proofs.append(measured.began)
     shortest = seconds_between(min(at for at in proofs if at is not None), term.started)
     if longest is None or shortest is None or sign is None or longest < shortest - _EQUAL:
-        return Downtime()
+        return DowntimeBounds()
     longest = max(shortest, longest)
     bounds = _bounds_sentence(term, before, end, measured, (shortest, longest), sign)
-    return Downtime(shortest, longest, bounds + _slow_steps(term, before, end))
+    return DowntimeBounds(shortest, longest, bounds + _slow_steps(term, before, end))
 
 
 def downtime_text(shortest: float, longest: float) -> str:

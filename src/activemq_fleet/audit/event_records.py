@@ -49,11 +49,11 @@ class PublishedEvent:
 
 @dataclass(slots=True)
 class EventReceipt:
-    """The receipt of one event by one subscriber: a summary of the event's records in the subscriber's journal.
+    """The receipt of one event by one subscriber.
 
-    ``came``: the number of records, barriers left out. ``place``: the position of the first record. ``received_hole``:
-    the number of missing records before the first receipt, None without a receipt; ``open_hole``: the same before the
-    last record that left the event unhandled.
+    It is a summary of the event's records in the subscriber's journal. ``came``: the number of records, barriers left
+    out. ``place``: the position of the first record. ``received_hole``: the number of missing records before the first
+    receipt, None without a receipt; ``open_hole``: the same before the last record that left the event unhandled.
     """
 
     subscriber: str

@@ -44,9 +44,9 @@ class LogEvidence:
 
 @dataclass(frozen=True, slots=True)
 class LoggedPeriod:
-    """A period of at most one minute in which a host logged anything.
+    """A period in which a host logged anything.
 
-    It has the times of its first and its last log record.
+    It is at most one minute long. It has the times of its first and its last log record.
     """
 
     host: str
@@ -86,9 +86,10 @@ class ConnectionLoss:
 
 @dataclass(frozen=True, slots=True)
 class SubscriptionRisk:
-    """A risk to durable subscriptions, which a record in the broker's store describes.
+    """A risk to durable subscriptions of losing messages.
 
-    It names the subscriptions that a start without a usable index put at risk.
+    A record in the broker's store describes it. It names the subscriptions that a start without a usable index put at
+    risk.
     """
 
     time: datetime
@@ -98,11 +99,12 @@ class SubscriptionRisk:
 
 @dataclass(frozen=True, slots=True)
 class PairNode:
-    """A node of a broker pair, or a host without a peer, whose logs are audited.
+    """A node of a broker pair whose logs are audited.
 
-    ``complete`` is False where a part of its log is missing. ``generations`` are number and time (seconds since the
-    epoch) of those that its guard made of a fenced store. ``risks`` are the records in its store. ``state`` is the
-    state of its broker when its logs were collected, at the time ``collected``; None where that is not known.
+    It may also be a host without a peer. ``complete`` is False where a part of its log is missing. ``generations`` are
+    number and time (seconds since the epoch) of those that its guard made of a fenced store. ``risks`` are the records
+    in its store. ``state`` is the state of its broker when its logs were collected, at the time ``collected``; None
+    where that is not known.
     """
 
     host: str
@@ -116,9 +118,9 @@ class PairNode:
     collected: datetime | None = None
 
     def fencing_generation_at(self, moment: datetime | None) -> int | None:
-        """Return the number of the fencing generation (store directory) that a broker wrote to at a given time.
+        """Return the number of the fencing generation (store directory) of a broker at a given time.
 
-        Returns None if the host's broker wrote none.
+        The broker wrote to that generation. Returns None if the host's broker wrote none.
         """
         before = [number for number, made in self.generations if moment is not None and made <= moment.timestamp()]
         return max(before, default=None)
@@ -126,9 +128,9 @@ class PairNode:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Incident:
-    """An incident: something that went wrong on a host, with its cause and its remedy.
+    """An incident: something that went wrong on a host.
 
-    It is a row of the dataset ``incidents`` without the row's id.
+    It has a cause and a remedy. It is a row of the dataset ``incidents`` without the row's id.
     """
 
     kind: IncidentKind

@@ -20,18 +20,20 @@ JOURNAL_RETENTION = timedelta(days=7)
 
 @dataclass(frozen=True, slots=True)
 class EvidenceEnds:
-    """The times at which the evidence of an audit ends, for logs and for journals.
+    """The times at which the evidence of an audit ends.
 
-    There is a time for each host's log and one for all journals; None without a log or a journal.
+    They are those of logs and of journals. There is a time for each host's log and one for all journals; None without a
+    log or a journal.
     """
 
     of_logs: Mapping[str, datetime | None]
     of_journals: datetime | None
 
     def is_incident_final(self, ended: datetime | None, hosts: Sequence[str]) -> bool:
-        """Return whether an incident is final, so that later logs cannot change it.
+        """Return whether an incident is final.
 
-        The incident or bridge ended at ``ended``. It is final if the logs of ``hosts`` continue long enough after that.
+        Later logs then cannot change it. The incident or bridge ended at ``ended``. It is final if the logs of
+        ``hosts`` continue long enough after that.
         """
         if ended is None:
             return False
@@ -41,8 +43,9 @@ class EvidenceEnds:
         return all_logs_go_on or newest >= ended + FINAL_AFTER_FOR_FLEET
 
     def is_event_final(self, last: datetime | None) -> bool:
-        """Return whether the outcome of an event is final, so that later journal records cannot change it.
+        """Return whether the outcome of an event is final.
 
-        It is final if the journals continue for a week after the event's last record at ``last``.
+        Later journal records then cannot change it. It is final if the journals continue for a week after the event's
+        last record at ``last``.
         """
         return last is not None and self.of_journals is not None and self.of_journals >= last + JOURNAL_RETENTION

@@ -75,9 +75,10 @@ _BEFORE = timedelta(minutes=2)
 def host_incidents(
     node: PairNode, evidence: Sequence[LogEvidence], runs: Sequence[ObservedBrokerRun]
 ) -> list[Incident]:
-    """Return the incidents of one host, given the evidence in its log and the runs of its broker.
+    """Return the incidents of one host.
 
-    The kinds are demotions, failed starts, store errors, refusals and duplicate bridges.
+    They follow from the evidence in its log and the runs of its broker. The kinds are demotions, failed starts, store
+    errors, refusals and duplicate bridges.
     """
     ordered = sorted(evidence, key=lambda record: (record.at, record.sequence))
     return [
@@ -381,7 +382,7 @@ class _Breaks:
 
     @property
     def most_frequent_error(self) -> str:
-        """The most frequent error among the breaks of a network bridge; empty where the log has none."""
+        """The most frequent error among the breaks of a network bridge; empty without an error."""
         errors = Counter(record.fields["e"] for record in self.breaks if record.fields.get("e"))
         return errors.most_common(1)[0][0] if errors else ""
 

@@ -37,10 +37,11 @@ _RECEIVED = frozenset((*words.RECEIVING, "barrier"))
 
 
 class ParsedJournalLine(NamedTuple):
-    """A parsed line of an agent's journal: its record, and the problem of the line if it cannot be read.
+    """A parsed line of an agent's journal.
 
-    ``record`` is None where agent, epoch or number are not known, and its kind where the rest cannot be read.
-    ``broker`` and ``conn`` are those that the record names, a broker and the number of a connection.
+    It has a record, and a problem if the line cannot be read. ``record`` is None where agent, epoch or number are not
+    known, and its kind where the rest cannot be read. ``broker`` and ``conn`` are those that the record names, a broker
+    and the number of a connection.
     """
 
     number: int
@@ -51,9 +52,9 @@ class ParsedJournalLine(NamedTuple):
 
 
 class ConnectionRecord(NamedTuple):
-    """A record in an agent's journal about a connection to a broker that was made or lost.
+    """A record in an agent's journal about a connection to a broker.
 
-    The agent runs on ``host``; ``is_up`` is true for a connection that was made.
+    The connection was made or lost. The agent runs on ``host``; ``is_up`` is true for a connection that was made.
     """
 
     host: str
@@ -67,9 +68,9 @@ class ConnectionRecord(NamedTuple):
 
 
 def read_journal_lines(content: memoryview) -> Iterator[tuple[int, str | None, str | None]]:
-    """Yield the lines of a journal file, unpacked if the file is compressed.
+    """Read the lines of a journal file, and yield them.
 
-    A line is (number, text, problem); its text is None where gzip data are damaged.
+    A compressed file is unpacked. A line is (number, text, problem); its text is None where gzip data are damaged.
     """
     number, rest = 0, b""
     problem: str | None = None
@@ -95,7 +96,7 @@ def _unpacked_pieces(content: memoryview) -> Iterator[tuple[bytes, str | None]]:
 
 
 def parsed_journal_lines(content: memoryview) -> Iterator[ParsedJournalLine]:
-    """Yield each line of a journal file as a parsed line."""
+    """Parse the lines of a journal file, and yield the parsed lines."""
     for number, text, problem in read_journal_lines(content):
         yield ParsedJournalLine(number, None, problem) if text is None else parse_journal_line(number, text)
 
@@ -177,11 +178,12 @@ def _parse_time(value: Any) -> datetime | None:
 
 @dataclass(slots=True)
 class JournalFileSummary:
-    """A summary of one journal file: the parts of agents' journals that it holds, and the problems of its lines.
+    """A summary of one journal file.
 
-    ``parts``: its content by agent and epoch; (None, None) is the key of lines without a known agent. ``received``: the
-    highest SEQ that another agent received, by the agent and epoch in events' ids, 0 for none. ``problems``: the number
-    of lines with each problem, and the first of them. ``first`` and ``last`` are times.
+    It has the parts of agents' journals that the file holds, and the problems of its lines. ``parts``: its content by
+    agent and epoch; (None, None) is the key of lines without a known agent. ``received``: the highest SEQ that another
+    agent received, by the agent and epoch in events' ids, 0 for none. ``problems``: the number of lines with each
+    problem, and the first of them. ``first`` and ``last`` are times.
     """
 
     host: str
@@ -231,7 +233,7 @@ def summary_of_too_large_file(host: str, file: str) -> JournalFileSummary:
 def summarize_journal_and_connections(
     host: str, file: str, content: memoryview
 ) -> tuple[JournalFileSummary, list[ConnectionRecord]]:
-    """Return the summary of a journal file, and the records of connections in it.
+    """Summarize a journal file, and return the summary and the records of connections in the file.
 
     Connections are recorded when they are made or lost.
     """
@@ -288,9 +290,9 @@ def journal_epochs_of_files(
 
 
 def is_agent_of_host(agent: str | None, host: str, host_of: Mapping[str, str] | None) -> bool:
-    """Return whether an agent belongs to a host, so that its journal lines in the host's directory count.
+    """Return whether an agent belongs to a host.
 
-    Also returns True if the agent or its host is unknown.
+    Only then its journal lines in the host's directory count. Also returns True if the agent or its host is unknown.
     """
     return agent is None or host_of is None or host_of.get(agent, host) == host
 

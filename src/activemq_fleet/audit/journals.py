@@ -21,9 +21,10 @@ EpochKey = tuple[str, str]
 
 
 class JournalLine(NamedTuple):
-    """A line of the journal of an agent whose name and epoch are known.
+    """A line of an agent's journal.
 
-    ``kind`` is None where the rest of the line cannot be read. ``came``: the record names a broker or a connection.
+    The name and the epoch of the agent are known. ``kind`` is None where the rest of the line cannot be read. ``came``:
+    the record names a broker or a connection.
     """
 
     agent: str
@@ -90,9 +91,9 @@ class OrderedRecord(NamedTuple):
 
 
 class SubscriptionChange(NamedTuple):
-    """A change of a subscriber's subscriptions: a topic filter was subscribed or unsubscribed.
+    """A change of a subscriber's subscriptions.
 
-    The change has a position in the subscriber's journal.
+    A topic filter was subscribed or unsubscribed. The change has a position in the subscriber's journal.
     """
 
     subscriber: str
@@ -193,7 +194,10 @@ def record_position(epoch: JournalEpoch, jseq: int) -> int:
 
 
 def gaps_of_absent_journals(named: Iterable[EpochKey], epochs: Mapping[EpochKey, JournalEpoch]) -> Iterator[JournalGap]:
-    """Yield a gap for each absent journal, whose epoch (lifetime of an agent's store) event ids name."""
+    """Yield a gap for each absent journal of an agent.
+
+    Event ids name its epoch (lifetime of an agent's store).
+    """
     for agent, epoch in sorted(named):
         if (agent, epoch) not in epochs and _UUID.fullmatch(epoch):
             yield JournalGap(agent, epoch, 1, None, NO_JOURNAL)
@@ -202,9 +206,9 @@ def gaps_of_absent_journals(named: Iterable[EpochKey], epochs: Mapping[EpochKey,
 def records_and_gaps_in_order(
     lines: Iterable[JournalLine], epochs: Mapping[EpochKey, JournalEpoch]
 ) -> Iterator[JournalFinding]:
-    """Yield the records of journals in order, with the gaps and the subscription changes among them.
+    """Yield the records of journals, and the gaps among them, in order.
 
-    ``lines`` are sorted by agent, epoch and jseq.
+    Subscription changes are also yielded. ``lines`` are sorted by agent, epoch and jseq.
     """
     for agent, of_agent in groupby(lines, key=lambda line: line.agent):
         missing = 0

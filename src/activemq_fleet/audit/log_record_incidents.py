@@ -119,7 +119,7 @@ def shorten_text(text: str) -> str:
     return text if len(text) <= 200 else f"{text[:199]}…"
 
 
-def event_count(series: Iterable[LogEvidence]) -> int:
+def _event_count(series: Iterable[LogEvidence]) -> int:
     """Return the number of events that a series of log records reports.
 
     It is the largest count of any kind of record. A single event can cause a record of each of several kinds, so the
@@ -139,14 +139,14 @@ def _exhausted_resources(node: PairNode, evidence: Sequence[LogEvidence]) -> Ite
         for series in split_into_series(record for record in evidence if record.fields["what"] == what):
             which = f" ({series[0].fields['who']})" if series[0].fields["who"] else ""
             record = shorten_text(series[0].text)
-            text = f"{short_name(node.host)} {cause} {_times(event_count(series))}{which}: “{record}”."
+            text = f"{short_name(node.host)} {cause} {_times(_event_count(series))}{which}: “{record}”."
             yield replace(incident_of_series(node, series, kind, text, advised), mark="")  # type: ignore[arg-type]
 
 
 def _refused_messages(node: PairNode, evidence: Sequence[LogEvidence]) -> Iterator[Incident]:
     """Yield an incident for each series of messages that the broker refused for another reason than a missing right."""
     for series in split_into_series(evidence):
-        count = event_count(series)
+        count = _event_count(series)
         if count >= MESSAGES:
             most = max(series, key=lambda record: record.count)
             cause = f"{short_name(node.host)} refused messages {count} times: “{shorten_text(most.text)}”"
@@ -211,7 +211,7 @@ def _refused_connections(node: PairNode, evidence: Sequence[LogEvidence]) -> Ite
         ("tls", _TLS_FAILURES, "their TLS handshake failed", advice.REFUSED_TLS),
     ):
         for series in split_into_series(record for record in evidence if record.fields["what"] == what):
-            count = event_count(series)
+            count = _event_count(series)
             if count >= least:
                 cause = f"{short_name(node.host)} refused connections {_times(count)}, because {why}"
                 cause += f": “{shorten_text(series[0].text)}”."
@@ -223,7 +223,7 @@ def _lost_spool(node: PairNode, evidence: Sequence[LogEvidence]) -> Iterator[Inc
         full = any(record.fields["what"] == "full" for record in series)
         reason = "its disk was full" if full else "its files were missing or damaged"
         cause = (
-            f"{short_name(node.host)} could not use its temporary store {_times(event_count(series))}, because "
+            f"{short_name(node.host)} could not use its temporary store {_times(_event_count(series))}, because "
             f"{reason}: “{shorten_text(series[0].text)}”."
         )
         yield incident_of_series(node, series, "lost_spool", cause, advice.LOST_SPOOL)
@@ -276,7 +276,7 @@ def _most_frequent(series: Iterable[LogEvidence]) -> list[tuple[str, int]]:
     by_name: dict[str, list[LogEvidence]] = {}
     for record in series:
         by_name.setdefault(record.fields["who"], []).append(record)
-    counts = Counter({name: event_count(records) for name, records in by_name.items()})
+    counts = Counter({name: _event_count(records) for name, records in by_name.items()})
     return counts.most_common(SHOWN_NAMES)
 
 

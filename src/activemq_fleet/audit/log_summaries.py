@@ -43,7 +43,7 @@ class LogFileSummary:
 
     @classmethod
     def empty_for_batch(cls, batch: pa.RecordBatch) -> LogFileSummary:
-        """Return a new, empty summary of the log file that contains a batch of log events."""
+        """Return an empty summary for the log file of a batch of log events."""
         host, file, sequence = (batch.column(name)[0].as_py() for name in ("host", "file", "sequence"))
         return cls(host, file, sequence // LINES)
 

@@ -34,13 +34,13 @@ _LONG = timedelta(minutes=5)
 
 @dataclass(slots=True)
 class LoggedBridge:
-    """A network bridge between two brokers that a host's log shows, with the period in which it was up.
+    """A network bridge between two brokers that a host's log shows.
 
-    It is a row of the dataset ``bridges``, which also has links that never came up. ``state``: up at the end of the
-    log, down, or failed where the link never came up. ``direction``: ``out`` where this host dialled. ``flaps``: the
-    number of vain attempts before the link was up again. ``rebuilt``: whether the link was up again later, None while
-    it is up. ``seen_loss``: the host's log has an error of the connection, which shows that the peer was lost. Times
-    are by the host's clock.
+    The period in which it was up is included. It is a row of the dataset ``bridges``, which also has links that never
+    came up. ``state``: up at the end of the log, down, or failed where the link never came up. ``direction``: ``out``
+    where this host dialled. ``flaps``: the number of vain attempts before the link was up again. ``rebuilt``: whether
+    the link was up again later, None while it is up. ``seen_loss``: the host's log has an error of the connection,
+    which shows that the peer was lost. Times are by the host's clock.
     """
 
     host: str
@@ -161,7 +161,10 @@ class _Links:
                 link.error = link.error or seen.fields.get("e", "")[:200]
 
     def note_broken_handshake(self, seen: LogEvidence) -> None:
-        """Note that the handshake of a link broke: the connection ended before the other broker sent its name."""
+        """Note that the handshake of a link broke.
+
+        The connection ended before the other broker sent its name.
+        """
         match = _CONNECTED.search(seen.fields.get("t", ""))
         for link in self.attempts.values():
             if match and (match["host"], int(match["port"])) in link.addresses:
@@ -214,9 +217,9 @@ def _addresses_in(uri: str) -> set[tuple[str, int]]:
 
 
 def bridges_from_log_evidence(seen: Iterable[LogEvidence], last: datetime | None = None) -> list[LoggedBridge]:
-    """Return the network bridges of a host over time, from the evidence in its log.
+    """Return the network bridges of a host that the evidence in its log shows.
 
-    They are in the order of the log, which ends at ``last``.
+    They are shown over time. They are in the order of the log, which ends at ``last``.
     """
     reader = _BridgeReader(last)
     for record in seen:

@@ -20,9 +20,9 @@ _LAST_YEAR = 9000
 
 @dataclass(frozen=True, slots=True)
 class PlannedOperation:
-    """A planned operation on a host, such as a restart by a playbook, with its begin and its end.
+    """A planned operation on a host, such as a restart by a playbook.
 
-    ``operation`` is the playbook, ``by`` the user who ran it.
+    It has a begin and an end. ``operation`` is the playbook, ``by`` the user who ran it.
     """
 
     host: str
@@ -42,7 +42,7 @@ class _OperationRecord:
 
 
 def parse_planned_operations(host: str, content: bytes) -> tuple[tuple[PlannedOperation, ...], tuple[str, ...]]:
-    """Parse the file that records the planned operations on a host.
+    """Parse the planned operations on a host, from the file that records them.
 
     Returns the operations, sorted by beginning, and a text for each entry that cannot be read.
     """

@@ -47,11 +47,11 @@ _SPOOL_LOST_WITHIN = timedelta(minutes=15)
 
 @dataclass(frozen=True, slots=True)
 class FleetEvidence:
-    """The evidence in the logs of all hosts of a fleet that helps to explain the incidents of one host.
+    """The evidence in the logs of all hosts of a fleet.
 
-    ``refusal_reporting_brokers``: the brokers whose own logs report refusals. ``frame_refusals_by_broker``: refusals of
-    large frames, by the name of the broker that refused. ``last_served_by_store_and_host``: until when brokers had
-    stores open, by the store and its host.
+    It helps to explain the incidents of one host. ``refusal_reporting_brokers``: the brokers whose own logs report
+    refusals. ``frame_refusals_by_broker``: refusals of large frames, by the name of the broker that refused.
+    ``last_served_by_store_and_host``: until when brokers had stores open, by the store and its host.
     """
 
     refusal_reporting_brokers: frozenset[str] = frozenset()
@@ -59,9 +59,9 @@ class FleetEvidence:
     last_served_by_store_and_host: Mapping[str, Mapping[str, datetime]] = field(default_factory=dict)
 
     def is_explained_by_another_log(self, incident: Incident) -> bool:
-        """Return whether the log of another host explains an incident, so that it need not be reported.
+        """Return whether the log of another host explains an incident.
 
-        The other log reports the incident itself, or shows that it is none.
+        The incident then need not be reported. The other log reports the incident itself, or shows that it is none.
         """
         if incident.peer in self.refusal_reporting_brokers:
             return True
@@ -71,10 +71,10 @@ class FleetEvidence:
         return any(host != incident.host and until >= incident.began for host, until in users.items())
 
     def with_peer_frame_limit(self, incident: Incident) -> Incident:
-        """Return an incident with the frame limit of the peer broker added to its cause and its remedy.
+        """Return an incident with the frame limit of the peer broker added.
 
-        Other incidents than a breaking bridge are returned unchanged. The limit is added only if the peer's log reports
-        that it refused a frame.
+        It is added to the cause and the remedy. Other incidents than a breaking bridge are returned unchanged. The
+        limit is added only if the peer's log reports that it refused a frame.
         """
         if incident.kind != "breaking_bridge" or incident.mark not in self.frame_refusals_by_broker:
             return incident
@@ -87,11 +87,11 @@ class FleetEvidence:
 
 @dataclass(slots=True)
 class PairFindings:
-    """The findings from the logs of a broker pair: the runs of its brokers, and incidents.
+    """The findings from the logs of a broker pair.
 
-    A host without a peer has findings, too. ``bridges`` and ``spans`` are those of all nodes; ``names`` are the names
-    that each node's broker has had. ``unexplained`` are the warnings and errors that no incident explains,
-    ``refused_frames`` the first refusal of a frame by each node.
+    These are the runs of its brokers, and incidents. A host without a peer has findings, too. ``bridges`` and ``spans``
+    are those of all nodes; ``names`` are the names that each node's broker has had. ``unexplained`` are the warnings
+    and errors that no incident explains, ``refused_frames`` the first refusal of a frame by each node.
     """
 
     nodes: Sequence[PairNode]
@@ -123,9 +123,9 @@ class PairFindings:
 
     @property
     def refusal_reporting_brokers(self) -> set[str]:
-        """The names of the brokers whose own logs report refusals, such as of logins.
+        """The names of the brokers whose own logs report refusals.
 
-        Reports of bridges about the same refusals are left out.
+        They are refusals such as those of logins. Reports of bridges about the same refusals are left out.
         """
         return {name for incident in self.incidents for name in incident.names if name}
 

@@ -24,10 +24,10 @@ NOTHING = 1 << 62
 
 @dataclass(slots=True)
 class EventRange:
-    """The range of a set of events: their smallest and largest SEQ and position.
+    """A range of events of one publisher, by their numbers and positions.
 
-    An empty set has NOTHING and -1. The position is that of the acceptance. ``is_odd``: the acceptance of one of the
-    events is not known.
+    It has the smallest and the largest SEQ and position of a set of events. An empty set has NOTHING and -1. The
+    position is that of the acceptance. ``is_odd``: the acceptance of one of the events is not known.
     """
 
     min_seq: int = NOTHING
@@ -52,7 +52,7 @@ class EventRange:
         self.is_odd |= other.is_odd
 
     def has_earlier_event(self, event: PublishedEvent) -> bool:
-        """Return whether the range includes an event that was published before a given event.
+        """Return whether the range has an event that was published before a given event.
 
         Events are compared by SEQ or by the order of their acceptance.
         """
@@ -60,20 +60,20 @@ class EventRange:
         return by_seq or (event.first is not None and self.min_first < event.first)
 
     def reaches_event(self, event: PublishedEvent) -> bool:
-        """Return whether the range includes a given event or a later one.
+        """Return whether the range of events reaches a given event.
 
-        Events are compared by SEQ or by the order of their acceptance.
+        It then includes that event or a later one. Events are compared by SEQ or by the order of their acceptance.
         """
         by_seq = event.seq is not None and self.max_seq >= event.seq
         return by_seq or (event.first is not None and self.max_first >= event.first)
 
 
 class RangeKey(NamedTuple):
-    """The key of a range of received events: the publisher's epoch, the subscriber, and the kind of range.
+    """The key of a range of received events.
 
-    ``era``: receipts between two changes of the subscriptions; ``number`` counts the changes before. ``topic``:
-    receipts on a topic; ``barrier``: barriers of a prefix; there ``number`` counts the missing records before them, -1
-    where unknown.
+    It has the publisher's epoch, the subscriber, and the kind of range. ``era``: receipts between two changes of the
+    subscriptions; ``number`` counts the changes before. ``topic``: receipts on a topic; ``barrier``: barriers of a
+    prefix; there ``number`` counts the missing records before them, -1 where unknown.
     """
 
     kind: Literal["era", "topic", "barrier"]
@@ -87,9 +87,9 @@ Reach = dict[RangeKey, EventRange]
 
 @dataclass(frozen=True, slots=True)
 class Subscription:
-    """A subscription of a subscriber to a topic filter, from one journal position to another.
+    """A subscription of a subscriber to a topic filter.
 
-    ``end`` is None while the subscription lasts.
+    It lasts from one journal position to another. ``end`` is None while the subscription lasts.
     """
 
     filter: str
@@ -113,9 +113,9 @@ class SubscriberSubscriptions:
 
 
 def subscribers_by_name(changes: Iterable[SubscriptionChange]) -> dict[str, SubscriberSubscriptions]:
-    """Return the subscribers with their subscriptions, by name, from the changes of subscriptions.
+    """Return the subscribers by name, from the changes of subscriptions.
 
-    A filter that is subscribed again continues its subscription.
+    They have their subscriptions. A filter that is subscribed again continues its subscription.
     """
     subscribers: dict[str, SubscriberSubscriptions] = {}
     in_order = sorted(changes, key=lambda change: (change.subscriber, change.filter, change.place))

@@ -38,7 +38,10 @@ _MICROSECOND = timedelta(microseconds=1)
 
 @dataclass(frozen=True, slots=True)
 class TimeLineHost:
-    """A broker host on the time line of an audit report, with its states over time."""
+    """A broker host on the time line of an audit report.
+
+    It has its states over time.
+    """
 
     host: str
     pair: str | None
@@ -66,9 +69,9 @@ class LinkSummary:
 
 @dataclass(frozen=True, slots=True)
 class SubscriberSilence:
-    """A period of silence of a subscriber, in which it handled no event.
+    """A period of silence of a subscriber.
 
-    It is timed by the subscriber's own clock.
+    The subscriber handled no event in it. It is timed by the subscriber's own clock.
     """
 
     subscriber: str
@@ -76,7 +79,7 @@ class SubscriberSilence:
     seconds: float
 
 
-def incident_sort_key(incident: Incident) -> tuple[Any, ...]:
+def _incident_sort_key(incident: Incident) -> tuple[Any, ...]:
     """Return the key by which an audit report sorts incidents.
 
     The gravest kind comes first, then the earliest end.
@@ -84,7 +87,7 @@ def incident_sort_key(incident: Incident) -> tuple[Any, ...]:
     return _GRAVEST.index(incident.kind), incident.ended or _BEGINNING_OF_TIME, incident.incident_id
 
 
-def outcome_sort_key(outcome: DeliveryOutcome) -> tuple[int, str]:
+def _outcome_sort_key(outcome: DeliveryOutcome) -> tuple[int, str]:
     """Return the key by which an audit report sorts the outcomes of events.
 
     The worst verdict comes first, then the event id decides.
@@ -92,7 +95,7 @@ def outcome_sort_key(outcome: DeliveryOutcome) -> tuple[int, str]:
     return WORST.index(outcome.verdict), outcome.event_id
 
 
-def silence_sort_key(silence: SubscriberSilence) -> tuple[float, str]:
+def _silence_sort_key(silence: SubscriberSilence) -> tuple[float, str]:
     """Return the key by which an audit report sorts silences of subscribers.
 
     The longest silence comes first, then the subscriber decides.
@@ -100,7 +103,7 @@ def silence_sort_key(silence: SubscriberSilence) -> tuple[float, str]:
     return -silence.seconds, silence.subscriber
 
 
-def link_sort_key(bridge: LinkSummary) -> tuple[Any, ...]:
+def _link_sort_key(bridge: LinkSummary) -> tuple[Any, ...]:
     """Return the key by which an audit report sorts network links.
 
     Links that are down come first, then those that broke most often.
@@ -110,16 +113,19 @@ def link_sort_key(bridge: LinkSummary) -> tuple[Any, ...]:
 
 @dataclass(frozen=True, slots=True)
 class ReportPeriod:
-    """The period that an audit report covers, divided into time slices of equal length."""
+    """The period that an audit report covers.
+
+    It is divided into time slices of equal length.
+    """
 
     began: datetime
     ended: datetime
 
     @property
     def slice_length(self) -> timedelta:
-        """The length of one time slice of the report's period, which a bar of its charts covers.
+        """The length of one time slice of the report's period.
 
-        It is at least 1 ms.
+        A bar of its charts covers one slice. It is at least 1 ms.
         """
         return max((self.ended - self.began) / BUCKETS, timedelta(milliseconds=1))
 
@@ -149,7 +155,7 @@ class IncidentFigures:
     def __init__(self) -> None:
         self.counts: Counter[str] = Counter()
         self.planned = 0
-        self.gravest = TopItems[Incident](MOST_INCIDENTS, incident_sort_key)
+        self.gravest = TopItems[Incident](MOST_INCIDENTS, _incident_sort_key)
 
     def count_incident(self, incident: Incident) -> None:
         """Count an incident in the figures of the report."""
@@ -200,7 +206,7 @@ def time_line_hosts(
     return hosts, len(ordered) - len(chosen)
 
 
-def link_summaries(bridges: Iterable[LoggedBridge]) -> Iterator[LinkSummary]:
+def _link_summaries(bridges: Iterable[LoggedBridge]) -> Iterator[LinkSummary]:
     """Yield a summary of each network link, given its bridges.
 
     ``bridges`` must hold all bridges of the hosts that it names.
@@ -242,7 +248,7 @@ class BridgeFigures:
 
     def __init__(self) -> None:
         self.counts: Counter[str] = Counter()
-        self.links = TopItems[LinkSummary](MOST_BRIDGES, link_sort_key)
+        self.links = TopItems[LinkSummary](MOST_BRIDGES, _link_sort_key)
 
     def count_bridges(self, bridges: Iterable[LoggedBridge]) -> None:
         """Count network bridges in the figures of the report.
@@ -250,8 +256,8 @@ class BridgeFigures:
         The bridges must be all bridges of their hosts.
         """
         bridges = list(bridges)
-        self.counts.update(map(bridge_state, bridges))
-        self.links.add_items(*link_summaries(bridges))
+        self.counts.update(map(_bridge_state, bridges))
+        self.links.add_items(*_link_summaries(bridges))
 
     def merge_bridge_figures(self, other: BridgeFigures) -> None:
         """Add the figures about other network bridges to these figures."""
@@ -259,7 +265,7 @@ class BridgeFigures:
         self.links.merge_collector(other.links)
 
 
-def bridge_state(bridge: LoggedBridge) -> str:
+def _bridge_state(bridge: LoggedBridge) -> str:
     """Return the state of a network bridge, as an audit report counts it.
 
     It is ``not rebuilt`` if the bridge broke permanently, else its state.
@@ -268,16 +274,17 @@ def bridge_state(bridge: LoggedBridge) -> str:
 
 
 class UnexplainedRecordFigures:
-    """The figures of an audit report about log records (warnings and errors) that no incident explains.
+    """The figures of an audit report about unexplained log records.
 
-    They are the number of these records, and the wordings that come first.
+    No incident explains these warnings and errors. They are the number of these records, and the wordings that come
+    first.
     """
 
     def __init__(self) -> None:
         self.count = 0
-        self.wordings = TopItems[UnexplainedRecords](MOST_WORDINGS, unexplained_record_sort_key)
+        self.wordings = TopItems[UnexplainedRecords](MOST_WORDINGS, _unexplained_record_sort_key)
 
-    def count_records(self, records: Iterable[UnexplainedRecords]) -> None:
+    def count_unexplained_records(self, records: Iterable[UnexplainedRecords]) -> None:
         """Count unexplained log records in the figures of the report."""
         for wording in records:
             self.count += wording.count
@@ -289,7 +296,7 @@ class UnexplainedRecordFigures:
         self.wordings.merge_collector(other.wordings)
 
 
-def unexplained_record_sort_key(wording: UnexplainedRecords) -> tuple[Any, ...]:
+def _unexplained_record_sort_key(wording: UnexplainedRecords) -> tuple[Any, ...]:
     """Return the key by which an audit report sorts unexplained log records.
 
     Errors come first, then the records that came most often.
@@ -298,11 +305,11 @@ def unexplained_record_sort_key(wording: UnexplainedRecords) -> tuple[Any, ...]:
 
 
 def longest_silences(subscriber: str, moments: Iterable[datetime]) -> list[SubscriberSilence]:
-    """Return the longest silences of a subscriber, given the moments at which it handled events.
+    """Return the longest silences of a subscriber.
 
-    Only silences of a second or more are returned.
+    They lie between the moments at which it handled events. Only silences of a second or more are returned.
     """
-    foremost = TopItems[SubscriberSilence](MOST_SILENCES, silence_sort_key)
+    foremost = TopItems[SubscriberSilence](MOST_SILENCES, _silence_sort_key)
     for before, after in pairwise(sorted(moments)):
         length = (after - before) / timedelta(seconds=1)
         if length >= 1:
@@ -312,9 +319,9 @@ def longest_silences(subscriber: str, moments: Iterable[datetime]) -> list[Subsc
 
 @dataclass(frozen=True, slots=True)
 class LogLineCounts:
-    """The counts of log lines in one time slice, and of the warnings and errors among them.
+    """The counts of log lines in one time slice.
 
-    The slice begins at ``began``.
+    The counts of warnings and errors are included. The slice begins at ``began``.
     """
 
     began: datetime
@@ -337,9 +344,10 @@ class LogLineFigures:
         self._counts: Counter[tuple[int, str]] = Counter()
 
     def count_lines(self, batch: pa.RecordBatch) -> None:
-        """Count a batch of log lines by time slice and level.
+        """Count a batch of log lines in the figures of the report.
 
-        Lines without a time are left out. The batch has the columns ``COLUMNS``.
+        They are counted by time slice and level. Lines without a time are left out. The batch has the columns
+        ``COLUMNS``.
         """
         began, ended, step = (
             int(duration / _MICROSECOND)
@@ -379,9 +387,9 @@ class LogLineFigures:
 
 @dataclass(slots=True)
 class EventTimeSlice:
-    """A time slice of an audit report with the number of events that were handled in it.
+    """A time slice of an audit report with the events that were handled in it.
 
-    It also has the durations from acceptance to handling.
+    It has their number. It also has the durations from acceptance to handling.
     """
 
     began: datetime
@@ -399,8 +407,8 @@ class EventFigures:
     def __init__(self, of: ReportPeriod) -> None:
         self.messages: Counter[str] = Counter()
         self.deliveries: Counter[str] = Counter()
-        self.worst = TopItems[DeliveryOutcome](MOST_EVENTS, outcome_sort_key)
-        self.silences = TopItems[SubscriberSilence](MOST_SILENCES, silence_sort_key)
+        self.worst = TopItems[DeliveryOutcome](MOST_EVENTS, _outcome_sort_key)
+        self.silences = TopItems[SubscriberSilence](MOST_SILENCES, _silence_sort_key)
         self._range = of
         self._slices: dict[int, EventTimeSlice] = {}
 
@@ -437,7 +445,10 @@ class EventFigures:
 
     @property
     def handling_durations(self) -> DurationHistogram:
-        """The durations of all handled events, from acceptance to handling."""
+        """The durations of handling the events.
+
+        Each is the time from acceptance to handling.
+        """
         durations = DurationHistogram()
         for event_slice in self._slices.values():
             durations.merge_histogram(event_slice.handling_times)

@@ -50,10 +50,11 @@ class AuditInputSummary:
 
 @dataclass(frozen=True, slots=True)
 class AuditCounts:
-    """The counts in the result of an audit, such as those of events, incidents, bridges and deliveries.
+    """The counts in the result of an audit.
 
-    ``unread``: log records that cannot be read; ``unknown``: log records of no known kind; ``unexplained``: warnings
-    and errors that are neither harmless nor part of an incident; ``planned``: planned incidents.
+    They are counts such as those of events, incidents, bridges and deliveries. ``unread``: log records that cannot be
+    read; ``unknown``: log records of no known kind; ``unexplained``: warnings and errors that are neither harmless nor
+    part of an incident; ``planned``: planned incidents.
     """
 
     events: int = 0
@@ -84,7 +85,10 @@ class AuditResult:
 
     @property
     def exit_code(self) -> int:
-        """The exit code of the command ``audit``: 0 if the audit found nothing wrong, else 1."""
+        """The exit code of the command ``audit``.
+
+        It is 0 if the audit found nothing wrong, else 1.
+        """
         return 0 if self.verdict == "clean" else 1
 
     def to_dict(self) -> dict[str, Any]:

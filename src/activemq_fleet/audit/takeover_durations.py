@@ -21,9 +21,10 @@ _APART = " The clocks of {} and {} contradict each other: the duration of the ta
 
 @dataclass(frozen=True, slots=True)
 class TakeoverStart:
-    """The start of a takeover: its time, and the source from which the time is known.
+    """The start of a takeover.
 
-    ``note`` is a sentence for the incident's cause. It also has the duration of the takeover.
+    It has a time, and the source from which the time is known. ``note`` is a sentence for the incident's cause. It also
+    has the duration of the takeover.
     """
 
     began: datetime | None = None
@@ -75,12 +76,16 @@ def takeover_start(
     )
 
 
-def witnesses_with_correct_clocks(losses: Iterable[ConnectionLoss], starts: Collection[datetime]) -> frozenset[str]:
-    """Return the witnesses of connection losses (agents and bridges) whose clocks need no correction.
+def witnesses_with_correct_clocks(
+    connection_losses: Iterable[ConnectionLoss], starts: Collection[datetime]
+) -> frozenset[str]:
+    """Return the witnesses of connection losses whose clocks are correct.
 
-    A connection loss that they saw fits a takeover.
+    The witnesses are agents and network bridges. A connection loss that they saw fits a takeover.
     """
-    return frozenset(loss.witness for loss in losses if any(_fits_start(loss, started) for started in starts))
+    return frozenset(
+        loss.witness for loss in connection_losses if any(_fits_start(loss, started) for started in starts)
+    )
 
 
 def _concerns_hosts(loss: ConnectionLoss, old: str | None, new: str) -> bool:

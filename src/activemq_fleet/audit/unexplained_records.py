@@ -14,9 +14,9 @@ WARNINGS = 5
 
 @dataclass(frozen=True, slots=True)
 class UnexplainedRecords:
-    """Log records (warnings or errors) of one wording that no incident explains.
+    """Log records that no incident explains.
 
-    The first record of the host's log is included as an example.
+    They are warnings or errors of one wording. The first record of the host's log is included as an example.
     """
 
     host: str
@@ -28,9 +28,9 @@ class UnexplainedRecords:
 
 
 def unexplained_records(host: str, signs: Iterable[LogEvidence]) -> Iterator[UnexplainedRecords]:
-    """Yield the records (warnings and errors) in a host's log that no incident explains.
+    """Yield the records in a host's log that no incident explains.
 
-    Warnings are included only if they repeat. Each wording comes once.
+    They are warnings and errors. Warnings are included only if they repeat. Each wording comes once.
     """
     by_wording: dict[tuple[str, str], list[LogEvidence]] = {}
     for sign in signs:

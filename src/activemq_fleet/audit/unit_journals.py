@@ -29,10 +29,10 @@ _NEEDLES = (
 
 
 def systemd_journal_records(host: str, unit: str | None, content: memoryview) -> Iterator[SystemdJournalRecord]:
-    """Yield the records of known kinds in a systemd journal of a host, in their order.
+    """Yield the records in a systemd journal of a host.
 
-    Other lines are ignored. systemd's records count only if they are about ``unit``, the broker's unit. The content may
-    be gzip.
+    They are records of known kinds, in order. Other lines are ignored. systemd's records count only if they are about
+    ``unit``, the broker's unit. The content may be gzip.
     """
     for number, text, _ in read_journal_lines(content):
         if text is None or not any(needle in text for needle in _NEEDLES):

@@ -20,10 +20,10 @@ _SECONDS_HIDDEN = 2.0
 
 
 class ActivityDisplay:
-    """A display on stderr of the activity of this process: a spinner, a text and the seconds since it began.
+    """A display of the activity of this process on stderr.
 
-    It is not shown in the first two seconds, and not where stderr is no terminal. Activities may be nested: the
-    innermost is shown.
+    It has a spinner, a text and the seconds since the activity began. It is not shown in the first two seconds, and not
+    where stderr is no terminal. Activities may be nested: the innermost is shown.
     """
 
     def __init__(self) -> None:

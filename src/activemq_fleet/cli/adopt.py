@@ -101,7 +101,7 @@ def adopt_command(
     from activemq_fleet.adopt import UnparsedHostNamesError
     from activemq_fleet.cli.fleet_checks import load_schema_with_progress
 
-    check_inventory_directory(output)
+    _check_inventory_directory(output)
     try:
         with ACTIVITY.show_activity("Reading the files"):
             adopted = adopt_files(
@@ -120,7 +120,7 @@ def adopt_command(
         options = options_of_current_command(without=("naming_pattern", "naming_parity", "node"))
         placeholder = [] if releases else ["--release", "RELEASE"]
         raise error.with_options([*placeholder, *options]) from None
-    replace_directory_files(output, adopted.files, check_target=check_inventory_directory)
+    replace_directory_files(output, adopted.files, check_target=_check_inventory_directory)
     if form == "json":
         echo(json.dumps([asdict(difference) for difference in adopted.differences], indent=2))
         for line in (
@@ -134,8 +134,8 @@ def adopt_command(
     return 0
 
 
-def check_inventory_directory(directory: Path) -> None:
-    """Check that a directory may hold a new inventory, and raise InputError if not.
+def _check_inventory_directory(directory: Path) -> None:
+    """Check that a new inventory can be written to a directory, and raise InputError if not.
 
     It is absent, empty, or holds only files that ``adopt`` wrote.
     """

@@ -19,9 +19,9 @@ Fingerprint = tuple[str, str, str, str]
 
 
 def write_baseline(path: Path, findings: Iterable[Finding]) -> int:
-    """Write findings to a baseline file, and return their number.
+    """Write findings to a baseline file.
 
-    Waived findings and line numbers are left out.
+    Returns their number. Waived findings and line numbers are left out.
     """
     known = sorted(_fingerprint(finding) for finding in findings if finding.waived is None)
     entries = [dict(zip(("rule", "host", "file", "message"), fingerprint, strict=True)) for fingerprint in known]
@@ -32,9 +32,10 @@ def write_baseline(path: Path, findings: Iterable[Finding]) -> int:
 
 
 def read_baseline(path: Path) -> Counter[Fingerprint]:
-    """Read a baseline file, and return how often it lists each finding.
+    """Read a baseline file, and return the findings in it.
 
-    Raises InputError for a file that is no baseline.
+    They are returned with the number of times that the file lists each. Raises InputError for a file that is no
+    baseline.
     """
     try:
         content = json.loads(path.read_bytes())
@@ -64,7 +65,7 @@ def read_baseline(path: Path) -> Counter[Fingerprint]:
 
 
 def with_baseline_waived(findings: Iterable[Finding], known: Counter[Fingerprint]) -> tuple[Finding, ...]:
-    """Return findings, with those waived that a baseline lists.
+    """Return findings, with those of a baseline waived.
 
     Each is waived as often as ``known`` lists it.
     """

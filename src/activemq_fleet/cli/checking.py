@@ -66,10 +66,10 @@ def report_on_files(
     release_from: Path | None = None,
     configured_releases: Sequence[tuple[str, str]] = (),
 ) -> CheckReport:
-    """Check files by lint rules, and return the report.
+    """Check files, and return the report.
 
-    A file that cannot be read becomes a finding. ``configured_releases`` map patterns of file names to the release that
-    reads a file, if no option sets it.
+    They are checked by lint rules. A file that cannot be read becomes a finding. ``configured_releases`` map patterns
+    of file names to the release that reads a file, if no option sets it.
 
     A file that another one of them reads needs no broker, nor does one that the operator does not name itself. Raises
     InputError where no file can be read.
@@ -137,9 +137,9 @@ def report_on_files(
 
 
 def print_repairs(report: CheckReport) -> int:
-    """Print what ``check --fix`` would change in the files, and return the exit code.
+    """Print the repairs of files that ``check --fix`` would write.
 
-    It is 2 where a file was not read, 1 where a file would change, else 0.
+    Returns the exit code. It is 2 where a file was not read, 1 where a file would change, else 0.
     """
     changed = repairs_with_changes(report.repairs)
     for path, repair in changed.items():
@@ -155,10 +155,10 @@ def print_repairs(report: CheckReport) -> int:
 
 
 def write_repairs(report: CheckReport, *, keep_original: bool, to_stderr: bool) -> bool:
-    """Write the repaired files of a report, and print their differences.
+    """Write the repairs of a report to the files.
 
-    Return whether all could be written. ``to_stderr``: print the differences to stderr, because stdout is for a
-    program.
+    Their differences are printed. Return whether all could be written. ``to_stderr``: print the differences to stderr,
+    because stdout is for a program.
     """
     written = True
     for path, repair in repairs_with_changes(report.repairs).items():
@@ -206,10 +206,10 @@ def print_report(
     *,
     strict: bool = False,
 ) -> int:
-    """Print the report of a check, and return the exit code.
+    """Print the report of a check.
 
-    The baseline is written where a path for it is given. ``output``: write the report in its format to this file, and
-    print it as text.
+    Returns the exit code. The baseline is written where a path for it is given. ``output``: write the report in its
+    format to this file, and print it as text.
 
     2: a file was not read; 1: an error finding, with ``strict`` also a warning, is neither waived nor in the baseline;
     0 otherwise, and after writing a baseline.
@@ -244,9 +244,9 @@ def write_report_file(path: Path, text: str) -> None:
 
 
 def report_on_error(error: FleetError, subject: str) -> CheckReport:
-    """Return the report of a check that failed because of unusable input.
+    """Return the report of a check that failed with an error.
 
-    There is a finding for each problem; ``subject`` names the input.
+    The input is unusable. There is a finding for each problem; ``subject`` names the input.
     """
     findings = []
     for problem in error.lines:

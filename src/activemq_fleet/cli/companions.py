@@ -39,10 +39,10 @@ _MOST_NAMES = 300
 
 
 def read_companion_files(path: Path, data: bytes) -> tuple[dict[str, bytes], list[Finding]]:
-    """Read the companion files next to an activemq.xml, and return their contents by relative name.
+    """Read the companion files next to an activemq.xml.
 
-    Errors for unreadable files are returned, too. Files that an XML file next to it names are read, too, because it may
-    be imported.
+    Returns their contents by relative name. Errors for unreadable files are returned, too. Files that an XML file next
+    to it names are read, too, because it may be imported.
     """
     contents: dict[str, bytes] = {}
     problems: list[Finding] = []

@@ -27,7 +27,7 @@ _FORMS = {
 
 @dataclass(frozen=True, slots=True)
 class CheckConfiguration:
-    """The configuration of ``check`` in a project.
+    """The configuration of the command ``check`` in a project.
 
     An option of the command line replaces the setting of its name. ``releases`` are pairs of a pattern of file names
     and the release that reads those files.
@@ -47,11 +47,11 @@ class CheckConfiguration:
         """
         if self.path is None:
             raise ValueError(f"no file contains {key}")
-        return position_of_setting(self.path, key)
+        return _position_of_setting(self.path, key)
 
 
 def read_nearest_configuration(directory: Path) -> CheckConfiguration:
-    """Read the nearest configuration file of ``check`` at or above a directory.
+    """Read the nearest configuration file of ``check``, at or above a directory.
 
     Return the defaults where there is none. In one directory ``activemq-fleet.toml`` wins over the table
     ``[tool.activemq-fleet]`` of ``pyproject.toml``. Raises InputError for a file that cannot be read, and for unknown
@@ -59,16 +59,16 @@ def read_nearest_configuration(directory: Path) -> CheckConfiguration:
     """
     for place in (directory, *directory.parents):
         if (place / FILE).is_file():
-            return read_configuration(place / FILE)
+            return _read_configuration(place / FILE)
         if (place / _PYPROJECT).is_file() and _table_of(place / _PYPROJECT) is not None:
-            return read_configuration(place / _PYPROJECT)
+            return _read_configuration(place / _PYPROJECT)
     return CheckConfiguration()
 
 
-def read_configuration(path: Path) -> CheckConfiguration:
-    """Read one configuration file of ``check``, and return its settings.
+def _read_configuration(path: Path) -> CheckConfiguration:
+    """Read a configuration file of ``check``.
 
-    Raises InputError for one that cannot be read or used.
+    Returns its settings. Raises InputError for one that cannot be read or used.
     """
     table = _table_of(path)
     if table is None:
@@ -77,11 +77,11 @@ def read_configuration(path: Path) -> CheckConfiguration:
         if key not in _KEYS:
             near = most_similar_name(key, _KEYS)
             hint = f"did you mean {near}?" if near else f"remove it, or use one of {', '.join(_KEYS)}"
-            raise InputError(f"{position_of_setting(path, key)}: {key} is not a setting of activemq-fleet: {hint}")
+            raise InputError(f"{_position_of_setting(path, key)}: {key} is not a setting of activemq-fleet: {hint}")
         if not _has_its_form(key, table[key]):
             given = str(table[key])[:60]
             raise InputError(
-                f"{position_of_setting(path, key)}: the setting `{key}` must be {_FORMS[key]}, not {given}"
+                f"{_position_of_setting(path, key)}: the setting `{key}` must be {_FORMS[key]}, not {given}"
             )
     return CheckConfiguration(
         tuple(table.get("select", ())),
@@ -112,13 +112,13 @@ def _table_of(path: Path) -> Mapping[str, Any] | None:
     table = tools.get(_TABLE) if isinstance(tools, dict) else None
     if table is not None and not isinstance(table, dict):
         raise InputError(
-            f"{position_of_setting(path, _TABLE)}: tool.{_TABLE} must be a table: write the settings below "
+            f"{_position_of_setting(path, _TABLE)}: tool.{_TABLE} must be a table: write the settings below "
             f"[tool.{_TABLE}]"
         )
     return table
 
 
-def position_of_setting(path: Path, key: str) -> str:
+def _position_of_setting(path: Path, key: str) -> str:
     """Return the position ``FILE:LINE`` of a setting in a configuration file.
 
     In pyproject.toml, the key is below its table. Without the key, the position is the file.

@@ -81,11 +81,11 @@ def drill_command(lab: Lab, report: str | None, form: str, **options: Any) -> in
         result = run_drill(lab, DrillOptions(**options), echo_to_stderr)
     if report is not None:
         write_file_atomically(Path(report), drill_report(result).encode())
-    echo(json.dumps(result.to_dict(), indent=2) if form == "json" else drill_result_text(result))
+    echo(json.dumps(result.to_dict(), indent=2) if form == "json" else _drill_result_text(result))
     return 0 if result.verdict == "clean" else 1
 
 
-def drill_result_text(result: DrillResult) -> str:
+def _drill_result_text(result: DrillResult) -> str:
     """Return the result of a drill as text for a terminal.
 
     It has a headline with tested releases, faults, accounts and reasons.

@@ -31,9 +31,9 @@ Rules = Sequence[tuple[str, str]]
 
 
 def find_broker_files(paths: Iterable[Path]) -> list[Path]:
-    """Return the given files, and the broker files below the given directories.
+    """Find the broker files below directories.
 
-    These are every activemq.xml and other file with a broker.
+    The given files are also returned. These are every activemq.xml and other file with a broker.
 
     Raises InputError for a directory without such a file, with more than 2,000, or with more than 256 MiB of them.
     """
@@ -102,9 +102,9 @@ def _refuse(error: OSError) -> NoReturn:
 
 
 def read_release_rules(path: Path) -> Rules:
-    """Read release rules from a file, and return (pattern, release) pairs.
+    """Read release rules from a file.
 
-    The lines are ``PATTERN RELEASE``. Raises InputError for other lines.
+    Returns (pattern, release) pairs. The lines are ``PATTERN RELEASE``. Raises InputError for other lines.
     """
     try:
         lines = split_lines(read_file_or_pipe(path, _MOST_BYTES).decode())
@@ -132,7 +132,10 @@ def read_release_rules(path: Path) -> Rules:
 
 
 class FileRelease(NamedTuple):
-    """The release by which a file is checked, and its source, such as ``--release``."""
+    """The release by which a file is checked.
+
+    It has its source, such as ``--release``.
+    """
 
     text: str
     source: str
@@ -193,7 +196,10 @@ def patterns_without_files(patterns: Iterable[str], paths: Sequence[Path], proje
 
 
 def header_release_warnings(contents: Mapping[Path, bytes], releases: Mapping[Path, FileRelease]) -> list[str]:
-    """Return a warning for each release in headers of files that differs from the release of the check."""
+    """Return warnings about releases in the headers of files.
+
+    Such a release differs from that of the check.
+    """
     files: dict[tuple[str, FileRelease], list[str]] = {}
     for path, content in contents.items():
         header = read_rendered_header(content)
@@ -217,7 +223,10 @@ def _refuse_unknown_header_release(path: Path, text: str) -> None:
 
 
 def possible_installation_directories(path: Path) -> list[Path]:
-    """Return the directories that may be the ActiveMQ installation of a file, the nearest first."""
+    """Return the directories that may be the ActiveMQ installation of a file.
+
+    The nearest is first.
+    """
     above = path.absolute().parent
     return [above, *list(above.parents)[:2]]
 
@@ -242,9 +251,9 @@ def _release_around(path: Path) -> str | None:
 
 
 def first_entry_names(directory: Path) -> list[str]:
-    """Return the names of the first 5,000 entries of a directory.
+    """Return the names of the first entries of a directory.
 
-    The list is empty for a directory that cannot be listed.
+    These are at most 5,000. The list is empty for a directory that cannot be listed.
     """
     try:
         with os.scandir(directory) as entries:

@@ -29,9 +29,9 @@ def print_warnings_and_inventory_findings(fleet: Fleet) -> None:
 
 
 def load_schema_with_progress(release: Release) -> Schema:
-    """Load the compiled ``activemq.xsd`` of a release, and show downloads on stderr.
+    """Load the compiled ``activemq.xsd`` of a release, and show progress on stderr.
 
-    It may be that of the nearest release of its line.
+    Downloads are shown. It may be that of the nearest release of its line.
 
     Raises SchemaUnavailableError or ArtifactError when the line has no schema.
     """

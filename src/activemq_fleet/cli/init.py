@@ -53,13 +53,13 @@ def init_command(hosts: tuple[str, ...], release: str, output: Path, archive: Pa
     from activemq_fleet import Release
     from activemq_fleet.inventory_scaffold import InventoryScaffoldRequest, scaffold_inventory
 
-    check_directory_empty(output)
+    _check_directory_empty(output)
     for warning in Release.of(release).warnings:
         print_warning(warning)
     checksum = _sha512(archive) if archive else None
     request = InventoryScaffoldRequest(hosts, release, str(archive.absolute()) if archive else None, checksum, tls)
     inventory = scaffold_inventory(request)
-    replace_directory_files(output, inventory.files, check_target=check_directory_empty)
+    replace_directory_files(output, inventory.files, check_target=_check_directory_empty)
     for reading in inventory.readings:
         echo(reading)
     echo(
@@ -74,7 +74,7 @@ def init_command(hosts: tuple[str, ...], release: str, output: Path, archive: Pa
     return 0
 
 
-def check_directory_empty(directory: Path) -> None:
+def _check_directory_empty(directory: Path) -> None:
     """Check that a directory is absent or empty, and raise InputError if it is not."""
     if names := sorted(path.name for path in paths_in(directory)):
         shown = names[:_SHOWN_NAMES]

@@ -39,7 +39,7 @@ def lab_command() -> None:
 @lab_options
 @_difference
 def prepare_command(lab: Lab, show_difference: bool) -> None:
-    """Fetch the software, reserve loopback addresses and write DIR/inventory.yml.
+    """Prepare the lab: fetch the software, reserve loopback addresses and write DIR/inventory.yml.
 
     Then ``ansible-playbook activemq.fleet.site -i INVENTORY -i DIR/inventory.yml`` installs into the lab.
     """

@@ -77,7 +77,7 @@ def lab_command_line(name: str) -> str:
 
 @contextmanager
 def sigterm_as_interrupt() -> Iterator[None]:
-    """Convert SIGTERM to KeyboardInterrupt inside a ``with`` block.
+    """Treat SIGTERM as KeyboardInterrupt inside a ``with`` block.
 
     So started processes are stopped.
     """

@@ -28,7 +28,7 @@ COMMANDS = (
 
 
 def collect_garbage_rarely() -> None:
-    """Configure Python's garbage collector to run less often.
+    """Make Python collect garbage rarely, by its configuration.
 
     A fleet of 10,000 brokers has millions of permanent objects; the search through them took 4 to 12 % of the time.
     """
@@ -77,7 +77,7 @@ add_output_options(fleet_cli)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command line and return the exit code.
+    """Run the command line ``activemq-fleet`` and return the exit code.
 
     ``arguments`` default to ``sys.argv[1:]``. A command sets an exit code other than 0 by returning it, by
     ``context.exit`` or by raising an error.

@@ -69,7 +69,10 @@ def output_option(metavar: str, help: str, type: click.Path | None = None, defau
 
 @dataclass(frozen=True, slots=True)
 class InventoryOptions:
-    """The options for the inventory: the values of ``-i``, ``-e`` and the vault options."""
+    """The options that name the inventory.
+
+    They are the values of ``-i``, ``-e`` and the vault options.
+    """
 
     sources: tuple[str, ...] = ()
     extra_vars: tuple[str, ...] = ()
@@ -97,7 +100,10 @@ class InventoryOptions:
         return any("prompt" in identity for identity in (*self.vault_ids, configured))
 
     def with_configured_inventory(self) -> InventoryOptions:
-        """Return the inventory options with Ansible's configured inventory where the user named none."""
+        """Return the inventory options with Ansible's configured inventory.
+
+        It is used where the user named none.
+        """
         if self.sources:
             return self
         from activemq_fleet.inventory import configured_inventory_sources

@@ -15,9 +15,9 @@ from activemq_fleet.node.printable import escape_unprintable
 
 
 def echo(text: str, *, err: bool = False) -> None:
-    """Print text to stdout, or to stderr with ``err``.
+    """Print text to stdout.
 
-    Control characters are removed; it is not for colored text.
+    With ``err`` it is printed to stderr. Control characters are removed; it is not for colored text.
     """
     with ACTIVITY.without_spinner():
         click.echo(escape_unprintable(text, lines=True), err=err)
@@ -32,21 +32,28 @@ def echo_to_stderr(text: str) -> None:
 
 
 def print_warning(text: str) -> None:
-    """Print a warning to stderr, on one line."""
+    """Print a warning to stderr.
+
+    It is on one line.
+    """
     echo_to_stderr(f"warning: {' '.join(text.split())}")
 
 
 def quoted_command_line(*words: str | Path) -> str:
-    """Return the command line of activemq-fleet with the given words, quoted for a shell."""
+    """Return a command line of activemq-fleet, quoted for a shell.
+
+    It has the given words.
+    """
     return shlex.join(["activemq-fleet", *map(str, words)])
 
 
 def options_of_current_command(names: Iterable[str] = (), *, without: Iterable[str] = ()) -> list[str]:
-    """Return the options of the current command, as words for a suggested command line.
+    """Return the options of the current command as words.
 
-    ``names`` are the parameters to repeat (default: all) and ``without`` those to leave out. An option whose value
-    comes from the environment or from a configuration file applies to the suggested command, too, and is not repeated.
-    Neither are options such as ``--no-color`` that change only what a command prints on a terminal.
+    They are for a suggested command line. ``names`` are the parameters to repeat (default: all) and ``without`` those
+    to leave out. An option whose value comes from the environment or from a configuration file applies to the suggested
+    command, too, and is not repeated. Neither are options such as ``--no-color`` that change only what a command prints
+    on a terminal.
     """
     context = click.get_current_context(silent=True)
     if context is None:

@@ -34,7 +34,7 @@ _FAMILIES_OF_INVENTORIES = {
 @click.argument("ids", metavar="[ID]...", nargs=-1, shell_complete=complete_rules)
 @format_option()
 def rule_command(ids: tuple[str, ...], form: str) -> int:
-    """Explain the rule ID, such as N003 or T002; without ID list all rules.
+    """Explain rules by ID, such as N003 or T002, or list all rules.
 
     For a family, such as N, list its rules. The explanation names the severity, the releases, the consequence of
     the mistake, its fix, the limits of the rule, the source, an example that the rule reports, and an example

@@ -22,17 +22,18 @@ _COLORS: dict[str, bool | None] = {"auto": None, "always": True, "never": False}
 
 
 def color_setting_of_environment() -> bool | None:
-    """Return the color setting of the environment: False without colors, else None.
+    """Return the color setting of the environment.
 
-    It is False where NO_COLOR (https://no-color.org) is set or the terminal has no escape codes.
+    It is False without colors, else None. It is False where NO_COLOR (https://no-color.org) is set or the terminal has
+    no escape codes.
     """
     return False if os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb" else None
 
 
 def add_output_options(command: click.Command) -> click.Command:
-    """Add the output options ``--color``, ``--no-color`` and ``--no-pager`` to a command and its subcommands.
+    """Add the output options to a command and its subcommands.
 
-    They are added once. Return the command.
+    They are ``--color``, ``--no-color`` and ``--no-pager``. They are added once. Return the command.
     """
     if not any(parameter.name == "no_pager" for parameter in command.params):
         command.params += [
@@ -76,7 +77,7 @@ def _set_no_pager(context: click.Context, _option: click.Parameter, value: bool)
 
 
 def chosen_color() -> bool | None:
-    """Return whether the user chose colored output, or None without a choice.
+    """Return the user's choice of colored output, or None without a choice.
 
     In that case only a terminal gets colors.
     """
@@ -91,14 +92,14 @@ def is_terminal(stream: TextIO | None = None) -> bool:
 
 
 def output_width() -> int | None:
-    """Return the width of the terminal on stdout in columns.
+    """Return the width of the output in columns.
 
-    None is returned if stdout is not a terminal.
+    It is that of the terminal on stdout. None is returned if stdout is not a terminal.
     """
     return shutil.get_terminal_size().columns if is_terminal() else None
 
 
-def rich_console_for(file: TextIO | None = None, *, width: int | None = None) -> Console:
+def _rich_console_for(file: TextIO | None = None, *, width: int | None = None) -> Console:
     """Return a rich console for a file or stdout.
 
     It has the colors that the user chose. Where stdout is no terminal, it is so wide that no line is wrapped, unless
@@ -124,14 +125,14 @@ def render_rich_text(shown: RenderableType, *, width: int | None = None) -> str:
     It has the escape codes of its colors.
     """
     buffer = StringIO()
-    rich_console_for(buffer, width=width).print(shown)
+    _rich_console_for(buffer, width=width).print(shown)
     return buffer.getvalue().rstrip("\n")
 
 
 def print_through_pager(text: str) -> None:
-    """Print text, through a pager where it is longer than the terminal.
+    """Print text through a pager.
 
-    It may hold escape codes of colors.
+    A pager is only used where the text is longer than the terminal. It may hold escape codes of colors.
     """
     if _is_paged(text):
         # As git has it: quit if one screen is enough, show colors, keep the text on the screen.

@@ -12,7 +12,7 @@ from activemq_fleet.deployment.facts import BrokerFacts
 
 @dataclass(frozen=True, slots=True)
 class AgentMembership:
-    """The membership of an agent: its pair and its group.
+    """The membership of an agent in a pair and a group.
 
     Each is None for an agent without one.
     """

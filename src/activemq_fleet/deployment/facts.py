@@ -40,7 +40,7 @@ _LOOPBACK = {"0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104 -- nothing is bo
 
 @dataclass(frozen=True, slots=True)
 class LinkFacts:
-    """The facts about a link, which is a network connection from a broker to another pair.
+    """The facts about a link, a network connection from a broker to another pair.
 
     ``target`` is that pair.
     """
@@ -52,7 +52,10 @@ class LinkFacts:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MetricsFacts:
-    """The facts about the metrics exporter of a broker: its jar, its port, the keystore for TLS, and its labels."""
+    """The facts about the metrics exporter of a broker.
+
+    These are its jar, its port, the keystore for TLS, and its labels.
+    """
 
     jar: str
     port: int
@@ -62,9 +65,9 @@ class MetricsFacts:
 
 @dataclass(frozen=True, slots=True)
 class ListenerFacts:
-    """The facts about a listener of a broker: its purpose, its address, and the variable that sets its port.
+    """The facts about a listener of a broker.
 
-    It listens on a TCP port.
+    These are its purpose, its address, and the variable that sets its port. It listens on a TCP port.
     """
 
     name: str
@@ -75,10 +78,11 @@ class ListenerFacts:
 
 @dataclass(frozen=True, slots=True)
 class StoreFacts:
-    """The facts about the store that a broker's configuration names: its kind and its location.
+    """The facts about the store of a broker.
 
-    It holds messages. ``kind`` is the element of the store, None where it is not known; ``directory`` that of a kahaDB.
-    ``openwire`` is ``storeOpenWireVersion`` if it is set. ``pure``: the broker replicates to a slave, or is a slave.
+    These are its kind and its location, as the broker's configuration names them. It holds messages. ``kind`` is the
+    element of the store, None where it is not known; ``directory`` that of a kahaDB. ``openwire`` is
+    ``storeOpenWireVersion`` if it is set. ``pure``: the broker replicates to a slave, or is a slave.
     """
 
     kind: str | None = "kahaDB"

@@ -85,8 +85,8 @@ class ComparedHost(NamedTuple):
     drift: HostDriftCounts | None = None
 
 
-def planned_or_found(records: Sequence[FileRecord]) -> Side | None:
-    """Return whether a host is planned or found (collected), given the records of its files.
+def has_planned_or_collected_file(records: Sequence[FileRecord]) -> Side | None:
+    """Return whether a host has planned or collected files, by the records of its files.
 
     The result is ``planned``, ``found``, ``both``, or None for neither.
     """
@@ -110,18 +110,19 @@ def drift_rows_of_host(records: Sequence[FileRecord]) -> Iterator[Row]:
 
 
 def count_host_drift(host: str, rows: Sequence[Row]) -> HostDriftCounts:
-    """Count the drift of a host: its files by status (such as changed) and by cause of the difference.
+    """Count the drift of a host: the files that differ from the plan, and the others.
 
-    ``rows`` are the host's rows of the dataset ``drift``.
+    They are counted by status (such as changed) and by cause of the difference. ``rows`` are the host's rows of the
+    dataset ``drift``.
     """
     counts = Counter(row["status"] for row in rows) + Counter(row["cause"] for row in rows)
     return HostDriftCounts(host, **{field.name: counts[field.name] for field in fields(HostDriftCounts)[1:]})
 
 
 def drift_result(hosts: Iterable[ComparedHost]) -> DriftResult:
-    """Return the drift of all compared hosts: the differences between planned and collected files.
+    """Return the drift (differences from the plan) of all compared hosts.
 
-    The hosts may come in any order.
+    These are the differences between planned and collected files. The hosts may come in any order.
     """
     in_order = sorted(hosts, key=attrgetter("host"))
     both = [compared.drift for compared in in_order if compared.drift is not None]

@@ -51,7 +51,7 @@ class AgentJournal:
 
     @property
     def agent_name(self) -> str:
-        """The name of the agent that wrote the journal.
+        """The name of the agent whose journal this is.
 
         It is the description ``owner`` if the journal has no records.
         """
@@ -148,10 +148,11 @@ def _sentence(owner: str, gap: JournalGap) -> str:
 def longest_gap_begin_and_length(
     moments: Sequence[float], fault: float, until: float, *, skew: float = 0.0
 ) -> tuple[float, float] | None:
-    """Return the begin and the length, in seconds, of the longest gap between moments that a fault may have caused.
+    """Return the begin and the length of the longest gap between moments, in seconds.
 
-    The moments are sorted. The gap must end after the fault and begin before ``until``. ``skew`` is the possible error
-    of the clock that timed the fault, in seconds. Returns None if no event was handled after the fault.
+    It is a gap that a fault may have caused. The moments are sorted. The gap must end after the fault and begin before
+    ``until``. ``skew`` is the possible error of the clock that timed the fault, in seconds. Returns None if no event
+    was handled after the fault.
     """
     around = [(a, b - a) for a, b in pairwise(moments) if b > fault - skew and a < until]
     return max(around, key=lambda silence: silence[1], default=None)

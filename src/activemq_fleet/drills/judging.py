@@ -13,15 +13,15 @@ ATTEMPTS = 3
 
 
 def minimum_event_rate(rate: float) -> float:
-    """Return the minimum rate, in events per second, at which a fault of a drill counts.
+    """Return the minimum rate of events, in events per second, for a fault of a drill.
 
-    It is 50, or half of ``rate`` if that is lower.
+    The fault counts only at this rate. It is 50, or half of ``rate`` if that is lower.
     """
     return min(LOWEST_RATE, rate / 2)
 
 
 def fault_void_reason(accepted: float, handled: float, rate: float) -> str | None:
-    """Return why a fault of a drill is void (does not count), or None if it counts.
+    """Return the reason why a fault of a drill is void (does not count), or None if it counts.
 
     It is void if too few events flowed in the second before it.
     """
@@ -58,7 +58,7 @@ def drill_verdict_and_reasons(
 
 def drill_headline(result: DrillResult) -> str:
     """Return one sentence that summarizes the result of a drill."""
-    faults = len(result.counted_faults)
+    faults = len(result.faults_with_enough_events)
     done = f"{faults} fault{_s(faults)}, {result.total_count('accepted'):,} events accepted"
     if result.verdict == "clean":
         return f"Nothing was lost: {done}, every one handled once."

@@ -19,9 +19,9 @@ EventVerdict = Literal["delivered", "duplicate", "stuck", "lost", "indeterminate
 
 @dataclass(frozen=True, slots=True)
 class FaultyEvent:
-    """An event of a drill with a faulty outcome: it was lost, duplicated, stuck or indeterminate.
+    """An event of a drill with a faulty outcome.
 
-    It has a verdict and a reason.
+    It was lost, duplicated, stuck or indeterminate. It has a verdict and a reason.
     """
 
     event_id: str
@@ -31,11 +31,11 @@ class FaultyEvent:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeliveryCounts:
-    """The counts of one pair's events in a drill by outcome of their delivery.
+    """The counts of the deliveries of one pair's events in a drill.
 
-    All outcomes sum to ``accepted``. ``copies`` are redelivered messages that the receiver dropped; they are not a
-    verdict. ``gaps`` describes missing records of the journals. ``units`` are the first 100 events that were lost,
-    duplicated, stuck or indeterminate.
+    They are counts by outcome. All outcomes sum to ``accepted``. ``copies`` are redelivered messages that the receiver
+    dropped; they are not a verdict. ``gaps`` describes missing records of the journals. ``units`` are the first 100
+    events that were lost, duplicated, stuck or indeterminate.
     """
 
     pair: str
@@ -54,14 +54,14 @@ class DeliveryCounts:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fault:
-    """A fault that a drill injected, with its measured effects on the pair.
+    """A fault that a drill injected.
 
-    Examples of effects are takeover and downtime, in seconds. ``takeover``: the time until the log of the successor
-    reported its start. ``silence`` and ``publish_gap``: the longest time around the fault without a handled event, and
-    without an acknowledged event, both from the agents' journals; the silence begins at ``silent_from``. ``unserved``:
-    the longest time around the fault in which scrapes of the brokers' metrics showed no active node, None without
-    metrics. ``back``: until the faulted node was standby again. ``void``: why the fault proves nothing and was
-    repeated. ``problem``: what went wrong.
+    Its measured effects on the pair are included. Examples of effects are takeover and downtime, in seconds.
+    ``takeover``: the time until the log of the successor reported its start. ``silence`` and ``publish_gap``: the
+    longest time around the fault without a handled event, and without an acknowledged event, both from the agents'
+    journals; the silence begins at ``silent_from``. ``unserved``: the longest time around the fault in which scrapes of
+    the brokers' metrics showed no active node, None without metrics. ``back``: until the faulted node was standby
+    again. ``void``: why the fault proves nothing and was repeated. ``problem``: what went wrong.
     """
 
     number: int
@@ -100,9 +100,9 @@ class StateSpan:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DrillSetup:
-    """The settings of a drill, with a description of the machine that runs it.
+    """The setup of a drill: its settings and its machine.
 
-    ``releases`` are by pair, ``rate`` is in events per second for each pair.
+    The machine that runs it is described. ``releases`` are by pair, ``rate`` is in events per second for each pair.
     """
 
     where: Literal["lab", "hosts"]
@@ -137,8 +137,8 @@ class DrillResult:
     scraped: ScrapedAvailability | None = None
 
     @property
-    def counted_faults(self) -> tuple[Fault, ...]:
-        """The faults of a drill that count, because enough events flowed when they were injected."""
+    def faults_with_enough_events(self) -> tuple[Fault, ...]:
+        """The faults of a drill that had enough events flowing when they were injected, so that they count."""
         return tuple(fault for fault in self.faults if fault.void is None)
 
     def total_count(self, name: str) -> int:

@@ -40,7 +40,10 @@ class AgentLoadSpec:
 
 
 class AgentLoadGenerator(LoadGenerator):
-    """A load generator of two failover agents: one publishes events steadily, the other receives them."""
+    """A load generator of two failover agents.
+
+    One publishes events steadily, the other receives them.
+    """
 
     def __init__(self, spec: AgentLoadSpec, directory: Path, sockets: Path) -> None:
         super().__init__(spec.name, directory)
@@ -58,10 +61,10 @@ class AgentLoadGenerator(LoadGenerator):
         self.publisher_journal, self.subscriber_journal = self.publisher.tail, self.subscriber.tail
 
     def start_load(self, timeout: float = 60.0) -> None:
-        """Start the load, and return once events are published.
+        """Start the load of the generator.
 
-        The subscriber is started first, then the publisher. Raises AgentError when an agent is not connected or not
-        subscribed within ``timeout`` seconds.
+        Returns once events are published. The subscriber is started first, then the publisher. Raises AgentError when
+        an agent is not connected or not subscribed within ``timeout`` seconds.
         """
         self.subscriber.start()
         if not poll_until_true(lambda: self.subscriber.record_count("subscribed") >= len(self.spec.filters), timeout):
@@ -92,9 +95,9 @@ class AgentLoadGenerator(LoadGenerator):
         return all(agent.seconds_connected() >= STEADY for agent in (self.publisher, self.subscriber))
 
     def publish_burst(self, count: int = 200) -> None:
-        """Publish a burst of ``count`` events in a background thread.
+        """Publish a burst of ``count`` events.
 
-        With a burst a fault meets events in flight.
+        They are published by a background thread. With a burst a fault meets events in flight.
         """
 
         def publish() -> None:

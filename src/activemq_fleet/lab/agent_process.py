@@ -35,9 +35,9 @@ Record = dict[str, Any]
 
 
 class JournalTail:
-    """A reader that follows the growing journal files of an agent, and counts their records.
+    """A reader that follows the growing journal files of an agent.
 
-    It counts by kind, and keeps the last 50,000 times of each kind.
+    It counts their records. It counts by kind, and keeps the last 50,000 times of each kind.
     """
 
     def __init__(self, directory: Path) -> None:
@@ -51,7 +51,7 @@ class JournalTail:
         self._moments: dict[str, deque[float]] = {}
 
     def count_new_records(self) -> JournalTail:
-        """Read and count the journal records that were written since the last call.
+        """Count the new journal records, which were written since the last call.
 
         Returns this JournalTail.
         """
@@ -92,7 +92,7 @@ class JournalTail:
 
     @property
     def connected_since(self) -> float | None:
-        """The time at which the agent's current connection was made; None while there is none.
+        """The time since which the agent is connected to a broker; None without a connection.
 
         It is in epoch seconds.
         """
@@ -101,10 +101,10 @@ class JournalTail:
 
 
 class AgentProcess:
-    """A process of the failover agent (``activemq-agent run``), with its own directory, configuration and socket.
+    """A process of the failover agent (``activemq-agent run``).
 
-    ``start`` starts the process. ``keys`` are keys of agent.conf with their values; ``topics`` are the filters to
-    subscribe to.
+    It has its own directory, configuration and socket. ``start`` starts the process. ``keys`` are keys of agent.conf
+    with their values; ``topics`` are the filters to subscribe to.
     """
 
     def __init__(
@@ -141,11 +141,11 @@ class AgentProcess:
             )
 
     def stop(self, timeout: float = DRAIN + 40.0) -> None:
-        """Stop the agent's process by SIGTERM, and wait until it has ended.
+        """Stop the agent's process, and wait until it has ended.
 
-        The agent empties its outbox first. Before it ends, the agent sends its barriers: messages after its events,
-        which prove that these arrived. Raises AgentError when the agent does not end within ``timeout`` seconds, or
-        ends with an error.
+        It is stopped by SIGTERM. The agent empties its outbox first. Before it ends, the agent sends its barriers:
+        messages after its events, which prove that these arrived. Raises AgentError when the agent does not end within
+        ``timeout`` seconds, or ends with an error.
         """
         process = self._process
         if process is None:
@@ -166,7 +166,10 @@ class AgentProcess:
             )
 
     def kill(self) -> None:
-        """Kill the agent's process, and all processes that it started, by SIGKILL."""
+        """Kill the agent's process by SIGKILL.
+
+        All processes that it started are killed, too.
+        """
         process, self._process = self._process, None
         if process is not None:
             with suppress(ProcessLookupError):
@@ -190,7 +193,7 @@ class AgentProcess:
         return self.tail.count_new_records().counts[kind]
 
     def seconds_connected(self) -> float:
-        """Return for how many seconds the agent's current connection has existed; 0 while it has none."""
+        """Return the seconds for which the agent has been connected; 0 without a connection."""
         since = self.tail.count_new_records().connected_since
         return 0.0 if since is None else time.time() - since
 

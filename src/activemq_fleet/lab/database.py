@@ -56,9 +56,9 @@ class LabDatabase:
         return self._address, DATABASE_PORT
 
     def start(self, databases: Iterable[str] = ()) -> None:
-        """Start the lab's database server, and return once it accepts connections.
+        """Start the lab's database server.
 
-        A server that runs stays as it is. Missing ``databases`` are created.
+        Returns once it accepts connections. A server that runs stays as it is. Missing ``databases`` are created.
         """
         if self.process() is None:
             require_free_port(self.listening_address)
@@ -94,9 +94,9 @@ class LabDatabase:
             processes.terminate_processes([process, *children], grace=0)
 
     def delete_files(self) -> None:
-        """Delete the files of the lab's database server, with all databases.
+        """Delete the files of the lab's database server.
 
-        The server must not run.
+        All databases are deleted. The server must not run.
         """
         shutil.rmtree(self.directory, ignore_errors=True)
 

@@ -147,9 +147,9 @@ def state_spans(
 
 
 def describe_machine() -> dict[str, Any]:
-    """Return a description of this machine: its system, processors, memory, load average and Python version.
+    """Describe this machine in a text.
 
-    It maps a name to a text.
+    It has its system, processors, memory, load average and Python version. It maps a name to a text.
     """
     load = os.getloadavg()
     memory = psutil.virtual_memory().total / 2**30

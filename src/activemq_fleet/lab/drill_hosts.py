@@ -24,7 +24,7 @@ NOTES = ("The playbook drill injected the faults; the load was on the controller
 _NEEDED = ("activemq_agent", "paho", "psutil", "structlog", "prometheus_client")
 
 
-def require_drill_packages() -> None:
+def _require_drill_packages() -> None:
     """Check that the Python packages for the load of a drill are installed, and raise InputError if one is not."""
     missing = [name for name in _NEEDED if importlib.util.find_spec(name) is None]
     if missing:
@@ -49,7 +49,7 @@ def begin_drill(
     hosts. Raises FleetError.
     """
     refuse_groups_that_forbid_drills({fleet.pairs[pair].group: allowed.get(fleet.pairs[pair].group) for pair in pairs})
-    require_drill_packages()
+    _require_drill_packages()
     what, faults, rate, seed = _read(options)
     for broker in (broker for pair in pairs for broker in fleet.pairs[pair].brokers):
         if broker.settings.service == "none" and not is_lab_broker(broker):

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from activemq_agent.agent_errors import ConfigError
 from activemq_agent.config import Tls, parse_tls
 from activemq_agent.config_values import Endpoint
-from activemq_agent.tls import explain_failure, tls_context
+from activemq_agent.tls import explain_connection_failure, tls_context
 from activemq_fleet.addresses import Address, join_host_port, parse_url_and_tls
 from activemq_fleet.errors import InputError
 from activemq_fleet.lab.agent_load_generator import AgentLoadSpec
@@ -56,7 +56,7 @@ class _Answer:
 
 
 def require_reachable_nodes(specs: Sequence[AgentLoadSpec], timeout: float = _PATIENCE) -> None:
-    """Check that the load generators can reach the nodes of each pair, and raise InputError if they cannot.
+    """Check that load generators can reach the nodes of each pair; raise InputError if they cannot.
 
     The active node must accept a connection; the other node must be able to accept one after a takeover. One connector
     of each pair must answer within ``timeout`` seconds. A standby node does not listen, so it may refuse the
@@ -119,7 +119,7 @@ def _answer_once(dial: _Dial, timeout: float) -> _Answer:
         return _Answer(str(error))
     except ssl.SSLError as error:
         broker = Endpoint(*dial.address, tls=True)
-        reason = explain_failure(error, broker, seconds=timeout)
+        reason = explain_connection_failure(error, broker, seconds=timeout)
         return _Answer(reason.removeprefix(f"{broker.name} "))
     except socket.gaierror:
         return _Answer("the host name cannot be resolved")

@@ -52,10 +52,11 @@ _CORRECT = "Correct this error, and run the drill again"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DrillPlan:
-    """The plan of a drill: the pair of each fault, in order, and the event rate.
+    """The plan of a drill (faults injected under load).
 
-    ``order`` has the pairs; ``rate`` is in events per second on each pair. ``single_fault_pairs`` are the pairs whose
-    node stays stopped after a fault, so that a pair gets only one fault.
+    It has the pair of each fault, in order, and the event rate. ``order`` has the pairs; ``rate`` is in events per
+    second on each pair. ``single_fault_pairs`` are the pairs whose node stays stopped after a fault, so that a pair
+    gets only one fault.
     """
 
     order: tuple[str, ...]
@@ -67,16 +68,19 @@ class DrillPlan:
 
     @property
     def drilled_pairs(self) -> tuple[str, ...]:
-        """The names of the pairs that the drill injects faults into, each once."""
+        """The names of the pairs of a drill, into which faults are injected.
+
+        Each is listed once.
+        """
         return tuple(dict.fromkeys(self.order))
 
 
 @dataclass(frozen=True, slots=True)
 class NextFault:
-    """The next fault that a drill injects: its pair and its number.
+    """The next fault that a drill injects.
 
-    The pair is None after the last fault. Numbers begin at 1. ``faulted_hosts`` are the hosts that have had a fault in
-    this drill.
+    It has its pair and its number. The pair is None after the last fault. Numbers begin at 1. ``faulted_hosts`` are the
+    hosts that have had a fault in this drill.
     """
 
     pair: str | None
@@ -104,11 +108,11 @@ class DrillRun:
 
     @classmethod
     def begin(cls, plan: DrillPlan, fleet: Fleet, directory: Path, parent_pid: int) -> DrillRun:
-        """Begin a drill by starting the load on the pairs of its plan, and return the running drill.
+        """Begin a drill (faults injected under load), and return the running drill.
 
-        The load runs on this machine; events flow when this returns. The load ends with the process ``parent_pid``.
-        Raises InputError, before anything is written, where this machine cannot open the brokers' connectors or log in
-        there, and LabError when the load does not start.
+        The load on the pairs of its plan is started. The load runs on this machine; events flow when this returns. The
+        load ends with the process ``parent_pid``. Raises InputError, before anything is written, where this machine
+        cannot open the brokers' connectors or log in there, and LabError when the load does not start.
         """
         here = _as_dialled(fleet)
         specs = [load_spec(here, here.pairs[pair], plan.rate) for pair in plan.drilled_pairs]
@@ -190,10 +194,10 @@ class DrillRun:
         poll_until_true(lambda: not wanted.exists(), 5, 0.01)
 
     def wait_until_event_handled(self, pair: str, since: float, patience: float) -> None:
-        """Wait until the subscriber of a pair has handled an event later than a given time.
+        """Wait until the subscriber of a pair has handled an event.
 
-        ``since`` is the time in seconds since the epoch. Raises LabError when none is handled within ``patience``
-        seconds, or when the load has ended.
+        It is later than a given time. ``since`` is the time in seconds since the epoch. Raises LabError when none is
+        handled within ``patience`` seconds, or when the load has ended.
         """
 
         def is_handled() -> bool:
@@ -207,9 +211,9 @@ class DrillRun:
             )
 
     def record_fault(self, fault: Fault) -> Fault:
-        """Record a fault of the drill in ``faults.json``, and return the fault.
+        """Record a fault of the drill, and return it.
 
-        Its field ``void`` is set if too few events flowed for it to count.
+        It is written to ``faults.json``. Its field ``void`` is set if too few events flowed for it to count.
         """
         fault = replace(fault, void=fault_void_reason(fault.rate_accepted, fault.rate_handled, self.plan.rate))
         self._write("faults.json", [asdict(stored_fault) for stored_fault in [*self.injected_faults, fault]])
@@ -232,11 +236,12 @@ class DrillRun:
         notes: tuple[str, ...] = (),
         scrapes: Callable[[float, float], bytes] | None = None,
     ) -> DrillResult:
-        """Finish the drill, judge it, and return its result with the verdict, such as ``clean``.
+        """Finish the drill and judge it.
 
-        Ends the load, and accounts for every event. ``skew`` is the number of seconds by which the clocks of the
-        brokers' hosts and of this machine may differ. ``scrapes`` returns the scrapes of Prometheus between two times,
-        in the form that ``read_availability`` accepts. They are stored with the drill's files as ``metrics.json``.
+        Returns its result with the verdict, such as ``clean``. Ends the load, and accounts for every event. ``skew`` is
+        the number of seconds by which the clocks of the brokers' hosts and of this machine may differ. ``scrapes``
+        returns the scrapes of Prometheus between two times, in the form that ``read_availability`` accepts. They are
+        stored with the drill's files as ``metrics.json``.
         """
         (self.directory / "stop").touch()
         poll_until_true(lambda: any((self.directory / name).exists() for name in ("done", "failed")), _END, _POLL)

@@ -25,12 +25,12 @@ _LOOKS_AT_LOCK = 20.0  # a broker without a guard checks every 2 s, and closes i
 
 @dataclass(frozen=True, slots=True)
 class FreezeResult:
-    """The result of freezing an active broker and resuming it after the takeover by its peer.
+    """The result of freezing an active broker.
 
-    Times are in seconds. ``served_after``: from the release of the lock until ``successor`` served; None if no lock was
-    released, or the other node did not take over. ``ended_after``: from the thaw until the frozen broker was gone; None
-    where it still ran after 20 s, with ``serves`` if it also answered then. ``two_masters``: the sentence that names
-    both nodes if both could write to the store in force after the thaw.
+    It was resumed after the takeover by its peer. Times are in seconds. ``served_after``: from the release of the lock
+    until ``successor`` served; None if no lock was released, or the other node did not take over. ``ended_after``: from
+    the thaw until the frozen broker was gone; None where it still ran after 20 s, with ``serves`` if it also answered
+    then. ``two_masters``: the sentence that names both nodes if both could write to the store in force after the thaw.
     """
 
     host: str
@@ -64,11 +64,11 @@ class FreezeResult:
 def freeze_active_broker(
     lab: Lab, host: str, *, steal_lock: bool, thaw_after: float, progress: Callable[[str], None] = lambda _line: None
 ) -> FreezeResult:
-    """Freeze an active broker, resume it after the takeover by its peer, and return the result.
+    """Freeze an active broker, and return the result.
 
-    The guard of the broker is frozen, too. The broker is resumed ``thaw_after`` s after the takeover. Without
-    ``steal_lock`` the frozen broker keeps its lock, and the other node does not take over. Raises LabError for a broker
-    that shares no store, or does not serve.
+    It is resumed after the takeover by its peer. The guard of the broker is frozen, too. The broker is resumed
+    ``thaw_after`` s after the takeover. Without ``steal_lock`` the frozen broker keeps its lock, and the other node
+    does not take over. Raises LabError for a broker that shares no store, or does not serve.
     """
     broker = lab.fleet.broker(host)
     if broker.shared_store_directory is None or broker.peer is None:

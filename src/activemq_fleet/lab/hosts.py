@@ -61,9 +61,9 @@ class BrokerSnapshot:
 
 
 class LabBrokers:
-    """The brokers of a lab, with their processes, logs and files.
+    """The brokers of a lab.
 
-    May be used from several threads.
+    Processes, logs and files are included. May be used from several threads.
     """
 
     def __init__(self, layout: LabLayout, state: LabState) -> None:
@@ -133,9 +133,10 @@ class LabBrokers:
         return self._configurations[key]
 
     def store_generation_access(self, broker: Broker) -> StoreAccess:
-        """Return which generation (numbered directory) of a fenced store a broker can write.
+        """Return the access of a broker to the generations of its store.
 
-        The generation in force is returned, too.
+        A generation is a numbered directory of a fenced store, and the broker can write to one. The generation in force
+        is returned, too.
         """
         shared = str(broker.shared_store_directory)
         process = self.running_process(broker)
@@ -265,7 +266,10 @@ class LabBrokers:
         return f"{short or 'its log contains no error'} (log: {self.log_path(broker)})"
 
     def delete_broker_data(self, brokers: Iterable[Broker]) -> None:
-        """Delete the data of stopped brokers: their stores, logs and run records."""
+        """Delete the data of stopped brokers.
+
+        These are their stores, logs and run records.
+        """
         for broker in brokers:
             shutil.rmtree(self.data_directory(broker), ignore_errors=True)
             shutil.rmtree(broker.store_directory, ignore_errors=True)

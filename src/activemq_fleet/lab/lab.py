@@ -34,12 +34,12 @@ _HANDOVER = 10.0
 
 
 class Lab(ReadOnlyLab):
-    """A fleet of real brokers on loopback addresses, with methods to start, stop and observe them.
+    """A lab: a fleet of real brokers on loopback addresses.
 
-    Create one by ``Lab.open(inventory)`` or ``Lab.of_fleet(fleet, directory)``, and start its brokers by ``up()``.
-    Leaving the lab as a context manager stops every process of it by process id, also after an exception. Hosts are
-    named by their inventory name or its first label. Times are in seconds. Every method raises LabError, with a message
-    of one line, if it fails.
+    Its methods start, stop and observe the brokers. Create one by ``Lab.open(inventory)`` or ``Lab.of_fleet(fleet,
+    directory)``, and start its brokers by ``up()``. Leaving the lab as a context manager stops every process of it by
+    process id, also after an exception. Hosts are named by their inventory name or its first label. Times are in
+    seconds. Every method raises LabError, with a message of one line, if it fails.
 
     >>> from activemq_fleet.lab import Lab
     >>> with Lab.of_fleet(fleet, "/tmp/orders-lab") as lab:                                     # doctest: +SKIP
@@ -136,20 +136,21 @@ class Lab(ReadOnlyLab):
 
     @cached_property
     def monitoring(self) -> Monitoring:
-        """The monitoring of the lab: Prometheus with Alertmanager and node exporter.
+        """The monitoring of the lab.
 
-        ``up(prometheus=True)`` starts them.
+        It is Prometheus with Alertmanager and node exporter. ``up(prometheus=True)`` starts them.
         """
         return Monitoring(self._layout, self._hosts.lab)
 
     # -- the whole of it ----------------------------------------------------------------------
 
     def prepare(self, *, prometheus: bool = False) -> tuple[VariableSubstitution, ...]:
-        """Prepare the lab without starting it: fetch software, assign addresses, and write its inventory.
+        """Prepare the lab without starting it.
 
-        Claims loopback addresses, and writes ``inventory.yml`` for Ansible. With ``prometheus`` all brokers have
-        metrics, as with ``up(prometheus=True)``. Returns the variables that the lab substitutes. Raises InputError,
-        SettingsError, ReleaseError, ArtifactError or LabError.
+        This fetches software, assigns addresses, and writes its inventory. Claims loopback addresses, and writes
+        ``inventory.yml`` for Ansible. With ``prometheus`` all brokers have metrics, as with ``up(prometheus=True)``.
+        Returns the variables that the lab substitutes. Raises InputError, SettingsError, ReleaseError, ArtifactError or
+        LabError.
         """
         with self._layout.hold_lab_lock():
             return self._prepare(metrics=prometheus)
@@ -157,12 +158,13 @@ class Lab(ReadOnlyLab):
     def up(
         self, *, timeout: float = LAB_READY, fresh: bool = False, prometheus: bool = False
     ) -> tuple[HostStatus, ...]:
-        """Start all brokers of the lab, and return their status once they are ready and all links are up.
+        """Start all brokers of the lab, and return their status.
 
-        Brokers that run with another configuration are restarted. ``fresh`` begins with empty stores; ``timeout`` is
-        for each broker, and for all links together. If anything fails while brokers start, the whole lab is taken down.
-        With ``prometheus`` all brokers have metrics, and Prometheus and Alertmanager run as well. Raises LinksDownError
-        for links that are not up, with the reasons from the brokers' logs.
+        Returns once they are ready and all links are up. Brokers that run with another configuration are restarted.
+        ``fresh`` begins with empty stores; ``timeout`` is for each broker, and for all links together. If anything
+        fails while brokers start, the whole lab is taken down. With ``prometheus`` all brokers have metrics, and
+        Prometheus and Alertmanager run as well. Raises LinksDownError for links that are not up, with the reasons from
+        the brokers' logs.
         """
         if prometheus:
             check_monitoring_programs_installed()
@@ -192,9 +194,10 @@ class Lab(ReadOnlyLab):
         return self.status()
 
     def down(self) -> int:
-        """Stop every process of the lab, and return the number of processes that ran.
+        """Stop every process of the lab.
 
-        The addresses of the lab are released. Stores and logs stay. Returns 0 where there is no lab.
+        Returns the number of processes that ran. The addresses of the lab are released. Stores and logs stay. Returns 0
+        where there is no lab.
         """
         if not (self.exists or self._layout.runs.is_dir()):
             return 0
@@ -202,7 +205,7 @@ class Lab(ReadOnlyLab):
             return self._down()
 
     def original_sources_if_different(self) -> tuple[str, ...]:
-        """Return the inventories from which the lab was made, if they differ from those it was opened with.
+        """Return the original inventories of the lab, if they differ from those it was opened with.
 
         Returns () if they do not differ.
         """
@@ -213,10 +216,10 @@ class Lab(ReadOnlyLab):
     # -- one host -----------------------------------------------------------------------------
 
     def start(self, host: str, *, timeout: float = LAB_READY, wait: bool = True) -> None:
-        """Start a stopped broker of the lab, and return when it is ready.
+        """Start a stopped broker of the lab.
 
-        With ``wait`` false it returns at once. A pure master counts as ready when its slave may attach, because it is
-        never ready alone. Raises LabError for a broker that runs already or does not start.
+        Returns when it is ready. With ``wait`` false it returns at once. A pure master counts as ready when its slave
+        may attach, because it is never ready alone. Raises LabError for a broker that runs already or does not start.
         """
         with self._layout.hold_lab_lock():
             hosts, broker = self._hosts, self.fleet.broker(host)
@@ -253,9 +256,10 @@ class Lab(ReadOnlyLab):
                 poll_until_true(lambda: self._hosts.observe_broker(peer).state == "active", _HANDOVER)
 
     def kill(self, host: str) -> float:
-        """Kill a broker of the lab by SIGKILL, and wait until it has ended.
+        """Kill a broker of the lab by SIGKILL.
 
-        The signal goes to the broker's process group. Returns the time at which the signal was sent, in epoch seconds.
+        Waits until it has ended. The signal goes to the broker's process group. Returns the time at which the signal
+        was sent, in epoch seconds.
         """
         process = self._living_process(host)
         at = time.time()
@@ -263,10 +267,10 @@ class Lab(ReadOnlyLab):
         return at
 
     def crash(self, host: str) -> float:
-        """Crash a broker of the lab by SIGKILL to its Java process alone, and return the time.
+        """Crash a broker of the lab.
 
-        The out-of-memory killer does the same. The time is in epoch seconds. A guard outlives it, records the death and
-        ends; without a guard this is ``kill``.
+        Its Java process alone gets SIGKILL. Returns the time. The out-of-memory killer does the same. The time is in
+        epoch seconds. A guard outlives it, records the death and ends; without a guard this is ``kill``.
         """
         process = self._living_process(host)
         if not self.fleet.broker(host).has_guard:
@@ -306,9 +310,9 @@ class Lab(ReadOnlyLab):
         return self._layout.operations_file_path(self.fleet.broker(host).host)
 
     def record_operation(self, operation: str, host: str) -> AbstractContextManager[None]:
-        """Record an operation on both nodes of a host's pair while a ``with`` block runs.
+        """Record an operation on a host while a ``with`` block runs.
 
-        Returns the context manager, which records begin and end.
+        It is recorded on both nodes of the host's pair. Returns the context manager, which records begin and end.
         """
         return self._record_operation(
             operation, [broker.host for broker in self._pair(self.fleet.broker(host).pair).brokers_in_dialling_order]

@@ -21,14 +21,15 @@ PRIVATE_DIRECTORY = 0o700
 
 
 class LabLayout:
-    """The layout of a lab: the paths of its files and directories.
+    """The layout of a lab.
 
-    All are below ``directory``. ``state`` is the file with the lab's addresses, variables and software; ``inventory``
-    the layer for ``ansible-playbook -i INVENTORY -i LAYER``; ``host_vars`` the directory of the variables that the lab
-    sets for each host, which win over the inventory's host_vars; ``names`` the file for the JVM option
-    ``-Djdk.net.hosts.file``. ``hosts/HOST/INSTANCE`` has the shape of a managed host's base directory (versions,
-    current, data). ``stores`` has the stores that the nodes of a pair share, ``clients`` files for clients, with
-    loopback addresses, and ``runs`` a file for each broker that was started, which names its process.
+    It has the paths of its files and directories. All are below ``directory``. ``state`` is the file with the lab's
+    addresses, variables and software; ``inventory`` the layer for ``ansible-playbook -i INVENTORY -i LAYER``;
+    ``host_vars`` the directory of the variables that the lab sets for each host, which win over the inventory's
+    host_vars; ``names`` the file for the JVM option ``-Djdk.net.hosts.file``. ``hosts/HOST/INSTANCE`` has the shape of
+    a managed host's base directory (versions, current, data). ``stores`` has the stores that the nodes of a pair share,
+    ``clients`` files for clients, with loopback addresses, and ``runs`` a file for each broker that was started, which
+    names its process.
     """
 
     def __init__(self, directory: Path) -> None:
@@ -54,9 +55,9 @@ class LabLayout:
         return self.base_directory(host) / "operations.jsonl"
 
     def make_directory(self) -> None:
-        """Make the lab's directory, private to its owner.
+        """Make the directory of the lab.
 
-        Raises LabError if it cannot be made or made private.
+        It is private to its owner. Raises LabError if it cannot be made or made private.
         """
         try:
             self.directory.mkdir(mode=PRIVATE_DIRECTORY, parents=True, exist_ok=True)

@@ -54,11 +54,11 @@ class ExpectedLinks:
     def wait_until_links_up(
         self, observe_brokers: Callable[[], Mapping[str, BrokerSnapshot]], timeout: float
     ) -> list[MissingLink]:
-        """Wait until all expected links are up, and return the missing ones after a timeout.
+        """Wait until all expected links of the lab are up.
 
-        ``timeout`` is in seconds. ``observe_brokers`` returns new snapshots by host. The wait ends early when no
-        missing link can come up, as the inventory shows or a refused certificate in a log, and the reason of each is in
-        a log.
+        Returns the missing ones after a timeout. ``timeout`` is in seconds. ``observe_brokers`` returns new snapshots
+        by host. The wait ends early when no missing link can come up, as the inventory shows or a refused certificate
+        in a log, and the reason of each is in a log.
         """
         deadline = time.monotonic() + timeout
         while True:
@@ -82,10 +82,10 @@ class ExpectedLinks:
                     yield MissingLink(broker, connector.name, peers, (broker.host, connector.name) in self._refused)
 
     def missing_link_reason(self, link: MissingLink) -> str:
-        """Return the reason why a link is missing (not up), from the brokers' logs.
+        """Return the reason why a link is missing (not up).
 
-        It is the refusal of the broker at the far end, else the error of the dialling broker. Returns an empty text
-        while no log gives a reason.
+        The brokers' logs show it. It is the refusal of the broker at the far end, else the error of the dialling
+        broker. Returns an empty text while no log gives a reason.
         """
         return missing_link_reason(link.broker, link.peers, self._records_of_both_ends(link))
 

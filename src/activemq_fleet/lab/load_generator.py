@@ -16,9 +16,10 @@ from activemq_fleet.lab.agent_process import JournalTail
 
 
 class LoadGenerator(ABC):
-    """The base class of the load generators of a drill, each with a publisher and a subscriber.
+    """The base class of the load generators of a drill.
 
-    The load is steady. Methods raise AgentError or LabError with a message of one line.
+    Each has a publisher and a subscriber. The load is steady. Methods raise AgentError or LabError with a message of
+    one line.
 
     The files of both are below ``directory``: ``publisher/agent/*.jsonl`` and ``subscriber/agent/*.jsonl`` are their
     journals, and ``promised`` lists the ids of the accepted events.
@@ -45,10 +46,11 @@ class LoadGenerator(ABC):
 
     @abstractmethod
     def start_load(self, timeout: float = 60.0) -> None:
-        """Start the load, and return once events are published.
+        """Start the load of the generator.
 
-        The subscriber is started first, then the publisher. The subscriber comes first, because a new subscription gets
-        no earlier events. Raises AgentError or LabError when one of them is not connected within ``timeout`` seconds.
+        Returns once events are published. The subscriber is started first, then the publisher. The subscriber comes
+        first, because a new subscription gets no earlier events. Raises AgentError or LabError when one of them is not
+        connected within ``timeout`` seconds.
         """
 
     def raise_if_ended(self) -> None:
@@ -79,13 +81,13 @@ class LoadGenerator(ABC):
         return self.subscriber_journal.count_new_records().last_record_time("handled")
 
     def publish_burst(self, count: int = 200) -> None:  # noqa: B027 -- not every load generator can
-        """Publish a burst of ``count`` events in the background.
+        """Publish a burst of ``count`` events.
 
-        With a burst a fault meets events in flight. Some generators ignore it.
+        They are published in the background. With a burst a fault meets events in flight. Some generators ignore it.
         """
 
     def finish_load(self, timeout: float = 120.0) -> None:
-        """Finish the load: stop publishing events, and wait until all events are handled.
+        """Finish the load: stop publishing, and wait until all events are handled.
 
         Publisher and subscriber are stopped at the end. The publisher sends a barrier after its last event: a message
         that proves that all events before it arrived. This method also waits until the subscriber has handled the

@@ -61,12 +61,13 @@ def specs_from_json(text: str) -> list[LoadSpec]:
     return TypeAdapter(list[LoadSpec]).validate_json(text)
 
 
-def run_load_generators(directory: Path, longest: float, parent: int | None = None) -> None:
-    """Run the load generators of a drill until the drill ends, or for a longest time.
+def _run_load_generators(directory: Path, longest: float, parent: int | None = None) -> None:
+    """Run the load generators of a drill until the drill ends.
 
-    The drill's directory has their settings. They run until a file ``stop`` appears there, or for ``longest`` seconds.
-    The run ends as well when the process ``parent`` is gone. Files report the progress: ``ready`` once all generators
-    run, ``done`` at the end, ``failed`` with the reason. Raises AgentError or LabError when a generator fails.
+    They end after a longest time. The drill's directory has their settings. They run until a file ``stop`` appears
+    there, or for ``longest`` seconds. The run ends as well when the process ``parent`` is gone. Files report the
+    progress: ``ready`` once all generators run, ``done`` at the end, ``failed`` with the reason. Raises AgentError or
+    LabError when a generator fails.
     """
     specs = specs_from_json((directory / "load.json").read_text())
     (directory / "load.json").unlink()  # it holds passwords
@@ -131,14 +132,15 @@ def write_load_generator_status(directory: Path, generators: Iterable[LoadGenera
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Run load generators by command-line arguments, and return the exit code.
+    """Run the load generators of a drill by command-line arguments.
 
-    The arguments are ``DIRECTORY [SECONDS [PARENT]]``. 0 when all ended well, 1 on an error, 130 when interrupted.
+    Returns the exit code. The arguments are ``DIRECTORY [SECONDS [PARENT]]``. 0 when all ended well, 1 on an error, 130
+    when interrupted.
     """
     directory = Path(arguments[0])
     longest, parent = [*arguments[1:3], "", ""][:2]
     try:
-        run_load_generators(directory, float(longest or 3600), int(parent) if parent else None)
+        _run_load_generators(directory, float(longest or 3600), int(parent) if parent else None)
     except (AgentError, LabError) as error:
         print(f"load: error: {error}", file=sys.stderr)
         return 1

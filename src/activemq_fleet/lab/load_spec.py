@@ -37,9 +37,9 @@ _ITS_OWN = (
 
 
 def supports_mqtt_agents(pair: Pair) -> bool:
-    """Return whether a pair supports failover agents, which connect by MQTT to all its nodes.
+    """Return whether a pair supports failover agents.
 
-    Its release and an MQTT connector must allow it.
+    They connect by MQTT to all its nodes. Its release and an MQTT connector must allow it.
     """
     return all(broker.release.supports_agents and broker.connector("mqtt") for broker in pair.brokers)
 

@@ -39,7 +39,10 @@ class LogTail:
         return self._broker_run
 
     def read_new_text(self) -> Iterator[str]:
-        """Yield the text that was written to the broker's log since the last call, file by file."""
+        """Read the new text in the broker's log, and yield it.
+
+        It was written since the last call, and is yielded file by file.
+        """
         files = _files(self._data)
         begin = next((at for at, (_, inode) in enumerate(files) if inode == self._inode), 0)
         for path, inode in files[begin:]:
@@ -63,7 +66,7 @@ def log_records_of_run(data: Path, run: ProcessRun) -> list[Record]:
 
 
 def explain_failed_run(data: Path, run: ProcessRun) -> str:
-    """Return one line that explains why a broker's run failed.
+    """Explain in one line why a broker's run failed.
 
     It is the last error in the log, else the error that the broker printed. 5.5 only prints why its configuration could
     not be loaded. Without an error it is the log's last warning, else the last line that was printed; empty where

@@ -63,9 +63,9 @@ Variables = Mapping[str, Mapping[str, Any]]
 
 @dataclass(frozen=True, slots=True)
 class VariableSubstitution:
-    """A substitution that a lab makes for a variable of a host: the old and the new value.
+    """A substitution that a lab makes for a variable of a host.
 
-    ``before`` is None if the inventory does not set the variable.
+    It has the old and the new value. ``before`` is None if the inventory does not set the variable.
     """
 
     host: str
@@ -83,11 +83,11 @@ def process_mark_arguments(directory: Path) -> frozenset[str]:
 
 
 def assign_addresses(fleet: Fleet, block: int, known: Mapping[str, str] | None = None) -> dict[str, str]:
-    """Assign a loopback address to each broker of a fleet, and return the addresses by host.
+    """Assign a loopback address to each broker of a fleet.
 
-    Brokers with equal ``activemq_address`` get the same one. The pair decides the third number and the node the last:
-    127.16.2.1 is the first node of the second pair. Addresses in ``known``, by host, stay as they are, so that a lab
-    survives a change of its inventory.
+    Returns the addresses by host. Brokers with equal ``activemq_address`` get the same one. The pair decides the third
+    number and the node the last: 127.16.2.1 is the first node of the second pair. Addresses in ``known``, by host, stay
+    as they are, so that a lab survives a change of its inventory.
     """
     lab_network = ipaddress.ip_network(f"127.{block}.0.0/16")
     kept = {host: text for host, text in (known or {}).items() if ipaddress.ip_address(text) in lab_network}
@@ -152,9 +152,9 @@ def apply_overlay(hosts: Variables, over: Variables) -> dict[str, dict[str, Any]
 
 
 def list_substitutions(hosts: Variables, over: Variables) -> tuple[VariableSubstitution, ...]:
-    """List the inventory variables that the overlay of a lab substitutes, with their old and new values.
+    """List the inventory variables that a lab substitutes.
 
-    They are in the order of its hosts; secrets are shown as asterisks.
+    They are listed with their old and new values. They are in the order of its hosts; secrets are shown as asterisks.
     """
     return tuple(
         VariableSubstitution(host, name, _shown(hosts[host].get(name), name), _shown(value, name) or "")
@@ -180,7 +180,10 @@ def jvm_hosts_file_content(fleet: Fleet, addresses: Mapping[str, str]) -> str:
 
 
 def fleet_for_clients(fleet: Fleet, addresses: Mapping[str, str]) -> Fleet:
-    """Return the fleet as clients on this machine see it, with loopback addresses in place of names."""
+    """Return the fleet of a lab for clients on this machine.
+
+    It has loopback addresses in place of names.
+    """
     dialled = {broker.address: addresses[broker.host] for broker in fleet.brokers}
 
     def local(urls: Sequence[tuple[str, int]]) -> tuple[tuple[str, int], ...]:
@@ -328,7 +331,7 @@ def _multicast_ports(fleet: Fleet, block: int) -> dict[str, int]:
 
 
 def _lab_user(variables: Mapping[str, Any], seed: str) -> dict[str, Any]:
-    password = derive_secret(seed, "lab", LAB_USER)
+    password = _derive_secret(seed, "lab", LAB_USER)
     user = {"name": LAB_USER, "password": password, "groups": [LAB_USER]}
     rights = {kind: [LAB_USER] for kind in ("read", "write", "admin")}
     # The probes of the lab, and the load of its drills to any queue.
@@ -348,14 +351,14 @@ def database_address(block: int) -> str:
 
 
 def database_password(seed: str) -> str:
-    """Return the password for the lab's database, derived from the seed of the lab.
+    """Return the password for the lab's database.
 
-    All accounts of the database have it.
+    It is derived from the seed of the lab. All accounts of the database have it.
     """
-    return derive_secret(seed, "database")
+    return _derive_secret(seed, "database")
 
 
-def derive_secret(seed: str, *place: str) -> str:
+def _derive_secret(seed: str, *place: str) -> str:
     """Derive a secret of the lab from its seed.
 
     It has 32 hexadecimal digits and depends on the names given.
@@ -378,7 +381,7 @@ def _replace_encrypted(value: Any, place: str, seed: str) -> Any:
     list goes by its name, else by its position.
     """
     if isinstance(value, EncryptedValue):
-        return derive_secret(seed, place)
+        return _derive_secret(seed, place)
     if isinstance(value, Mapping):
         return {key: _replace_encrypted(item, f"{place}.{key}", seed) for key, item in value.items()}
     if isinstance(value, list | tuple):

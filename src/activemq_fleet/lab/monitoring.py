@@ -45,9 +45,10 @@ _STOP = 10.0
 
 
 class Monitoring:
-    """The monitoring programs of a lab: Prometheus, Alertmanager and node exporter.
+    """The monitoring programs of a lab.
 
-    Their files are in ``directory``. Every method raises LabError, with a message of one line, if it fails.
+    They are Prometheus, Alertmanager and node exporter. Their files are in ``directory``. Every method raises LabError,
+    with a message of one line, if it fails.
     """
 
     def __init__(self, layout: LabLayout, state: LabState) -> None:
@@ -71,9 +72,9 @@ class Monitoring:
         return f"http://{join_host_port(*self.program_address(name))}"
 
     def start_programs(self) -> None:
-        """Start the monitoring programs that do not run yet, and return once all of them answer.
+        """Start the monitoring programs that do not run yet.
 
-        The monitoring files of the fleet are written first.
+        Returns once all of them answer. The monitoring files of the fleet are written first.
         """
         check_monitoring_programs_installed()
         self.write_configuration()
@@ -146,9 +147,9 @@ class Monitoring:
         return series
 
     def query_prometheus_range(self, promql: str, began: float, ended: float) -> bytes:
-        """Run a PromQL range query on Prometheus, and return the JSON answer.
+        """Run a PromQL range query on Prometheus.
 
-        It is about each second between two times, in epoch seconds.
+        Returns the JSON answer. It is about each second between two times, in epoch seconds.
         """
         step = max(1, math.ceil((ended - began) / _MOST_POINTS))
         asked = {"query": promql, "start": f"{began:.3f}", "end": f"{ended:.3f}", "step": step}

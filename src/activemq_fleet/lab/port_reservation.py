@@ -48,11 +48,11 @@ class PortReservations:
         self._directory = directory or _DIRECTORY
 
     def reserve_address_block(self, lab: Path, wanted: int | None = None) -> int:
-        """Reserve a block of loopback addresses for a lab, and return the number of the block.
+        """Reserve a block of loopback addresses for a lab.
 
-        It is the block ``wanted`` if that is free. A lab that has a claim keeps it, unless another block is wanted and
-        free. With no free block, that of the lab that has been idle longest is reassigned. Raises LabError when every
-        block has a running lab.
+        Returns the number of the block. It is the block ``wanted`` if that is free. A lab that has a claim keeps it,
+        unless another block is wanted and free. With no free block, that of the lab that has been idle longest is
+        reassigned. Raises LabError when every block has a running lab.
         """
         with self._locked():
             claims, busy = self._claims(), _blocks_with_listeners()

@@ -43,12 +43,12 @@ def prepare_lab(
     *,
     metrics: bool = False,
 ) -> tuple[LabState, tuple[VariableSubstitution, ...]]:
-    """Prepare a lab from an inventory: fetch software, assign addresses, and write its files.
+    """Prepare a lab from an inventory.
 
-    Ansible reads the files. Returns the lab's state and the variables that were substituted. Raises LabError for a
-    fleet whose topology has errors or that a lab cannot run, ArtifactError when software cannot be fetched. Blocking
-    findings of the rules are reported to ``progress``. ``metrics``: whether all brokers and agents have metrics,
-    regardless of the inventory.
+    This fetches software, assigns addresses, and writes its files. Ansible reads the files. Returns the lab's state and
+    the variables that were substituted. Raises LabError for a fleet whose topology has errors or that a lab cannot run,
+    ArtifactError when software cannot be fetched. Blocking findings of the rules are reported to ``progress``.
+    ``metrics``: whether all brokers and agents have metrics, regardless of the inventory.
     """
     fleet = fleet_from_inventory_data(data)
     _refuse_findings(fleet)
@@ -164,9 +164,10 @@ _CONNECTION = {
 
 
 def install_broker_files(broker: Broker, software: InstalledSoftware) -> str:
-    """Install the rendered files of a broker, unless they are current.
+    """Install the rendered files of a broker.
 
-    Returns the name of the installed version. Raises LabError when the files cannot be written.
+    Current files are not installed again. Returns the name of the installed version. Raises LabError when the files
+    cannot be written.
     """
     tree: dict[str, ConfigurationFile] = shipped_configuration_files(software.home) if software.whole else {}
     for path, file in files_to_deploy(broker).items():

@@ -34,11 +34,12 @@ _children: dict[int, subprocess.Popen[bytes]] = {}
 
 @dataclass(frozen=True, slots=True)
 class ProcessRun:
-    """The record of one run of a process that a lab launched, such as a broker's process.
+    """The record of one run of a process that a lab launched.
 
-    It names the process, and the position in the log at which the run begins. ``created`` and ``started`` are in
-    seconds since the epoch. ``log_inode`` is 0 where there was no log yet. ``version`` is the version of the files that
-    the broker was started with. ``release`` is its release of ActiveMQ, empty for a program that is no broker.
+    It is a process such as a broker's. It names the process, and the position in the log at which the run begins.
+    ``created`` and ``started`` are in seconds since the epoch. ``log_inode`` is 0 where there was no log yet.
+    ``version`` is the version of the files that the broker was started with. ``release`` is its release of ActiveMQ,
+    empty for a program that is no broker.
     """
 
     host: str
@@ -60,10 +61,11 @@ def launch_broker(
     version: str,
     release: str = "",
 ) -> ProcessRun:
-    """Launch the process of a broker in a lab, and return the record of the run.
+    """Launch the process of a broker in a lab.
 
-    The process has a separate process session. The record is written to a file. ``variables`` are those of the broker's
-    environment file. The output of the process goes to ``data/console.log``. Raises LabError if it cannot be started.
+    Returns the record of the run. The process has a separate process session. The record is written to a file.
+    ``variables`` are those of the broker's environment file. The output of the process goes to ``data/console.log``.
+    Raises LabError if it cannot be started.
     """
     data.mkdir(mode=0o700, parents=True, exist_ok=True)
     (data / "tmp").mkdir(mode=0o700, exist_ok=True)
@@ -169,7 +171,10 @@ def find_process(layout: LabLayout, run: ProcessRun) -> psutil.Process | None:
 
 
 def guarded_broker_process(process: psutil.Process) -> psutil.Process | None:
-    """Return the broker's process that a guard process started; None if it does not run."""
+    """Return the broker's process that a guard process started; None if it does not run.
+
+    A guard fences the store that its broker shares.
+    """
     try:
         # A guard may have another child for a moment, which checks old generations.
         return next(

@@ -27,7 +27,7 @@ from activemq_fleet.topology import Broker, Connector, Fleet, Pair
 
 
 class ReadOnlyLab:
-    """A lab that can only be observed, and not changed.
+    """A read-only lab, which can be observed and not changed.
 
     Hosts are named by inventory name or its first label. Times are in seconds. Every method raises LabError, with a
     message of one line, if it fails.
@@ -43,27 +43,33 @@ class ReadOnlyLab:
 
     @property
     def exists(self) -> bool:
-        """Whether the lab exists; it may be down."""
+        """Whether the lab exists.
+
+        It may be down.
+        """
         return self._layout.state.exists()
 
     @property
     def inventory_path(self) -> Path:
-        """The path of the inventory file that the lab adds after the user's inventory."""
+        """The path of the inventory file of the lab.
+
+        It is added after the user's inventory.
+        """
         return self._layout.inventory_path
 
     @property
     def fleet(self) -> Fleet:
-        """The fleet of the lab, with the brokers' own host names.
+        """The fleet of the lab.
 
-        Raises LabError if no lab was prepared.
+        It has the brokers' own host names. Raises LabError if no lab was prepared.
         """
         return self._hosts.fleet
 
     @cached_property
     def client_fleet(self) -> Fleet:
-        """The fleet of the lab as its clients see it, with loopback addresses.
+        """The fleet of the lab as its clients see it.
 
-        Clients on this machine dial these addresses.
+        It has loopback addresses. Clients on this machine dial these addresses.
         """
         return loopback_overlay.fleet_for_clients(self.fleet, self._hosts.lab.addresses)
 
@@ -84,11 +90,10 @@ class ReadOnlyLab:
         return self._hosts.observe_broker(self.fleet.broker(host)).state
 
     def describe_two_masters(self, pair: str) -> str:
-        """Return a sentence that describes two masters of a pair (both nodes can write to the store); empty if there
-        are not two.
+        """Describe two masters of a pair in a sentence; empty if there are not two.
 
-        Always empty for a pair that shares no directory. Both nodes are checked twice, because a node that ends while
-        the other one is checked is no second master.
+        Both nodes can then write to the store. Always empty for a pair that shares no directory. Both nodes are checked
+        twice, because a node that ends while the other one is checked is no second master.
         """
         brokers = self._pair(pair).brokers
         if brokers[0].shared_store_directory is None:
@@ -150,9 +155,9 @@ class ReadOnlyLab:
         )
 
     def wait_active(self, pair: str, timeout: float = LAB_READY) -> str:
-        """Wait until a node of a pair is active, and return its inventory name.
+        """Wait until a node of a pair is active.
 
-        Raises LabError after ``timeout`` s.
+        Returns its inventory name. Raises LabError after ``timeout`` s.
         """
         active_host = poll_until_true(lambda: self.active(pair), timeout)
         if active_host is None:
@@ -177,9 +182,10 @@ class ReadOnlyLab:
             )
 
     def wait_bridge(self, host: str, to: str, timeout: float = LAB_READY) -> RunningBridge:
-        """Wait until a broker has a network bridge to another host, and return the bridge.
+        """Wait until a broker has a network bridge to another host.
 
-        Broker ``host`` dialled the bridge to host ``to``. Raises LabError after ``timeout`` seconds.
+        Returns the bridge. Broker ``host`` dialled the bridge to host ``to``. Raises LabError after ``timeout``
+        seconds.
         """
         target = self.fleet.broker(to).host
 
@@ -197,10 +203,10 @@ class ReadOnlyLab:
         return bridge
 
     def addresses(self, name: str, protocol: str) -> tuple[Address, ...]:
-        """Return the address and port of each broker that offers a protocol.
+        """Return the address of each broker that offers a protocol.
 
-        The protocol is stomp, mqtt, openwire, amqp or ws. ``name`` is a host, a pair (whose preferred master comes
-        first) or a group.
+        It includes the port. The protocol is stomp, mqtt, openwire, amqp or ws. ``name`` is a host, a pair (whose
+        preferred master comes first) or a group.
         """
         connectors = self._connectors(name, protocol)
         return tuple((self._hosts.loopback_address(broker.host), connector.port) for broker, connector in connectors)
@@ -238,7 +244,10 @@ class ReadOnlyLab:
         return Path(service.broker_directory_paths(self.fleet.broker(host)).conf)
 
     def credentials(self, name: str) -> Credentials | None:
-        """Return credentials for the brokers of a host, pair or group; None if no account has a readable password."""
+        """Return credentials for the brokers of a host, pair or group; None without any.
+
+        No account then has a readable password.
+        """
         return credentials_of(self._members(name)[0])
 
     def _connectors(self, name: str, protocol: str) -> Iterator[tuple[Broker, Connector]]:

@@ -19,11 +19,12 @@ from activemq_fleet.topology import Broker
 
 
 def make_broker_probe(broker: Broker, timeout: float) -> Probe:
-    """Return a function that probes whether a broker answers at one of its connectors.
+    """Return a function that probes a broker.
 
-    The function takes the deployed configuration and the expected broker, and returns the answer by connector name. It
-    sends a message over STOMP and receives it; without a STOMP connector it uses MQTT, then any other connector. It
-    returns an empty mapping for a broker without connectors, such as a promoted pure slave. ``timeout`` is in seconds.
+    It probes whether the broker answers at one of its connectors. The function takes the deployed configuration and the
+    expected broker, and returns the answer by connector name. It sends a message over STOMP and receives it; without a
+    STOMP connector it uses MQTT, then any other connector. It returns an empty mapping for a broker without connectors,
+    such as a promoted pure slave. ``timeout`` is in seconds.
     """
 
     def probe(deployed: DeployedConfiguration, expected: ExpectedBroker) -> dict[str, ProbeAnswer]:

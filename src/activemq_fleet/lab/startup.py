@@ -58,9 +58,10 @@ class FleetStartup:
         self._turns = threading.BoundedSemaphore(2 * (os.cpu_count() or 1))
 
     def start_all_brokers(self, pairs: Sequence[Pair]) -> None:
-        """Start all brokers of the pairs, and return when every broker is ready.
+        """Start all stopped brokers of the pairs.
 
-        Raises LabError for the first that fails, with its last error and the path of its log.
+        Returns when every broker is ready. Raises LabError for the first that fails, with its last error and the path
+        of its log.
         """
         with ThreadPoolExecutor(max_workers=max(1, len(pairs)), thread_name_prefix="lab-up") as pool:
             futures = [pool.submit(self._start_pair, pair) for pair in pairs]
@@ -74,10 +75,10 @@ class FleetStartup:
                 raise error
 
     def start_broker(self, broker: Broker) -> None:
-        """Start one broker, and return when it is ready.
+        """Start one broker of the fleet.
 
-        For a pure master with a slave it returns when the slave may attach. Raises LabError when it is not ready in
-        time.
+        Returns when it is ready. For a pure master with a slave it returns when the slave may attach. Raises LabError
+        when it is not ready in time.
         """
         if broker.profile.replicates and broker.role == "master" and broker.peer:
             self._start_pure_master(broker)
@@ -86,7 +87,10 @@ class FleetStartup:
             self._settle(broker)
 
     def check_brokers_alive(self, brokers: Iterable[Broker]) -> None:
-        """Check that brokers are still alive, and raise LabError for the first whose process has ended."""
+        """Check that brokers are alive, and raise LabError if one is not.
+
+        Its process has then ended.
+        """
         for broker in brokers:
             if not self._hosts.is_alive(broker):
                 raise self._ended(broker, f"{broker.host}: the broker stopped after its start was complete")
@@ -183,9 +187,9 @@ class FleetStartup:
 
 
 def check_pure_pair_stores(hosts: LabBrokers, pair: Pair) -> None:
-    """Check the stores of a pure pair (master and slave with a store each), and raise LabError if they may differ.
+    """Check the stores of a pure pair (master and slave with a store each).
 
-    They may differ if one node ran alone or took over.
+    Raises LabError if they may differ. They may differ if one node ran alone or took over.
     """
     if not pair.profile.replicates:
         return
@@ -202,9 +206,9 @@ def check_pure_pair_stores(hosts: LabBrokers, pair: Pair) -> None:
 
 
 def check_pure_start_order(hosts: LabBrokers, broker: Broker) -> None:
-    """Check the order in which the nodes of a pure pair are started, and raise LabError if it is wrong.
+    """Check the order in which the nodes of a pure pair are started.
 
-    A pure master must not start while its slave runs, nor a slave without its master.
+    Raises LabError if it is wrong. A pure master must not start while its slave runs, nor a slave without its master.
     """
     if not broker.profile.replicates or broker.peer is None:
         return

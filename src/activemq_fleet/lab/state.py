@@ -29,13 +29,13 @@ class InstalledSoftware:
 
 @dataclass(frozen=True)
 class LabState:
-    """The stored state of a lab: its addresses, software, groups and variables.
+    """The stored state of a lab.
 
-    It holds secrets. ``block`` is the number of its block of addresses, ``seed`` the text that its own secrets are
-    derived from, ``java`` the path of java. ``addresses`` are by host, ``software`` by release. ``hosts`` are the
-    variables of each host with the overlay on top. ``sources`` are the inventories that the lab was made from, empty
-    where that is unknown; ``jdbc_driver`` is the path of PostgreSQL's driver, empty without a shared-jdbc pair;
-    ``exporter`` that of the metrics exporter, empty without metrics.
+    It has its addresses, software, groups and variables. It holds secrets. ``block`` is the number of its block of
+    addresses, ``seed`` the text that its own secrets are derived from, ``java`` the path of java. ``addresses`` are by
+    host, ``software`` by release. ``hosts`` are the variables of each host with the overlay on top. ``sources`` are the
+    inventories that the lab was made from, empty where that is unknown; ``jdbc_driver`` is the path of PostgreSQL's
+    driver, empty without a shared-jdbc pair; ``exporter`` that of the metrics exporter, empty without metrics.
     """
 
     block: int

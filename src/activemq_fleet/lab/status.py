@@ -64,7 +64,10 @@ class HostStatus:
 
     @property
     def bridge_peers(self) -> tuple[str, ...]:
-        """The names of the peers of the broker's network bridges, each once."""
+        """The names of the peers of the broker's network bridges.
+
+        Each is listed once.
+        """
         return tuple(dict.fromkeys(bridge.peer for bridge in self.bridges))
 
     def to_dict(self) -> dict[str, Any]:

@@ -37,7 +37,7 @@ class StompError(LabError):
 
 
 class StompTimeout(StompError):
-    """An error: the broker did not answer in time over STOMP.
+    """An error for a timeout in a STOMP exchange: the broker did not answer in time.
 
     The broker accepted the connection.
     """
@@ -52,9 +52,9 @@ class Credentials:
 
 
 class StompConnection:
-    """A STOMP connection to a broker, for use by one thread.
+    """A STOMP connection to a broker.
 
-    Timeouts are in seconds.
+    It is for use by one thread. Timeouts are in seconds.
     """
 
     def __init__(
@@ -107,10 +107,10 @@ class StompConnection:
             self._socket.close()
 
     def send(self, destination: str, body: str, headers: Mapping[str, str] | None = None) -> None:
-        """Send one persistent message over STOMP, and return when the broker has stored it.
+        """Send one persistent message over STOMP.
 
-        The broker confirms it by RECEIPT. A kill of the broker after the return loses no message. Raises StompError, or
-        OSError when the connection breaks.
+        Returns when the broker has stored it. The broker confirms it by RECEIPT. A kill of the broker after the return
+        loses no message. Raises StompError, or OSError when the connection breaks.
         """
         self._receipts += 1
         receipt = f"r{self._receipts}"
@@ -119,9 +119,9 @@ class StompConnection:
         self._await_receipt(receipt)
 
     def send_transaction(self, destination: str, bodies: Iterable[str]) -> None:
-        """Send persistent messages in one STOMP transaction, and return when the broker has committed it.
+        """Send persistent messages in one STOMP transaction.
 
-        Raises StompError.
+        Returns when the broker has committed it. Raises StompError.
         """
         self._receipts += 1
         transaction = f"t{self._receipts}"
@@ -132,9 +132,9 @@ class StompConnection:
         self._await_receipt(transaction)
 
     def subscribe(self, destination: str, *, ack: str = "client", headers: Mapping[str, str] | None = None) -> None:
-        """Subscribe to a destination over STOMP, and return when the broker has confirmed it.
+        """Subscribe to a destination over STOMP.
 
-        Raises StompError.
+        Returns when the broker has confirmed it. Raises StompError.
         """
         self._receipts += 1
         receipt = f"r{self._receipts}"
@@ -142,7 +142,10 @@ class StompConnection:
         self._await_receipt(receipt)
 
     def receive(self, timeout: float) -> StompFrame | None:
-        """Return the next STOMP message, or None when no message comes within ``timeout`` seconds."""
+        """Receive the next STOMP message, and return it; None without a message.
+
+        It waits ``timeout`` seconds for the message.
+        """
         if self._waiting:
             return self._waiting.pop(0)
         deadline = time.monotonic() + timeout
@@ -152,9 +155,9 @@ class StompConnection:
             return None
 
     def acknowledge(self, message: StompFrame) -> None:
-        """Acknowledge a STOMP message, so that the broker removes it.
+        """Acknowledge a STOMP message.
 
-        All messages before it are acknowledged, too.
+        The broker then removes it. All messages before it are acknowledged, too.
         """
         self._write("ACK", {"message-id": message.headers["message-id"]})
 
@@ -217,7 +220,7 @@ class StompPublisher:
         self.close()
 
     def publish_until_confirmed(self, destination: str, body: str, *, timeout: float = 60.0) -> int:
-        """Publish a message repeatedly until a broker confirms it.
+        """Publish a message until a broker confirms it.
 
         Returns how often it was sent, 1 where nothing went wrong. Raises LabError when no broker accepts it within
         ``timeout`` seconds.
@@ -242,10 +245,10 @@ class StompPublisher:
 
 
 def send_until_accepted(send: Callable[[], None], hang_up: Callable[[], None], *, to: str, timeout: float) -> int:
-    """Call a function that sends a message until a broker accepts it; return the number of calls.
+    """Send a message by a function until a broker accepts it.
 
-    ``hang_up`` is called after each failure, so that the next call connects to another broker. Raises LabError, naming
-    ``to``, when no broker accepts the message within ``timeout`` seconds.
+    Returns the number of calls. ``hang_up`` is called after each failure, so that the next call connects to another
+    broker. Raises LabError, naming ``to``, when no broker accepts the message within ``timeout`` seconds.
     """
     deadline = time.monotonic() + timeout
     last: Exception | None = None

@@ -26,9 +26,9 @@ _ANSWER = 5.0
 
 
 class JournalWriter:
-    """A writer of a journal file: JSON lines about sent and received messages.
+    """A writer of a journal file.
 
-    The format is that of the failover agent's journal.
+    It writes JSON lines about sent and received messages. The format is that of the failover agent's journal.
     """
 
     def __init__(self, owner: str, directory: Path) -> None:
@@ -91,9 +91,9 @@ class StompLoadGenerator(LoadGenerator):
         self._disturbed = time.time()
 
     def start_load(self, timeout: float = 60.0) -> None:
-        """Start the load: the consumer, then the publisher.
+        """Start the load of the generator.
 
-        Raises LabError if no broker accepts the consumer in time.
+        The consumer is started first, then the publisher. Raises LabError if no broker accepts the consumer in time.
         """
         self._consumer.start()
         if not self._is_subscribed.wait(timeout):

@@ -22,10 +22,10 @@ _DOWN_GRACE = 10.0  # shorter than a service unit's, because a user waits for it
 
 
 def start_fleet(hosts: LabBrokers, database: LabDatabase | None, timeout: float, progress: Progress) -> None:
-    """Start all stopped brokers of a lab, and return once they are ready and all links are up.
+    """Start all stopped brokers of a lab.
 
-    The database is started first. ``timeout`` in seconds is for each broker, and for all links together. Raises
-    LabError, LinksDownError.
+    Returns once they are ready and all links are up. The database is started first. ``timeout`` in seconds is for each
+    broker, and for all links together. Raises LabError, LinksDownError.
     """
     pairs = list(hosts.fleet.pairs.values())
     for pair in pairs:
@@ -59,10 +59,11 @@ def stop_outdated_brokers(
     kept: Iterable[int],
     progress: Progress,
 ) -> None:
-    """Stop the running brokers of a lab whose configuration is outdated.
+    """Stop the brokers of a lab that are outdated.
 
-    It is outdated if it is not the installed one. The peers of pure brokers, and processes of unknown brokers, are
-    stopped, too. ``versions`` are the installed configurations by host, ``kept`` the pids of other processes that stay.
+    They run with an outdated configuration. It is outdated if it is not the installed one. The peers of pure brokers,
+    and processes of unknown brokers, are stopped, too. ``versions`` are the installed configurations by host, ``kept``
+    the pids of other processes that stay.
     """
     outdated = {
         broker.host
@@ -107,9 +108,9 @@ def _describe_change(hosts: LabBrokers, broker: Broker, version: str) -> str:
 
 
 def terminate_brokers(hosts: LabBrokers, brokers: Iterable[Broker]) -> int:
-    """Terminate the running brokers among some brokers of a lab, and return their number.
+    """Terminate the running brokers among some brokers of a lab.
 
-    Both nodes of a pure pair are killed at the same time.
+    Returns their number. Both nodes of a pure pair are killed at the same time.
     """
     living = [(b.profile.needs_resync, process) for b in brokers if (process := hosts.running_process(b)) is not None]
     processes.kill_simultaneously(process for at_once, process in living if at_once)
@@ -118,9 +119,9 @@ def terminate_brokers(hosts: LabBrokers, brokers: Iterable[Broker]) -> int:
 
 
 def write_client_files(layout: LabLayout, client_fleet: Fleet) -> None:
-    """Write the files for clients of the lab, with loopback addresses.
+    """Write the files for clients of the lab.
 
-    They are ``clients/GROUP/…``, and ``clients/HOST/…`` of agents.
+    They have loopback addresses. They are ``clients/GROUP/…``, and ``clients/HOST/…`` of agents.
     """
     for path, content in render_java_client_files(client_fleet).items():
         write_file_atomically(layout.directory / path, content, 0o644)

@@ -14,9 +14,9 @@ Piece = tuple[memoryview, bool, str]
 
 
 def unpacked_pieces(chunk: memoryview, *, compressed: bool) -> Iterator[Piece]:
-    """Yield the content of a log file in pieces of whole records.
+    """Unpack a log file, and yield its content in pieces.
 
-    A gzip file is unpacked as far as it is intact.
+    Each piece has whole records. A gzip file is unpacked as far as it is intact.
     """
     if not compressed:
         if len(chunk):
@@ -54,10 +54,10 @@ def offset_of_last_record(data: bytes | memoryview) -> int:
 
 
 def record_pieces_from_line_batches(batches: Iterable[pa.RecordBatch], size: int | None) -> Iterator[Piece]:
-    """Yield pieces of whole log records, given a log file's lines as record batches of one binary column.
+    """Yield pieces of whole log records, from batches of a log file's lines.
 
-    Lines come without their ends. ``size`` is that of the file in bytes, None if it is not known. It shows whether the
-    last line has an end.
+    A batch is an Arrow record batch of one binary column. Lines come without their ends. ``size`` is that of the file
+    in bytes, None if it is not known. It shows whether the last line has an end.
     """
     rest, seen = b"", 0
     for batch in batches:

@@ -62,7 +62,7 @@ _TIME, _MESSAGE, _LOGGER, _THREAD, _STACK = range(0, _PARTS, 2)
 
 @dataclass(frozen=True, slots=True)
 class LogSource:
-    """The source of a log: the release of the broker that wrote it, and the time zone of its host.
+    """The source of a log: a broker of a release, on a host with a time zone.
 
     ``release`` is None for any release.
     """
@@ -72,10 +72,10 @@ class LogSource:
 
 
 class LogScanner:
-    """A reader of one log file that converts its chunks to record batches of events, one after the other.
+    """A scanner of one log file, which converts it to record batches of events.
 
-    ``line`` is the number of the next line. A record ends at the latest with its chunk: a caller cuts a log where
-    records begin, or passes the rest of the record as ``after``.
+    It reads chunks one after the other. ``line`` is the number of the next line. A record ends at the latest with its
+    chunk: a caller cuts a log where records begin, or passes the rest of the record as ``after``.
     """
 
     def __init__(self, source: LogSource, line: int = 1) -> None:
@@ -85,10 +85,10 @@ class LogScanner:
         self._kinds = classifier_for_release(source.release)
 
     def scan(self, chunk: bytes | memoryview, after: bytes = b"") -> Iterator[pa.RecordBatch]:
-        """Yield the events in a chunk of the log as record batches of ``SCHEMA``.
+        """Scan a chunk of the log, and yield its events as record batches.
 
-        A record batch has a few megabytes. ``after`` is the rest of the last event, from the next file; it is added to
-        the event, and its lines are not counted.
+        They have the schema ``SCHEMA``. A record batch has a few megabytes. ``after`` is the rest of the last event,
+        from the next file; it is added to the event, and its lines are not counted.
         """
         begins, console = record_layout_of(chunk)
         for piece, last in _pieces(chunk, begins):
@@ -113,10 +113,10 @@ class LogScanner:
 
 
 def record_layout_of(chunk: bytes | memoryview) -> tuple[re.Pattern[bytes], bool]:
-    """Return the layout of a log's records: (regular expression of a record's beginning, whether it is console output).
+    """Return the layout of a log's records, from a chunk of the log.
 
-    The layout is that of the first record. It is the console's only where no line has a date: within a log file such
-    lines are text that was logged.
+    It is (regular expression of a record's beginning, whether it is console output). The layout is that of the first
+    record. It is the console's only where no line has a date: within a log file such lines are text that was logged.
     """
     first = _FILE.search(chunk)
     begins, begin = _FILE, len(chunk) if first is None else first.start()

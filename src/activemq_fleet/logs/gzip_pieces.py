@@ -10,9 +10,10 @@ STEP = 1 << 25
 
 
 def inflated_pieces(chunk: memoryview) -> Iterator[tuple[bytes, bool, str]]:
-    """Yield (bytes, is last, problem) while decompressing a gzip file.
+    """Decompress a gzip file, and yield its content in pieces.
 
-    ``problem`` names the damaged place of its data. Bytes that belong to no member are left out.
+    Each is (bytes, is last, problem). ``problem`` names the damaged place of its data. Bytes that belong to no member
+    are left out.
     """
     data: bytes | memoryview = chunk
     while True:

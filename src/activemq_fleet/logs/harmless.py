@@ -17,7 +17,10 @@ from activemq_fleet.logs.kinds import log_message_kind
 
 @dataclass(frozen=True, slots=True)
 class HarmlessRecord:
-    """A kind of logged warning or error that needs no action: its message, releases, source classes and reason."""
+    """A kind of harmless log record: a warning or error that needs no action.
+
+    It has a message, releases, source classes and a reason.
+    """
 
     id: str
     message: str
@@ -28,7 +31,10 @@ class HarmlessRecord:
 
 @cache
 def harmless_records() -> tuple[HarmlessRecord, ...]:
-    """Return the kinds of logged warnings and errors that need no action, in the order of the list."""
+    """Return the kinds of harmless log records: warnings and errors that need no action.
+
+    They are in the order of the list.
+    """
     entries = json.loads((files("activemq_fleet.logs") / "harmless.json").read_text(encoding="utf-8"))
     return tuple(
         HarmlessRecord(
@@ -44,5 +50,5 @@ def harmless_records() -> tuple[HarmlessRecord, ...]:
 
 @cache
 def harmless_kind_ids() -> frozenset[str]:
-    """Return the ids of the kinds of log messages that need no action."""
+    """Return the ids of the kinds of harmless log messages, which need no action."""
     return frozenset(record.id for record in harmless_records())

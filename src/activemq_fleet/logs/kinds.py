@@ -27,7 +27,10 @@ def _entries() -> dict[str, dict[str, Any]]:
 
 
 def log_message_kind_ids() -> tuple[str, ...]:
-    """Return the ids of all kinds of log messages, in the order in which a message is compared with them."""
+    """Return the ids of all kinds of log messages.
+
+    A message is compared with them in this order.
+    """
     return tuple(_entries())
 
 

@@ -33,13 +33,13 @@ _OTHER_LETTERS = np.frombuffer(OTHER_FIRST_LETTERS.encode(), np.uint8)
 
 @dataclass(frozen=True, slots=True)
 class RecordBounds:
-    """The byte offsets at which log records and their parts begin and end in a chunk: an array entry per record.
+    """The bounds of log records in a chunk: the byte offsets at which they and their parts begin and end.
 
-    ``edges`` holds ten offsets a record: begin and end of time, message, logger, thread and stack. ``lines`` is the
-    line, from 0, at which each record begins; ``bare`` is True where logger and thread are absent, ``timeless`` where
-    the time is. ``odd`` are indices of records of unusual shape, whose level, message, logger, thread and stack are in
-    ``read``, in the same order. ``others`` are the offsets of the lines that are no record and may be one of another
-    layout.
+    An array has an entry per record. ``edges`` holds ten offsets a record: begin and end of time, message, logger,
+    thread and stack. ``lines`` is the line, from 0, at which each record begins; ``bare`` is True where logger and
+    thread are absent, ``timeless`` where the time is. ``odd`` are indices of records of unusual shape, whose level,
+    message, logger, thread and stack are in ``read``, in the same order. ``others`` are the offsets of the lines that
+    are no record and may be one of another layout.
     """
 
     edges: Places

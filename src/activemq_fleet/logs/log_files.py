@@ -34,11 +34,11 @@ class LogFile:
 
 
 def events_of_host(files: Sequence[tuple[LogFile, memoryview]]) -> Iterator[pa.RecordBatch]:
-    """Yield the events in the log files of one host as record batches, file by file.
+    """Yield the events in the log files of one host as record batches.
 
-    The files are given with their contents. Files without a place have to be all files of the host. The columns are
-    those of ``event_batches.SCHEMA``, before them ``host``, ``file`` and ``release``, and ``sequence``: the order of a
-    host's events, over all its files.
+    They are yielded file by file. The files are given with their contents. Files without a place have to be all files
+    of the host. The columns are those of ``event_batches.SCHEMA``, before them ``host``, ``file`` and ``release``, and
+    ``sequence``: the order of a host's events, over all its files.
     """
     begin = slice(BEGINNING)
     unknown = {
@@ -51,9 +51,9 @@ def events_of_host(files: Sequence[tuple[LogFile, memoryview]]) -> Iterator[pa.R
 
 
 def events_of_file(log: LogFile, pieces: Iterable[Piece]) -> Iterator[pa.RecordBatch]:
-    """Yield the events of one log file as record batches, given its content in pieces of whole records.
+    """Yield the events of one log file as record batches.
 
-    The columns are those of ``events_of_host``.
+    Its content is given in pieces of whole records. The columns are those of ``events_of_host``.
     """
     place = log.place or PlaceAmongLogFiles()
     scanner = LogScanner(log.source)

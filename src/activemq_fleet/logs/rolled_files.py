@@ -26,9 +26,9 @@ the previous file.
 
 @dataclass(frozen=True, slots=True)
 class LogBeginning:
-    """The beginning of a log file: the bytes before its first record, and the date of that record.
+    """The beginning of a log file.
 
-    The date is None without a record.
+    It has the bytes before its first record, and the date of that record. The date is None without a record.
     """
 
     head: bytes
@@ -60,9 +60,9 @@ class RolledFile:
 
     @property
     def roll_number(self) -> int | None:
-        """The number in the name of a rolled log file, such as 3 for ``activemq.log.3``.
+        """The number in the name of a rolled log file.
 
-        It is None for ``activemq.log`` and other names.
+        It is 3 for ``activemq.log.3``. It is None for ``activemq.log`` and other names.
         """
         match = _NAME.fullmatch(self.file)
         suffix = match["suffix"] if match else None
@@ -139,7 +139,10 @@ def is_direct_successor(rolls: Sequence[RolledFile], at: int, *, counts_up: bool
 
 
 def missing_rolled_files(files: Iterable[str]) -> list[str]:
-    """Return a text for each rolled log file that is missing among the given file names, according to the numbers."""
+    """Return the rolled log files that are missing, as texts.
+
+    The numbers in the given file names show it.
+    """
     rolls = [RolledFile(file) for file in files]
     numbers = {roll.roll_number for roll in rolls if roll.roll_number is not None}
     problems = [

@@ -44,11 +44,12 @@ class RestOfFleetFacts:
 
 @dataclass(frozen=True)
 class FleetDivision:
-    """The division of a fleet into components (hosts that are planned together), with the fleet-wide facts of each.
+    """The division of a fleet into components (hosts that are planned together).
 
-    ``component_of`` has the component by ``fleet_component_key``, for all hosts with a role; ``rest_by_component`` has
-    only components that need to know more than their hosts show. ``brokers`` is their number, ``pattern`` the naming
-    pattern, ``groups`` and ``releases`` are those of the brokers, ``waivers`` those in force, in the order of a report.
+    The fleet-wide facts of each are included. ``component_of`` has the component by ``fleet_component_key``, for all
+    hosts with a role; ``rest_by_component`` has only components that need to know more than their hosts show.
+    ``brokers`` is their number, ``pattern`` the naming pattern, ``groups`` and ``releases`` are those of the brokers,
+    ``waivers`` those in force, in the order of a report.
     """
 
     brokers: int
@@ -87,7 +88,7 @@ def divide_into_components(
     hosts without a role, and about files, become warnings. Raises FleetError for wrong variables of any host, and for a
     fleet without brokers.
     """
-    raise_for_inventory_problems(facts)
+    _raise_for_inventory_problems(facts)
     pattern = _common_pattern_of(facts)
     if not any(host.broker or host.by_hand for host in facts):
         raise fleet_without_brokers_error(len(facts), pattern)
@@ -129,7 +130,7 @@ def divide_into_components(
     )
 
 
-def raise_for_inventory_problems(facts: Iterable[HostFacts]) -> None:
+def _raise_for_inventory_problems(facts: Iterable[HostFacts]) -> None:
     """Raise FleetError if the facts about the hosts contain inventory problems.
 
     A problem of many hosts becomes one line.

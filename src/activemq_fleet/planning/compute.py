@@ -34,10 +34,10 @@ Row = dict[str, Any]
 
 
 class FleetComponentHost(NamedTuple):
-    """A host of a fleet component (hosts that are planned together), with its roles and its variables as JSON.
+    """A host of a fleet component (hosts that are planned together).
 
-    ``text`` is None for a host without variables. ``position`` is its position in its inventory group. ``by_hand``: the
-    host is in the group of brokers, but its name does not match.
+    It has its roles and its variables as JSON. ``text`` is None for a host without variables. ``position`` is its
+    position in its inventory group. ``by_hand``: the host is in the group of brokers, but its name does not match.
     """
 
     host: str
@@ -51,10 +51,11 @@ class FleetComponentHost(NamedTuple):
 
 @dataclass(frozen=True)
 class PlanContext:
-    """The input that all fleet components share: the division of the fleet, and the compressed XSD of each release.
+    """The context of planning that all fleet components share.
 
-    ``content``: whether rows of files have their content. ``largest``: the number of brokers above which a component
-    is only listed. ``earlier``: fingerprints by component of an earlier output; equal ones are not computed again.
+    It has the division of the fleet, and the compressed XSD of each release. ``content``: whether rows of files have
+    their content. ``largest``: the number of brokers above which a component is only listed. ``earlier``: fingerprints
+    by component of an earlier output; equal ones are not computed again.
     """
 
     division: FleetDivision
@@ -88,16 +89,16 @@ class FleetComponentRows:
     error: str | None = None
 
     def add_finding_rows(self, findings: Iterable[Finding]) -> None:
-        """Add a dataset row for each finding, in the given order, and count blocking findings.
+        """Add a dataset row for each finding of the plan.
 
-        Blocking findings are errors without a waiver.
+        The order is kept, and blocking findings are counted. Blocking findings are errors without a waiver.
         """
         for finding in findings:
             self.rows["findings"].append(finding.to_dict())
             self.blocking += finding.blocks
 
-    def add_broker_rows(self, brokers: Iterable[Broker]) -> None:
-        """Add a dataset row for each broker and each of its links.
+    def add_broker_and_link_rows(self, brokers: Iterable[Broker]) -> None:
+        """Add rows for brokers and their links to the datasets of a plan.
 
         The columns are those of fleet.json.
         """
@@ -107,7 +108,7 @@ class FleetComponentRows:
             self.rows["brokers"].append(row)
 
     def add_file_rows(self, host: str | None, tree: Mapping[str, bytes], *, content: bool) -> None:
-        """Add a dataset row for each rendered file in ``tree``.
+        """Add a dataset row for each rendered file of a host.
 
         ``host`` is None for the files of a group's clients.
         """
@@ -152,9 +153,10 @@ def plan_fleet_component(
 
 
 def component_fingerprint(component: str, hosts: Iterable[FleetComponentHost], context: PlanContext) -> str:
-    """Return a hash of everything that the rows of a fleet component depend on.
+    """Return the fingerprint (hash) of a fleet component.
 
-    These are variables, links, waivers and the version of the package.
+    It covers everything that the rows of the component depend on. These are variables, links, waivers and the version
+    of the package.
     """
     hashed, division = hashlib.sha256(), context.division
     releases, asks_for_groups = set(), False
@@ -182,7 +184,7 @@ def _compute_rows(
     fleet = _build_component_fleet(component, hosts, context.division)
     trees = render_hosts(fleet)
     fleet = check_rendered_fleet(fleet, activemq_xml_by_host(fleet, trees), context.schema_of)
-    computed.add_broker_rows(fleet.brokers)
+    computed.add_broker_and_link_rows(fleet.brokers)
     computed.add_finding_rows(fleet.findings)
     if computed.blocking:
         computed.withheld = len(fleet.brokers)
@@ -233,7 +235,7 @@ def _list_brokers_only(
         if identity is not None:
             groups.setdefault(identity.group)
             broker, findings = build_broker(BrokerHost(identity, variables.settings, variables.release))
-            computed.add_broker_rows([broker])
+            computed.add_broker_and_link_rows([broker])
             computed.add_finding_rows(apply_waivers(findings, context.division.waivers))
     finding = _too_large_finding(hosts[0].host, list(groups), brokers, context.largest)
     computed.add_finding_rows(apply_waivers([finding], context.division.waivers))

@@ -41,12 +41,13 @@ class InventoryProblemKind(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class HostFacts:
-    """Facts about one inventory host for dividing a fleet: its roles, names, addresses, and variable problems.
+    """The facts about one inventory host by which a fleet is divided.
 
-    ``position`` is its position in its inventory group and ``pattern`` the naming pattern that its variables set. The
-    rest is there for hosts with a role: ``address`` if the variables set one, ``dialled`` names of other hosts or
-    multicast groups in its variables, ``names`` by which others may dial it. ``links``, ``waivers`` and ``store`` are
-    JSON; ``sets_store`` is False for a store whose directory follows from the pair's name.
+    They are its roles, names, addresses, and variable problems. ``position`` is its position in its inventory group and
+    ``pattern`` the naming pattern that its variables set. The rest is there for hosts with a role: ``address`` if the
+    variables set one, ``dialled`` names of other hosts or multicast groups in its variables, ``names`` by which others
+    may dial it. ``links``, ``waivers`` and ``store`` are JSON; ``sets_store`` is False for a store whose directory
+    follows from the pair's name.
     """
 
     host: str
@@ -75,7 +76,10 @@ class HostFacts:
 
     @property
     def has_role(self) -> bool:
-        """Whether the host is a broker, an agent or a load balancer, or its name nearly matches the naming pattern."""
+        """Whether the host has a role: it is a broker, an agent or a load balancer.
+
+        A host whose name nearly matches the naming pattern counts, too.
+        """
         return self.broker or self.agent or self.balancer or self.by_hand or self.nearly
 
 
@@ -93,10 +97,11 @@ class _Variables:
 
 
 def host_facts(record: HostRecord, position: int, pattern: str | None) -> tuple[HostFacts, str | None]:
-    """Return the facts about one inventory host, and its variables as JSON.
+    """Return the facts about one inventory host by which a fleet is divided.
 
-    The variables are those of a broker, agent or balancer. ``pattern`` is the naming pattern of the inventory, None
-    while that is unknown. Raises InputError for a pattern that is no regular expression.
+    Its variables are also returned, as JSON. The variables are those of a broker, agent or balancer. ``pattern`` is the
+    naming pattern of the inventory, None while that is unknown. Raises InputError for a pattern that is no regular
+    expression.
     """
     own_pattern = record.variables.get(PATTERN_VARIABLE) or None
     identity, is_unclear, is_near = None, False, False
@@ -170,9 +175,10 @@ def _facts_of_variables(identity: Identity | None, variables: _Variables) -> dic
 
 @lru_cache(maxsize=1024)
 def parsed_settings_and_problems(text: str) -> _Variables:
-    """Return the parsed settings, the release and the problems of variables given as JSON text.
+    """Return the parsed settings and the problems of a host's variables.
 
-    The result is cached, so that hosts with equal text share it.
+    The variables are JSON text. The release is also returned. The result is cached, so that hosts with equal text share
+    it.
     """
     try:
         settings = read_settings(_ANY_HOST, variables_from_json(text))

@@ -15,10 +15,10 @@ from activemq_fleet.planning.records import ERRORS_WITHOUT_HOST, read_host_recor
 
 
 def error_with_line_number(lines: Path | None, error: InputError) -> InputError:
-    """Return an error that names the file and line of the first wrong record, instead of an error without a host.
+    """Return an error with the line number of the first wrong record.
 
-    Other errors are returned unchanged. ``lines`` is the path of the JSON lines, None where they are not on this
-    machine.
+    It replaces an error without a host, and names the file. Other errors are returned unchanged. ``lines`` is the path
+    of the JSON lines, None where they are not on this machine.
     """
     if lines is None or not str(error).startswith(ERRORS_WITHOUT_HOST):
         return error

@@ -33,7 +33,10 @@ _MOST_SHOWN = 80
 
 @dataclass(frozen=True, slots=True)
 class HostRecord:
-    """One host of the input of the command ``plan``: its ``activemq_*`` variables and its inventory groups."""
+    """One host in the input of the command ``plan``.
+
+    It has its ``activemq_*`` variables and its inventory groups.
+    """
 
     host: str
     variables: Mapping[str, Any]
@@ -41,7 +44,7 @@ class HostRecord:
 
 
 def read_host_record(text: str, *, cells: bool = False) -> HostRecord:
-    """Return the inventory host that one line of JSON lines describes.
+    """Read the record of an inventory host from one line of JSON lines, and return it.
 
     With ``cells``, the text is one row of a table, given as JSON. A list or mapping in a cell is JSON itself. Raises
     InputError that names the host, if it has one.
@@ -79,9 +82,10 @@ def read_host_record(text: str, *, cells: bool = False) -> HostRecord:
 
 
 def read_listed_host(host: str, text: str, groups: Iterable[str]) -> HostRecord:
-    """Return an inventory host from ``ansible-inventory --list``, given its name, variables as JSON, and groups.
+    """Read one host of the output of ``ansible-inventory --list``, and return its record.
 
-    Raises InputError for a value that is still a template.
+    It is given by its name, its variables as JSON, and its groups. Raises InputError for a value that is still a
+    template.
     """
     variables = activemq_variables(_parse_variables(host, text))
     for name, value in variables.items():
@@ -93,11 +97,11 @@ def read_listed_host(host: str, text: str, groups: Iterable[str]) -> HostRecord:
     return HostRecord(host, variables, tuple(groups))
 
 
-def listed_hosts(text: str) -> list[tuple[str, str, list[str], int]]:
-    """Return the hosts in the output of ``ansible-inventory --list``: name, variables as JSON, groups, position.
+def parse_ansible_inventory_list(text: str) -> list[tuple[str, str, list[str], int]]:
+    """Parse the output of ``ansible-inventory --list``, and yield its hosts.
 
-    The groups are those of ROLE_GROUPS, children's hosts included; the position is the lowest in any of them, from 0.
-    Raises InputError for any other text.
+    Each has a name, variables as JSON, groups, and a position. The groups are those of ROLE_GROUPS, children's hosts
+    included; the position is the lowest in any of them, from 0. Raises InputError for any other text.
     """
     try:
         listing = json.loads(text)

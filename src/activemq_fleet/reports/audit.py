@@ -99,7 +99,10 @@ def _chart_over_time(title: str, picture: AuditReportData) -> Chart:
 
 
 def timeline_chart(picture: AuditReportData) -> Chart | None:
-    """Return a timeline chart of the hosts' states, with the numbers of incidents and of log lines."""
+    """Return a timeline chart of the hosts' states for an audit report.
+
+    It shows the numbers of incidents and of log lines.
+    """
     if not picture.hosts:
         return None
     chart = _chart_over_time("Timeline of the fleet", picture)
@@ -168,7 +171,7 @@ def _add_time_axis(chart: Chart) -> Chart:
     )
 
 
-def event_rate_chart(picture: AuditReportData) -> Chart | None:
+def _event_rate_chart(picture: AuditReportData) -> Chart | None:
     """Return a chart of the number of handled events, and their duration, in each slice of time.
 
     The scale of durations is logarithmic.
@@ -222,7 +225,7 @@ def _power_of_ten(seconds: float | None) -> float:
     return math.log10(max(1e-3, seconds or 0.0) * 1000)
 
 
-def latency_chart(picture: AuditReportData) -> Chart | None:
+def _latency_chart(picture: AuditReportData) -> Chart | None:
     """Return a histogram of the latencies of events, by powers of two of milliseconds."""
     if not picture.events.event_slices:
         return None
@@ -249,10 +252,10 @@ def _power_of_two(power: int) -> str:
     return duration_text(float(f"{2.0**power / 1000:.2g}"))
 
 
-def longest_event_gaps_chart(picture: AuditReportData) -> Chart | None:
-    """Return a chart of the longest times without a handled event for each subscriber.
+def _longest_event_gaps_chart(picture: AuditReportData) -> Chart | None:
+    """Return a chart of the longest times without a handled event.
 
-    Vertical lines mark takeovers.
+    They are shown for each subscriber. Vertical lines mark takeovers.
     """
     silences = picture.events.silences.first_items() if picture.events.messages else []
     if not silences:
@@ -322,13 +325,13 @@ SECTIONS = (
             ("silence", "errors"),
         ),
     ),
-    ChartSection("Latency of events", _latency_note, (event_rate_chart, latency_chart)),
+    ChartSection("Latency of events", _latency_note, (_event_rate_chart, _latency_chart)),
     ChartSection(
         "Longest times without a handled event",
         lambda _: (
             "The longest times in which a subscriber handled no event, by the clock of its host. Lines mark takeovers."
         ),
-        (longest_event_gaps_chart,),
+        (_longest_event_gaps_chart,),
     ),
 )
 """All charts in the order of the report: the first section precedes the incidents, the others follow the events."""

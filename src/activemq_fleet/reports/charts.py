@@ -19,9 +19,10 @@ _DIGIT = 3.6  # half the width of a digit of a mark's number
 
 
 class Chart(Canvas):
-    """A chart in SVG that is drawn row by row downwards, over a horizontal scale of seconds.
+    """A chart in SVG over a horizontal scale of seconds.
 
-    ``height`` is where the next row begins; ``title`` describes the chart to screen readers.
+    It is drawn row by row downwards. ``height`` is where the next row begins; ``title`` describes the chart to screen
+    readers.
     """
 
     def __init__(self, title: str, began: float, ended: float, left: float = 178, right: float = 962) -> None:
@@ -32,7 +33,10 @@ class Chart(Canvas):
 
     @property
     def markup(self) -> Markup:
-        """The SVG markup of the chart's elements, with every text escaped."""
+        """The SVG markup of the chart.
+
+        It has every element, with every text escaped.
+        """
         return Markup(str(self))  # noqa: S704 -- Canvas escapes every text
 
     def horizontal_position(self, at: float) -> float:
@@ -51,9 +55,9 @@ class Chart(Canvas):
         self.add_text(css, x, y, text, anchor)
 
     def add_row_name(self, y: float, name: str, note: str = "", kind: str = "host") -> None:
-        """Add the name of a row to the left of the chart's scale, and a note below the name.
+        """Add the name of a row to the chart.
 
-        A long name is shortened.
+        It is to the left of the scale, with a note below. A long name is shortened.
         """
         cut = name if len(name) <= _NAME or note else f"{name[: _NAME - 1]}…"
         self.add_text(kind, self.left - 10, y, cut, "end", name if cut != name else "")
@@ -61,17 +65,17 @@ class Chart(Canvas):
             self.add_text_label(self.left - 10, y + 14, note, anchor="end")
 
     def add_bar(self, kind: str, began: float, ended: float, tooltip: str = "", height: float = 12) -> None:
-        """Add a bar to the current row of the chart, from ``began`` to ``ended``.
+        """Add a bar to the chart, from ``began`` to ``ended``.
 
-        It is at least one pixel wide. ``height`` is in pixels.
+        It is added to the current row. It is at least one pixel wide. ``height`` is in pixels.
         """
         x = self.horizontal_position(began)
         self.add_rect(kind, x, self.height, max(1.0, self.horizontal_position(ended) - x), height, tooltip)
 
     def add_pair_name(self, name: str) -> float:
-        """Add the name of a pair of brokers to the chart, above the rows of its hosts.
+        """Add the name of a pair of brokers to the chart.
 
-        The vertical position of the name is returned, for ``add_mark``.
+        It is above the rows of its hosts. The vertical position of the name is returned, for ``add_mark``.
         """
         self.add_row_name(self.height + 12, name, kind="pair")
         self._free = 0.0
@@ -81,10 +85,10 @@ class Chart(Canvas):
     def add_vertical_mark(
         self, kind: str, at: float, number: str, tooltip: str, top: float, shaded_until: float = 0
     ) -> None:
-        """Add a vertical line with a number to the chart at the time ``at``, through the rows of a pair.
+        """Add a vertical line with a number to the chart at a time.
 
-        The number is omitted where it has no room. Classes are ``KIND-line`` and ``KIND-number``. The rows are shaded
-        until ``shaded_until``.
+        It runs through the rows of a pair. The number is omitted where it has no room. Classes are ``KIND-line`` and
+        ``KIND-number``. The rows are shaded until ``shaded_until``.
         """
         x, half = self.horizontal_position(at), _DIGIT * len(number) + 2
         if (width := self.horizontal_position(shaded_until) - x) >= 1.5:
@@ -111,7 +115,10 @@ class Chart(Canvas):
 
 
 def add_scrape_row(chart: Chart, scraped: ScrapedAvailability, pair: str) -> None:
-    """Add a row to a chart with the times in which scrapes of a pair's metrics showed an active node, or none."""
+    """Add a row about the scrapes of a pair's metrics to a chart.
+
+    It shows the times in which the scrapes showed an active node, or none.
+    """
     chart.add_text_label(chart.left - 10, chart.height + 8, "by scrapes", anchor="end")
     for period in scraped.active:
         if period.pair == pair:

@@ -22,7 +22,7 @@ _DOT = 9  # the width that a dot needs
 
 def drill_report(result: DrillResult) -> str:
     """Return the report of a drill (a failover test with injected faults) as an HTML page."""
-    counted = result.counted_faults
+    counted = result.faults_with_enough_events
     return render_page(
         "drill.html.j2",
         kind="Drill",
@@ -35,7 +35,7 @@ def drill_report(result: DrillResult) -> str:
         silence=_longest_and_median(_sorted_known(fault.silence for fault in counted)),
         takeover=_longest_and_median(_sorted_known(fault.takeover for fault in counted)),
         timeline=timeline_chart(result),
-        distribution=duration_chart(counted),
+        distribution=_duration_chart(counted),
         chance=100 * loss_probability_upper_bound(len(counted)),
         accounts=result.accounts if len(result.accounts) < 2 else (*result.accounts, result.total_counts),
         units=[
@@ -56,7 +56,10 @@ def _longest_and_median(values: list[float]) -> tuple[float | None, float | None
 
 
 def timeline_chart(result: DrillResult) -> Chart:
-    """Return a timeline chart of a drill: the hosts' states, the faults' numbers, and the flow of events per pair."""
+    """Return a timeline chart of a drill (a failover test with injected faults).
+
+    It has the hosts' states, the faults' numbers, and the flow of events per pair.
+    """
     chart = Chart("Timeline of the fleet", result.began, result.ended)
     hosts = [list(spans) for _, spans in groupby(result.spans, key=lambda span: span.host)]
     for account in result.accounts:
@@ -96,7 +99,7 @@ def _add_flow_and_faults(chart: Chart, faults: Sequence[Fault], top: float) -> N
             chart.add_vertical_mark("fault", fault.at, str(fault.number), tooltip, top)
 
 
-def duration_chart(faults: Sequence[Fault]) -> Chart:
+def _duration_chart(faults: Sequence[Fault]) -> Chart:
     """Return a chart of the durations of a drill's faults in seconds.
 
     It has a row for each measure, a dot for each fault, the median and the longest.

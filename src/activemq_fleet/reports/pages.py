@@ -14,11 +14,14 @@ from activemq_fleet.node.printable import count_with_noun, escape_unprintable
 
 
 def render_page(template: str, **values: Any) -> str:
-    """Return the HTML page that a template of this package renders from the given values."""
+    """Render a template of this package as an HTML page.
+
+    The template gets the given values.
+    """
     return ENVIRONMENT.get_template(template).render(values)
 
 
-def seconds_text(value: float | None) -> str:
+def _seconds_text(value: float | None) -> str:
     """Return a number of seconds as text.
 
     The text is a dash for None.
@@ -35,9 +38,9 @@ def time_text(at: datetime | float, form: str = "%d %b %H:%M:%S") -> str:
 
 
 def duration_text(value: float | None) -> str:
-    """Return a duration in seconds as text in a suitable unit: ms, s or min.
+    """Return a duration in seconds as text.
 
-    The text is a dash for None.
+    The unit is suitable: ms, s or min. The text is a dash for None.
     """
     if value is None:
         return "–"
@@ -66,7 +69,7 @@ ENVIRONMENT = Environment(
     lstrip_blocks=True,
 )
 ENVIRONMENT.filters.update(
-    seconds=seconds_text,
+    seconds=_seconds_text,
     duration=duration_text,
     moment=time_text,
     clock=_clock,

@@ -23,7 +23,7 @@ from activemq_fleet.audit.report_figures import (
 from activemq_fleet.audit.result import AuditCounts, AuditResult, InputGap, audit_outcome
 from activemq_fleet.audit.scraped_availability import ScrapedAvailability, unexplained_downtime_gaps
 from activemq_fleet.reports.audit import audit_report
-from activemq_fleet.spark.datasets import JobOutput, read_output_text
+from activemq_fleet.spark.datasets import JobOutput, read_output_file
 from activemq_fleet.spark.deliveries import judge_deliveries, read_journals
 from activemq_fleet.spark.event_cache import EventCache
 from activemq_fleet.spark.incidents import FoundIncidents, find_incidents
@@ -76,11 +76,11 @@ def audit(
 
 
 def read_audit_json(spark: SparkSession, out: str) -> dict[str, Any]:
-    """Return the content of audit.json in the output of an audit.
+    """Read the file audit.json in the output of an audit, and return its content.
 
     Raises InputError when there is none.
     """
-    audit_json: dict[str, Any] = json.loads(read_output_text(spark, out, "audit.json"))
+    audit_json: dict[str, Any] = json.loads(read_output_file(spark, out, "audit.json"))
     return audit_json
 
 
@@ -91,10 +91,11 @@ def read_log_events(
     cache: EventCache | None = None,
     fingerprints: Mapping[str, str] = {},
 ) -> list[LogFileSummary]:
-    """Read the events of all logs of an audit, and write them as a dataset to its output.
+    """Read the log events of an audit from all its logs.
 
-    The dataset is ``events``. Returns a summary of each log file. ``cache`` holds events of an earlier run, which are
-    reused for hosts whose fingerprint in ``fingerprints`` (by host) is unchanged.
+    They are written as a dataset to its output. The dataset is ``events``. Returns a summary of each log file.
+    ``cache`` holds events of an earlier run, which are reused for hosts whose fingerprint in ``fingerprints`` (by host)
+    is unchanged.
     """
     with show_phase("reading logs"), temporary_settings(spark, _READING):
         known = cache.unchanged_hosts(fingerprints) if cache else {}

@@ -27,9 +27,9 @@ from activemq_fleet.spark.task_results import (
     Batches,
     Task,
     WrittenPart,
+    make_column_yielding_task,
     make_file_writing_task,
-    task_to_columns,
-    task_to_objects,
+    make_object_pickling_task,
     unpickle_objects,
     write_empty_parquet_file,
 )
@@ -62,9 +62,10 @@ def _file_size_settings(name: str) -> dict[str, str]:
 
 
 class JobOutput:
-    """The output directory of a Spark job, to which datasets are written before a commit.
+    """The output of a Spark job: a directory of datasets.
 
-    It is written in a ``with`` block; the output path is unchanged until ``commit``.
+    Datasets are written to it before a commit. It is written in a ``with`` block; the output path is unchanged until
+    ``commit``.
     """
 
     def __init__(self, spark: SparkSession, path: str, kind: str = "audit") -> None:
@@ -96,19 +97,19 @@ class JobOutput:
         self._target.discard()
 
     def write(self, name: str, frame: DataFrame, *, ordered: bool = False) -> int:
-        """Write (append) the rows of a data frame to a dataset, and return the dataset's number of rows.
+        """Write the rows of a data frame to a dataset of the output.
 
-        The dataset is called ``name``. Columns of the dataset's schema are selected by name and cast; others are
-        dropped. ``ordered`` means that each partition is sorted and as large as a file should be: then nothing is
-        shuffled or sorted.
+        They are appended. Returns the dataset's number of rows. The dataset is called ``name``. Columns of the
+        dataset's schema are selected by name and cast; others are dropped. ``ordered`` means that each partition is
+        sorted and as large as a file should be: then nothing is shuffled or sorted.
         """
         rows = sf.count(sf.lit(1)).alias("rows")
         is_adaptive = self._spark.conf.get(_ADAPTIVE) == "true"  # else Spark ignores the other settings
         with temporary_settings(self._spark, _file_size_settings(name) if is_adaptive else {}):
             shaped = (
-                select_dataset_columns(name, frame)
+                _select_dataset_columns(name, frame)
                 if ordered
-                else _sort_into_files(name, select_dataset_columns(name, frame))
+                else _sort_into_files(name, _select_dataset_columns(name, frame))
             )
             seen = Observation()
             shaped.observe(seen, rows).write.mode("append").option(
@@ -138,10 +139,10 @@ class JobOutput:
         directory = self._workers_directory()
         if directory is not None:
             task = make_file_writing_task(task, directory, schemas, {} if ordered else SORTED_BY)
-            frame = run(task_to_objects(task), OBJECTS_DDL)
+            frame = run(make_object_pickling_task(task), OBJECTS_DDL)
         else:
             columns = "".join(f", `{name}` {SCHEMAS[name].simpleString()}" for name in datasets)
-            frame = run(task_to_columns(task, schemas), OBJECTS_DDL + columns)
+            frame = run(make_column_yielding_task(task, schemas), OBJECTS_DDL + columns)
         if keep or directory is None:
             self.cache_until_closed(frame)
         chosen = frame.where("key IS NULL AND data IS NOT NULL") if keep or directory is None else frame
@@ -170,7 +171,7 @@ class JobOutput:
             self.write(name, self._spark.createDataFrame([], SCHEMAS[name]))
 
     def add_parquet_files(self, name: str, directory: Path, parts: Sequence[WrittenPart]) -> None:
-        """Add existing Parquet files to a dataset of the output.
+        """Add existing Parquet files to a dataset of the output of a job.
 
         They are in ``directory``, and are added by hard links. The dataset is called ``name``.
         """
@@ -229,22 +230,22 @@ class JobOutput:
         return self._spark.read.schema(SCHEMAS[name]).parquet(*map(escaped_uri_of, self._target.written_paths(name)))
 
     def write_text(self, name: str, text: str) -> None:
-        """Write a text file to the output, next to the datasets.
+        """Write a text file to the output of a job.
 
-        An example is ``audit.json``.
+        The file is next to the datasets. An example is ``audit.json``.
         """
         self._target.write_text(name, text)
 
     def commit(self) -> None:
-        """Commit the output: replace the earlier content of the output path in one step.
+        """Commit the output of a job: it replaces the earlier content of the output path.
 
-        manifest.json is written, too.
+        This happens in one step. manifest.json is written, too.
         """
         self._target.commit(new_manifest(self._kind, __version__, SCHEMA_VERSION, self._rows))
 
 
 def read_dataset(spark: SparkSession, out: str, name: str) -> DataFrame:
-    """Return a dataset of a committed output, by name.
+    """Read a dataset in the output of a job, by name, and return it.
 
     Raises InputError when the output has no such dataset.
     """
@@ -260,8 +261,8 @@ def read_dataset(spark: SparkSession, out: str, name: str) -> DataFrame:
     return reader.parquet(*map(escaped_uri_of, files_listed_in_manifest(spark, uri_of(out), name)))
 
 
-def read_output_text(spark: SparkSession, out: str, name: str) -> str:
-    """Return the text of a file in a committed output.
+def read_output_file(spark: SparkSession, out: str, name: str) -> str:
+    """Read a text file in the output of a job, and return its content.
 
     The file, such as ``audit.json``, is next to the datasets.
     """
@@ -270,7 +271,7 @@ def read_output_text(spark: SparkSession, out: str, name: str) -> str:
     return "".join(str(row["value"]) for row in spark.read.text(paths, wholetext=True).collect())
 
 
-def select_dataset_columns(name: str, frame: DataFrame, *more: str) -> DataFrame:
+def _select_dataset_columns(name: str, frame: DataFrame, *more: str) -> DataFrame:
     """Return a data frame with only the columns of a dataset's schema, cast to their types.
 
     They are in the order of the schema, before the columns ``more``. The columns' metadata has SCHEMA_VERSION, which

@@ -51,8 +51,8 @@ from activemq_fleet.spark.task_results import (
     Batches,
     DatasetRows,
     KeyedObject,
+    make_object_pickling_task,
     repartition_by_key,
-    task_to_objects,
     unpickle_objects,
 )
 
@@ -107,10 +107,11 @@ def read_journals(spark: SparkSession, output: JobOutput, inputs: AuditInputs) -
 def judge_deliveries(
     output: JobOutput, journals: JournalContents, times: ReportPeriod, horizons: EvidenceEnds | None
 ) -> tuple[EventFigures, list[JournalGap]]:
-    """Judge whether each event in journals was delivered, and write the results as datasets to the output.
+    """Judge whether the events in journals were delivered.
 
-    The datasets are ``deliveries`` and ``messages``. Returns the figures of all events, and the gaps of the journals.
-    ``times`` is the report's time line; ``horizons``: until when the evidence goes, None where all rows are final.
+    The results are written as datasets to the output. The datasets are ``deliveries`` and ``messages``. Returns the
+    figures of all events, and the gaps of the journals. ``times`` is the report's time line; ``horizons``: until when
+    the evidence goes, None where all rows are final.
     """
     events = EventFigures(times)
     epochs, received = journal_epochs_of_files(journals.files, journals.host_of)
@@ -120,7 +121,7 @@ def judge_deliveries(
             output.write_empty_dataset(name)
         return events, gaps
     of_hosts = partial(_key_lines_by_agent, epochs=epochs, host_of=journals.host_of)
-    lines = repartition_by_key(journals.contents.mapInArrow(task_to_objects(of_hosts), OBJECTS_DDL))
+    lines = repartition_by_key(journals.contents.mapInArrow(make_object_pickling_task(of_hosts), OBJECTS_DDL))
     findings, records = output.run_task_and_write_rows(
         lines.mapInArrow, partial(_put_in_order, epochs=epochs), [], keep=True
     )

@@ -17,7 +17,7 @@ from activemq_fleet.drift.host_drift import (
     count_host_drift,
     drift_result,
     drift_rows_of_host,
-    planned_or_found,
+    has_planned_or_collected_file,
 )
 from activemq_fleet.drift.records import FileRecord, collected_file_records, planned_file_record, rendered_file_record
 from activemq_fleet.spark.datasets import JobOutput, read_dataset
@@ -45,10 +45,11 @@ _SMALL_FILES = {"spark.sql.files.openCostInBytes": str(32 << 10), "spark.sql.fil
 
 
 def report_drift(spark: SparkSession, planned: str, collected: str, out: str) -> DriftResult:
-    """Compare planned with collected files, and write the differences (drift) to an output path.
+    """Report the drift: the differences between planned and collected files.
 
-    Writes the dataset ``drift`` and drift.json to ``out``, and returns the result. ``planned`` is the output of
-    ``plan`` or ``render``, ``collected`` that of the playbook collect. Raises InputError for a path that holds neither.
+    It is written to an output path. Writes the dataset ``drift`` and drift.json to ``out``, and returns the result.
+    ``planned`` is the output of ``plan`` or ``render``, ``collected`` that of the playbook collect. Raises InputError
+    for a path that holds neither.
     """
     with JobOutput(spark, out, kind="drift") as output, temporary_settings(spark, _SMALL_FILES):
         with show_phase("listing what was planned and what was collected"):
@@ -140,7 +141,7 @@ def _compare_hosts(batches: Batches) -> Iterator[DatasetRows | ComparedHost]:
     """Yield the rows of each host, and the compared host; records are grouped by host."""
     for host, objects in groupby(unpickle_objects(batches), key=lambda keyed: keyed.key):
         records = [keyed.value for keyed in objects]
-        side = planned_or_found(records)
+        side = has_planned_or_collected_file(records)
         rows = list(drift_rows_of_host(records)) if side == "both" else []
         yield from (DatasetRows("drift", row) for row in rows)
         if side:

@@ -42,9 +42,9 @@ def read_blocking_findings(spark: SparkSession, out: str) -> DataFrame:
 
 
 class EarlierPlan:
-    """The output of an earlier run of the Spark job ``plan``, which renders and checks a fleet.
+    """The output of an earlier run of the Spark job ``plan``.
 
-    The rows of unchanged components are reused from it.
+    That job renders and checks a fleet. The rows of unchanged components are reused from it.
     """
 
     def __init__(self, spark: SparkSession, since: str) -> None:
@@ -61,10 +61,10 @@ class EarlierPlan:
         return dict(zip(components["component"].to_pylist(), components["fingerprint"].to_pylist(), strict=True))
 
     def add_reused_rows(self, output: JobOutput, unchanged: Sequence[str]) -> None:
-        """Add the rows that are reused from the earlier plan, those of unchanged components, to the output.
+        """Add the rows of the earlier plan that are reused to the output of a job.
 
-        The dataset ``changes`` is written, too. ``changes`` has host, path and op (``added``, ``removed``, ``changed``)
-        of files that differ from the earlier output.
+        They are those of unchanged components. The dataset ``changes`` is written, too. ``changes`` has host, path and
+        op (``added``, ``removed``, ``changed``) of files that differ from the earlier output.
         """
         names = self._spark.createDataFrame([(name,) for name in unchanged], "component string")
         self._kept = self._components.join(names, "component", "left_semi").select("host")
@@ -88,7 +88,10 @@ class EarlierPlan:
         )
 
     def blocking_and_withheld_counts(self, out: str) -> tuple[int, int]:
-        """Return the numbers of blocking findings and of brokers without files (withheld) in a committed output."""
+        """Return the counts of blocking findings and of withheld brokers in the output of a plan.
+
+        A withheld broker has no files. The output is complete.
+        """
         blocking = read_blocking_findings(self._spark, out).count()
         if not blocking:
             return 0, 0

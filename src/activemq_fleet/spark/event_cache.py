@@ -19,9 +19,9 @@ from activemq_fleet.spark.task_results import WrittenPart
 
 
 class FileFingerprint(NamedTuple):
-    """A fingerprint of a file, by which an unchanged file is recognized.
+    """A fingerprint of a file.
 
-    It consists of inode, size (bytes) and ctime (nanoseconds).
+    An unchanged file is recognized by it. It consists of inode, size (bytes) and ctime (nanoseconds).
     """
 
     inode: int
@@ -59,9 +59,10 @@ def has_replaced_files(before: Mapping[str, FileFingerprint], after: Mapping[str
 
 
 def host_fingerprint(host: AuditedHost, marks: Mapping[str, FileFingerprint]) -> str:
-    """Return a fingerprint (hash) of everything that determines the log events of a host.
+    """Return the fingerprint (hash) of a host in a cache of log events.
 
-    That is its log files, release, time zone, and this package's version.
+    It covers everything that determines the log events of the host. That is its log files, release, time zone, and this
+    package's version.
     """
     logs = sorted((path, *mark) for path, mark in marks.items() if path.startswith(f"{host.host}/activemq.log"))
     return hashlib.sha256(repr((__version__, host.release, host.timezone, logs)).encode()).hexdigest()
@@ -79,10 +80,10 @@ class CachedHost(NamedTuple):
 
 
 class EventCache:
-    """A cache of the log events of hosts, in a directory of Parquet files.
+    """A cache of the log events of hosts.
 
-    Its ledger.json lists the files by host. Files that the ledger does not list are ignored, because they come from a
-    run that was killed.
+    It is a directory of Parquet files. Its ledger.json lists the files by host. Files that the ledger does not list are
+    ignored, because they come from a run that was killed.
     """
 
     def __init__(self, directory: Path) -> None:
@@ -114,7 +115,7 @@ class EventCache:
         written: Path,
         fingerprints: Mapping[str, str],
     ) -> None:
-        """Replace the content of the cache by the log events of other files.
+        """Replace the content of the cache by other files of log events.
 
         They are the events of the hosts in ``fingerprints``, as hard links to Parquet files.
         """

@@ -63,7 +63,7 @@ def _unpacked_size(file: InputFile) -> int:
 
 
 def partition_indexes(sizes: Sequence[int], concurrent_tasks: int = 1) -> list[int]:
-    """Return the index of the partition for each size (bytes of a file).
+    """Return the index of the partition for each file, by the sizes of the files in bytes.
 
     Neighbours are together, and partitions are of about equal size. A partition is a task, and in the end a file of the
     dataset: it has 128 MB of logs while that gives no more than 64 partitions, and 2 GB at most, which become some 150

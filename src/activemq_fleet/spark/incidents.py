@@ -38,8 +38,8 @@ from activemq_fleet.spark.task_results import (
     Batches,
     DatasetRows,
     KeyedObject,
+    make_object_pickling_task,
     repartition_by_key,
-    task_to_objects,
     unpickle_objects,
 )
 
@@ -65,9 +65,9 @@ class _Fleet:
     operations: dict[str, list[PlannedOperation]] = field(default_factory=dict)
 
     def is_row_final(self, ended: datetime | None, hosts: Sequence[str]) -> bool:
-        """Return whether a row about hosts is final, so that later logs cannot change it.
+        """Return whether a row about hosts is final.
 
-        The incident or bridge of the row ended at ``ended``.
+        Later logs then cannot change it. The incident or bridge of the row ended at ``ended``.
         """
         return self.horizons is None or self.horizons.is_incident_final(ended, hosts)
 
@@ -87,9 +87,10 @@ class _PairSummary:
 
 @dataclass(slots=True)
 class FoundIncidents:
-    """The incidents that were found in logs, as figures for the report.
+    """The incidents that were found in logs.
 
-    There are figures of incidents, bridges and unexplained records, and the states of all hosts.
+    They are figures for the report. There are figures of incidents, bridges and unexplained records, and the states of
+    all hosts.
     """
 
     incidents: IncidentFigures = field(default_factory=IncidentFigures)
@@ -107,12 +108,12 @@ def find_incidents(
     skew: timedelta,
     horizons: EvidenceEnds | None,
 ) -> FoundIncidents:
-    """Find the incidents in log events with Spark, and write them to the output.
+    """Find the incidents in log events with Spark.
 
-    Writes the datasets ``bridges`` and ``incidents`` from the dataset ``events``, and returns their figures. Runs in
-    ``spark``. ``logs``: the summaries of all log files; ``connections``: OBJECTS with agents' ConnectionRecords by
-    pair; ``skew``: by how much hosts' clocks may differ; ``horizons``: until when the evidence goes, None where all
-    rows are final.
+    They are written to the output. Writes the datasets ``bridges`` and ``incidents`` from the dataset ``events``, and
+    returns their figures. Runs in ``spark``. ``logs``: the summaries of all log files; ``connections``: OBJECTS with
+    agents' ConnectionRecords by pair; ``skew``: by how much hosts' clocks may differ; ``horizons``: until when the
+    evidence goes, None where all rows are final.
     """
     fleet = _describe_fleet(inputs, horizons)
     evidence = _evidence_frame(output.read_written_dataset("events"), logs, fleet)
@@ -129,7 +130,7 @@ def find_incidents(
             for name in names:
                 hosts_by_name.setdefault(name, set()).add(host)
     address = partial(_address_losses, hosts_by_name=hosts_by_name, fleet=fleet)
-    witnessed = findings.mapInArrow(task_to_objects(address), OBJECTS_DDL)
+    witnessed = findings.mapInArrow(make_object_pickling_task(address), OBJECTS_DDL)
     if connections is not None:
         witnessed = witnessed.unionByName(connections)
     served: dict[str, dict[str, datetime]] = {}
@@ -195,7 +196,7 @@ def _evidence_frame(events: DataFrame, logs: Sequence[LogFileSummary], fleet: _F
     chosen = sf.when(is_chosen, record).alias("record")
     timed = events.where("time IS NOT NULL").select("host", "time", chosen)
     return timed.mapInArrow(
-        task_to_objects(partial(_key_evidence_by_pair, file_order=file_order, fleet=fleet)), OBJECTS_DDL
+        make_object_pickling_task(partial(_key_evidence_by_pair, file_order=file_order, fleet=fleet)), OBJECTS_DDL
     )
 
 
@@ -226,7 +227,7 @@ def _unit_records_frame(spark: SparkSession, inputs: AuditInputs, fleet: _Fleet)
     units = {name: host.unit for name, host in inputs.hosts.items()}
     task = partial(_key_unit_records_by_pair, units=units, pair_of=fleet.pair_of)
     contents = read_binary_files(spark, paths).select("path", "content")
-    return contents.mapInArrow(task_to_objects(task), OBJECTS_DDL)
+    return contents.mapInArrow(make_object_pickling_task(task), OBJECTS_DDL)
 
 
 def _key_unit_records_by_pair(
@@ -250,7 +251,7 @@ def _find_in_logs(batches: Batches, *, fleet: _Fleet) -> Iterator[DatasetRows | 
         bridges = BridgeFigures()
         bridges.count_bridges(findings.bridges)
         unexplained = UnexplainedRecordFigures()
-        unexplained.count_records(findings.unexplained)
+        unexplained.count_unexplained_records(findings.unexplained)
         yield _PairSummary(
             findings.names,
             findings.refusal_reporting_brokers,

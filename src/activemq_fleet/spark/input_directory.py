@@ -23,12 +23,12 @@ _SPECIAL = (
 
 
 def check_no_outside_links(path: str) -> None:
-    """Check that no link in an input directory leads outside of it, and raise InputError if one does.
+    """Check that no link in an input directory leads outside of it.
 
-    A FIFO, a socket or a device is an error, too. Links to what lies in the directory itself are followed, but not two
-    links to directories one below the other, which could go round. Does nothing for a path of another file system.
-    Raises InputError that names the first link that leads out of the directory, FIFO, socket or device; OSError for a
-    directory that cannot be read.
+    Raises InputError if one does. A FIFO, a socket or a device is an error, too. Links to what lies in the directory
+    itself are followed, but not two links to directories one below the other, which could go round. Does nothing for a
+    path of another file system. Raises InputError that names the first link that leads out of the directory, FIFO,
+    socket or device; OSError for a directory that cannot be read.
     """
     directory = local_path(path)
     if directory is not None and directory.is_dir():

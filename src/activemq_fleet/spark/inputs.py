@@ -140,10 +140,10 @@ def inputs_from_files(
     contents: Mapping[tuple[str, str], bytes],
     inventory_hosts: Mapping[str, AuditedHost] | None,
 ) -> AuditInputs:
-    """Return the inputs of an audit, given the list of its files and the contents of some of them.
+    """Return the inputs of an audit, from the list of its files.
 
-    ``contents`` are those of host.json and operations.jsonl by host and file name; ``inventory_hosts`` replace a
-    missing host.json.
+    The contents of some files are given, too. ``contents`` are those of host.json and operations.jsonl by host and file
+    name; ``inventory_hosts`` replace a missing host.json.
     """
     names = sorted({file.host for file in files})
     hosts = {
@@ -192,9 +192,9 @@ def input_summary(inputs: AuditInputs) -> AuditInputSummary:
 
 
 def read_binary_files(spark: SparkSession, paths: Sequence[str], **options: str) -> DataFrame:
-    """Read binary files with Spark, and return a DataFrame with one row for each file.
+    """Read binary files with Spark, and return them as a DataFrame.
 
-    Its columns are path, modificationTime, length and content.
+    It has one row for each file. Its columns are path, modificationTime, length and content.
     """
     # Spark gives each path a separate task where there are more than a few; here that takes longer: an audit of 60
     # logs, 12 MB, took 11.2 s of the processors' time in place of 9.4.

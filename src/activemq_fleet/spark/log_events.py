@@ -52,16 +52,16 @@ def scan_logs(
     through: Callable[[Batches], Batches],
     schema: StructType | str,
 ) -> DataFrame:
-    """Scan log files with Spark, and return a DataFrame of what a function yields from their events.
+    """Scan log files with Spark, and return the results as a DataFrame.
 
-    The function ``through`` yields batches, whose columns are ``schema``. ``through`` is called once for each
-    partition. Events have the columns ``EVENTS_SCHEMA``, in the order of host, file and line. A file is one row for
-    Spark, and a task reads several files. A file above 32 MB is read as lines by a separate task, with the settings
-    ``ONE_PARTITION``.
+    The results are what the function ``through`` yields from the log events. The function ``through`` yields batches,
+    whose columns are ``schema``. ``through`` is called once for each partition. Events have the columns
+    ``EVENTS_SCHEMA``, in the order of host, file and line. A file is one row for Spark, and a task reads several files.
+    A file above 32 MB is read as lines by a separate task, with the settings ``ONE_PARTITION``.
     """
     # One core for a Spark elsewhere: how many tasks run there at a time is not known.
     partitions = partition_whole_files(
-        files, is_read_as_one_row, task_slots_of_master(spark.conf.get("spark.master", None) or "")
+        files, _is_read_as_one_row, task_slots_of_master(spark.conf.get("spark.master", None) or "")
     )
     places = _find_places(spark, inputs, [file for file in files if file.host not in partitions.whole_hosts])
 
@@ -77,7 +77,7 @@ def scan_logs(
     frames += [
         _scan_file_by_lines(spark, file, log_of(file), through, schema)
         for file in files
-        if not is_read_as_one_row(file)
+        if not _is_read_as_one_row(file)
     ]
     return (
         reduce(lambda frame, other_frame: frame.unionAll(other_frame), frames)
@@ -86,10 +86,10 @@ def scan_logs(
     )
 
 
-def is_read_as_one_row(file: InputFile) -> bool:
-    """Return whether Spark reads a log file as one row, and not line by line.
+def _is_read_as_one_row(file: InputFile) -> bool:
+    """Return whether Spark reads a log file as one row.
 
-    It does if the file is small enough.
+    It reads other files line by line. It does if the file is small enough.
     """
     return file.size <= (_WHOLE_PACKED if file.compressed else _WHOLE)
 

@@ -66,9 +66,9 @@ def check_manifest(out: str, kind: str, text: str) -> dict[str, Any]:
 
 
 class HadoopTarget:
-    """An output path in an object store or in HDFS, to which a Spark job writes.
+    """An output path in Hadoop, that is, in an object store or in HDFS.
 
-    Earlier files stay there, and only the manifest is replaced.
+    A Spark job writes to it. Earlier files stay there, and only the manifest is replaced.
     """
 
     def __init__(self, spark: SparkSession, out: str) -> None:
@@ -80,7 +80,7 @@ class HadoopTarget:
         self._read_texts: dict[str, str] = {}
 
     def check_replaceable(self, kind: str) -> None:
-        """Check that the output path is replaceable, and raise InputError if it is not.
+        """Check that a job's output may replace the content of the output path; raise InputError if not.
 
         It must be absent, empty, or an earlier result of the job ``kind``.
         """
@@ -113,30 +113,30 @@ class HadoopTarget:
         return path
 
     def check_rows(self, name: str, rows: int) -> None:
-        """Check that the files of a dataset have all its rows.
+        """Check that the files of a dataset have the right number of rows.
 
         This does nothing, because all executors wrote to the same store.
         """
 
     def written_paths(self, name: str) -> list[str]:
-        """Return the paths of the Parquet files that this run wrote for a dataset.
+        """Return the paths of the files that this run wrote for a dataset.
 
-        Those of earlier runs are left out.
+        They are Parquet files. Those of earlier runs are left out.
         """
         new = set(_list_files(self._spark, self.dataset_uri(name))) - self._before[name]
         return sorted(path for path in new if path.endswith(".parquet"))
 
     def write_text(self, name: str, text: str) -> None:
-        """Write a text file to the output path when it is committed.
+        """Write a text file to the output path.
 
-        Its content is remembered until ``commit`` writes it as ``NAME/part-….txt``.
+        It is written at the commit. Its content is remembered until ``commit`` writes it as ``NAME/part-….txt``.
         """
         self._read_texts[name] = text
 
     def commit(self, manifest: Mapping[str, Any]) -> None:
-        """Commit the output by writing its manifest, which lists the files of this run.
+        """Commit the output of a job by writing its manifest.
 
-        The remembered texts are written first. Files are listed by dataset.
+        The manifest lists the files of this run. The remembered texts are written first. Files are listed by dataset.
         """
         files = {
             name: sorted(set(_list_files(self._spark, f"{self.out}/{name}")) - self._before[name])

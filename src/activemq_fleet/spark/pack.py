@@ -45,7 +45,7 @@ _COMPRESSION = 1  # of gzip: the time of making and of unpacking counts, not a t
 
 @dataclass(frozen=True, slots=True)
 class PackedEnvironment:
-    """A Python environment that was packed into an archive.
+    """A packed Python environment, that is, an archive of it.
 
     It has its distributions, and its size in ``megabytes`` (10**6 bytes). ``python`` is the path of the interpreter
     that executors must have.

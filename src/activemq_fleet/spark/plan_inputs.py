@@ -17,7 +17,7 @@ from pyspark.sql import functions as sf
 
 from activemq_fleet import Finding, InputError
 from activemq_fleet.planning.inventory_findings import findings_of_inventory
-from activemq_fleet.planning.records import HOST_KEYS, ROLE_GROUPS, listed_hosts, variables_to_json
+from activemq_fleet.planning.records import HOST_KEYS, ROLE_GROUPS, parse_ansible_inventory_list, variables_to_json
 from activemq_fleet.spark.paths import local_path, uri_of
 
 if TYPE_CHECKING:
@@ -40,12 +40,13 @@ _ROWS = pa.schema(
 
 @dataclass(frozen=True)
 class HostRecords:
-    """The records of a fleet's hosts that the Spark job ``plan`` reads: their variables.
+    """The records of the hosts of a fleet.
 
-    ``frame`` has a row for each host, with its variables as JSON in ``text``. ``form`` is the form of ``text``:
-    ``line`` a line of JSON lines, ``table`` a row of CSV or Parquet, ``listed`` variables of ``ansible-inventory
-    --list``, ``given`` templated variables of an inventory. ``warnings`` are Ansible's, ``findings`` those about the
-    files and hosts of the inventory. ``lines`` is the path of JSON lines on this machine, else None.
+    The Spark job ``plan`` reads them: variables of the hosts. ``frame`` has a row for each host, with its variables as
+    JSON in ``text``. ``form`` is the form of ``text``: ``line`` a line of JSON lines, ``table`` a row of CSV or
+    Parquet, ``listed`` variables of ``ansible-inventory --list``, ``given`` templated variables of an inventory.
+    ``warnings`` are Ansible's, ``findings`` those about the files and hosts of the inventory. ``lines`` is the path of
+    JSON lines on this machine, else None.
     """
 
     frame: DataFrame
@@ -116,7 +117,7 @@ def _read_inventory_listing(spark: SparkSession, where: str, path: str) -> HostR
     rows: list[tuple[str, str, list[str], int]] = []
     for row in spark.read.text(where, wholetext=True).toArrow()["value"].to_pylist():
         try:
-            rows += listed_hosts(row)
+            rows += parse_ansible_inventory_list(row)
         except InputError as error:
             raise InputError(f"{path}: {error}") from None
     return HostRecords(_frame_of_rows(spark, rows), "listed")

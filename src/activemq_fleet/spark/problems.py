@@ -15,7 +15,10 @@ from activemq_fleet.spark.scratch import ScratchDirectory
 
 
 class SparkProblem(FleetError):
-    """An error of Spark: it could not be started, or a job of it failed."""
+    """An error of Spark.
+
+    It could not be started, or a job of it failed.
+    """
 
 
 DEBUG_VARIABLE = "ACTIVEMQ_FLEET_DEBUG"
@@ -113,7 +116,7 @@ def translate_spark_errors(scratch: ScratchDirectory) -> Iterator[None]:
             raise SparkProblem(_explain_java_end(scratch.spark_log)) from error
         if not _is_spark_error(error):
             raise
-        text = spark_error_text(error)
+        text = _spark_error_text(error)
         if "JAVA_GATEWAY_EXITED" in text:  # pyspark has no details; the log has Java's message
             text = scratch.spark_log
         raise SparkProblem(
@@ -164,7 +167,7 @@ def _explain_java_end(log: str) -> str:
     )
 
 
-def spark_error_text(error: Exception) -> str:
+def _spark_error_text(error: Exception) -> str:
     """Return the text of a Spark exception.
 
     It is the message, with the Java stack trace and causes below it.
@@ -173,7 +176,7 @@ def spark_error_text(error: Exception) -> str:
 
 
 def explain_spark_error(text: str) -> str:
-    """Return one line that explains the text of a Spark error.
+    """Explain the text of a Spark error in one line.
 
     It describes what to do where the problem is known, else it is the innermost cause.
     """

@@ -27,7 +27,7 @@ from activemq_fleet.spark.settings import (
     spark_master_of,
     spark_settings,
 )
-from activemq_fleet.spark.workers import check_workers
+from activemq_fleet.spark.workers import check_package_on_workers
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -119,7 +119,7 @@ def _check_workers_if_remote(spark: SparkSession, *, remote: bool) -> None:
     if here and os.environ.get("PYSPARK_PYTHON") == sys.executable:
         return
     with show_phase("checking the workers"):
-        check_workers(spark)
+        check_package_on_workers(spark)
 
 
 def _end_sessions(running: list[SparkSession], *, classic: bool) -> None:

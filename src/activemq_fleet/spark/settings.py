@@ -43,9 +43,9 @@ _SQL = {
 
 
 def is_local_master(master: str | None) -> bool:
-    """Return whether a Spark master is local, so that all tasks run on this machine.
+    """Return whether a Spark master is local.
 
-    An example of the URL is ``local[*]``.
+    All tasks then run on this machine. An example of the URL is ``local[*]``.
     """
     return master is not None and master.startswith("local")
 
@@ -82,9 +82,9 @@ def spark_connect_settings(options: SessionOptions) -> dict[str, str]:
 
 
 def archives_of(options: SessionOptions) -> list[str]:
-    """Return the archives of the session's options, each as ``PATH#NAME``.
+    """Return the archives in the options of a Spark session.
 
-    NAME is ``environment`` by default.
+    Each is ``PATH#NAME``. NAME is ``environment`` by default.
     """
     return [archive if "#" in archive else f"{archive}#environment" for archive in options.archives]
 

@@ -34,7 +34,7 @@ class LocalTarget:
         self._lock = -1
 
     def check_replaceable(self, kind: str) -> None:
-        """Check that the output path is replaceable, and raise InputError if it is not.
+        """Check that a job's output may replace the content of the output path; raise InputError if not.
 
         It must be absent, empty, or an earlier result of the job ``kind``.
         """
@@ -59,9 +59,10 @@ class LocalTarget:
             )
 
     def prepare(self) -> None:
-        """Prepare the output by creating an empty staging directory (``OUT.staged``) and locking it.
+        """Prepare the output path for writing.
 
-        Raises InputError when another run has locked it, and OutputError when it cannot be created.
+        This creates and locks an empty staging directory (``OUT.staged``). Raises InputError when another run has
+        locked it, and OutputError when it cannot be created.
         """
         with os_errors_as_output_errors("create the directory", self.out):
             self.staged.mkdir(parents=True, exist_ok=True)
@@ -86,9 +87,9 @@ class LocalTarget:
         return f"file://{self.staged / name}"
 
     def check_rows(self, name: str, rows: int) -> None:
-        """Check that the files of a dataset have all its rows, and raise SparkProblem if they do not.
+        """Check that the files of a dataset have the right number of rows.
 
-        Executors elsewhere write to their own disks.
+        Raises SparkProblem if they do not. Executors elsewhere write to their own disks.
         """
         import pyarrow.parquet as pq
 
@@ -118,9 +119,10 @@ class LocalTarget:
         (self.staged / name).write_text(text, encoding="utf-8")
 
     def commit(self, manifest: Mapping[str, Any]) -> None:
-        """Commit the output: write the manifest, and replace the earlier result by the staged one.
+        """Commit the output of a job: it replaces the earlier content of the output path.
 
-        ``OUT.staged`` and the output path are exchanged in one step; then the earlier result is removed.
+        The manifest is written before. ``OUT.staged`` and the output path are exchanged in one step; then the earlier
+        result is removed.
         """
         contents = sorted(path.name for path in self.staged.iterdir())
         self.write_text(MANIFEST, json_text({**manifest, "contents": contents}))
@@ -129,9 +131,9 @@ class LocalTarget:
         self.discard()
 
     def discard(self) -> None:
-        """Discard the staged output; the output path stays as it is.
+        """Discard the staged output of a job.
 
-        ``OUT.staged`` and its lock are removed. Does nothing when called again.
+        The output path stays as it is. ``OUT.staged`` and its lock are removed. Does nothing when called again.
         """
         if self._lock < 0:
             return
@@ -149,9 +151,9 @@ def staging_directory_of(out: Path) -> Path:
 
 
 def finish_replacement(out: Path) -> None:
-    """Finish the replacement of an output path that a kill interrupted.
+    """Finish the interrupted replacement of an output path.
 
-    PERSISTENT_ENTRIES are moved back from ``OUT.staged``.
+    A kill interrupted it. PERSISTENT_ENTRIES are moved back from ``OUT.staged``.
     """
     for name in PERSISTENT_ENTRIES:
         old = staging_directory_of(out) / name

@@ -17,9 +17,10 @@ COMMANDS = ("plan", "drift", "audit")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command-line program for spark-submit, and return the exit code.
+    """Run the command-line program for spark-submit.
 
-    The commands are ``plan``, ``drift`` and ``audit``; without a command, the path of this script is printed.
+    Returns the exit code. The commands are ``plan``, ``drift`` and ``audit``; without a command, the path of this
+    script is printed.
     """
     from activemq_fleet.cli.main import main as run
 

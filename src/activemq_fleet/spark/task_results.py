@@ -73,8 +73,8 @@ class WrittenPart(NamedTuple):
     part: str
 
 
-def task_to_objects(task: Task) -> Callable[[Batches], Batches]:
-    """Return a function that runs a task and yields its results as pickled objects.
+def make_object_pickling_task(task: Task) -> Callable[[Batches], Batches]:
+    """Make a task for Spark that yields the results of another task as pickled objects.
 
     It is for ``mapInArrow``; its batches have the schema OBJECTS.
     """
@@ -112,9 +112,9 @@ def unpickle_objects(batches: Iterable[pa.RecordBatch]) -> Iterator[KeyedObject]
 
 
 def repartition_by_key(objects: DataFrame, partitions: int | None = None) -> DataFrame:
-    """Repartition a data frame of objects by key, so that one partition has all objects of a key.
+    """Repartition a data frame of objects by their keys.
 
-    The objects are pickled; they are sorted by key and place.
+    One partition then has all objects of a key. The objects are pickled; they are sorted by key and place.
     """
     numbered = objects.repartition("key") if partitions is None else objects.repartition(partitions, "key")
     return numbered.sortWithinPartitions("key", "place")
@@ -123,7 +123,7 @@ def repartition_by_key(objects: DataFrame, partitions: int | None = None) -> Dat
 def make_file_writing_task(
     task: Task, directory: Path, schemas: Mapping[str, pa.Schema], order: Mapping[str, Sequence[str]]
 ) -> Task:
-    """Return a task that runs another task and writes its dataset rows to files.
+    """Make a task for Spark that writes the dataset rows of another task to files.
 
     The files are in ``directory/DATASET``. The task yields a WrittenPart for each file. ``order`` has the columns that
     each row group is sorted by; without them rows stay in the order of the task.
@@ -152,8 +152,8 @@ def make_file_writing_task(
     return write
 
 
-def task_to_columns(task: Task, schemas: Mapping[str, pa.Schema]) -> Callable[[Batches], Batches]:
-    """Return a function that runs a task and yields its results as columns.
+def make_column_yielding_task(task: Task, schemas: Mapping[str, pa.Schema]) -> Callable[[Batches], Batches]:
+    """Make a task for Spark that yields the results of another task as columns.
 
     It is for ``mapInArrow``. Objects are pickled; dataset rows are struct columns.
     """
@@ -190,14 +190,14 @@ def _batches_by_dataset(
             if len(rows) == _ROWS_AT_ONCE:
                 yield (
                     task_output.dataset,
-                    rows_to_record_batch(waiting.pop(task_output.dataset), schemas[task_output.dataset]),
+                    _rows_to_record_batch(waiting.pop(task_output.dataset), schemas[task_output.dataset]),
                     "",
                 )
     for dataset, rows in waiting.items():
-        yield dataset, rows_to_record_batch(rows, schemas[dataset]), ""
+        yield dataset, _rows_to_record_batch(rows, schemas[dataset]), ""
 
 
-def rows_to_record_batch(rows: Sequence[Mapping[str, Any]], schema: pa.Schema) -> pa.RecordBatch:
+def _rows_to_record_batch(rows: Sequence[Mapping[str, Any]], schema: pa.Schema) -> pa.RecordBatch:
     """Convert rows to an Arrow record batch."""
     try:
         return pa.RecordBatch.from_pylist(rows, schema)
@@ -236,7 +236,7 @@ class _Part:
         self._size = self._rows = 0
 
     def add(self, batch: pa.RecordBatch) -> None:
-        """Append the rows of a batch to the Parquet file.
+        """Add a batch of rows to the Parquet file.
 
         The batch has the dataset's schema.
         """
@@ -247,15 +247,18 @@ class _Part:
             self._flush()
 
     def close(self) -> WrittenPart:
-        """Close the Parquet file after writing the last row group and the footer."""
+        """Close the Parquet file.
+
+        The last row group and the footer are written before.
+        """
         self._flush()
         self.abandon()
         return WrittenPart(self._dataset, self._path.name, self._rows, self.label)
 
     def abandon(self) -> None:
-        """Abandon the Parquet file after an error, by closing it early.
+        """Abandon the Parquet file after an error.
 
-        The row groups already written are kept.
+        It is closed early. The row groups already written are kept.
         """
         self._writer.add_key_value_metadata(self._schema.metadata or {})
         self._writer.close()

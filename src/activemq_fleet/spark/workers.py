@@ -16,8 +16,11 @@ _SCHEMA = "python string, fleet string, missing string"
 _NEEDED = ("activemq_fleet", "activemq_fleet.spark", "lxml", "jinja2", "pydantic")
 
 
-def check_workers(spark: SparkSession) -> None:
-    """Raise SparkProblem when an executor's Python lacks this package, or has another version of it."""
+def check_package_on_workers(spark: SparkSession) -> None:
+    """Check that the Python of Spark's workers has this version of this package.
+
+    Raises SparkProblem when an executor lacks the package, or has another version of it.
+    """
     frame = spark.range(0, _TASKS, numPartitions=_TASKS).mapInArrow(_module_probe(_NEEDED), _SCHEMA)
     for row in frame.collect():
         if row["missing"]:

@@ -45,9 +45,10 @@ class LinkStatus:
 
 @dataclass(frozen=True, slots=True)
 class Certificate:
-    """A TLS certificate in use, and the time at which it expires.
+    """A TLS certificate in use.
 
-    It has its place, its end (RFC 3339) and the days until then; ``error`` is the reason why the end is unknown.
+    It has the time at which it expires. It has its place, its end (RFC 3339) and the days until then; ``error`` is the
+    reason why the end is unknown.
     """
 
     name: str
@@ -94,9 +95,10 @@ class BrokerStatus:
 
     @property
     def configuration(self) -> str:
-        """The state of a broker's deployed configuration: planned, outdated, by hand, none or unknown.
+        """The state of the configuration that is deployed on a broker.
 
-        It is the relation of the deployed to the planned configuration.
+        It is planned, outdated, by hand, none or unknown. It is the relation of the deployed to the planned
+        configuration.
         """
         if self.state in ("unreachable", "unknown"):
             return "unknown"
@@ -151,9 +153,10 @@ class BalancerStatus:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FleetStatus:
-    """The status of a fleet: its brokers, agents, load balancers and findings.
+    """The status of a fleet.
 
-    It is that at ``time``; ``seconds`` is the duration of the queries.
+    It has the status of its brokers, agents and load balancers, and findings. It is that at ``time``; ``seconds`` is
+    the duration of the queries.
     """
 
     time: float
@@ -165,7 +168,10 @@ class FleetStatus:
 
     @property
     def exit_code(self) -> int:
-        """The exit code of the command ``status``: 1 if a finding is an error or a warning, else 0."""
+        """The exit code of the command ``status``.
+
+        It is 1 if a finding is an error or a warning, else 0.
+        """
         return int(any(finding.severity != "info" for finding in self.findings))
 
     @property
@@ -245,7 +251,7 @@ def rfc3339(seconds: float | None) -> str | None:
 
 
 def read_states(text: str, name: str) -> tuple[dict[str, str], tuple[Finding, ...]]:
-    """Read the states of hosts from a status that was written as JSON.
+    """Read the states of hosts from the JSON text of a status.
 
     Returns (states by host, findings). ``name`` is the file's name, for errors. Raises InputError for anything else.
     """

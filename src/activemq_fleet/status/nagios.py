@@ -13,11 +13,11 @@ _WORDS = ("OK", "WARNING", "CRITICAL", "UNKNOWN")
 
 
 def nagios_line(status: FleetStatus) -> tuple[str, int]:
-    """Return the output line of a Nagios check about a host's status, and its exit code.
+    """Return the output line of a Nagios check about a host's status.
 
-    Performance data follow ``|`` in the line. 0 OK, 1 WARNING, 2 CRITICAL, 3 UNKNOWN: the host did not answer, or its
-    state is not known. Raises InputError for the status of several hosts. Source: Monitoring Plugins Development
-    Guidelines.
+    Its exit code is also returned. Performance data follow ``|`` in the line. 0 OK, 1 WARNING, 2 CRITICAL, 3 UNKNOWN:
+    the host did not answer, or its state is not known. Raises InputError for the status of several hosts. Source:
+    Monitoring Plugins Development Guidelines.
     """
     rows = status.states
     if len(rows) > 1:

@@ -49,7 +49,7 @@ def broker_cells(row: BrokerStatus, now: float) -> tuple[str, ...]:
     )
 
 
-def agent_cells(row: AgentStatus) -> tuple[str, ...]:
+def _agent_cells(row: AgentStatus) -> tuple[str, ...]:
     """Return the cells (texts) of an agent's row in the status table.
 
     There is one for each of ``AGENT_COLUMNS``.
@@ -61,7 +61,7 @@ def agent_cells(row: AgentStatus) -> tuple[str, ...]:
     return row.host, row.state, connected or _NONE, outbox, oldest, inbox, _days(row.certificates)
 
 
-def balancer_cells(row: BalancerStatus) -> tuple[str, ...]:
+def _balancer_cells(row: BalancerStatus) -> tuple[str, ...]:
     """Return the cells (texts) of a load balancer's row in the status table.
 
     There is one for each of ``BALANCER_COLUMNS``.
@@ -77,17 +77,17 @@ def status_tables(status: FleetStatus) -> list[tuple[Sequence[str], list[tuple[s
     """
     tables: list[tuple[Sequence[str], list[tuple[str, ...]]]] = [
         (BROKER_COLUMNS, [broker_cells(row, status.time) for row in status.brokers]),
-        (AGENT_COLUMNS, [agent_cells(row) for row in status.agents]),
-        (BALANCER_COLUMNS, [balancer_cells(row) for row in status.balancers]),
+        (AGENT_COLUMNS, [_agent_cells(row) for row in status.agents]),
+        (BALANCER_COLUMNS, [_balancer_cells(row) for row in status.balancers]),
     ]
     return [(titles, rows) for titles, rows in tables if rows]
 
 
 def compact_tables(status: FleetStatus) -> list[tuple[Sequence[str], list[tuple[str, ...]]]]:
-    """Return the tables of a fleet's status in a compact form, with the most important columns.
+    """Return the tables of a fleet's status in a compact form.
 
-    The tables are those of ``status_tables``; hosts are without their common domain. A column is left out where every
-    row has a dash.
+    They have the most important columns. The tables are those of ``status_tables``; hosts are without their common
+    domain. A column is left out where every row has a dash.
     """
     domain = common_domain(status)
     tables: list[tuple[Sequence[str], list[tuple[str, ...]]]] = []
@@ -99,15 +99,15 @@ def compact_tables(status: FleetStatus) -> list[tuple[Sequence[str], list[tuple[
         ]
         tables.append((
             [titles[position] for position in kept],
-            [tuple(without_domain(row[position], domain) for position in kept) for row in rows],
+            [tuple(_without_domain(row[position], domain) for position in kept) for row in rows],
         ))  # fmt: skip
     return tables
 
 
 def common_domain(status: FleetStatus) -> str:
-    """Return the DNS domain that all hosts of a status have in common; empty for several domains.
+    """Return the DNS domain that all hosts of a status have in common.
 
-    It begins with its dot.
+    It is empty for several domains. It begins with its dot.
     """
     hosts = [row.host for row in status.brokers]
     hosts += [row.host for row in status.agents]
@@ -121,7 +121,7 @@ def common_domain(status: FleetStatus) -> str:
     return f".{'.'.join(common)}" if common and not common[-1].isdigit() else ""
 
 
-def without_domain(text: str, domain: str) -> str:
+def _without_domain(text: str, domain: str) -> str:
     """Return a text in which the names of hosts are without their DNS domain."""
     return ", ".join(word.removesuffix(domain) for word in text.split(", ")) if domain else text
 

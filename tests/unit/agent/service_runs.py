@@ -10,7 +10,7 @@ from typing import Any
 
 from activemq_agent.agent_errors import AgentError
 from activemq_agent.client import Client
-from activemq_agent.notify import Notifier
+from activemq_agent.notify import SystemdNotifier
 from activemq_agent.service import Service
 from tests import waiting
 
@@ -40,7 +40,7 @@ class Running:
         self.systemd.bind(str(directory / "notify"))
         self.systemd.setblocking(False)
         self.heard: list[str] = []
-        notifier = Notifier({"NOTIFY_SOCKET": str(directory / "notify"), "WATCHDOG_USEC": "1000000"})
+        notifier = SystemdNotifier({"NOTIFY_SOCKET": str(directory / "notify"), "WATCHDOG_USEC": "1000000"})
         (directory / "state").mkdir(exist_ok=True)
         config = make_config(directory, **({"state_directory": directory / "state"} | fields))
         self.socket = config.socket

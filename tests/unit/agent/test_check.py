@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from activemq_agent.agent_errors import ConfigError
-from activemq_agent.check import check_dedupe_period, effective_lines, try_brokers
+from activemq_agent.check import check_dedupe_period, effective_config_lines, try_brokers
 from activemq_agent.cli import main
 from activemq_agent.config import Tls
 from activemq_agent.config_values import Endpoint, Password
@@ -121,7 +121,7 @@ class TestMemory:
 
 
 def test_secrets_are_masked(tmp_path: Path) -> None:
-    shown = "\n".join(effective_lines(make_config(tmp_path, username="u", password=Password("hidden"))))
+    shown = "\n".join(effective_config_lines(make_config(tmp_path, username="u", password=Password("hidden"))))
     assert "mb.password = ********" in shown
     assert "hidden" not in shown
 

@@ -11,7 +11,7 @@ import pytest
 from activemq_agent.connecting import (
     Action,
     Alarm,
-    CanaryCameBack,
+    CanaryReceived,
     Close,
     ConnectionPolicy,
     ConnectionStateMachine,
@@ -47,11 +47,11 @@ class Bench:
 
     def wait(self, seconds: float | None = None) -> list[Action]:
         """Let time pass, as far as something is due or so many seconds; what is done on the way."""
-        due = self.machine.due
+        due = self.machine.next_tick_time
         assert due is not None
         end = due if seconds is None else self.now + seconds
         done: list[Action] = []
-        while (due := self.machine.due) is not None and due <= end:
+        while (due := self.machine.next_tick_time) is not None and due <= end:
             self.now = max(self.now, due)
             done += self.tell(Tick())
             if seconds is None:
@@ -72,7 +72,7 @@ class Bench:
         """Let a connection answer every canary for a while."""
         self.answer(conn)
         end = self.now + seconds
-        while self.machine.due is not None and self.machine.due <= end:
+        while self.machine.next_tick_time is not None and self.machine.next_tick_time <= end:
             self.wait()
             self.answer(conn)
         self.now = end
@@ -81,7 +81,7 @@ class Bench:
         connection = self.machine._connection
         assert connection is not None
         assert connection.conn == conn
-        self.tell(CanaryCameBack(conn, connection.number))
+        self.tell(CanaryReceived(conn, connection.number))
 
 
 def dialled(actions: list[Action]) -> list[Dial]:
@@ -122,7 +122,7 @@ def test_a_broker_that_says_nothing_is_left_after_five_seconds() -> None:
     bench = Bench()
     bench.tell(Started())
     bench.tell(TransportUp(1))
-    assert bench.machine.due == bench.now + 5
+    assert bench.machine.next_tick_time == bench.now + 5
     assert bench.wait() == [
         Close(
             1,
@@ -144,7 +144,7 @@ def test_refused_credentials_raise_an_alarm_and_wait_a_minute() -> None:
     bench = Bench()
     bench.tell(Started())
     assert bench.tell(denied(1, "bad password")) == [Close(1, "bad password"), Alarm("bad password")]
-    assert bench.machine.due == bench.now + 60
+    assert bench.machine.next_tick_time == bench.now + 60
     assert bench.wait(59) == []
     assert bench.wait(1) == [Dial(1, 2)]
 
@@ -347,14 +347,14 @@ def test_stopping_closes_what_is_open_and_is_the_end() -> None:
     bench = Bench()
     conn = bench.up()
     assert bench.tell(Stopped()) == [Close(conn, "stopped"), ReportDown(conn, "stopped")]
-    assert bench.machine.due is None
+    assert bench.machine.next_tick_time is None
     late: list[Event] = [
         Started(),
         Stopped(),
         Tick(),
         accepted(conn),
         ConnectionEnded(conn, "reset"),
-        CanaryCameBack(conn, 1),
+        CanaryReceived(conn, 1),
     ]
     assert [bench.tell(event) for event in late] == [[]] * len(late)
 

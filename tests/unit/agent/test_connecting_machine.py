@@ -17,7 +17,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 from activemq_agent.connecting import (
     Action,
     Alarm,
-    CanaryCameBack,
+    CanaryReceived,
     Close,
     ConnectionPolicy,
     ConnectionStateMachine,
@@ -67,7 +67,7 @@ class Watcher:
             assert self.machine == before or isinstance(event, Stopped)
         self.started = self.started or isinstance(event, Started)
         self.stopped = self.stopped or isinstance(event, Stopped)
-        if isinstance(event, CanaryCameBack) and event.conn == self.open and self.up and event.number == 1:
+        if isinstance(event, CanaryReceived) and event.conn == self.open and self.up and event.number == 1:
             self.answered = True
         lost = was_up and any(isinstance(action, ReportDown) for action in actions)
         if lost and broker is not None:
@@ -120,7 +120,7 @@ class Watcher:
         self.last = broker
 
     def at_rest(self) -> None:
-        due = self.machine.due
+        due = self.machine.next_tick_time
         if self.started and not self.stopped:
             assert due is not None, "nothing is due and nothing will ever happen"
             assert due <= self.now + POLICY.refused_pause
@@ -147,12 +147,12 @@ class AnyHistory(RuleBasedStateMachine):
     def time_passes(self, seconds: float) -> None:
         """The machine is told in time, as a caller that sleeps until ``due`` does."""
         end, last = self.watcher.now + seconds, None
-        while (due := self.watcher.machine.due) is not None and due <= end:
+        while (due := self.watcher.machine.next_tick_time) is not None and due <= end:
             self.watcher.now = max(self.watcher.now, due)
             assert (self.watcher.now, len(self.watcher.seen)) != last, "it spins"
             last = (self.watcher.now, len(self.watcher.seen))
             if not self.watcher.tell(Tick()):
-                assert self.watcher.machine.due != due, "it spins"
+                assert self.watcher.machine.next_tick_time != due, "it spins"
         self.watcher.now = end
 
     @rule(seconds=st.floats(0, 300))
@@ -182,7 +182,7 @@ class AnyHistory(RuleBasedStateMachine):
 
     @rule(back=st.sampled_from([0, 0, 0, 1]), number=st.sampled_from([1, 1, 2, 3, 0, 99]))
     def canary(self, back: int, number: int) -> None:
-        self.watcher.tell(CanaryCameBack(self.some_conn(back), number))
+        self.watcher.tell(CanaryReceived(self.some_conn(back), number))
 
     @precondition(lambda self: len(self.watcher.seen) > 3)
     @rule()
@@ -206,9 +206,9 @@ STORY: tuple[Event | float, ...] = (
         1.0,
         TransportUp(3),
         accepted(3),
-        CanaryCameBack(3, 1),
+        CanaryReceived(3, 1),
     ),
-    *(15.0, CanaryCameBack(3, 2), 15.0, CanaryCameBack(3, 3), 2.0, ConnectionEnded(3, "reset"), TransportUp(4), 5.0),
+    *(15.0, CanaryReceived(3, 2), 15.0, CanaryReceived(3, 3), 2.0, ConnectionEnded(3, "reset"), TransportUp(4), 5.0),
     *(denied(5, "password"), 60.0, accepted(6), 5.0, 15.0, 5.0, 30.0),
 )
 """A life with everything in it: refusals, silence, an outage, canaries lost, credentials."""
@@ -231,7 +231,7 @@ def interruptions(watcher: Watcher) -> list[Event | float]:
             accepted(number),
             ConnectionEnded(number, "r"),
             denied(number, "d"),
-            CanaryCameBack(number, 1),
+            CanaryReceived(number, 1),
         ]
         found += [ConnectionEnded(number, "l"), ConnectionEnded(number, "l", True)]
     return found
@@ -262,8 +262,8 @@ def connects(watcher: Watcher) -> bool:
         if watcher.open is not None:
             watcher.tell(accepted(watcher.open))
         else:
-            assert watcher.machine.due is not None
-            watcher.now = max(watcher.now, watcher.machine.due)
+            assert watcher.machine.next_tick_time is not None
+            watcher.now = max(watcher.now, watcher.machine.next_tick_time)
             watcher.tell(Tick())
     return watcher.up
 
@@ -279,16 +279,16 @@ def fleet_outage(
         machine = ConnectionStateMachine(2, policy, draw.random)
         machine.step(Started(), -100.0)
         machine.step(accepted(1), -100.0)
-        machine.step(CanaryCameBack(1, 1), -100.0)
+        machine.step(CanaryReceived(1, 1), -100.0)
         machines.append(machine)
         pending = deque(machine.step(ConnectionEnded(1, "reset"), 0.0))
         found += refuse(machine, pending, 0.0)
-        heapq.heappush(queue, (machine.due or 0.0, agent))
+        heapq.heappush(queue, (machine.next_tick_time or 0.0, agent))
     while queue[0][0] <= seconds:
         now, agent = heapq.heappop(queue)
         machine = machines[agent]
         found += refuse(machine, deque(machine.step(Tick(), now)), now)
-        heapq.heappush(queue, (machine.due or 0.0, agent))
+        heapq.heappush(queue, (machine.next_tick_time or 0.0, agent))
     return found
 
 
@@ -359,7 +359,7 @@ def test_a_day_without_brokers_takes_no_memory(hours: int) -> None:
                 if isinstance(action, Dial):
                     conn, attempts = action.conn, attempts + 1
                     pending.extend(machine.step(ConnectionEnded(conn, "refused"), now))
-            now = machine.due or now
+            now = machine.next_tick_time or now
             pending.extend(machine.step(Tick(), now))
         return attempts
 

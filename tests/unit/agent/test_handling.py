@@ -289,12 +289,12 @@ def test_a_python_handler_past_its_time_stops_the_tick(rig: Rig, monkeypatch: py
     rig.receive("a/E")
     handlers = rig.start({"E": [lambda _: release.wait(100)]}, handler_timeout=1.0)
     rig.wait_until(lambda: handlers.overdue_filters == ("a/#",))
-    first = handlers.last_turn
+    first = handlers.last_loop_start
     time.sleep(0.1)
-    assert handlers.last_turn == first
+    assert handlers.last_loop_start == first
     release.set()
     rig.wait_empty()
-    rig.wait_until(lambda: handlers.last_turn > first)
+    rig.wait_until(lambda: handlers.last_loop_start > first)
 
 
 def test_a_handler_within_its_time_does_not(rig: Rig) -> None:
@@ -307,9 +307,9 @@ def test_a_handler_within_its_time_does_not(rig: Rig) -> None:
 
     handlers = rig.start({"E": [handle]})
     assert began.wait(60)
-    rig.wait_until(lambda: handlers.last_turn > time.monotonic() - 0.5)
-    first = handlers.last_turn
-    rig.wait_until(lambda: handlers.last_turn > first)
+    rig.wait_until(lambda: handlers.last_loop_start > time.monotonic() - 0.5)
+    first = handlers.last_loop_start
+    rig.wait_until(lambda: handlers.last_loop_start > first)
     release.set()
 
 

@@ -22,7 +22,7 @@ class Bench:
     def __init__(self, directory: Path, **options: Any) -> None:
         self.clock, self.broker, self.log = Clock(), FakeBroker(), Quiet()
         self.config = config(**options)
-        self.store = Store.open(directory, agent="host-1", limits=self.config.limits, synchronous="OFF")
+        self.store = Store.open(directory, agent="host-1", limits=self.config.store_limits, synchronous="OFF")
         self.publisher = Publisher(
             self.config,
             self.store,

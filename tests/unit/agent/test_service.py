@@ -100,10 +100,10 @@ def test_the_watchdog_hungers_while_a_loop_stands_still(
 ) -> None:
     agent = running(drain_seconds=0)
     wait_until(lambda: "WATCHDOG=1" in agent.hear())
-    ticks = agent.service.last_turns
+    ticks = agent.service.last_loop_starts
     name = "storage" if part == "store" else part
     frozen = ticks()[name]
-    monkeypatch.setattr(agent.service, "last_turns", lambda: ticks() | {name: frozen})
+    monkeypatch.setattr(agent.service, "last_loop_starts", lambda: ticks() | {name: frozen})
     time.sleep(1.2)
     agent.hear()
     fed = agent.heard.count("WATCHDOG=1")

@@ -24,7 +24,7 @@ class Bench:
         self.clock, self.broker, self.log = Clock(), FakeBroker(), Quiet()
         self.broker.refuses = set(options.pop("refuses", ()))
         self.config = config(**{"topics": ("a/#", "b/#"), **options})
-        self.store = Store.open(directory, agent="host-1", limits=self.config.limits, synchronous="OFF")
+        self.store = Store.open(directory, agent="host-1", limits=self.config.store_limits, synchronous="OFF")
         self.lanes: list[str] = []
         self.subscriber = Subscriber(
             self.config,

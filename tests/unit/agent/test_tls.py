@@ -14,7 +14,7 @@ import pytest
 from activemq_agent.agent_errors import ConfigError
 from activemq_agent.config import Tls
 from activemq_agent.config_values import CertificateName, Endpoint
-from activemq_agent.tls import explain_failure, speaks_tls, tls_context
+from activemq_agent.tls import explain_connection_failure, speaks_tls, tls_context
 
 from .certificates import DAY, Authority, server, serving
 
@@ -35,7 +35,7 @@ def shake_hands(tls: Tls, port: int, host: str = "127.0.0.1") -> str:
                 wrapped.recv(10)  # with TLS 1.3 a refused client hears of it only now
             return version
     except OSError as error:
-        return explain_failure(error, Endpoint(host, port, tls=True), seconds=5)
+        return explain_connection_failure(error, Endpoint(host, port, tls=True), seconds=5)
 
 
 def test_a_broker_with_a_good_certificate_is_trusted(authority: Authority) -> None:
@@ -155,7 +155,7 @@ class TestClientCertificates:
 def test_other_failures_are_said_plainly() -> None:
     broker = Endpoint("mq.example.com", 1883)
     said = [
-        explain_failure(error, broker, seconds=5)
+        explain_connection_failure(error, broker, seconds=5)
         for error in (
             TimeoutError("timed out"),
             ConnectionRefusedError(111, "Connection refused"),

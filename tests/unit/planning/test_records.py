@@ -10,7 +10,7 @@ import pytest
 from activemq_fleet.errors import InputError
 from activemq_fleet.planning.records import (
     HostRecord,
-    listed_hosts,
+    parse_ansible_inventory_list,
     read_host_record,
     read_listed_host,
     variables_from_json,
@@ -98,7 +98,7 @@ def test_hosts_of_listing_have_roles_of_their_groups_and_child_groups() -> None:
         "all": {"children": ["activemq_agents"]},
     }
 
-    found = {host: row for host, *row in listed_hosts(json.dumps(listing))}
+    found = {host: row for host, *row in parse_ansible_inventory_list(json.dumps(listing))}
 
     assert found == {
         "a": ['{"activemq_heap": "1g"}', ["activemq_agents", "activemq_loadbalancers"], 0],
@@ -111,4 +111,4 @@ def test_hosts_of_listing_have_roles_of_their_groups_and_child_groups() -> None:
 @pytest.mark.parametrize("text", ["{", "[1]", "3", '{"all": {}}', '{"_meta": {"hostvars": 3}}'])
 def test_what_ansible_inventory_does_not_print_is_refused(text: str) -> None:
     with pytest.raises(InputError, match="is not the output of ansible-inventory --list"):
-        listed_hosts(text)
+        parse_ansible_inventory_list(text)

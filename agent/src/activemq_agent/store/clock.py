@@ -53,11 +53,11 @@ class ClockReading:
 
 
 class ElapsedTimeCounter:
-    """A counter of the elapsed seconds since the outbox was made, which never goes back.
+    """A counter of elapsed seconds, which never goes back.
 
-    It does not go back over a reboot either. Within a boot the monotonic clock counts; across a reboot the wall clock
-    does, from the last anchor that was stored. A step of the wall clock, back across a reboot or by more than 60 s
-    while the machine ran, is logged and not counted as elapsed time.
+    It counts since the outbox was made. It does not go back over a reboot either. Within a boot the monotonic clock
+    counts; across a reboot the wall clock does, from the last anchor that was stored. A step of the wall clock, back
+    across a reboot or by more than 60 s while the machine ran, is logged and not counted as elapsed time.
     """
 
     def __init__(self, clock: Clock, last: ClockReading | None) -> None:
@@ -73,23 +73,23 @@ class ElapsedTimeCounter:
     def _moment(self, elapsed: float) -> ClockReading:
         return ClockReading(elapsed, self._boot, self._clock.monotonic(), self._clock.wall().timestamp())
 
-    def now(self) -> float:
-        """Return the seconds elapsed since the outbox was made."""
+    def elapsed_seconds(self) -> float:
+        """Return the elapsed seconds since the outbox was made."""
         return self._anchor.elapsed + max(0.0, self._clock.monotonic() - self._anchor.monotonic)
 
     def has_wall_clock_stepped(self) -> bool:
-        """Return whether the wall clock has stepped (jumped) since the last stored moment.
+        """Return whether the wall clock of the machine has stepped (jumped).
 
-        A step is over 60 s; the moment is the anchor.
+        This compares it with the last stored moment. A step is over 60 s; the moment is the anchor.
         """
         return abs(self._step(self._moment(0.0))) > STEP
 
     def read_clocks(self) -> ClockReading:
-        """Read all clocks, and return the present moment for storing.
+        """Read all clocks of the machine, and return the reading.
 
-        Logs a jump of the wall clock since the last one.
+        The reading is stored. Logs a jump of the wall clock since the last one.
         """
-        at = self._moment(self.now())
+        at = self._moment(self.elapsed_seconds())
         step = self._step(at)
         if abs(step) > STEP:
             _log_step(f"stepped by {step:+.0f} s")

@@ -39,7 +39,7 @@ _MASK = 0xFFFFFFFF
 
 @dataclass(frozen=True, slots=True)
 class WalFrames:
-    """The frames of a SQLite write-ahead log (WAL) file, and whether the file is damaged.
+    """The frames of a SQLite write-ahead log (WAL) file.
 
     Only committed frames are included. ``frames``: (page number, content of the page) in the order of writing, up to
     the last commit that can be recognized; those of a damaged file may hold wrong bytes. ``damaged``: SQLite would
@@ -51,9 +51,9 @@ class WalFrames:
 
 
 def read_wal(path: Path) -> WalFrames:
-    """Read the frames of a SQLite write-ahead log (WAL) file, up to its last commit.
+    """Read a SQLite write-ahead log (WAL) file, and return its frames.
 
-    Returns None if the file is missing or empty.
+    These are the frames up to the last commit. Returns None if the file is missing or empty.
     """
     content = path.read_bytes() if path.exists() else b""
     if len(content) < _WAL_HEADER + _FRAME:
@@ -89,10 +89,10 @@ def _wal_checksum(content: bytes, seed: bytes) -> bytes:
 
 
 def find_damage(directory: Path) -> list[str]:
-    """Find damage to the store in a directory, and return one line for each kind of damage.
+    """Find the damage to the agent's store in a directory.
 
-    The result is empty if it is undamaged or missing. Raises AgentError if the files cannot be read, or were made by a
-    newer agent.
+    Returns one line for each kind of damage. The result is empty if it is undamaged or missing. Raises AgentError if
+    the files cannot be read, or were made by a newer agent.
     """
     path = directory / FILE
     if not path.exists():

@@ -43,9 +43,9 @@ def filter_matches(topic_filter: str, topic: str) -> bool:
 
 
 def lane_of(topic: str, filters: tuple[str, ...]) -> str:
-    """Return the lane of a topic, that is, the part of the inbox for it: its first matching filter, else the topic.
+    """Return the lane of a topic, which is the part of an agent's inbox for the topic.
 
-    A lane has a limit.
+    It is the first matching filter, else the topic. A lane has a limit.
     """
     return next((topic_filter for topic_filter in filters if filter_matches(topic_filter, topic)), topic)
 
@@ -53,10 +53,11 @@ def lane_of(topic: str, filters: tuple[str, ...]) -> str:
 def store_message(
     transaction: Transaction, topic: str, payload: bytes, broker: str, conn: int, head: bool = True
 ) -> StoredReceipt:
-    """Store a received message in the inbox, and return the result, such as stored, duplicate or full.
+    """Store a received message in the inbox, and return the result.
 
-    A lane that was full accepts no message until its oldest message that was not stored is offered again with ``head``:
-    otherwise a later one of several offered messages could be stored before an earlier one.
+    The result is one such as stored, duplicate or full. A lane that was full accepts no message until its oldest
+    message that was not stored is offered again with ``head``: otherwise a later one of several offered messages could
+    be stored before an earlier one.
     """
     counters, limits = transaction.counters, transaction.limits
     event_id = event_id_in(payload)
@@ -94,9 +95,9 @@ def _record(transaction: Transaction, kind: str, rx: int, event_id: str | None, 
 
 
 def begin_attempt(transaction: Transaction, rx: int) -> int:
-    """Record that a handler begins an attempt to handle a message of the inbox; return the attempt's number.
+    """Begin an attempt to handle a message of the inbox, and return the attempt's number.
 
-    The first is 1. Raises RequestRefusedError if the message is not in the inbox.
+    The number is recorded. The first is 1. Raises RequestRefusedError if the message is not in the inbox.
     """
     row = transaction.db.execute(
         "UPDATE inbox SET attempts = attempts + 1 WHERE rx = ? RETURNING attempts, event_id, topic", (rx,)
@@ -108,11 +109,11 @@ def begin_attempt(transaction: Transaction, rx: int) -> int:
 
 
 def record_handled(transaction: Transaction, rx: int, statements: Sequence[Statement] = ()) -> None:
-    """Record that a message of the inbox was handled, and remove it.
+    """Record that a message of the inbox was handled.
 
-    Remembers its event id, and runs the SQL statements of its handlers. A copy of the message counts as a duplicate
-    from now on. Raises RequestRefusedError if the message is not in the inbox, or damaged, sqlite3.Error for a
-    statement that is wrong or touches other tables than those that begin with ``x_``.
+    The message is removed from the inbox. Remembers its event id, and runs the SQL statements of its handlers. A copy
+    of the message counts as a duplicate from now on. Raises RequestRefusedError if the message is not in the inbox, or
+    damaged, sqlite3.Error for a statement that is wrong or touches other tables than those that begin with ``x_``.
     """
     row = _take(transaction, rx)
     _record(transaction, "handled", rx, row[1], row[2])
@@ -135,10 +136,10 @@ def _authorize(action: int, name: str | None, *_: str | None) -> int:
 
 
 def quarantine_message(transaction: Transaction, rx: int, reason: str) -> None:
-    """Move a message permanently from the inbox to the quarantine.
+    """Move a message from the inbox to the quarantine.
 
-    An operator can inspect it there. A copy counts as a duplicate. Raises RequestRefusedError if the message is not in
-    the inbox, or damaged.
+    The message is never handled again. An operator can inspect it there. A copy counts as a duplicate. Raises
+    RequestRefusedError if the message is not in the inbox, or damaged.
     """
     row = _take(transaction, rx)
     transaction.insert_and_count_row("quarantine", row[:5], row[6], reason)
@@ -170,7 +171,7 @@ def _remember(transaction: Transaction, event_id: str | None) -> None:
 
 
 def delete_old_event_ids(transaction: Transaction) -> int:
-    """Delete remembered event ids that are too old, and return their number.
+    """Delete the old event ids that an agent remembers, and return their number.
 
     They are older than ``limits.remember``; at most 2000 per table are deleted.
     """

@@ -24,9 +24,10 @@ from activemq_agent.store.transaction import StoreCounters, Transaction
 def open_database(
     path: Path, *, agent: str, limits: StoreLimits, clock: Clock, synchronous: str
 ) -> tuple[sqlite3.Connection, StoreCounters, ElapsedTimeCounter]:
-    """Open the database of the agent's store, and return it with its counters and elapsed time.
+    """Open the database of the agent's store.
 
-    It is created with a new epoch if missing. Raises AgentError if the file belongs to another agent.
+    Returns it with its counters and elapsed time. It is created with a new epoch if missing. Raises AgentError if the
+    file belongs to another agent.
     """
     db = connect_to_database(path, synchronous=synchronous)
     db.execute("BEGIN IMMEDIATE")

@@ -107,9 +107,9 @@ def journal_sent_events(transaction: Transaction, events: Sequence[SentEvent]) -
 
 
 def process_acknowledgements(transaction: Transaction, events: Sequence[SentEvent], proved: bool) -> None:
-    """Process acknowledgements of events: delete the events, or mark them as unconfirmed.
+    """Process the acknowledgements of sent events in the outbox.
 
-    Those whose topic prefix is proved to work are deleted.
+    The events are deleted, or marked as unconfirmed. Those whose topic prefix is proved to work are deleted.
     """
     for event in events:
         row = transaction.take_row("outbox", event.seq) or transaction.take_row("expired", event.seq)
@@ -138,10 +138,10 @@ def _bound_unconfirmed(transaction: Transaction) -> None:
 
 
 def confirm_events_below_prefix(transaction: Transaction, prefix: str, conn: int) -> int:
-    """Confirm and delete the unconfirmed events below a topic prefix, and return how many.
+    """Confirm the unconfirmed events whose topics are below a prefix, and return their number.
 
-    Connection ``conn`` got them acknowledged. Called when the prefix's canary (test message) came back, which confirms
-    them.
+    They are deleted. Connection ``conn`` got them acknowledged. Called when the prefix's canary (test message) came
+    back, which confirms them.
     """
     confirmed = 0
     rows = transaction.db.execute("SELECT place, event_id, topic FROM unconfirmed WHERE conn = ?", (conn,)).fetchall()
@@ -154,10 +154,10 @@ def confirm_events_below_prefix(transaction: Transaction, prefix: str, conn: int
 
 
 def expire_events(transaction: Transaction) -> int:
-    """Expire the events in the outbox that are past their deadline, and return their number.
+    """Expire the events in the outbox that are past their deadline.
 
-    They are moved to the expired events, or dropped. Without room among the expired ones, the rest stays in the outbox,
-    unsent.
+    Returns their number. They are moved to the expired events, or dropped. Without room among the expired ones, the
+    rest stays in the outbox, unsent.
     """
     expired = 0
     limits, counters = transaction.limits, transaction.counters
@@ -184,7 +184,7 @@ def expire_events(transaction: Transaction) -> int:
 
 
 def requeue_expired_events(transaction: Transaction, event_ids: Sequence[str] | None) -> int:
-    """Put expired events back into the outbox, and return the number that fitted.
+    """Queue expired events again in the outbox, and return the number that fitted.
 
     These are all, or those with the given ids. Unconfirmed events may be named too. Raises RequestRefusedError, and
     re-queues nothing, for an id of neither kind.

@@ -18,9 +18,9 @@ from activemq_agent.store.schema import connect_to_database
 
 
 class Reader:
-    """A reader of the agent's store over a read-only connection, for any thread.
+    """A reader of the agent's store.
 
-    Each call sees the state committed before it began.
+    Its connection is read-only and for any thread. Each call sees the state committed before it began.
     """
 
     def __init__(self, path: Path) -> None:
@@ -56,10 +56,11 @@ class Reader:
     def undamaged_rows(
         self, table: str, condition: str, *values: Any, limit: int, most_bytes: int | None = None
     ) -> list[tuple[Any, ...]]:
-        """Return the undamaged rows of a table that meet a condition, ordered by their keys.
+        """Return the undamaged rows of a table that meet a condition.
 
-        They have all columns and match their checksum. At most ``limit`` rows, which have at most ``most_bytes`` of
-        text and blobs together unless the first one alone has more. Raises AgentError if the file cannot be read.
+        The rows are ordered by their keys. They have all columns and match their checksum. At most ``limit`` rows,
+        which have at most ``most_bytes`` of text and blobs together unless the first one alone has more. Raises
+        AgentError if the file cannot be read.
         """
         rows: list[tuple[Any, ...]] = []
         size = 0

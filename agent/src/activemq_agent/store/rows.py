@@ -68,9 +68,9 @@ class IncomingMessage(NamedTuple):
 
 
 class SentEvent(NamedTuple):
-    """A sent event in the agent's outbox: its position, connection, MQTT packet id and broker.
+    """A sent event in the agent's outbox.
 
-    The position is ``seq``.
+    It has the position, connection, MQTT packet id and broker. The position is ``seq``.
     """
 
     seq: int
@@ -93,9 +93,9 @@ class StoredReceipt(NamedTuple):
 
 
 class JournalRecord(NamedTuple):
-    """A record of the agent's event journal, to be exported: one line of JSON, and its position.
+    """A record of the agent's event journal: one line of JSON.
 
-    The position only grows.
+    The record has a position, and is exported to a file. The position only grows.
     """
 
     position: int
@@ -104,7 +104,7 @@ class JournalRecord(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class StoreCounts:
-    """The numbers of rows and bytes in a store.
+    """The counts of rows and bytes in an agent's store.
 
     ``oldest_age``: elapsed seconds of the oldest event, None if there is none. ``duplicates`` and
     ``unconfirmed_dropped`` count since the store was opened, as does ``damaged``: rows that failed their checksum when
@@ -130,9 +130,9 @@ class StoreCounts:
 
 
 def row_checksum(table: str, *values: str | bytes | float | None) -> bytes:
-    """Return the checksum of a table's row: eight bytes (BLAKE2b).
+    """Return the checksum of a row of a table.
 
-    It is over its table's name and its values, each with its type and length.
+    The checksum has eight bytes (BLAKE2b). It is over its table's name and its values, each with its type and length.
     """
     digest = hashlib.blake2b(table.encode(), digest_size=8)
     for value in values:

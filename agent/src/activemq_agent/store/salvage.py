@@ -50,10 +50,10 @@ Values = tuple[Any, ...]
 
 @dataclass(frozen=True, slots=True)
 class OutboxGap:
-    """A gap in the outbox of a damaged store: a range of positions whose events could not be read.
+    """A gap in the outbox of a damaged store, whose events could not be read.
 
-    It is from ``first`` to ``last``. ``after_id`` and ``before_id`` are the ids of the readable neighbors, None at an
-    end. Some of the places may have been acknowledged before, and be no loss.
+    It is a range of positions. It is from ``first`` to ``last``. ``after_id`` and ``before_id`` are the ids of the
+    readable neighbors, None at an end. Some of the places may have been acknowledged before, and be no loss.
     """
 
     first: int
@@ -69,11 +69,11 @@ class OutboxGap:
 
 @dataclass(frozen=True, slots=True)
 class StoreDamage:
-    """The damage found in an agent's store, and the number of rows kept.
+    """The damage found in an agent's store.
 
-    ``reasons``, ``directory`` of the damaged files, and rows ``kept`` by table. ``missing``: how many events of the
-    outbox could not be read, None if the file does not show it. ``epoch``: the new epoch if the old one could not be
-    continued, else None.
+    The number of rows kept is included. ``reasons``, ``directory`` of the damaged files, and rows ``kept`` by table.
+    ``missing``: how many events of the outbox could not be read, None if the file does not show it. ``epoch``: the new
+    epoch if the old one could not be continued, else None.
     """
 
     reasons: tuple[str, ...]
@@ -112,7 +112,7 @@ def _delete_new(directory: Path) -> None:
 
 
 def salvage_store(directory: Path, *, agent: str, reasons: list[str], now: datetime) -> StoreDamage:
-    """Salvage the damaged store in a directory, and return the damage.
+    """Salvage the damaged store in a directory, and return the damage found.
 
     A new store with its readable rows replaces it; the result also shows what was kept. The damaged files go into a new
     directory ``set-aside-TIME``, with a report ``damage.json``.
@@ -177,11 +177,12 @@ def _copy_rows(source: Path, new: sqlite3.Connection) -> dict[str, Any]:
 
 
 def undamaged_rows(db: sqlite3.Connection, table: str) -> Iterator[Values]:
-    """Yield the undamaged rows of a table, which SQLite can read and which match their checksum.
+    """Yield the undamaged rows of a table in a damaged database.
 
-    A row may come twice. The table is read upwards, and each range of keys that was passed over downwards. In what is
-    still unread then, each key is selected alone, ``KEYS_TRIED`` of them at each end of a range. Nothing is read of a
-    table that SQLite does not find, because its file is no database or has no schema.
+    SQLite can read these rows, and they match their checksums. A row may come twice. The table is read upwards, and
+    each range of keys that was passed over downwards. In what is still unread then, each key is selected alone,
+    ``KEYS_TRIED`` of them at each end of a range. Nothing is read of a table that SQLite does not find, because its
+    file is no database or has no schema.
     """
     if not _is_table_found(db, table):
         return

@@ -36,11 +36,12 @@ MOST_JOURNAL_BYTES = 4 << 20
 
 
 class Store:
-    """The durable store of an agent: outbox, inbox and journal.
+    """The durable store of an agent.
 
-    Made by ``Store.open``; its methods are for any thread. Methods that change something return after the commit and
-    its fsync. Those named ``_later`` return a future of the result instead, and share a transaction with other requests
-    of that moment. All raise AgentError if the disk fails, and then nothing has changed.
+    It has the outbox, the inbox and the event journal. Made by ``Store.open``; its methods are for any thread. Methods
+    that change something return after the commit and its fsync. Those named ``_later`` return a future of the result
+    instead, and share a transaction with other requests of that moment. All raise AgentError if the disk fails, and
+    then nothing has changed.
     """
 
     def __init__(self, directory: Path, lock_descriptor: int, writer: StoreWriter, damage: StoreDamage | None) -> None:
@@ -89,7 +90,7 @@ class Store:
 
     @property
     def is_alive(self) -> bool:
-        """Whether the store is alive: its writer thread runs.
+        """Whether the thread that writes to the store is alive.
 
         Without it, calls would wait indefinitely.
         """
@@ -98,12 +99,12 @@ class Store:
     @property
     def last_transaction_time(self) -> float:
         """The monotonic time of the last transaction of the store's writer thread."""
-        return self._writer.last_turn
+        return self._writer.last_loop_start
 
     def close(self) -> None:
-        """Close the store after the queued requests, and release the lock on its directory.
+        """Close the store, and release the lock on its directory.
 
-        A second call does nothing.
+        Queued requests are processed before. A second call does nothing.
         """
         if self._lock < 0:
             return
@@ -121,11 +122,12 @@ class Store:
     # The publisher's side
 
     def accept(self, topic: str, payload: bytes, *, event_id: str | None = None, timeout: float | None = None) -> str:
-        """Accept an event into the outbox, and return its event id once the event is on the disk.
+        """Accept an event into the outbox, and return its event id.
 
-        An id of the caller's own, in the argument or as member ``eventId`` of the payload, is kept; if it was accepted
-        before, it is returned and nothing is stored. ``timeout``: elapsed seconds until the event expires. Raises
-        OutboxFullError if there is no room, RequestRefusedError if the event could never be sent.
+        When this returns, the event is on the disk. An id of the caller's own, in the argument or as member ``eventId``
+        of the payload, is kept; if it was accepted before, it is returned and nothing is stored. ``timeout``: elapsed
+        seconds until the event expires. Raises OutboxFullError if there is no room, RequestRefusedError if the event
+        could never be sent.
         """
         return self.accept_event_later(topic, payload, event_id=event_id, timeout=timeout).result()
 
@@ -146,51 +148,51 @@ class Store:
         return future
 
     def outgoing_events(self, limit: int, after: int = 0) -> list[OutgoingEvent]:
-        """Return the unexpired outgoing events of the outbox after position ``after``, at most ``limit``.
+        """Return the outgoing events of the outbox after a position, at most ``limit``.
 
-        They are in sending order.
+        Expired events are left out. They are in sending order.
         """
         # The plus keeps SQLite from using the index of deadlines, by which it would have to sort.
         rows = self._reader.undamaged_rows(
-            "outbox", "place > ? AND +deadline > ?", after, self._writer.elapsed.now(), limit=limit
+            "outbox", "place > ? AND +deadline > ?", after, self._writer.elapsed.elapsed_seconds(), limit=limit
         )
         return [OutgoingEvent(*row[:4]) for row in rows]
 
     def queue_sent_records(self, events: Sequence[SentEvent]) -> Future[None]:
-        """Queue journal records that events were sent, and return a future.
+        """Queue records for the event journal that events were sent.
 
-        It is done after the commit.
+        Returns a future. It is done after the commit.
         """
         return self._writer.submit(lambda transaction: outbox.journal_sent_events(transaction, events))
 
     def queue_acknowledgements(self, events: Sequence[SentEvent], proved: bool) -> Future[None]:
-        """Queue the broker's acknowledgements of sent events, and return a future.
+        """Queue the broker's acknowledgements of sent events, to be processed by the writer thread.
 
-        It is done after the commit. Events are deleted if their prefix is proved, else kept as unconfirmed, within
-        bounds.
+        Returns a future. It is done after the commit. Events are deleted if their prefix is proved, else kept as
+        unconfirmed, within bounds.
         """
         return self._writer.submit(lambda transaction: outbox.process_acknowledgements(transaction, events, proved))
 
     def confirm_prefix(self, prefix: str, conn: int) -> int:
-        """Confirm and delete the unconfirmed events below a topic prefix, and return how many.
+        """Confirm the unconfirmed events whose topics are below a prefix, and return their number.
 
-        Connection ``conn`` got them acknowledged. Called when the prefix's canary (test message) came back, which
-        confirms them.
+        They are deleted. Connection ``conn`` got them acknowledged. Called when the prefix's canary (test message) came
+        back, which confirms them.
         """
         return self._writer.submit(
             lambda transaction: outbox.confirm_events_below_prefix(transaction, prefix, conn)
         ).result()
 
     def expire_events(self) -> int:
-        """Expire the events in the outbox that are past their deadline, and return their number.
+        """Expire the events in the outbox that are past their deadline.
 
-        They are moved to the expired events, or dropped. The store calls this automatically within 1 s of a deadline,
-        unless ``sweep`` is None.
+        Returns their number. They are moved to the expired events, or dropped. The store calls this automatically
+        within 1 s of a deadline, unless ``sweep`` is None.
         """
         return self._writer.submit(outbox.expire_events).result()
 
     def requeue_expired_events(self, event_ids: Sequence[str] | None = None) -> int:
-        """Put expired events back into the outbox, and return the number that fitted.
+        """Queue expired events again in the outbox, and return the number that fitted.
 
         These are all, or those with the given ids. Unconfirmed events may be named too. Raises RequestRefusedError for
         an id that is neither expired nor unconfirmed.
@@ -207,10 +209,10 @@ class Store:
     def queue_received(
         self, topic: str, payload: bytes, *, broker: str, conn: int, head: bool = True
     ) -> Future[StoredReceipt]:
-        """Queue a received message to be stored in the inbox, and return a future of its receipt.
+        """Queue a received message, so that the writer thread stores it in the inbox.
 
-        Acknowledge the message to the broker unless the receipt is ``full``. ``head`` is false while an older message
-        of the same topic filter is still being stored.
+        Returns a future of its receipt. Acknowledge the message to the broker unless the receipt is ``full``. ``head``
+        is false while an older message of the same topic filter is still being stored.
         """
         return self._writer.submit(
             lambda transaction: inbox.store_message(transaction, topic, payload, broker, conn, head)
@@ -219,11 +221,11 @@ class Store:
     def pending_messages(
         self, lane: str, limit: int = 100, after: int = 0, most_bytes: int | None = None
     ) -> list[IncomingMessage]:
-        """Return the pending messages of a lane, a part of the inbox, in the order of receipt.
+        """Return the pending messages of a lane, which is the part of the inbox for a topic filter.
 
-        Their handlers have not ended. A lane is a topic filter of the configuration, or a topic that none matches. A
-        message whose handler ran when the agent was killed is returned again, with its attempts. ``most_bytes`` bounds
-        all messages together; the first one is returned whatever its size.
+        They are in the order of receipt. Their handlers have not ended. A lane is a topic filter of the configuration,
+        or a topic that none matches. A message whose handler ran when the agent was killed is returned again, with its
+        attempts. ``most_bytes`` bounds all messages together; the first one is returned whatever its size.
         """
         rows = self._reader.undamaged_rows(
             "inbox", "lane = ? AND rx > ?", lane, after, limit=limit, most_bytes=most_bytes
@@ -232,9 +234,9 @@ class Store:
         return [IncomingMessage(row[0], row[1], rx_id(row[0]), row[2], row[3], row[6]) for row in rows]
 
     def begin_attempt(self, rx: int) -> int:
-        """Record that a handler begins an attempt to handle a message of the inbox; return the attempt's number.
+        """Begin an attempt to handle a message of the inbox, and return the attempt's number.
 
-        The first is 1. Raises RequestRefusedError if the message is not in the inbox.
+        The number is recorded. The first is 1. Raises RequestRefusedError if the message is not in the inbox.
         """
         return self._writer.submit(lambda transaction: inbox.begin_attempt(transaction, rx)).result()
 
@@ -247,18 +249,19 @@ class Store:
         self.queue_handled_record(rx).result()
 
     def queue_handled_record(self, rx: int, statements: Sequence[inbox.Statement] = ()) -> Future[None]:
-        """Queue the record that a message was handled, and return a future.
+        """Queue the record that a message of the inbox was handled.
 
-        Its handlers ended without an error. The future is done after the commit. The SQL statements of its handlers
-        take effect with the record, or neither does; tables of handlers begin with ``x_``. The future raises
-        RequestRefusedError if the message is not in the inbox, AgentError for a statement that is wrong or not allowed.
+        Returns a future. Its handlers ended without an error. The future is done after the commit. The SQL statements
+        of its handlers take effect with the record, or neither does; tables of handlers begin with ``x_``. The future
+        raises RequestRefusedError if the message is not in the inbox, AgentError for a statement that is wrong or not
+        allowed.
         """
         return self._writer.submit(lambda transaction: inbox.record_handled(transaction, rx, statements))
 
     def quarantine(self, rx: int, reason: str) -> None:
-        """Move a message permanently from the inbox to the quarantine.
+        """Move a message from the inbox to the quarantine.
 
-        Raises RequestRefusedError if it is not in the inbox.
+        The message is never handled again. Raises RequestRefusedError if it is not in the inbox.
         """
         self._writer.submit(lambda transaction: inbox.quarantine_message(transaction, rx, reason)).result()
 
@@ -272,17 +275,17 @@ class Store:
         self.queue_journal_record(kind, **fields).result()
 
     def queue_journal_record(self, kind: str, **fields: Any) -> Future[None]:
-        """Queue a record of a given kind for the agent's event journal, and return a future.
+        """Queue a record of a given kind for the agent's event journal.
 
-        Kinds are such as connected or barrier. The future is done after the commit.
+        Returns a future. Kinds are such as connected or barrier. The future is done after the commit.
         """
         return self._writer.submit(lambda transaction: transaction.add_journal_record(kind, **fields))
 
     def oldest_journal_records(self, limit: int) -> list[JournalRecord]:
-        """Return the oldest records of the agent's event journal, which are not yet exported to files.
+        """Return the oldest records of the agent's event journal in the store.
 
-        These are the records of at most ``limit`` rows of the store. Records of a damaged row are left out, which shows
-        as a gap in jseq.
+        They are not yet exported to files. These are the records of at most ``limit`` rows of the store. Records of a
+        damaged row are left out, which shows as a gap in jseq.
         """
         rows = self._reader.undamaged_rows("journal", "true", limit=limit, most_bytes=MOST_JOURNAL_BYTES)
         return [JournalRecord(row[0], line) for row in rows for line in row[1].split("\n")]
@@ -297,7 +300,7 @@ class Store:
         ).result()
 
     def row_counts(self) -> StoreCounts:
-        """Return the numbers of rows in the store, and of their bytes.
+        """Return the counts of rows in the store, and of their bytes.
 
         Only committed rows count.
         """
@@ -311,7 +314,7 @@ class Store:
         return StoreCounts(
             outbox_rows=rows["outbox"],
             outbox_bytes=sizes["outbox"],
-            oldest_age=None if oldest is None else self._writer.elapsed.now() - oldest,
+            oldest_age=None if oldest is None else self._writer.elapsed.elapsed_seconds() - oldest,
             expired=rows["expired"],
             expired_bytes=sizes["expired"],
             unconfirmed=rows["unconfirmed"],

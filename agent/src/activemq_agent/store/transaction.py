@@ -20,11 +20,11 @@ JOURNAL_LINES = 64
 
 @dataclass
 class StoreCounters:
-    """The counters of the agent's store: rows, bytes, and the last numbers assigned.
+    """The counters of an agent's store.
 
-    They are kept in memory. ``rows`` and ``sizes``: rows, and bytes of topics and payloads, by table; ``lanes``:
-    messages of the inbox by lane; ``barred``: lanes that take nothing before their oldest message is offered again. A
-    failed transaction restores all.
+    They count rows and bytes, and hold the last numbers assigned. They are kept in memory. ``rows`` and ``sizes``:
+    rows, and bytes of topics and payloads, by table; ``lanes``: messages of the inbox by lane; ``barred``: lanes that
+    take nothing before their oldest message is offered again. A failed transaction restores all.
     """
 
     agent: str
@@ -74,7 +74,7 @@ class Transaction:
         self.counters = counters
         self.limits = limits
         self.elapsed = elapsed
-        self.now = elapsed.now()
+        self.now = elapsed.elapsed_seconds()
         self._clock = clock
         self._lines: list[str] = []
 
@@ -126,9 +126,9 @@ class Transaction:
             self._write_lines()
 
     def finish(self) -> None:
-        """Finish the transaction: write its journal records, its counters and the clocks.
+        """Finish the transaction by writing its journal records and counters.
 
-        The clocks are the present moment on all of them.
+        The clocks are written, too. The clocks are the present moment on all of them.
         """
         self._write_lines()
         counters, at = self.counters, self.elapsed.read_clocks()

@@ -33,12 +33,12 @@ FORGET_EVERY = 60.0
 
 
 class StoreWriter(threading.Thread):
-    """The thread that writes to the agent's store by running queued jobs, in order.
+    """The thread that writes to the agent's store.
 
-    Each job is atomic and runs at most once. A job's future is resolved only after the commit of its transaction
-    returned. A job that refuses raises AgentError before it has written anything; after any other error the group is
-    rolled back and its jobs run one by one, so that only the faulty one fails. Every ``sweep`` seconds events expire
-    and old ids are forgotten.
+    It runs queued jobs in order. Each job is atomic and runs at most once. A job's future is resolved only after the
+    commit of its transaction returned. A job that refuses raises AgentError before it has written anything; after any
+    other error the group is rolled back and its jobs run one by one, so that only the faulty one fails. Every ``sweep``
+    seconds events expire and old ids are forgotten.
     """
 
     def __init__(
@@ -54,7 +54,7 @@ class StoreWriter(threading.Thread):
         self.elapsed = elapsed
         self.committed_counters = counters.copy_counters()
         """The counters as of the last commit."""
-        self.last_turn = clock.monotonic()
+        self.last_loop_start = clock.monotonic()
         """Monotonic time of the last transaction."""
         self._db, self._counters, self._limits, self._clock = db, counters, limits, clock
         self._sweep = sweep
@@ -62,7 +62,7 @@ class StoreWriter(threading.Thread):
         self._closing = False
         self._lock = threading.Lock()
         self._swept = time.monotonic()
-        self._forgot = elapsed.now()
+        self._forgot = elapsed.elapsed_seconds()
 
     def submit(self, job: Callable[[Transaction], T]) -> Future[T]:
         """Submit a job to the writer thread, and return a future of the job's result.
@@ -125,7 +125,8 @@ class StoreWriter(threading.Thread):
         """Every ``sweep`` seconds, expire events and forget ids; store the clocks if the wall clock has stepped."""
         if self._sweep is None or time.monotonic() - self._swept < self._sweep:
             return
-        self._swept, self.last_turn, now = time.monotonic(), self._clock.monotonic(), self.elapsed.now()
+        self._swept, self.last_loop_start = time.monotonic(), self._clock.monotonic()
+        now = self.elapsed.elapsed_seconds()
         try:
             due = self._db.execute("SELECT 1 FROM outbox WHERE deadline <= ? LIMIT 1", (now,)).fetchone()
             jobs: list[Job] = [outbox.expire_events] if due else []
@@ -165,7 +166,7 @@ class StoreWriter(threading.Thread):
 
         Raises what other errors a job or the commit raises, after a rollback.
         """
-        self.last_turn = self._clock.monotonic()
+        self.last_loop_start = self._clock.monotonic()
         transaction = Transaction(self._db, self._counters, self._limits, self._clock, self.elapsed)
         try:
             self._db.execute("BEGIN IMMEDIATE")

@@ -47,9 +47,9 @@ Late = typing.Callable[[], bool]
 
 @dataclass
 class OpenFile:
-    """A log or other regular file that is held open to be collected, with its size and modification time.
+    """An open regular file, such as a log, that is to be collected as evidence.
 
-    Size and time are those of the moment of opening.
+    It has the size and the modification time. Size and time are those of the moment of opening.
     """
 
     name: str
@@ -60,9 +60,9 @@ class OpenFile:
 
 @dataclass
 class EvidenceArchive:
-    """The gzipped tar archive into which a host's evidence is written, limited in size and time.
+    """The gzipped tar archive into which a host's evidence is written.
 
-    It has a list of omitted files. ``limit`` is in bytes before compression.
+    It is limited in size and time. It has a list of omitted files. ``limit`` is in bytes before compression.
 
     ``seconds`` after its creation it accepts no more logs. ``left_out`` has ``{path, bytes, why}`` for everything that
     is missing or incomplete; ``files`` is the number of files in the archive.
@@ -95,9 +95,9 @@ class EvidenceArchive:
         return self._until - time.monotonic()
 
     def make_readable_by_login_account(self) -> None:
-        """Make the archive of evidence readable by Ansible's login account, which owns the directory.
+        """Make the archive of evidence readable by Ansible's login account.
 
-        The secrets in the archive are masked.
+        That account owns the directory. The secrets in the archive are masked.
         """
         owner = os.stat(os.path.dirname(self.path))
         if os.geteuid() == 0:
@@ -224,9 +224,10 @@ def _skip_line(source: Any, most: int) -> int:
 
 
 def open_evidence_file(directory: Directory, name: str, shown: str) -> OpenFile:
-    """Open a file to be collected as evidence, and return it with its size and modification time.
+    """Open a file to be collected as evidence, and return it.
 
-    Root or the owner of its directory must have written the file. Raises UntrustedPathError, OSError.
+    It is returned with its size and modification time. Root or the owner of its directory must have written the file.
+    Raises UntrustedPathError, OSError.
     """
     descriptor = open_owned_file(directory, name)
     status = os.fstat(descriptor)

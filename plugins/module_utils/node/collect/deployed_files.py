@@ -23,9 +23,10 @@ _LARGEST = 1 << 20
 
 @dataclass
 class MaskedTree:
-    """The files of a configuration directory with their secrets masked, each with its hash and status.
+    """The files of a configuration directory, with their secrets masked.
 
-    The texts are by path. ``manifest``: hashes of deployed files, ``found``: status of each file.
+    Each file has its hash and status. The texts are by path. ``manifest``: hashes of deployed files, ``found``: status
+    of each file.
     """
 
     files: dict[str, str] = field(default_factory=dict)

@@ -246,9 +246,10 @@ class _Work:
 
 
 def broker_timezone(process: Process | None, etc: str = "/etc") -> str:
-    """Return the time zone of a broker, in which it writes its log.
+    """Return the time zone of a broker.
 
-    It is that of the JVM, or else that of the host: a name, or an offset such as ``+02:00``.
+    It is that in which the broker writes its log. It is that of the JVM, or else that of the host: a name, or an offset
+    such as ``+02:00``.
     """
     for word in process.command if process else ():
         if word.startswith("-Duser.timezone="):

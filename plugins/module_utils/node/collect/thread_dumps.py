@@ -34,9 +34,9 @@ _END = ("JNI global ref", "Metaspace", "PSPermGen")
 
 @dataclass
 class ThreadDumps:
-    """The thread dumps taken of a JVM, and notes on missing or incomplete dumps.
+    """The thread dumps taken of a JVM.
 
-    ``texts`` has one text per dump.
+    Notes describe missing or incomplete dumps. ``texts`` has one text per dump.
     """
 
     texts: list[str] = field(default_factory=list)

@@ -34,10 +34,10 @@ FENCED = "generations"
 
 @dataclass(frozen=True)
 class Listener:
-    """A listener of a broker, that is, one of its transportConnectors: its name, scheme and local address.
+    """A listener of a broker, that is, one of its transportConnectors.
 
-    A probe connects to this address. ``requires_client_certificate``: clients without a certificate are refused.
-    ``bind`` is the address on which it listens, ``0.0.0.0`` for all.
+    It has a name, scheme and local address. A probe connects to this address. ``requires_client_certificate``: clients
+    without a certificate are refused. ``bind`` is the address on which it listens, ``0.0.0.0`` for all.
     """
 
     name: str
@@ -49,13 +49,14 @@ class Listener:
 
 @dataclass(frozen=True)
 class DeployedConfiguration:
-    """The deployed configuration of a broker: the parts of activemq.xml that host modules need, such as connectors.
+    """The deployed configuration of a broker, read from its activemq.xml.
 
-    It also has the accounts to log in with, and the store. ``login`` is the account of links or another account of the
-    broker, ``probe_login`` the account of probes; both are empty if the broker has none. ``release`` is a tuple of
-    numbers, empty if the file does not contain it. ``store`` is the directory of a kahaDB or mKahaDB, empty for another
-    store. ``pure``: the broker is a node of a pure master/slave pair. ``consoles`` are the addresses and ports of web
-    consoles, which a standby opens only at a failover.
+    These are the parts that host modules need, such as connectors. It also has the accounts to log in with, and the
+    store. ``login`` is the account of links or another account of the broker, ``probe_login`` the account of probes;
+    both are empty if the broker has none. ``release`` is a tuple of numbers, empty if the file does not contain it.
+    ``store`` is the directory of a kahaDB or mKahaDB, empty for another store. ``pure``: the broker is a node of a pure
+    master/slave pair. ``consoles`` are the addresses and ports of web consoles, which a standby opens only at a
+    failover.
     """
 
     listeners: tuple[Listener, ...] = ()
@@ -69,10 +70,10 @@ class DeployedConfiguration:
 
 
 def read_deployed_configuration(layout: ConfigurationPaths, name: str | None) -> DeployedConfiguration:
-    """Read the deployed activemq.xml of a broker, and return its connectors, accounts and store.
+    """Read the deployed configuration (activemq.xml) of a broker.
 
-    ``name`` is a version of the configuration; for None the result is empty. Raises OSError or ElementTree.ParseError
-    when it cannot be read.
+    Returns its connectors, accounts and store. ``name`` is a version of the configuration; for None the result is
+    empty. Raises OSError or ElementTree.ParseError when it cannot be read.
     """
     if name is None:
         return DeployedConfiguration()
@@ -97,9 +98,10 @@ def read_deployed_configuration(layout: ConfigurationPaths, name: str | None) ->
 
 
 def deployed_pair_name(layout: ConfigurationPaths) -> str | None:
-    """Return the name of the pair in the deployed activemq.xml of a broker; None if the file has none.
+    """Return the name of the pair in the deployed configuration of a broker; None without one.
 
-    A comment in the file contains it. Raises NodeError if ``current`` is not a link to a version.
+    The configuration is activemq.xml. A comment in the file contains it. Raises NodeError if ``current`` is not a link
+    to a version.
     """
     version = layout.current_version()
     pair_comment = _PAIR.search((version.read_installed_file("conf/activemq.xml") or b"")[:_TITLE]) if version else None

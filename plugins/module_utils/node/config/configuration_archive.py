@@ -40,7 +40,7 @@ class ConfigurationFile:
         return hashlib.sha256(self.content).hexdigest()
 
 
-def check_path_inside_configuration(path: str) -> str:
+def _check_path_inside_configuration(path: str) -> str:
     """Check that a path stays inside the configuration's directory, and return the path.
 
     Raises NodeError for any other path, and for an absolute one.
@@ -74,7 +74,7 @@ def pack_configuration(files: Mapping[str, ConfigurationFile]) -> bytes:
     with tarfile.open(fileobj=buffer, mode="w", format=tarfile.PAX_FORMAT) as archive:
         _add(archive, _INDEX, json.dumps(index, sort_keys=True).encode(), 0o600)
         for path in sorted(files):
-            _add(archive, check_path_inside_configuration(path), files[path].content, files[path].mode)
+            _add(archive, _check_path_inside_configuration(path), files[path].content, files[path].mode)
     return buffer.getvalue()
 
 
@@ -115,7 +115,7 @@ def unpack_configuration(data: bytes) -> dict[str, ConfigurationFile]:
         )
     masked, hidden = index["masked"], frozenset(index.get("hidden", ()))
     return {
-        check_path_inside_configuration(member.name): ConfigurationFile(
+        _check_path_inside_configuration(member.name): ConfigurationFile(
             contents[member.name], member.mode & 0o777, masked.get(member.name), member.name in hidden
         )
         for member in members[1:]

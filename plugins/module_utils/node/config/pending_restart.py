@@ -32,7 +32,7 @@ _MONITORED = re.compile(rb"^\s*monitorInterval\s*=\s*[1-9]", re.MULTILINE)
 
 @dataclass(frozen=True)
 class PendingRestart:
-    """The record of a pending restart: a broker must be restarted to read its changed configuration.
+    """The record of a pending restart of a broker, which must read its changed configuration.
 
     It contains the reasons. A broker that was started before ``uptime`` (seconds since boot ``boot``) must be
     restarted. ``uptime`` is None until the link is switched. ``previous`` is the last version that a broker was started
@@ -112,9 +112,9 @@ def was_broker_started_with(layout: ConfigurationPaths, version: str) -> bool:
 
 
 def record_pending_restart(layout: ConfigurationPaths, previous: str, more: Iterable[str]) -> PendingRestart:
-    """Record that a broker must be restarted, and return the record.
+    """Record a pending restart: that a broker must be restarted.
 
-    Reasons that are recorded already stay.
+    Returns the record. Reasons that are recorded already stay.
     """
     before = read_pending_restart(layout)
     known = before.reasons if before else ()

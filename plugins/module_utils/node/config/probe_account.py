@@ -19,7 +19,7 @@ PROBE_TOPICS = "activemq.fleet.probe.*"
 
 @dataclass(frozen=True)
 class Login:
-    """A user name and password with which to log in to a broker.
+    """A user name and password for a login to a broker.
 
     Both are empty where the broker requires no login.
     """
@@ -37,5 +37,8 @@ class Login:
 
 
 def random_probe_topic() -> str:
-    """Return the random name of a topic for one probe, which other clients cannot predict."""
+    """Return a random name of a topic for one probe.
+
+    Other clients cannot predict the name.
+    """
     return PROBE_TOPICS.replace("*", os.urandom(16).hex())

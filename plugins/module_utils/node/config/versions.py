@@ -41,11 +41,11 @@ def tree_sha256(tree: Mapping[str, ConfigurationFile]) -> str:
 
 @dataclass(frozen=True)
 class InstalledVersion:
-    """An installed version of a host's configuration, with the hashes and modes of its files.
+    """An installed version of a host's configuration.
 
-    It also has its directory. ``tree`` is the id of the deployed tree; ``masked``: path -> planned text with secrets as
-    ``@VARIABLE@``; ``hidden``: paths of files that are not to be shown; ``shipped``: paths of files that come from the
-    release.
+    It has the hashes and modes of its files. It also has its directory. ``tree`` is the id of the deployed tree;
+    ``masked``: path -> planned text with secrets as ``@VARIABLE@``; ``hidden``: paths of files that are not to be
+    shown; ``shipped``: paths of files that come from the release.
     """
 
     directory: str
@@ -98,9 +98,9 @@ class InstalledVersion:
 
 
 def version_description_files(tree: Mapping[str, ConfigurationFile]) -> dict[str, bytes]:
-    """Return the JSON files that describe an installed version of a configuration: manifest and record.
+    """Return the files that describe an installed version of a configuration.
 
-    name -> content.
+    These are the manifest and the record, in JSON. name -> content.
     """
     record = {
         "tree": tree_sha256(tree),
@@ -152,9 +152,9 @@ class ConfigurationPaths:
         return os.path.join(self.versions, name)
 
     def current_link_target(self, name: str) -> str:
-        """Return the target of the symbolic link ``current`` that puts a configuration version in force.
+        """Return the target of the symbolic link ``current`` for a version of a configuration.
 
-        The target is relative.
+        The link puts the version in force. The target is relative.
         """
         return os.path.relpath(self.directory(name), os.path.dirname(self.current))
 

@@ -42,9 +42,11 @@ def in_place_claim(number: int, node: str) -> StoreClaim:
 
 @dataclass(frozen=True)
 class FenceEvidence:
-    """The evidence on which a guard's fencing decisions depend: whether it holds the pair's lock, and the newest claim.
+    """The evidence for the fencing of a pair's shared store.
 
-    All observations are of one moment. A lock that cannot be checked in time counts as not held.
+    A guard (the process that starts a broker and fences its store) decides by it: whether the guard holds the pair's
+    lock, and the newest claim. All observations are of one moment. A lock that cannot be checked in time counts as not
+    held.
 
     ``highest`` is the claim with the highest number, None for a store without claims. ``has_ended``: the broker of this
     claim is recorded as dead, and no other broker will use this claim.
@@ -61,7 +63,7 @@ class FenceEvidence:
 
 
 class GuardAction(Enum):
-    """The actions of a guard, the process that starts a broker and fences its shared store."""
+    """An action of a guard, the process that starts a broker and fences its shared store."""
 
     WAIT = "acquire the lock of the pair's store"
     BUILD = "copy the store for a takeover"
@@ -74,9 +76,10 @@ class GuardAction(Enum):
 
 @dataclass(frozen=True)
 class GuardStep:
-    """A step that a guard decided on: an action, and the generation (numbered copy of the store) that it concerns.
+    """A step of a guard, the process that starts a broker and fences its shared store.
 
-    The guard copies, claims or opens that generation. ``reason`` is the reason to kill the broker.
+    It has an action and the generation (numbered copy of the store) that it concerns. The guard copies, claims or opens
+    that generation. ``reason`` is the reason to kill the broker.
     """
 
     action: GuardAction
@@ -86,13 +89,14 @@ class GuardStep:
 
 @dataclass(frozen=True)
 class CopyFenceState:
-    """The state of a guard that fences the store by copying it at each takeover, and the rules for its next step.
+    """The state of a fence that copies the shared store at each takeover.
 
-    Invariant: only brokers of the node that claimed a generation write to it, one at a time. A broker may open a
-    generation only after a check showed that its claim is the highest and that its end is not recorded. A guard claims
-    a generation by the exclusive creation of the next number, so generations form one sequence, and each is made from
-    its predecessor. A broker that continues without permission (it was frozen or disconnected, or the other node got
-    its lock) can write only to a generation that a later claim has replaced. The generation in force has one writer.
+    The guard, which starts the broker, decides its next step by this state. Invariant: only brokers of the node that
+    claimed a generation write to it, one at a time. A broker may open a generation only after a check showed that its
+    claim is the highest and that its end is not recorded. A guard claims a generation by the exclusive creation of the
+    next number, so generations form one sequence, and each is made from its predecessor. A broker that continues
+    without permission (it was frozen or disconnected, or the other node got its lock) can write only to a generation
+    that a later claim has replaced. The generation in force has one writer.
 
     The pair's lock only determines which guard tries next. Two guards that both believe that they hold the lock do no
     harm: only one of them gets the next number.
@@ -147,9 +151,10 @@ class CopyFenceState:
 
 @dataclass(frozen=True)
 class CommandFenceState:
-    """The state of a guard that runs the operator's fence command at each takeover, and the rules for its next step.
+    """The state of a fence that runs the operator's fence command at each takeover.
 
-    Both nodes write to the store's own directory, without generations.
+    The guard, which starts the broker, decides its next step by this state. Both nodes write to the store's own
+    directory, without generations.
 
     Invariant: a broker may open the store only after two checks. The broker of the previous claim is known to be dead:
     its guard recorded that, the fence command terminated it, or an operator confirmed it. This guard's claim is the

@@ -37,7 +37,7 @@ class FenceCommand:
         return self.environment["ACTIVEMQ_FENCE_HOST"]
 
     def run_fence_command(self, sign_of_life: Callable[[], object]) -> str:
-        """Run the operator's fence command, and return why it failed; empty on success.
+        """Run the operator's fence command, and return the reason for its failure; empty on success.
 
         Calls ``sign_of_life`` twice per second. Exit status 0 means that the host's broker is dead and cannot write any
         more. A command that exceeds its timeout is killed with all its child processes.

@@ -81,9 +81,9 @@ class GenerationCopy:
 
 
 def make_first_generation(target: str) -> GenerationCopy:
-    """Create the first generation (numbered copy) of an unused store: the empty directory ``target``.
+    """Make the first generation (numbered copy) of an unused store.
 
-    Returns its description.
+    It is the empty directory ``target``. Returns its description.
     """
     disk.remove_tree_or_file(target)
     os.mkdir(target, 0o750)
@@ -94,7 +94,7 @@ def hard_link_generation(source: str, target: str, *, in_place: bool = False) ->
     """Hard-link each file of a store's generation (numbered copy) into a new generation.
 
     Also syncs the new directory. The caller makes sure that no broker writes to the generation any more. Remains of an
-    earlier attempt in ``target`` are removed first. ``in_place`` and the errors are as in ``copy_generation``.
+    earlier attempt in ``target`` are removed first. ``in_place`` and the errors are as in ``copy_store_generation``.
     """
     disk.remove_tree_or_file(target)
     os.mkdir(target, 0o750)
@@ -106,7 +106,9 @@ def hard_link_generation(source: str, target: str, *, in_place: bool = False) ->
     return GenerationCopy({}, "", len(names), is_whole=True, **fitness)
 
 
-def copy_generation(source: str, target: str, patience: float = PATIENCE, *, in_place: bool = False) -> GenerationCopy:
+def copy_store_generation(
+    source: str, target: str, patience: float = PATIENCE, *, in_place: bool = False
+) -> GenerationCopy:
     """Copy a store's generation (numbered copy) into a new one, and return what was copied.
 
     Also syncs the new directory. Remains of an earlier attempt in ``target`` are removed first.

@@ -64,7 +64,7 @@ from .decision import (
 from .fence_command import FenceCommand, read_fence_command
 from .generation import (
     GenerationCopy,
-    copy_generation,
+    copy_store_generation,
     hard_link_generation,
     make_first_generation,
     replace_lock_file_by_directory,
@@ -103,10 +103,7 @@ _BUILD_TIMEOUT = 600
 
 
 def main() -> NoReturn:
-    """Run the guard's program until its broker ends, and exit with the broker's status.
-
-    The status is 75 if the guard killed the broker.
-    """
+    """Run the guard's program, and exit with its broker's status, which is 75 if the guard killed the broker."""
     parser = argparse.ArgumentParser(
         prog="guard",
         description=(
@@ -170,11 +167,11 @@ def main() -> NoReturn:
             status = _say_all(repair_stores(options.store, accept_loss=options.accept_loss))
         elif options.accept_loss:
             refuse_root_in_untrusted_directory(options.store)
-            status = _say_all(accept_index_loss(options.store))
+            status = _say_all(_accept_index_loss(options.store))
         elif options.keep_index:
             status = _keep_index(options.store, options.keep_index)
         elif options.confirm:
-            status = _say_all(confirm_broker_dead(options.store, options.confirm))
+            status = _say_all(_confirm_broker_dead(options.store, options.confirm))
         else:
             command = read_fence_command(options.fence_command) if options.fence_command else None
             guard = Guard(
@@ -215,7 +212,7 @@ def _say_all(sentences: Iterable[str]) -> int:
     return 0
 
 
-def accept_index_loss(directory: str) -> Iterator[str]:
+def _accept_index_loss(directory: str) -> Iterator[str]:
     """Record that the operator accepts the loss of a store's index.
 
     A node may then continue from the store's newest generation without its index. Yields a sentence on what was done.
@@ -244,7 +241,7 @@ def _keep_index(directory: str, pid: int) -> int:
     os._exit(0)
 
 
-def confirm_broker_dead(directory: str, number: int) -> Iterator[str]:
+def _confirm_broker_dead(directory: str, number: int) -> Iterator[str]:
     """Record the operator's confirmation that the broker of a store's newest claim is dead.
 
     Yields a sentence for each act. Raises FenceError if that number is not the highest, OSError.
@@ -439,7 +436,7 @@ class Guard:
             return make_first_generation(target)
         source = self._store.read_claim(number)[0]
         path = self._store.generation_path(source.directory)
-        make = hard_link_generation if self._store.is_broker_recorded_dead(number) else copy_generation
+        make = hard_link_generation if self._store.is_broker_recorded_dead(number) else copy_store_generation
         return make(path, target, in_place=path == self._store.directory)
 
     def _fence_other(self, number: int) -> None:

@@ -11,7 +11,7 @@ import time
 from ..files import disk
 from ..kahadb.index import is_store_file
 from .decision import in_place_claim
-from .generation import copy_generation
+from .generation import copy_store_generation
 from .old_generations import remove_old_generations
 from .shared_store import BARRIER, FenceError, SharedStore
 
@@ -68,11 +68,11 @@ def move_top_directory_files(store: SharedStore, number: int) -> None:
 
 
 def unfence_store(directory: str) -> list[str]:
-    """Remove a store's fence, so that brokers without a guard can use it; return what was done.
+    """Remove the fence of a store, so that brokers without a guard can use it.
 
-    The newest generation is moved to the top directory. Brokers and guards must be stopped on both hosts. An
-    interrupted call can be repeated. Messages that only an old generation has stay there. Raises FenceError while a
-    guard holds the pair's lock, OSError.
+    Returns what was done. A guard is the process that starts a broker and fences its store. The newest generation is
+    moved to the top directory. Brokers and guards must be stopped on both hosts. An interrupted call can be repeated.
+    Messages that only an old generation has stay there. Raises FenceError while a guard holds the pair's lock, OSError.
     """
     store = SharedStore(directory)
     if not os.path.isdir(os.path.join(directory, BARRIER)):
@@ -106,7 +106,7 @@ def _put_in_place(store: SharedStore) -> list[str]:
         os.makedirs(aside, 0o750, exist_ok=True)
         os.rename(os.path.join(store.directory, name), os.path.join(aside, name))
     building = store.unclaimed_copy_path(_BUILDER)
-    made = copy_generation(store.generation_path(highest.directory), building)
+    made = copy_store_generation(store.generation_path(highest.directory), building)
     for name in sorted(os.listdir(building)):
         os.rename(os.path.join(building, name), os.path.join(store.directory, name))
     disk.sync_directory(store.directory)

@@ -20,7 +20,7 @@ def guard_program(python: str) -> bytes:
 
 
 def install_executable(path: str, content: bytes, *, check: bool = False) -> bool:
-    """Write an executable file unless it has this content already; return whether it was changed.
+    """Install an executable file with a content, and return whether it was changed.
 
     In check mode, returns whether it would be changed. Raises OSError. A running guard keeps the program that it was
     started with.

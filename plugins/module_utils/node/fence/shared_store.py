@@ -157,7 +157,7 @@ def _is_row(row: object) -> bool:
 
 
 class SharedStore:
-    """The directory of one pair's shared store: its lock, its claims and its generations (copies of the store).
+    """The shared store of a pair: its directory, with lock, claims and generations (copies of the store).
 
     Every method may raise OSError, for instance if the server of the share is unreachable. Raises FenceError for root
     if another account can change the directory.
@@ -186,10 +186,11 @@ class SharedStore:
             disk.sync_directory(directory)
 
     def block_unguarded_brokers(self) -> bool:
-        """Block brokers without a guard from a shared store.
+        """Block brokers that no guard started, so that they cannot use the shared store.
 
-        Replaces their lock file by a directory; returns False if such a broker holds the lock. Brokers without a guard
-        wait as long as the directory exists. The caller must hold the pair's lock.
+        A guard starts a broker and fences its store. Replaces their lock file by a directory; returns False if such a
+        broker holds the lock. Brokers without a guard wait as long as the directory exists. The caller must hold the
+        pair's lock.
         """
         barrier = os.path.join(self.directory, BARRIER)
         if os.path.isdir(barrier):
@@ -214,7 +215,7 @@ class SharedStore:
         return True
 
     def unblock_unguarded_brokers(self) -> None:
-        """Unblock a shared store for brokers without a guard.
+        """Unblock brokers that no guard started, so that they can use the shared store again.
 
         Removes the directory in place of their lock file.
         """
@@ -279,9 +280,10 @@ class SharedStore:
     # -- the claims ---------------------------------------------------------------------------
 
     def gather_fence_evidence(self, *, at_end: bool = False) -> FenceEvidence:
-        """Gather the evidence for fencing: whether the lock is held, and the newest claim on the store.
+        """Gather the evidence for fencing a shared store.
 
-        With ``at_end`` the evidence also has whether the claim's broker is dead.
+        It shows whether the pair's lock is held, and the newest claim on the store. With ``at_end`` the evidence also
+        has whether the claim's broker is dead.
         """
         highest = self.highest_claim()
         has_ended = at_end and highest is not None and self.is_broker_recorded_dead(highest.number)
@@ -296,9 +298,9 @@ class SharedStore:
         return self.read_claim(numbers[-1])[0] if numbers else None
 
     def read_claim(self, number: int) -> tuple[StoreClaim, dict[str, Any]]:
-        """Read a claim on the shared store by its number, and return it with its details.
+        """Read a claim on the shared store by its number, and return it.
 
-        The details are the content of its file, such as the offsets copied up to.
+        It is returned with its details. The details are the content of its file, such as the offsets copied up to.
         """
         path = os.path.join(self._claims, str(number))
         content = _read_record(path, _LONGEST_CLAIM)
@@ -317,10 +319,11 @@ class SharedStore:
         return claim, claim_record
 
     def create_claim(self, claim: StoreClaim, claim_details: dict[str, Any]) -> bool:
-        """Create a claim on the shared store, and return False if another guard has claimed its number.
+        """Create a claim on the shared store, and return whether it was created.
 
-        ``claim_details``: further content of the claim's file. The new generation is renamed to its final name first.
-        If the result is not known, the generation keeps this name, and OSError is raised.
+        It is not created if another guard has claimed its number. ``claim_details``: further content of the claim's
+        file. The new generation is renamed to its final name first. If the result is not known, the generation keeps
+        this name, and OSError is raised.
         """
         content = json.dumps(
             {**claim_details, "number": claim.number, "node": claim.node, "directory": claim.directory}

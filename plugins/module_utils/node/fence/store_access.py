@@ -22,11 +22,12 @@ _NEWEST = 200
 
 @dataclass(frozen=True)
 class StoreAccess:
-    """The generation of a fenced store that a broker can write to, and the store's newest generation, as numbers.
+    """The access of a broker to a fenced store: the generation to which it can write.
 
-    ``writes`` is the generation that the broker can write to, ``in_force`` the newest one of the store. Each takeover
-    makes a generation. 0 is the store itself, without generations. ``writes`` is None for a broker that has no file of
-    the store open; ``in_force`` is None if the newest number cannot be read.
+    The number of the store's newest generation is included. ``writes`` is the generation that the broker can write to,
+    ``in_force`` the newest one of the store. Each takeover makes a generation. 0 is the store itself, without
+    generations. ``writes`` is None for a broker that has no file of the store open; ``in_force`` is None if the newest
+    number cannot be read.
     """
 
     writes: int | None
@@ -43,9 +44,9 @@ def brokers_with_newest_generation(accesses: Mapping[str, StoreAccess]) -> list[
 
 
 def two_masters_message(accesses: Mapping[str, StoreAccess]) -> str:
-    """Return a message that a pair has two masters, which names both; empty if it has not.
+    """Return a message that a pair has two masters; empty if it has not.
 
-    Both can write to the store's newest generation.
+    The message names both. Both can write to the store's newest generation.
     """
     writers = brokers_with_newest_generation(accesses)
     return f"{' and '.join(writers)} can both write to the current files of their store" if len(writers) > 1 else ""

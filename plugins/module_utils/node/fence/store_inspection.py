@@ -29,9 +29,9 @@ _INDEX = ("db.data", "db.redo")
 
 @dataclass(frozen=True)
 class JournalFile:
-    """A data file of a kahaDB store's journal: its name, bytes and records.
+    """A data file of a kahaDB store's journal.
 
-    It also has the offset at which its last whole batch ends.
+    It has a name, bytes and records. It also has the offset at which its last whole batch ends.
     """
 
     name: str
@@ -42,11 +42,12 @@ class JournalFile:
 
 @dataclass(frozen=True)
 class JournalDamage:
-    """A damaged range of a kahaDB store's journal, and the messages that may be lost by it.
+    """A damaged range of a kahaDB store's journal.
 
-    ``start`` and ``stop`` are offsets in ``file``. ``messages`` are destination and id of the messages in the range
-    that wait for a consumer. ``acknowledgements`` is the number of acknowledgements in the range: the broker may
-    deliver their messages again. ``is_known`` False: the records cannot be read, so the lost content is unknown.
+    The messages that may be lost by it are included. ``start`` and ``stop`` are offsets in ``file``. ``messages`` are
+    destination and id of the messages in the range that wait for a consumer. ``acknowledgements`` is the number of
+    acknowledgements in the range: the broker may deliver their messages again. ``is_known`` False: the records cannot
+    be read, so the lost content is unknown.
     """
 
     file: str
@@ -60,13 +61,13 @@ class JournalDamage:
 
 @dataclass(frozen=True)
 class StoreInspection:
-    """The result of inspecting a kahaDB store: data files, message counts and damage.
+    """The result of inspecting a kahaDB store.
 
-    It also has the end of the store's journal (file, offset). ``index_lacks`` are missing data files that a broker with
-    this index requires at its start. ``missing`` are the missing numbers of data files between the first and the last.
-    ``unfinished`` is the number of bytes after the end that belong to a batch which a killed broker did not finish,
-    4096 at most. ``damages`` lists at most 1,000 of ``damaged`` places. ``checked_batches`` of all ``batches`` have a
-    checksum.
+    It has data files, message counts and damage. It also has the end of the store's journal (file, offset).
+    ``index_lacks`` are missing data files that a broker with this index requires at its start. ``missing`` are the
+    missing numbers of data files between the first and the last. ``unfinished`` is the number of bytes after the end
+    that belong to a batch which a killed broker did not finish, 4096 at most. ``damages`` lists at most 1,000 of
+    ``damaged`` places. ``checked_batches`` of all ``batches`` have a checksum.
     """
 
     files: tuple[JournalFile, ...]
@@ -131,7 +132,7 @@ class _Scan:
 
 
 def inspect_store_as_dict(directory: str) -> dict[str, Any]:
-    """Inspect the kahaDB store in a directory, and return its contents as a dict for JSON.
+    """Inspect the kahaDB store in a directory, and return the result as a dict for JSON.
 
     Of a fenced store these are the contents of its newest generation. ``generations`` of a fenced store: number,
     directory, whether it is in force, whether its broker is known to be dead, and whether it is kept because only it
@@ -173,10 +174,10 @@ def _has_journal(directory: str) -> bool:
 
 
 def inspect_store(directory: str) -> StoreInspection:
-    """Inspect a kahaDB store, and return the messages and the damage in it.
+    """Inspect a kahaDB store, and return the result.
 
-    Only its journal is read; nothing is written or locked. While a broker writes, the result is a snapshot. Raises
-    NodeError for content that no broker writes, OSError.
+    The result has the messages and the damage in the store. Only its journal is read; nothing is written or locked.
+    While a broker writes, the result is a snapshot. Raises NodeError for content that no broker writes, OSError.
     """
     scan, tail = _Scan(), JournalEnd()
     for command in journal.read_journal_commands(directory, tail, verify=True):

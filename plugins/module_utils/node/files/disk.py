@@ -51,7 +51,10 @@ def rename_and_sync(source: str, target: str) -> None:
 
 
 def set_symlink_target(link: str, target: str) -> None:
-    """Set the target of a symbolic link atomically, so that the link is never missing."""
+    """Set the target of a symbolic link atomically.
+
+    The link is never missing.
+    """
     temporary = link + ".new"
     remove_file_or_link(temporary)
     os.symlink(target, temporary)

@@ -46,18 +46,19 @@ _KINDS = (
 
 
 class UntrustedPathError(NodeError):
-    """An error for a path that contains an untrusted symbolic link, or leads to a file of a wrong type or owner.
+    """An error for an untrusted path.
 
-    Its message contains the path, the reason and the remedy.
+    It contains an untrusted symbolic link, or leads to a file of a wrong type or owner. Its message contains the path,
+    the reason and the remedy.
     """
 
 
 class Directory:
-    """An open directory, in which names are looked up by its descriptor and links are not followed.
+    """An open directory, in which names are looked up by its descriptor.
 
-    It is a context manager. ``path`` is only for messages. ``foreign``: owner and group of the first directory in the
-    path in which an account other than root and this process's own can rename files; None if there is no such
-    directory.
+    Symbolic links are not followed. It is a context manager. ``path`` is only for messages. ``foreign``: owner and
+    group of the first directory in the path in which an account other than root and this process's own can rename
+    files; None if there is no such directory.
     """
 
     def __init__(self, descriptor: int, path: str, foreign: tuple[int, int] | None) -> None:
@@ -81,9 +82,10 @@ class Directory:
 
     @property
     def is_private(self) -> bool:
-        """Whether the open directory is private: only root and this process's account can change the names in it.
+        """Whether the open directory is private.
 
-        Neither can another account exchange the directory itself.
+        Only root and this process's account can then change the names in it. Neither can another account exchange the
+        directory itself.
         """
         return self.foreign is None and _is_private(self.directory_status())
 
@@ -92,9 +94,9 @@ class Directory:
         return os.fstat(self.descriptor)
 
     def status(self, name: str) -> os.stat_result:
-        """Return the stat result of an entry in the directory, without following a link.
+        """Return the stat result of an entry in the directory.
 
-        Raises FileNotFoundError.
+        A link is not followed. Raises FileNotFoundError.
         """
         return os.stat(_plain(name), dir_fd=self.descriptor, follow_symlinks=False)
 
@@ -117,9 +119,9 @@ class Directory:
         return self.exists(name) and stat.S_ISDIR(self.status(name).st_mode)
 
     def open_subdirectory(self, name: str) -> Directory:
-        """Open and return a subdirectory, not through a link.
+        """Open a subdirectory of the open directory, and return it.
 
-        Raises UntrustedPathError, OSError.
+        It is not opened through a link. Raises UntrustedPathError, OSError.
         """
         path = os.path.join(self.path, _plain(name))
         try:
@@ -233,30 +235,30 @@ class Directory:
         """
         if self.is_directory(name):
             with self.open_subdirectory(name) as below:
-                below.empty()
+                below.remove_content()
             self.remove_empty_directory(name)
         else:
             self.unlink(name)
 
-    def empty(self, depth: int = 0) -> None:
-        """Remove everything in the open directory.
+    def remove_content(self, depth: int = 0) -> None:
+        """Remove the content of the open directory: all files, links and subdirectories.
 
-        Raises UntrustedPathError, OSError.
+        Links are not followed. Raises UntrustedPathError, OSError.
         """
         _refuse_depth(self.path, depth)
         for name in self.names():
             if self.is_directory(name):
                 with self.open_subdirectory(name) as below:
-                    below.empty(depth + 1)
+                    below.remove_content(depth + 1)
                 self.remove_empty_directory(name)
             else:
                 self.unlink(name)
 
     def walk(self, depth: int = 0) -> Iterator[tuple[Directory, str]]:
-        """Walk the tree below the directory; yield (open directory, name) of everything that is not a directory.
+        """Walk the tree below the open directory, and yield what is in it.
 
-        Each directory is open until the next pair. Links are never followed. Raises UntrustedPathError for a tree
-        deeper than MAX_DEPTH, OSError.
+        This yields (open directory, name) of everything that is not a directory. Each directory is open until the next
+        pair. Links are never followed. Raises UntrustedPathError for a tree deeper than MAX_DEPTH, OSError.
         """
         _refuse_depth(self.path, depth)
         for name in self.names():
@@ -290,10 +292,11 @@ class Directory:
 
 
 def open_directory(path: str, root: int | None = None) -> Directory:
-    """Open a directory without following untrusted symbolic links, and return it as a ``Directory``.
+    """Open a directory by its path, and return it as a ``Directory``.
 
-    It is opened component by component. ``root``: the descriptor of a directory from which the path starts, in place of
-    ``/``. Raises UntrustedPathError for a component that is an untrusted link or not a directory; OSError.
+    Untrusted symbolic links are not followed. It is opened component by component. ``root``: the descriptor of a
+    directory from which the path starts, in place of ``/``. Raises UntrustedPathError for a component that is an
+    untrusted link or not a directory; OSError.
     """
     for _index in range(MAX_LINKS + 1):
         opened = _walk(os.path.abspath(path), root)
@@ -308,10 +311,10 @@ def open_directory(path: str, root: int | None = None) -> Directory:
 def open_file(
     path: str, owners: Collection[int] | None = None, single_name: bool = False, root: int | None = None
 ) -> int:
-    """Open a regular file for reading without following an untrusted symbolic link; return its descriptor.
+    """Open a regular file for reading by its path, and return its descriptor.
 
-    Its directory is opened as by ``open_directory``. The file must not be a link, not even a trusted one. Raises
-    UntrustedPathError, OSError.
+    Untrusted symbolic links are not followed. Its directory is opened as by ``open_directory``. The file must not be a
+    link, not even a trusted one. Raises UntrustedPathError, OSError.
     """
     with open_directory(os.path.dirname(os.path.abspath(path)), root) as directory:
         return directory.open_file(os.path.basename(path), owners, single_name)
@@ -358,12 +361,12 @@ def open_owned_file(directory: Directory, name: str) -> int:
 
 
 def first_foreign_directory_owner(path: str) -> tuple[int, int] | None:
-    """Return the owner (uid, gid) of the first directory in a path that an account other than root controls.
+    """Return the owner of the first directory in a path that belongs to an account other than root.
 
-    That account can rename files in it. Returns None if there is no such directory. That account can replace everything
-    below the directory, so running operations with its permissions gives it no further rights. Only root can have set
-    this owner, because all directories above belong to root or to this process's account. For a missing path its
-    existing part counts. Raises UntrustedPathError, OSError.
+    Returns (uid, gid) of an account that controls the directory. That account can rename files in it. Returns None if
+    there is no such directory. That account can replace everything below the directory, so running operations with its
+    permissions gives it no further rights. Only root can have set this owner, because all directories above belong to
+    root or to this process's account. For a missing path its existing part counts. Raises UntrustedPathError, OSError.
     """
     path = os.path.abspath(path)
     while True:

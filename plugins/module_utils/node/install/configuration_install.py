@@ -62,10 +62,11 @@ class Owners:
 
 @dataclass(frozen=True)
 class Outcome:
-    """The outcome of installing a configuration, such as the version and the changed files.
+    """The outcome of installing a configuration.
 
-    In check mode it is the expected one. ``reasons``: why a restart is pending. ``version`` is in force after the
-    installation, ``previous`` before it. ``drift``: files that were changed by hand; ``diff``: in Ansible's format.
+    It has details such as the version and the changed files. In check mode it is the expected one. ``reasons``: why a
+    restart is pending. ``version`` is in force after the installation, ``previous`` before it. ``drift``: files that
+    were changed by hand; ``diff``: in Ansible's format.
     """
 
     changed: bool
@@ -85,11 +86,11 @@ def install_configuration(
     check: bool = False,
     validate: Check | None = None,
 ) -> Outcome:
-    """Install configuration files as a new version, switch to it, and return the outcome.
+    """Install a configuration as a new version, and return the outcome.
 
-    With ``check`` nothing is written, and the outcome is that of a real installation. Raises NodeError for files that
-    this collection did not install, and the errors of ``validate``; the previous version then stays in force. Raises
-    OSError for errors of the file system.
+    The current configuration is switched to the version. With ``check`` nothing is written, and the outcome is that of
+    a real installation. Raises NodeError for files that this collection did not install, and the errors of
+    ``validate``; the previous version then stays in force. Raises OSError for errors of the file system.
     """
     layout = where if isinstance(where, ConfigurationPaths) else ConfigurationPaths(where)
     if check:
@@ -190,7 +191,7 @@ def _outcome(layout: ConfigurationPaths, name: str, check: bool) -> Outcome:
 
 
 def restore_installed_version(where: str | ConfigurationPaths, version: str, check: bool = False) -> Outcome:
-    """Restore an installed earlier version of a configuration, and return the outcome.
+    """Restore an earlier installed version of a configuration, and return the outcome.
 
     Switches the link ``current`` back to it. Raises NodeError if the version is missing or incomplete.
     """

@@ -47,9 +47,10 @@ _MOST_SAID = 5
 
 
 def install_or_restore_configuration(parameters: Mapping[str, Any], check: bool) -> dict[str, Any]:
-    """Install a configuration archive, or restore an installed version, and return the result of the module configure.
+    """Install a configuration, or restore an installed version of it.
 
-    Raises NodeError with one line for every error of the file system or the operating system.
+    A new configuration is an archive. Returns the result of the module configure. Raises NodeError with one line for
+    every error of the file system or the operating system.
     """
     base = os.path.abspath(parameters["base"])
     layout = ConfigurationPaths(base, parameters.get("link"), parameters.get("data"))

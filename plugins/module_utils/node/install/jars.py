@@ -126,9 +126,9 @@ def releases_in_archive(path: str, depth: int) -> list[str]:
 
 
 def processes_with_open_files_below(home: str) -> list[int]:
-    """Return the pids of processes that have an undeleted file below ``home`` open, such as a broker's jars.
+    """Return the pids of processes that have a file below ``home`` open.
 
-    Only root sees the processes of other accounts.
+    The file, such as a broker's jar, is not deleted. Only root sees the processes of other accounts.
     """
     inside = os.path.realpath(home) + "/"
     pids = []

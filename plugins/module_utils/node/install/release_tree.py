@@ -39,11 +39,11 @@ def releases_in_home(home: str) -> list[str]:
 
 
 def move_new_release_into_place(home: str, release: str, source: str = "the unpacked archive") -> dict[str, Any]:
-    """Move the new release of an ActiveMQ home directory into place, unless a process runs from that directory.
+    """Move the new release of an ActiveMQ home directory into its place.
 
-    Renames the unpacked release ``HOME.new`` to ``HOME``. Returns ``changed``, whether it was or will be renamed, and
-    ``waits``, whether a process still runs from ``HOME``, so that ``HOME.new`` is kept. ``HOME.new`` is removed if
-    ``HOME`` already contains the release.
+    This is refused while a process runs from that directory. Renames the unpacked release ``HOME.new`` to ``HOME``.
+    Returns ``changed``, whether it was or will be renamed, and ``waits``, whether a process still runs from ``HOME``,
+    so that ``HOME.new`` is kept. ``HOME.new`` is removed if ``HOME`` already contains the release.
 
     Raises NodeError if ``HOME.new`` is not this release, and removes it.
     """
@@ -72,10 +72,11 @@ def move_new_release_into_place(home: str, release: str, source: str = "the unpa
 
 
 def replace_running_release(home: str, release: str, unit: str) -> dict[str, Any]:
-    """Replace the ActiveMQ release that a systemd unit runs: stop the unit, rename, and start it again.
+    """Replace the ActiveMQ release that a systemd unit runs.
 
-    ``HOME`` is replaced by the release in ``HOME.new``; the unit is started in any case. Returns ``changed``. The
-    replaced directory is kept as ``HOME.old``. After a NodeError nothing has changed.
+    This stops the unit, renames the directories, and starts the unit again. ``HOME`` is replaced by the release in
+    ``HOME.new``; the unit is started in any case. Returns ``changed``. The replaced directory is kept as ``HOME.old``.
+    After a NodeError nothing has changed.
     """
     _complete_exchange(home)
     if releases_in_home(home) == [release]:
@@ -91,9 +92,10 @@ def replace_running_release(home: str, release: str, unit: str) -> dict[str, Any
 
 
 def restore_old_release(home: str, release: str, unit: str) -> dict[str, Any]:
-    """Restore the replaced ActiveMQ release: stop the systemd unit, rename ``HOME.old``, and start the unit again.
+    """Restore the old ActiveMQ release that was replaced.
 
-    ``HOME.old`` becomes ``HOME``. Returns ``changed``: False if no release was replaced.
+    This stops the systemd unit, renames ``HOME.old``, and starts the unit again. ``HOME.old`` becomes ``HOME``. Returns
+    ``changed``: False if no release was replaced.
     """
     if recover_interrupted_replacement(home, unit)["changed"]:
         return {"changed": True}
@@ -106,9 +108,9 @@ def restore_old_release(home: str, release: str, unit: str) -> dict[str, Any]:
 
 
 def recover_interrupted_replacement(home: str, unit: str) -> dict[str, Any]:
-    """Recover from an interrupted replacement of a release: restore ``HOME.old``, and start the systemd unit.
+    """Recover from an interrupted replacement of an ActiveMQ release.
 
-    ``HOME.old`` is renamed to ``HOME``. Returns ``changed``.
+    This restores ``HOME.old``, and starts the systemd unit. ``HOME.old`` is renamed to ``HOME``. Returns ``changed``.
     """
     if not _complete_exchange(home):
         return {"changed": False}

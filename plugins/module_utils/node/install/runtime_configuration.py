@@ -57,7 +57,10 @@ class LiveChange:
 
 @dataclass(frozen=True)
 class EndOfLog:
-    """The end of a broker's log file at one moment: path, inode and size."""
+    """The end of a broker's log file at one moment.
+
+    It has the path, inode and size.
+    """
 
     path: str
     inode: int
@@ -181,9 +184,9 @@ def end_of_log(layout: ConfigurationPaths) -> EndOfLog:
 
 
 def wait_until_change_applied(since: EndOfLog, wanted: LiveChange) -> bool:
-    """Wait until the broker's log reports that a configuration change was applied; return whether it was.
+    """Wait until a broker has applied a changed configuration; return whether it has.
 
-    Returns False if the change failed or was not logged in time.
+    The broker's log reports it. Returns False if the change failed or was not logged in time.
     """
     deadline = time.monotonic() + wanted.period + _PATIENCE
     while time.monotonic() < deadline:
@@ -198,9 +201,10 @@ def wait_until_change_applied(since: EndOfLog, wanted: LiveChange) -> bool:
 
 
 def logged_change_result(lines: Iterable[str], wanted: LiveChange) -> bool | None:
-    """Return the result of a configuration change that log lines report: True if applied, False if failed, or None.
+    """Return the logged result of a configuration change, from lines of a broker's log.
 
-    Only records of the plugin count, and no records of threads that serve a client. Pure.
+    It is True if the change was applied, False if it failed, or None. Only records of the plugin count, and no records
+    of threads that serve a client. Pure.
     """
     seen, links, groups = False, 0, set()
     for record in parse_records(lines):

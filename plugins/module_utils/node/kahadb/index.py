@@ -126,10 +126,11 @@ def move_index_aside(store: str) -> None:
 
 @contextmanager
 def try_lock_store(store: str, root: str = "") -> Iterator[bool]:
-    """Try to lock a kahaDB store while a ``with`` block runs; yield False if a broker holds the lock.
+    """Try to lock a kahaDB store for a ``with`` block, and yield whether it is locked.
 
-    The lock is that of a broker. ``root`` is the directory of the mKahaDB to which the store belongs: its lock is also
-    held. Brokers up to 5.8 lock the stores, later brokers lock the root.
+    It cannot be locked while a broker holds the lock. The lock is that of a broker. ``root`` is the directory of the
+    mKahaDB to which the store belongs: its lock is also held. Brokers up to 5.8 lock the stores, later brokers lock the
+    root.
     """
     with ExitStack() as stack:
         for directory in dict.fromkeys((root or store, store)):

@@ -41,7 +41,10 @@ class IndexCopyError(Exception):
 
 
 class IndexKeeper:
-    """The keeper of a copy of one store's index, with the data files that the copy needs."""
+    """The keeper of a copy of a kahaDB store's index.
+
+    It also keeps the data files that the copy needs.
+    """
 
     def __init__(self, store: str) -> None:
         self.pages = os.path.join(os.path.realpath(store), INDEX[0])
@@ -56,7 +59,7 @@ class IndexKeeper:
         self._removed_at: dict[str, int] = {}
 
     def update_copies(self) -> None:
-        """Update the kept copy of a store's index.
+        """Update the copies of a store's index and of the data files that the index needs.
 
         Holds new data files, and copies the index where that is due. Raises IndexCopyError, OSError.
         """
@@ -123,11 +126,11 @@ class IndexKeeper:
 
 
 def keep_copies_of_index(root: str, pid: int, report: Callable[[str], None]) -> None:
-    """Keep copies of the indexes of a broker's stores until the broker ends.
+    """Keep copies of the index of each of a broker's stores.
 
-    The stores are in the directory ``root``; the broker is the process ``pid``. Stores whose index the broker does not
-    have open are skipped, because another broker may use them. ``report`` gets a sentence for each store of which no
-    copy can be kept at the moment.
+    This ends when the broker ends. The stores are in the directory ``root``; the broker is the process ``pid``. Stores
+    whose index the broker does not have open are skipped, because another broker may use them. ``report`` gets a
+    sentence for each store of which no copy can be kept at the moment.
     """
     keepers: dict[str, IndexKeeper] = {}
     troubled: set[str] = set()

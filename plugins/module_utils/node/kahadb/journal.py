@@ -69,7 +69,10 @@ class JournalCommand:
 
 @dataclass(frozen=True)
 class DamagedRange:
-    """A damaged range of a kahaDB journal, which is unreadable: data file, first offset, and offset after it."""
+    """A damaged range of a kahaDB journal, which is unreadable.
+
+    It has the data file, the first offset, and the offset after it.
+    """
 
     file: int
     start: int
@@ -79,12 +82,12 @@ class DamagedRange:
 
 @dataclass
 class JournalEnd:
-    """The end of a kahaDB journal: data file number and offset, and the journal's unreadable places.
+    """The end of a kahaDB journal: its last data file and offset.
 
-    ``places`` lists the first 1,000 of them. ``damaged`` counts all damaged ranges, ``unread`` all records that cannot
-    be decoded. ``ends`` are the offsets at which the batches of each data file end. ``unfinished`` is the number of
-    bytes after the last batch, 4096 at most, that belong to a batch which a killed broker was writing. ``checked`` of
-    ``batches`` have a checksum.
+    The unreadable places of the journal are included. ``places`` lists the first 1,000 of them. ``damaged`` counts all
+    damaged ranges, ``unread`` all records that cannot be decoded. ``ends`` are the offsets at which the batches of each
+    data file end. ``unfinished`` is the number of bytes after the last batch, 4096 at most, that belong to a batch
+    which a killed broker was writing. ``checked`` of ``batches`` have a checksum.
     """
 
     file: int = 0
@@ -116,9 +119,9 @@ class JournalEnd:
 
 
 class OpenTransactions:
-    """The open transactions in a kahaDB journal, with their records.
+    """The open transactions in a kahaDB journal.
 
-    ``held`` is the number of records.
+    They are held with their records. ``held`` is the number of records.
     """
 
     def __init__(self) -> None:

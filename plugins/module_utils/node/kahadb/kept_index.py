@@ -39,9 +39,9 @@ _PIECE = 16 << 20
 
 
 class KeptIndex:
-    """The kept copy of a kahaDB store's index, with the later data files.
+    """The kept copy of a kahaDB store's index.
 
-    Every method may raise OSError.
+    The later data files of the store are kept, too. Every method may raise OSError.
     """
 
     def __init__(self, store: str) -> None:
@@ -51,9 +51,10 @@ class KeptIndex:
         self._copy = os.path.join(self.directory, "copy")
 
     def hard_link_data_files(self) -> None:
-        """Hard-link each data file of the store into the kept files, so that it remains after the broker removes it.
+        """Hard-link each data file of the store into the directory of the kept index.
 
-        Drops the copy and all files if the kept files belong to a different store, which was replaced.
+        The file then remains when the broker removes it. Drops the copy and all files if the kept files belong to a
+        different store, which was replaced.
         """
         held, present = self._held_inodes(), _inodes(self.store)
         if held and not _are_of_one_store(held, present):
@@ -69,7 +70,10 @@ class KeptIndex:
                     os.link(os.path.join(self.store, name), os.path.join(self._journal, name))
 
     def removed_file_sizes(self) -> dict[str, int]:
-        """Return the disk usage in bytes of each kept data file that the broker has removed, by name."""
+        """Return the size of each kept data file that the broker has removed, by name.
+
+        The size is the disk usage in bytes.
+        """
         present = _inodes(self.store)
         removed = {}
         for name in self._held_inodes():
@@ -78,7 +82,7 @@ class KeptIndex:
         return removed
 
     def delete_removed_files(self, names: Iterable[str]) -> None:
-        """Delete kept data files that the broker has removed from its store.
+        """Delete kept data files that the broker has removed from its store, by name.
 
         Those that the copy of the index requires stay.
         """
@@ -88,7 +92,10 @@ class KeptIndex:
                 disk.remove_file_or_link(os.path.join(self._journal, name))
 
     def delete_copy(self) -> None:
-        """Delete the kept copy of a store's index, and all kept data files."""
+        """Delete the kept copy of a store's index.
+
+        All kept data files are deleted, too.
+        """
         disk.remove_tree_or_file(self.directory)
 
     def try_copy_index(self) -> bool:
@@ -146,10 +153,11 @@ class KeptIndex:
         return bool(files and needed) and _has_all(names, {*map(journal.data_file_number, files), *needed})
 
     def restore_index(self, target: str, clear_index: Callable[[], None]) -> str:
-        """Restore the index of a store from the kept copy, and return a description of the restored files.
+        """Restore the index of a store from the kept copy.
 
-        The description is "" if that is not possible. ``target`` is the store, or a generation that was made from it.
-        ``clear_index()`` removes the index of the target after a check that all kept files exist.
+        Returns a description of the restored files. The description is "" if that is not possible. ``target`` is the
+        store, or a generation that was made from it. ``clear_index()`` removes the index of the target after a check
+        that all kept files exist.
         """
         held, present, there = self._held_inodes(), _inodes(self.store), _inodes(target)
         if not _are_of_one_store(held, present):

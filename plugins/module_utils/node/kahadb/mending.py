@@ -28,13 +28,13 @@ _STORE_OF_MKAHADB = re.compile(r"(queue|topic)#3a#2f#2f.+|#210|0")
 
 
 def repair_stores(root: str, *, accept_loss: bool) -> Iterator[str]:
-    """Repair the stores of a broker that was killed; yield one sentence for each repair.
+    """Repair the kahaDB stores of a broker that was killed.
 
-    Nothing is done if a broker runs there. An unusable index is replaced by the kept copy, or moved aside. A new data
-    file prevents that messages are written to a file of moved acknowledgements. If ``root`` is an mKahaDB, each of its
-    stores is repaired. ``accept_loss``: an index is moved aside even if the broker then loses messages of durable
-    subscriptions, which are recorded first. Without it such an index raises RebuildRefusedError. Errors, also OSError,
-    are raised after all other stores are repaired.
+    Yields one sentence for each repair. Nothing is done if a broker runs there. An unusable index is replaced by the
+    kept copy, or moved aside. A new data file prevents that messages are written to a file of moved acknowledgements.
+    If ``root`` is an mKahaDB, each of its stores is repaired. ``accept_loss``: an index is moved aside even if the
+    broker then loses messages of durable subscriptions, which are recorded first. Without it such an index raises
+    RebuildRefusedError. Errors, also OSError, are raised after all other stores are repaired.
     """
     failed: OSError | RebuildRefusedError | None = None
     for store in store_directories(root):
@@ -91,9 +91,9 @@ def _replace_index(store: str, *, accept_loss: bool) -> Iterator[str]:
 
 
 def store_directories(root: str) -> list[str]:
-    """Return the directories of the kahaDB stores in ``root``, and ``root`` itself, which may be one.
+    """Return the directories of the kahaDB stores below a directory.
 
-    The stores are those of an mKahaDB.
+    ``root`` itself is included, because it may be a store. The stores are those of an mKahaDB.
     """
     try:
         names = sorted(os.listdir(root))

@@ -35,7 +35,7 @@ _RECORD = struct.Struct(">BQ")
 _ITEM = struct.Struct(">QQ")
 
 
-def message_key(*words: str) -> int:
+def _message_key(*words: str) -> int:
     """Return the key of a message or subscription: a 64-bit hash of destination, message id and subscription.
 
     Any of the parts may be empty.
@@ -46,12 +46,13 @@ def message_key(*words: str) -> int:
 
 @dataclass
 class StoreContents:
-    """The contents of a kahaDB store: the messages and durable subscriptions left in it.
+    """The contents of a kahaDB store.
 
-    They are found by applying its journal's records in order. ``kinds`` and ``keys`` list every record about a message
-    or subscription, in order, with a 0 for each start of a broker, whose text is in ``loads``. Above two million
-    records the oldest are dropped. ``live`` has, by destination, each message of a queue, each message of a topic for a
-    durable subscription, and each durable subscription that is left, with the key of the record that added it.
+    These are the messages and durable subscriptions left in it. They are found by applying its journal's records in
+    order. ``kinds`` and ``keys`` list every record about a message or subscription, in order, with a 0 for each start
+    of a broker, whose text is in ``loads``. Above two million records the oldest are dropped. ``live`` has, by
+    destination, each message of a queue, each message of a topic for a durable subscription, and each durable
+    subscription that is left, with the key of the record that added it.
     """
 
     kinds: array[int] = field(default_factory=lambda: array("B"))
@@ -86,9 +87,9 @@ class StoreContents:
                 del self.loads[:_STARTS]
             self._keep(journal.TRACE, 0)
         elif command.kind in (journal.ADD, journal.REMOVE):
-            self._keep(command.kind, message_key(command.destination, command.message, command.subscription))
+            self._keep(command.kind, _message_key(command.destination, command.message, command.subscription))
         elif command.kind == journal.SUBSCRIPTION:
-            self._keep(command.kind, message_key(command.destination, "", command.subscription))
+            self._keep(command.kind, _message_key(command.destination, "", command.subscription))
 
     def _keep(self, kind: int, name: int) -> None:
         self.kinds.append(kind)
@@ -108,17 +109,17 @@ class StoreContents:
 
     def _apply_to(self, here: dict[int, int], command: JournalCommand) -> None:
         if command.kind == journal.ADD:
-            brought = message_key(command.destination, command.message, "")
+            brought = _message_key(command.destination, command.message, "")
             if command.destination.startswith(journal.TOPICS):
                 subscribers = self.subscribers.get(command.destination, ())
                 self.deliveries += len(subscribers)
                 _refuse_more(self.deliveries, MAX_DELIVERIES, "deliveries to durable subscribers")
                 for subscriber in subscribers:
-                    here[message_key(command.destination, command.message, subscriber)] = brought
+                    here[_message_key(command.destination, command.message, subscriber)] = brought
             else:
                 here[brought] = brought
         elif command.kind == journal.REMOVE:
-            here.pop(message_key(command.destination, command.message, command.subscription), None)
+            here.pop(_message_key(command.destination, command.message, command.subscription), None)
         elif command.kind == journal.REMOVE_DESTINATION:
             here.clear()
             self.subscribers.pop(command.destination, None)
@@ -126,7 +127,7 @@ class StoreContents:
             self._subscribe(command, here)
 
     def _subscribe(self, command: JournalCommand, here: dict[int, int]) -> None:
-        itself = message_key(command.destination, "", command.subscription)
+        itself = _message_key(command.destination, "", command.subscription)
         subscribers = self.subscribers.setdefault(command.destination, set())
         if command.info:
             subscribers.add(command.subscription)
@@ -169,10 +170,10 @@ UNSEEN: dict[str, Any] = {
 
 
 def read_store_contents(store: str) -> dict[str, Any]:
-    """Read the contents of a kahaDB store, and return them as hashes for JSON.
+    """Read the contents of a kahaDB store, and return them for JSON.
 
-    Contents are the messages, subscriptions and newest records. Nothing is opened for writing. Raises NodeError,
-    OSError.
+    They are hashes. Contents are the messages, subscriptions and newest records. Nothing is opened for writing. Raises
+    NodeError, OSError.
     """
     tail, contents = journal.JournalEnd(), StoreContents()
     contents.apply_records(journal.read_journal_commands(store, tail))

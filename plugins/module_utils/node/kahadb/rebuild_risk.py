@@ -21,20 +21,20 @@ _PASSES_OVER_RECORDS = 5
 
 
 class RebuildRefusedError(Exception):
-    """An error for a refused rebuild of an index, which would lose messages of durable subscriptions.
+    """An error for a refused rebuild of an index.
 
-    The start has no confirmation.
+    The rebuild would lose messages of durable subscriptions. The start has no confirmation.
     """
 
 
 def find_rebuild_risk(store: str, index_stores: Iterable[str] = ()) -> RebuildRisk:
-    """Return the risk of rebuilding the index of a kahaDB store: what durable subscriptions may lose.
+    """Find the risk of rebuilding the index of a kahaDB store.
 
-    A broker builds it from the journal. The subscriptions are those of the store's index, of an index that was moved
-    aside, of a kept copy, of the same files in ``index_stores``, and of the journal. If the journal has all data files
-    since its first one, nothing is at risk, except on releases that skip the records of subscriptions (5.11.4:
-    "ignoring add sub command during recovery replay"). An index of version 5, and one that cannot be read, may be of
-    such a release. Raises OSError.
+    Returns the messages that durable subscriptions may lose. A broker builds it from the journal. The subscriptions are
+    those of the store's index, of an index that was moved aside, of a kept copy, of the same files in ``index_stores``,
+    and of the journal. If the journal has all data files since its first one, nothing is at risk, except on releases
+    that skip the records of subscriptions (5.11.4: "ignoring add sub command during recovery replay"). An index of
+    version 5, and one that cannot be read, may be of such a release. Raises OSError.
     """
     known, versions = _known_subscriptions([store, *index_stores])
     is_complete = bool(versions)

@@ -27,10 +27,10 @@ MAX_RECORDS = 20_000_000
 
 @dataclass
 class MessageCounts:
-    """The numbers of messages left in a store, by queue, by subscription and by topic.
+    """The counts of messages left in a store.
 
-    A subscription is (topic, subscription). ``prepared`` is the number of XA transactions in doubt. ``whole``: no data
-    file was ever removed, so the journal has every subscription.
+    They are by queue, by subscription and by topic. A subscription is (topic, subscription). ``prepared`` is the number
+    of XA transactions in doubt. ``whole``: no data file was ever removed, so the journal has every subscription.
     """
 
     queues: dict[str, int] = field(default_factory=dict)
@@ -41,10 +41,10 @@ class MessageCounts:
 
 
 def count_remaining_messages(directory: str, known: Iterable[tuple[str, str]] | None = None) -> MessageCounts:
-    """Return the numbers of messages left in a kahaDB store, by queue and subscription.
+    """Count the remaining messages of a kahaDB store.
 
-    They are counted from its journal. ``known``: the existing (topic, subscription key) pairs; None: those in the
-    journal. Raises NodeError for a journal that cannot be read to its end.
+    Returns their numbers by queue and subscription. They are counted from its journal. ``known``: the existing (topic,
+    subscription key) pairs; None: those in the journal. Raises NodeError for a journal that cannot be read to its end.
     """
     try:
         open_directory(directory).close()
@@ -74,9 +74,9 @@ def count_remaining_messages(directory: str, known: Iterable[tuple[str, str]] | 
 
 
 class RecoverySimulation:
-    """A simulated recovery of a kahaDB store, which counts the messages left.
+    """A simulated recovery of a kahaDB store.
 
-    Applies journal records in order. Pure.
+    It counts the messages left. Applies journal records in order. Pure.
     """
 
     def __init__(self) -> None:

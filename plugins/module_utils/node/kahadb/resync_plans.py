@@ -43,7 +43,7 @@ class ResyncPlan:
 
 
 def write_resync_plan(plan: ResyncPlan, account: SystemAccount) -> None:
-    """Write the plan of a resync, which replaces a store by a copy of the other node's store.
+    """Write the plan of a resync, the replacement of a store by a copy of the other node's store.
 
     The file is written durably and atomically. Raises NodeError, OSError.
     """
@@ -81,7 +81,10 @@ def read_resync_plan(store: str, account: SystemAccount) -> ResyncPlan | None:
 
 
 def has_resync_plan(store: str, account: SystemAccount) -> bool:
-    """Return whether a store has the plan of a resync (the replacement by a copy), which is then unfinished."""
+    """Return whether a store has the plan of a resync (the replacement by a copy).
+
+    The resync is then unfinished.
+    """
     try:
         with _open(store, account, make=False) as directory:
             return bool(directory.exists(_name(store, account)))

@@ -32,12 +32,12 @@ _END_OF_TIME = 253_402_300_800
 
 @dataclass(frozen=True)
 class RebuildRisk:
-    """The risk of rebuilding a store's index: the messages that durable subscriptions may lose by it.
+    """The risk of rebuilding a store's index: the messages that may be lost by it.
 
-    A broker builds the index from the journal. ``messages`` is the maximum number of messages that each subscription
-    can lose, by topic and key (``client:name``); None if the journal is too large to count them. The key is empty for
-    subscriptions without a known name, which are neither in the journal nor in a readable index. ``is_complete`` False:
-    there may be such subscriptions.
+    These are messages of durable subscriptions. A broker builds the index from the journal. ``messages`` is the maximum
+    number of messages that each subscription can lose, by topic and key (``client:name``); None if the journal is too
+    large to count them. The key is empty for subscriptions without a known name, which are neither in the journal nor
+    in a readable index. ``is_complete`` False: there may be such subscriptions.
     """
 
     messages: Mapping[tuple[str, str], int | None]
@@ -76,10 +76,10 @@ NO_RISK = RebuildRisk({}, is_complete=True)
 
 @dataclass(frozen=True)
 class RiskRecord:
-    """The recorded risk of losing messages by a start of a broker, with the time of the start.
+    """The recorded risk of losing messages by a start of a broker.
 
-    The record is in the store's directory; ``time`` is in seconds since the epoch. ``more``: how many subscriptions the
-    record does not list.
+    The time of the start is included. The record is in the store's directory; ``time`` is in seconds since the epoch.
+    ``more``: how many subscriptions the record does not list.
     """
 
     path: str
@@ -97,8 +97,9 @@ class RiskRecord:
         return len(self.risk.messages) + self.more
 
     def describe(self) -> str:
-        """Return a text that describes a risk record: the subscriptions at risk, the start's time, and the record's
-        path.
+        """Return a text that describes a risk record, that is, a recorded risk of losing messages.
+
+        It has the subscriptions at risk, the start's time, and the record's path.
         """
         moment = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(self.time))
         return f"{self._subscriptions()}, at the start of {moment} ({escape_unprintable(self.path)})"
@@ -120,10 +121,10 @@ class RiskRecord:
 
 
 def record_risk(directory: str, store: str, reason: str, risk: RebuildRisk) -> str:
-    """Record the risk of a broker's start without the index of its store; return the path of the record.
+    """Record the risk of losing messages by a broker's start, and return the path of the record.
 
-    It is written durably. ``directory`` is the store, or the shared directory of a fenced store. If the newest record
-    has the same content, no new record is written. Raises OSError.
+    The broker started without the index of its store. It is written durably. ``directory`` is the store, or the shared
+    directory of a fenced store. If the newest record has the same content, no new record is written. Raises OSError.
     """
     rows = risk.to_rows()
     earlier = read_newest_risk_records(directory)

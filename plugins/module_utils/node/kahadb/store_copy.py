@@ -39,10 +39,11 @@ _SPARE = 64 << 20
 
 
 @dataclass(frozen=True)
-class StoreLocation:
-    """The location of a store: its path, and the accounts that own its files and its parent directory.
+class _StoreLocation:
+    """The location of a store: its path, and the accounts that own it.
 
-    ``owner`` changes its files, and ``keeper`` its parent directory.
+    These accounts own its files and its parent directory. ``owner`` changes its files, and ``keeper`` its parent
+    directory.
     """
 
     store: str
@@ -58,25 +59,26 @@ class StoreLocation:
         return os.path.basename(self.store)
 
     def sibling_path(self, name: str) -> str:
-        """Return the path of ``name`` next to the store, in the parent directory of the store's directory."""
+        """Return the path of a sibling of the store's directory, in the same parent directory."""
         return os.path.join(self.parent, name)
 
 
-def locate_store(store: str, user: str | None = None) -> StoreLocation:
-    """Locate a store: return its absolute path, and the accounts with which to change it.
+def locate_store(store: str, user: str | None = None) -> _StoreLocation:
+    """Locate a store, and return its location.
 
-    One account changes its files, the other its parent directory. ``user`` is the broker's account in the inventory.
-    Raises NodeError if root would have to act in directories in which other accounts can exchange files; OSError.
+    This is its absolute path, and the accounts with which to change it. One account changes its files, the other its
+    parent directory. ``user`` is the broker's account in the inventory. Raises NodeError if root would have to act in
+    directories in which other accounts can exchange files; OSError.
     """
     store = os.path.abspath(store)
     owner = account_for_path(store, user)
-    return StoreLocation(store, owner, account_for_rename_in(os.path.dirname(store), owner))
+    return _StoreLocation(store, owner, account_for_rename_in(os.path.dirname(store), owner))
 
 
 def store_manifest(store: str, user: str | None = None) -> dict[str, dict[str, Any]]:
-    """Return the manifest of a store: size, SHA-256 and mode of each file, by path.
+    """Return the manifest of a store, that is, a description of each file by path.
 
-    The lock is left out. Raises NodeError, OSError.
+    Each has size, SHA-256 and mode. The lock is left out. Raises NodeError, OSError.
     """
     file_attributes: dict[str, dict[str, Any]] = run_as(
         account_for_path(store, user), store_files.store_manifest, store
@@ -168,7 +170,7 @@ def _other_stagings(path: str, prefix: str, but: str) -> list[str]:
         ]
 
 
-def _make_staging(where: StoreLocation, prefix: str, staging: str, mode: int) -> None:
+def _make_staging(where: _StoreLocation, prefix: str, staging: str, mode: int) -> None:
     """Create the directory for this copy; remove those of earlier copies, which must be empty."""
     with open_directory(where.parent) as parent:
         for name in parent.names():
@@ -217,9 +219,9 @@ def unpack_chunk(data: str) -> bytes:
 
 
 def append_chunk(store: str, files: Manifest, name: str, offset: int, data: str, user: str | None = None) -> int:
-    """Append a compressed chunk to a file of a store's staged copy, and return the file's new length.
+    """Append a chunk to a file of a store's staged copy.
 
-    After the last chunk the SHA-256 of the file is checked.
+    The chunk is compressed. Returns the file's new length. After the last chunk the SHA-256 of the file is checked.
 
     Raises NodeError for a chunk with a wrong offset, or for a file with a wrong checksum.
     """
@@ -229,10 +231,10 @@ def append_chunk(store: str, files: Manifest, name: str, offset: int, data: str,
 
 
 def replace_store_by_copy(store: str, files: Manifest, source: str, user: str | None = None) -> str:
-    """Replace a store by its staged copy, and return the path of the old store's backup.
+    """Replace a store by its staged copy.
 
-    The result is empty if there was no store. Before the renames the copy is verified again, and the checksums of the
-    old store are written to a file. Raises NodeError, OSError.
+    Returns the path of the old store's backup. The result is empty if there was no store. Before the renames the copy
+    is verified again, and the checksums of the old store are written to a file. Raises NodeError, OSError.
     """
     where = locate_store(store, user)
     _refuse_untrusted_plan(where)
@@ -254,9 +256,10 @@ def replace_store_by_copy(store: str, files: Manifest, source: str, user: str | 
 
 
 def finish_store_replacement(store: str, user: str | None = None) -> str:
-    """Finish the interrupted replacement of a store by its copy, and return the path of the old store's backup.
+    """Finish the interrupted replacement of a store by its copy.
 
-    Follows the plan. Returns "" if there is no plan, or was no store. Raises NodeError, OSError.
+    Returns the path of the old store's backup. Follows the plan. Returns "" if there is no plan, or was no store.
+    Raises NodeError, OSError.
     """
     where = locate_store(store, user)
     _refuse_untrusted_plan(where)
@@ -323,17 +326,17 @@ def _write_sums(path: str, name: str, content: str) -> str:
     )
 
 
-def _refuse_untrusted_plan(where: StoreLocation) -> None:
+def _refuse_untrusted_plan(where: _StoreLocation) -> None:
     refusal = resync_plans.untrusted_plan_message(where.store, where.owner)
     if refusal:
         raise NodeError(refusal)
 
 
-def _staging(where: StoreLocation, files: Manifest) -> str:
+def _staging(where: _StoreLocation, files: Manifest) -> str:
     return f"{where.name}.resync-{store_fingerprint(files)}"
 
 
-def _fingerprint(where: StoreLocation, name: str) -> str:
+def _fingerprint(where: _StoreLocation, name: str) -> str:
     """Return the identity of a directory next to the store; empty if it does not exist."""
     try:
         fingerprint: str = store_fingerprint(run_as(where.owner, store_files.store_manifest, where.sibling_path(name)))

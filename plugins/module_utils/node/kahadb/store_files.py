@@ -33,10 +33,10 @@ _OF_HOST = frozenset({kept_index.DIRECTORY, risk_records.DIRECTORY})
 
 
 def store_manifest(store: str) -> dict[str, dict[str, Any]]:
-    """Return the manifest of a store: size, SHA-256 and mode of each file, by path.
+    """Return the manifest of a store, that is, a description of each file by path.
 
-    The lock is left out. The kept copy of its index and its risk records belong to the host, and are left out. Raises
-    NodeError for anything but regular files and directories, OSError.
+    Each has size, SHA-256 and mode. The lock is left out. The kept copy of its index and its risk records belong to the
+    host, and are left out. Raises NodeError for anything but regular files and directories, OSError.
     """
     file_attributes = {}
     with open_directory(store) as top:
@@ -148,10 +148,10 @@ def copy_identical_files(store: str, staging: str, files: Manifest) -> dict[str,
 
 
 def append_piece(staging: str, files: Manifest, name: str, offset: int, piece: bytes) -> int:
-    """Append a piece to a file of a store's staged copy, and return the file's new length.
+    """Append a piece to a file of a store's staged copy.
 
-    The last piece completes the file. Raises NodeError for a piece with a wrong offset, or for a file with a wrong
-    checksum.
+    Returns the file's new length. The last piece completes the file. Raises NodeError for a piece with a wrong offset,
+    or for a file with a wrong checksum.
     """
     entry = files[name]
     with open_directory(staging) as top, _directory_of(top, name) as (directory, plain):
@@ -174,9 +174,10 @@ def append_piece(staging: str, files: Manifest, name: str, offset: int, piece: b
 
 
 def read_piece(store: str, name: str, offset: int, size: int, length: int) -> bytes:
-    """Read a piece of a store's file: ``length`` bytes from an offset on.
+    """Read a piece of a store's file, from an offset on.
 
-    ``size`` is the whole file's expected size. Raises NodeError when the file changed, OSError.
+    Its length is ``length`` bytes. ``size`` is the whole file's expected size. Raises NodeError when the file changed,
+    OSError.
     """
     with open_directory(store) as top, _directory_of(top, name) as (directory, plain):
         descriptor = directory.open_file(plain)
@@ -192,12 +193,12 @@ def read_piece(store: str, name: str, offset: int, size: int, length: int) -> by
 
 
 def remove_directory_content(path: str) -> None:
-    """Remove the content of a directory, and keep the directory itself.
+    """Remove the content of a directory, but not the directory itself.
 
     Raises NodeError, OSError.
     """
     with suppress(FileNotFoundError), open_directory(path) as directory:
-        directory.empty()
+        directory.remove_content()
 
 
 @contextmanager

@@ -30,11 +30,12 @@ _UNREADABLE = "(not the name of a pair)"
 
 
 def read_marker_state(directory: str, user: str | None = None) -> dict[str, Any]:
-    """Return the state of a store and its marker: whether it exists, is mounted, was used and is fenced.
+    """Read the state of a store's marker file, and of the store.
 
-    The result also has the lines of its marker. The store is read as the account ``user``, or as its owner if ``user``
-    is not an account of this host. ``marked``: the marker's lines, None without a marker. Raises NodeError for an
-    invalid store or marker; OSError, for instance if the server of the share is unreachable.
+    It shows whether the store exists, is mounted, was used and is fenced. The result also has the lines of its marker.
+    The store is read as the account ``user``, or as its owner if ``user`` is not an account of this host. ``marked``:
+    the marker's lines, None without a marker. Raises NodeError for an invalid store or marker; OSError, for instance if
+    the server of the share is unreachable.
     """
     account = account_for_path(directory, user if user and is_account_name(user) else None)
     try:
@@ -73,10 +74,11 @@ def read_marker_lines(store: Directory) -> list[str] | None:
 
 
 def claim_empty_store(directory: str, pair: str, run_id: str, user: str | None = None) -> bool:
-    """Claim an empty store for a pair by writing a marker file; return False if a marker exists already.
+    """Claim an empty store for a pair by writing a marker file, and return whether it was claimed.
 
-    ``run_id`` is the id of the playbook run, which the other node compares; ``user`` is the account that writes. The
-    store's directory is created only below a mount point. Raises NodeError for a store that must not be claimed.
+    It is not claimed if a marker exists already. ``run_id`` is the id of the playbook run, which the other node
+    compares; ``user`` is the account that writes. The store's directory is created only below a mount point. Raises
+    NodeError for a store that must not be claimed.
     """
     marker_state = read_marker_state(directory, user)
     if marker_state["marked"] is not None:
@@ -133,7 +135,7 @@ def _write_marker(directory: str, text: str) -> None:
 
 
 def remove_marker_of_run(directory: str, run_id: str, user: str | None = None) -> bool:
-    """Remove a store's marker if the playbook run ``run_id`` wrote it, and return whether it was removed."""
+    """Remove the marker of a store that a certain playbook run wrote; return whether it was removed."""
     return bool(run_as(account_for_path(directory, user), _remove_marker, directory, run_id))
 
 

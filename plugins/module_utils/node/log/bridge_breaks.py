@@ -22,11 +22,11 @@ _LONGEST = 300
 
 
 def repeatedly_broken_bridges(records: Sequence[Record], now: float) -> list[dict[str, Any]]:
-    """Return the bridges between brokers that broke repeatedly, by records of a broker's log.
+    """Return the bridges between brokers that broke repeatedly.
 
-    They break at ``now`` (seconds since the epoch). Each has ``peer`` (the remote brokerName), ``count``, ``first`` and
-    ``last`` (seconds since the epoch), ``error``, the most frequent one, and ``destination`` of the message that it was
-    about to forward; both are empty where the log does not name them. Pure.
+    Records of a broker's log show them. They break at ``now`` (seconds since the epoch). Each has ``peer`` (the remote
+    brokerName), ``count``, ``first`` and ``last`` (seconds since the epoch), ``error``, the most frequent one, and
+    ``destination`` of the message that it was about to forward; both are empty where the log does not name them. Pure.
     """
     up: dict[str, tuple[str, float]] = {}
     times: dict[str, list[float]] = {}

@@ -26,7 +26,7 @@ _REMOTE = re.compile(r"\w[\w+.-]*://(?P<name>[^/]*?)(?:/(?P<address>[^/]+))?:(?P
 
 @dataclass(frozen=True)
 class Phase:
-    """The phase of a broker's life that its log shows, such as starting, waiting for the lock, or started.
+    """The phase of a broker's run that its log shows, such as starting or started.
 
     ``name``: one of ``PhaseName``, or unknown. ``message`` is the record that shows the phase, ``time`` its local time.
     ``has_started``: the same process has logged before that it is started or attached.
@@ -61,10 +61,10 @@ class EstablishedBridge:
 
 
 class BrokerRun:
-    """The state of one run of a broker's process, computed from the log events applied so far.
+    """The state of one run of a broker's process.
 
-    Only records of this run count, in their order. A broker that lost its lock and restarts within its process (5.9 and
-    later) returns to the phase "starting".
+    It is computed from the log events applied so far. Only records of this run count, in their order. A broker that
+    lost its lock and restarts within its process (5.9 and later) returns to the phase "starting".
     """
 
     def __init__(self) -> None:
@@ -85,21 +85,21 @@ class BrokerRun:
 
     @property
     def one_way_duplex_links(self) -> tuple[str, ...]:
-        """The names of other brokers' duplex links (network connectors) to this broker that forward in one direction
-        only.
+        """The names of duplex links to a broker that forward in one direction only.
 
-        They were established without the other broker's id, and forward nothing in the reverse direction. The remote
-        broker permanently counts such a link as established. Measured on 5.5.1: the passive end is logged as
-        ``LINK@null``, the first message to the remote broker ends it with a NullPointerException, and the remote
-        failover transport connects again without opening a new passive end. Restart the owner of the link.
+        The links are network connectors of other brokers. They were established without the other broker's id, and
+        forward nothing in the reverse direction. The remote broker permanently counts such a link as established.
+        Measured on 5.5.1: the passive end is logged as ``LINK@null``, the first message to the remote broker ends it
+        with a NullPointerException, and the remote failover transport connects again without opening a new passive end.
+        Restart the owner of the link.
         """
         return tuple(link for link, half in self._responders.items() if half)
 
     @property
     def established_bridges(self) -> tuple[EstablishedBridge, ...]:
-        """The established bridges of a broker, oldest first.
+        """The established network bridges of a broker.
 
-        They have not stopped since.
+        The oldest is first. They have not stopped since.
         """
         return tuple(self._bridges.values())
 

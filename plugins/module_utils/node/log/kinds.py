@@ -54,9 +54,9 @@ class LogMessageKind:
 
 @dataclass(frozen=True)
 class LogEvent:
-    """An event of a broker: a log record of a known kind, with the values that its message names.
+    """An event of a broker: a log record of a known kind.
 
-    Absent values are left out.
+    It has the values that its message names. Absent values are left out.
     """
 
     kind: str

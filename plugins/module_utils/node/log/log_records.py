@@ -70,11 +70,12 @@ def parse_record_fields(text: str) -> RecordFields:
 
 @dataclass(frozen=True)
 class Record:
-    """One record of a broker's log, with its time, level, message and stack trace.
+    """One record of a broker's log.
 
-    ``line`` is the number of its first line, from 1. ``time`` is the local time of the broker's host, without a zone,
-    because the log holds none. ``stack`` is the text up to the next record, usually a stack trace. ``logger`` (the Java
-    class that wrote the record) and ``thread`` are "" if the record was cut off, by a crash or a log rotation.
+    It has a time, level, message and stack trace. ``line`` is the number of its first line, from 1. ``time`` is the
+    local time of the broker's host, without a zone, because the log holds none. ``stack`` is the text up to the next
+    record, usually a stack trace. ``logger`` (the Java class that wrote the record) and ``thread`` are "" if the record
+    was cut off, by a crash or a log rotation.
     """
 
     line: int
@@ -92,11 +93,11 @@ class Record:
 
 
 class LogParser:
-    """A parser of a broker's log, to which the log is fed piece by piece.
+    """A parser of a broker's log.
 
-    The log may still be growing. With ``stacks`` (the default) a record is returned when the next record begins, or at
-    ``close``. Without, a record is returned as soon as its first part is complete, and its stack trace is dropped, for
-    callers that watch a live log.
+    The log is fed piece by piece. The log may still be growing. With ``stacks`` (the default) a record is returned when
+    the next record begins, or at ``close``. Without, a record is returned as soon as its first part is complete, and
+    its stack trace is dropped, for callers that watch a live log.
     """
 
     def __init__(self, *, stacks: bool = True) -> None:
@@ -108,7 +109,7 @@ class LogParser:
         self._rewriter = LogLineRewriter()
 
     def feed(self, text: str) -> list[Record]:
-        """Feed the next piece of the log to the parser, and return the records that it completes.
+        """Feed a piece of the log to the parser, and return the completed records.
 
         The piece may end anywhere.
         """

@@ -32,11 +32,11 @@ _PROPERTIES = {
 
 
 def read_pure_broker_runs(data: str) -> list[dict[str, Any]]:
-    """Return the runs of a pure master or slave from its logs, a dict per run, oldest first.
+    """Read the runs of a pure broker (a pure master or slave) from its logs.
 
-    The files are activemq.log and its rotated files. At most 50 runs are returned. Each has ``began``, ``started``,
-    ``attached``, ``established``, ``served``; ``began`` is empty if the beginning of the run is no longer in the files.
-    Raises UntrustedPathError for a log that is not a regular file.
+    Returns a dict per run, oldest first. The files are activemq.log and its rotated files. At most 50 runs are
+    returned. Each has ``began``, ``started``, ``attached``, ``established``, ``served``; ``began`` is empty if the
+    beginning of the run is no longer in the files. Raises UntrustedPathError for a log that is not a regular file.
     """
     runs: list[dict[str, Any]] = []
     for event in filter(None, map(event_of_log_record, _records(data))):

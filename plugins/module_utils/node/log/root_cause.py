@@ -12,10 +12,10 @@ SHOWN = 300
 
 
 def root_cause(lines: Iterable[str]) -> str:
-    """Return the root cause of the last exception in the lines of a Java stack trace; "" if there is none.
+    """Return the root cause in the lines of a Java stack trace; "" if there is none.
 
-    It is the deepest ``Caused by:``. A cause above the deepest one that repeats its message with more details (which
-    address is in use) is returned instead.
+    It is that of the last exception. It is the deepest ``Caused by:``. A cause above the deepest one that repeats its
+    message with more details (which address is in use) is returned instead.
     """
     causes = [line.strip()[len(CAUSE) :].strip() for line in lines if line.lstrip().startswith(CAUSE)]
     cause = causes.pop() if causes else ""

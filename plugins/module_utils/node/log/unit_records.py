@@ -42,7 +42,10 @@ _KINDS = {
 
 @dataclass(frozen=True)
 class UnitEvent:
-    """An event of a systemd unit: a record of the systemd journal of a known kind, with the values of its message."""
+    """An event of a systemd unit, from a record of the systemd journal.
+
+    The record is of a known kind, and the event has the values of its message.
+    """
 
     kind: str
     fields: Mapping[str, str]

@@ -32,7 +32,11 @@ _XML_QUOTES = (
 
 @dataclass(frozen=True)
 class KnownSecret:
-    """A known secret: its value, the inventory variable that holds it, and the text before it on its line."""
+    """A known secret, with the inventory variable that holds it.
+
+    The text before the secret on its line is included. It has the inventory variable that holds it, and the text before
+    it on its line.
+    """
 
     value: str = field(repr=False)
     variable: str
@@ -47,7 +51,7 @@ def is_distinctive_secret(value: str) -> bool:
 
 
 class KnownSecrets:
-    """A set of known secrets, which finds and masks them in texts.
+    """A set of known secrets, by which secrets in texts are masked.
 
     Each has a known value and variable. They are found also escaped or encoded. Values are as files hold them, escapes
     included.
@@ -61,8 +65,8 @@ class KnownSecrets:
         self._values: dict[str, str] = {}
         self._encoded: set[str] = set()
         for value in filter(is_distinctive_secret, self._by_value):
-            self._values.update((form, value) for form in escaped_forms(value) if is_distinctive_secret(form))
-            encoded = {form for form in encoded_forms(value) if len(form) >= _HEAD}
+            self._values.update((form, value) for form in _escaped_forms(value) if is_distinctive_secret(form))
+            encoded = {form for form in _encoded_forms(value) if len(form) >= _HEAD}
             self._values.update((form, value) for form in encoded if form not in self._values)
             self._encoded |= encoded
         self._by_head: dict[str, list[str]] = {}
@@ -160,7 +164,7 @@ def _widened(text: str, start: int, end: int, lowest: int) -> tuple[int, int]:
 NO_SECRETS = KnownSecrets()
 
 
-def escaped_forms(value: str) -> set[str]:
+def _escaped_forms(value: str) -> set[str]:
     """Return the escaped forms of a value, as in XML, JSON, properties, shells and URIs.
 
     A value may be escaped once or twice.
@@ -193,7 +197,7 @@ def _escapes(value: str) -> Iterator[str]:
     yield re.sub(r"([^\w@%+=:,./-])", r"\\\1", value)
 
 
-def encoded_forms(value: str) -> set[str]:
+def _encoded_forms(value: str) -> set[str]:
     """Return the encoded forms of a value, in base64 and in hexadecimal digits.
 
     Base64 is that of each of its three alignments.

@@ -13,7 +13,7 @@ import re
 
 from .known import KnownSecrets
 from .marks import logger_and_thread_start, secret_free_value_end
-from .names import is_english_word, is_secret_name, looks_generated, secret_word_positions
+from .names import is_english_word, is_secret_name, looks_like_generated_password, secret_word_positions
 
 _NAME_CHARACTERS = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_.-$"
 _NAME_REST = re.compile(r"(?:[\w.$-]|\[\d{1,4}\]|\\[ ]){1,88}")
@@ -234,7 +234,7 @@ class _Reader:
             return self._bracketed(brackets.start("opening"), limit) or (brackets.end(), limit)
         judged = _JUDGED.match(text, end, limit)
         word = _WORD.match(text, judged.end(), limit) if judged else None
-        return word.span() if word and looks_generated(word[0]) else (end, end)
+        return word.span() if word and looks_like_generated_password(word[0]) else (end, end)
 
     def _value_below(self, start: int, line_end: re.Match[str], sign: str) -> tuple[int, int]:
         """Return the value below ``password:``: lines that are indented more, or one of one word that is no key."""

@@ -68,14 +68,14 @@ def is_secret_name(name: str) -> bool:
 
 
 def is_english_word(name: str) -> bool:
-    """Return whether the name of a secret is an English word, such as ``password``.
+    """Return whether a name, such as ``password``, is an English word.
 
     Prose may contain it, too.
     """
     return _ENGLISH.fullmatch(name.strip(".-_[]")) is not None
 
 
-def looks_generated(word: str) -> bool:
+def looks_like_generated_password(word: str) -> bool:
     """Return whether a word resembles a generated password, such as ``hT5x9Qa2``.
 
     A path, URI or time does not.

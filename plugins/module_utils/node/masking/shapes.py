@@ -12,7 +12,7 @@ import re
 
 from .known import KnownSecrets
 from .marks import logger_and_thread_start
-from .names import is_secret_name, looks_generated, secret_word_positions
+from .names import is_secret_name, looks_like_generated_password, secret_word_positions
 
 _WORD = r"(?:\"[^\"\n]*\"|'[^'\n]*'|[^\s\"']+)"
 _CALL_WORD = r"(?:\"[^\"\n]*\"|'[^'\n]*'|[^\s\"',()]+)"
@@ -155,16 +155,17 @@ _KEY_LINE_END = re.compile(r"(?:\A|[^A-Za-z0-9+/=])[A-Za-z0-9+/=]{16,}\s*\Z")
 
 
 def mask_secrets_by_shape(text: str, known: KnownSecrets, before: str = "") -> str:
-    """Return a text with the secrets masked that are recognized by their shape, such as tokens and passwords in URIs.
+    """Return a text with the secrets masked that are recognized by their shape.
 
-    ``before``: text that is located before ``text`` on the same line.
+    These are secrets such as tokens and passwords in URIs. ``before``: text that is located before ``text`` on the same
+    line.
     """
 
     def hide(match: re.Match[str]) -> str:
         groups = match.groupdict()
         if groups.get("name") and not is_secret_name(groups["name"]):
             return match[0]
-        if groups.get("guess") and not looks_generated(groups["guess"]):
+        if groups.get("guess") and not looks_like_generated_password(groups["guess"]):
             return match[0]
         start, end = match.span(match.lastindex or 0)
         hidden = known.mask_span(match.string, start, end, before)

@@ -23,17 +23,20 @@ from .deadline_socket import DeadlineSocket
 
 
 class ForeignListenerError(OSError):
-    """An error for a foreign listener: it does not belong to the broker's account, so no login was sent."""
+    """An error for a listener that belongs to a foreign account, not to the broker's.
+
+    No login was sent to it.
+    """
 
 
 @dataclass(frozen=True)
 class ExpectedBroker:
-    """The expected broker at the other end of a connection: what must hold before a login is sent.
+    """The expected broker at the other end of a connection.
 
-    ``account``: the uid that must own a listener on this machine; None where the broker's account is unknown. ``pid``:
-    the broker's process, in whose network namespace the listener must be. ``is_local``: the broker runs on this
-    machine; an address of another host is refused. ``ca_file``: certificates that a broker of another host must be
-    verified with, in PEM; by default those of the system.
+    Before a login is sent, it must be verified. ``account``: the uid that must own a listener on this machine; None
+    where the broker's account is unknown. ``pid``: the broker's process, in whose network namespace the listener must
+    be. ``is_local``: the broker runs on this machine; an address of another host is refused. ``ca_file``: certificates
+    that a broker of another host must be verified with, in PEM; by default those of the system.
     """
 
     account: int | None = None
@@ -62,10 +65,10 @@ def expected_broker_of_directory(base: str) -> ExpectedBroker:
 
 
 class BrokerConnection:
-    """A connection to a broker's connector, and whether the other end is verified.
+    """A connection to a broker's connector.
 
-    ``exchange`` sends and reads. ``is_verified``: the listener belongs to the broker's account, or the certificate was
-    verified. ``is_local``: the listener is on this machine.
+    It shows whether the other end is verified. ``exchange`` sends and reads. ``is_verified``: the listener belongs to
+    the broker's account, or the certificate was verified. ``is_local``: the listener is on this machine.
     """
 
     def __init__(self, connection: socket.socket, exchange: DeadlineSocket, is_verified: bool, is_local: bool) -> None:

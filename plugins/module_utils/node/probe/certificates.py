@@ -27,11 +27,11 @@ _TIMES = {0x17: "%y%m%d%H%M%SZ", 0x18: "%Y%m%d%H%M%SZ"}
 def certificates_of_connectors(
     deployed: DeployedConfiguration, process: Process, timeout: float
 ) -> list[dict[str, object]]:
-    """Return the certificates of a broker's connectors with TLS, by connecting to each.
+    """Return the certificates of a broker's connectors with TLS.
 
-    Each has ``name``, ``ends`` (the certificate's end) and ``error``. ``ends`` is in seconds since the epoch, or None
-    if it is unknown, for the reason in ``error``. A connector that requires a certificate of its client presents its
-    own certificate first only over TLS 1.3.
+    Each connector is connected to. Each has ``name``, ``ends`` (the certificate's end) and ``error``. ``ends`` is in
+    seconds since the epoch, or None if it is unknown, for the reason in ``error``. A connector that requires a
+    certificate of its client presents its own certificate first only over TLS 1.3.
     """
     certificate_rows: list[dict[str, object]] = []
     expected = expected_broker_of_process(process)
@@ -49,9 +49,9 @@ def certificates_of_connectors(
 
 
 def first_expiring_certificate(path: str) -> list[dict[str, object]]:
-    """Return the certificate of a PEM file that expires first, as a list of one.
+    """Return the certificate of a PEM file that expires first.
 
-    It has ``name``, ``ends`` and ``error``.
+    The result is a list of one. It has ``name``, ``ends`` and ``error``.
     """
     try:
         texts = list(_pem_texts(read_file(path, _LARGEST)))

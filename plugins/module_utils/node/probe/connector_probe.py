@@ -40,14 +40,14 @@ _RIGHT_ERROR = re.compile(r"(?i)\bnot authori[sz]ed\b|\bunauthori[sz]ed\b|\bacce
 
 @dataclass(frozen=True)
 class ProbeAnswer:
-    """The answer to the probe of one connector of a broker: whether it answered and returned a message.
+    """The answer to the probe of one connector of a broker.
 
-    The answer is in the connector's protocol. ``answered``: the broker answered in its protocol, and no error shows
-    that it does not serve. ``returned``: the message came back; None if that was not tried or the account lacks the
-    permission. ``detail`` is a description. ``greeted``: the broker sent CONNECTED, CONNACK or its OpenWire greeting,
-    with or without the message. A broker that blocks messages, for instance at its memory limit, still sends a
-    greeting. ``refused_login``: the broker rejected the login. ``failed``: the broker closed the connection, or
-    answered with an error other than a missing permission.
+    It shows whether the connector answered and returned a message. The answer is in the connector's protocol.
+    ``answered``: the broker answered in its protocol, and no error shows that it does not serve. ``returned``: the
+    message came back; None if that was not tried or the account lacks the permission. ``detail`` is a description.
+    ``greeted``: the broker sent CONNECTED, CONNACK or its OpenWire greeting, with or without the message. A broker that
+    blocks messages, for instance at its memory limit, still sends a greeting. ``refused_login``: the broker rejected
+    the login. ``failed``: the broker closed the connection, or answered with an error other than a missing permission.
     """
 
     answered: bool
@@ -59,7 +59,10 @@ class ProbeAnswer:
 
 
 class ProbeRefusedError(Exception):
-    """An error for a probe that the broker refused: it rejected the login, or denied a permission to the account."""
+    """An error for a probe that the broker refused.
+
+    It rejected the login, or denied a permission to the account.
+    """
 
     def __init__(self, detail: str, *, is_login: bool) -> None:
         super().__init__(detail)
@@ -78,7 +81,10 @@ class ProbeFailedError(Exception):
 
 
 class ProbeStalledError(Exception):
-    """An error for a stalled probe: the broker sent a greeting and then stopped answering."""
+    """An error for a stalled probe, to which the broker stopped answering.
+
+    The broker sent a greeting before.
+    """
 
 
 # Two classes until Python 3.10.

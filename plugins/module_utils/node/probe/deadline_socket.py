@@ -40,9 +40,9 @@ class DeadlineSocket:
         self.close()
 
     def renew_deadline(self, timeout: float) -> None:
-        """Renew the deadline of the socket: set it to ``timeout`` seconds from now.
+        """Renew the deadline of the socket.
 
-        It is that of the next exchange over the connection.
+        It is ``timeout`` seconds from now. It is that of the next exchange over the connection.
         """
         self._timeout = timeout
         self._deadline = time.monotonic() + timeout
@@ -119,10 +119,10 @@ class DeadlineSocket:
         return self._take(len(self._buffer))
 
     def wait_while_open(self, seconds: float) -> None:
-        """Wait for some seconds while the connection stays open, and raise OSError when the peer closes it.
+        """Wait for some seconds while the connection of the socket stays open.
 
-        What the peer sends is discarded. The time does not count against the deadline of the exchange before; no
-        exchange can follow.
+        Raises OSError when the peer closes it. What the peer sends is discarded. The time does not count against the
+        deadline of the exchange before; no exchange can follow.
         """
         self._deadline = time.monotonic() + seconds
         try:

@@ -235,7 +235,7 @@ class ObjectReader:
         return self._source(count)
 
 
-def serialize_java_string(value: str) -> bytes:
+def _serialize_java_string(value: str) -> bytes:
     """Return a text in Java's serialized form of a java.lang.String."""
     encoded = value.encode()
     if len(encoded) < 1 << 16:
@@ -246,7 +246,7 @@ def serialize_java_string(value: str) -> bytes:
 def serialize_java_strings(values: Sequence[str]) -> bytes:
     """Return texts in Java's serialized form of an array of java.lang.String."""
     kind = b"\x72" + encode_java_utf("[Ljava.lang.String;") + bytes.fromhex("add256e7e91d7b47") + b"\2\0\0\x70\x78\x70"
-    return b"\x75" + kind + struct.pack(">i", len(values)) + b"".join(map(serialize_java_string, values))
+    return b"\x75" + kind + struct.pack(">i", len(values)) + b"".join(map(_serialize_java_string, values))
 
 
 def serialize_object_name(name: str) -> bytes:
@@ -260,7 +260,7 @@ def serialize_object_name(name: str) -> bytes:
         + bytes.fromhex("0f03a71beb6d15cf")
         + b"\3\0\0\x70\x78\x70"
     )
-    return b"\x73" + kind + serialize_java_string(name) + b"\x78"
+    return b"\x73" + kind + _serialize_java_string(name) + b"\x78"
 
 
 def encode_java_utf(text: str) -> bytes:

@@ -22,9 +22,10 @@ from .broker_connection import ExpectedBroker
 
 @dataclass(frozen=True)
 class ProbeRound:
-    """One round of probes over the addresses of a pair: its times, and the address that answered.
+    """One round of probes over the addresses of a pair.
 
-    The address is None if none answered. ``began`` and ``ended`` are seconds since the epoch.
+    It has its times, and the address that answered. The address is None if none answered. ``began`` and ``ended`` are
+    seconds since the epoch.
     """
 
     began: float
@@ -41,12 +42,13 @@ def watch_addresses(
     flag: str | None,
     ca_file: str | None = None,
 ) -> dict[str, Any]:
-    """Watch the addresses of a pair by probing them for some seconds, and return which one answered when.
+    """Watch the addresses of a pair by probing them for some seconds.
 
-    The result is that of an Ansible module. A listener on this machine must belong to the account of the broker in
-    ``base``. For a broker of another host only the account of probes is used, over TLS only if the certificate is
-    verified by ``ca_file`` or the system's certificates. Probes are ``interval`` seconds apart, and end early if the
-    file ``flag`` is removed. Raises NodeError for an address or a configuration that cannot be read.
+    Returns which one answered when. The result is that of an Ansible module. A listener on this machine must belong to
+    the account of the broker in ``base``. For a broker of another host only the account of probes is used, over TLS
+    only if the certificate is verified by ``ca_file`` or the system's certificates. Probes are ``interval`` seconds
+    apart, and end early if the file ``flag`` is removed. Raises NodeError for an address or a configuration that cannot
+    be read.
     """
     targets = {text: _parse_address(text) for text in addresses}
     login = _login(base) if base else Login()
@@ -105,11 +107,11 @@ def _round(
 
 
 def summarize_probe_rounds(tries: Iterable[ProbeRound]) -> dict[str, Any]:
-    """Summarize rounds of probes: the time spans in which each address answered, and the interruptions.
+    """Summarize rounds of probes.
 
-    The interruptions are ``gaps``, and the longest of them is ``longest`` in seconds. Pure. An interruption lasts from
-    the end of the last answer to the end of the next answer, so it is never shorter than the interruption that a client
-    observes.
+    The summary has the time spans in which each address answered, and the interruptions. The interruptions are
+    ``gaps``, and the longest of them is ``longest`` in seconds. Pure. An interruption lasts from the end of the last
+    answer to the end of the next answer, so it is never shorter than the interruption that a client observes.
     """
     spans: list[dict[str, Any]] = []
     gaps: list[dict[str, Any]] = []

@@ -47,10 +47,11 @@ def is_loading_in_thread_dump(dump: str) -> bool:
 
 
 class ReadinessDetector:
-    """A detector of readiness: whether a broker stays ready, over repeated observations.
+    """A detector of a broker's readiness over repeated observations.
 
-    A standby waits for its lock while it loads its configuration, so its process alone counts. An active broker counts
-    when its configuration is loaded, or without a thread dump when its process has been ready for ``UNSEEN`` seconds.
+    It detects whether the broker stays ready. A standby waits for its lock while it loads its configuration, so its
+    process alone counts. An active broker counts when its configuration is loaded, or without a thread dump when its
+    process has been ready for ``UNSEEN`` seconds.
     """
 
     def __init__(
@@ -65,7 +66,7 @@ class ReadinessDetector:
         self._is_loaded = False
 
     def is_stably_ready(self, process: Process | None, state: str) -> bool:
-        """Return whether a broker, now observed in ``state``, is stably ready.
+        """Return whether a broker is stably ready, given its newly observed state.
 
         Returns False for one that is not ready.
         """

@@ -23,10 +23,11 @@ _TABLES = ("tcp", "tcp6")
 
 
 def is_listening(pid: int, addresses: Collection[tuple[str, int]]) -> bool:
-    """Return whether a process, or another of its account, listens on one of the addresses.
+    """Return whether a process listens on one of the addresses.
 
-    The network namespace is that of the process. The account is compared instead of the descriptors, because a reader
-    in a separate user namespace, such as the watchdog, cannot read the descriptors of the process.
+    Another process of its account counts, too. The network namespace is that of the process. The account is compared
+    instead of the descriptors, because a reader in a separate user namespace, such as the watchdog, cannot read the
+    descriptors of the process.
     """
     try:
         uid = os.stat(f"/proc/{pid}").st_uid

@@ -30,10 +30,11 @@ _SLOWEST_SYSTEMCTL = 10
 
 @dataclass(frozen=True)
 class Process:
-    """A running process with its pid, start time, state and command line from /proc.
+    """A running process, as /proc shows it.
 
-    ``started`` is in seconds since the boot of the machine, and does not depend on the wall clock; ``state`` is the
-    state letter of /proc, such as ``T`` for a process that a signal stopped.
+    It has a pid, start time, state and command line. ``started`` is in seconds since the boot of the machine, and does
+    not depend on the wall clock; ``state`` is the state letter of /proc, such as ``T`` for a process that a signal
+    stopped.
     """
 
     pid: int
@@ -56,9 +57,9 @@ def seconds_since_boot() -> float:
 
 
 def boot_id() -> str:
-    """Return the kernel's boot id, which changes with every boot.
+    """Return the kernel's boot id.
 
-    The result is empty where the kernel has none.
+    It changes with every boot. The result is empty where the kernel has none.
     """
     try:
         with open("/proc/sys/kernel/random/boot_id") as file:
@@ -135,7 +136,10 @@ def _is_guard(process: Process) -> bool:
 
 
 def guard_pid_of_broker(broker: Process) -> int | None:
-    """Return the pid of a broker's guard, the parent process that fences its shared store; None without a guard."""
+    """Return the pid of a broker's guard; None without a guard.
+
+    The guard is the parent process that fences its shared store.
+    """
     fields = _stat_fields(broker.pid)
     parent = read_process(int(fields[1])) if fields else None
     is_guarded = parent is not None and _is_guard(parent) and parent.command[-len(broker.command) :] == broker.command

@@ -23,12 +23,13 @@ _COUNTS = ("outbox_rows", "outbox_bytes", "oldest_age", "inbox_rows", "quarantin
 
 
 def gather_agent_status(agent: Mapping[str, Any]) -> dict[str, Any]:
-    """Gather the status of an agent: whether it is running or stopped, and the status that it reports.
+    """Gather the status of an agent.
 
-    ``state`` is running or stopped, and ``how`` the reason for it. ``agent``: ``config`` and ``state``, its
-    directories, ``unit`` or None, and ``certificates``, paths of PEM files. ``store``: rows and bytes of the outbox,
-    the age of its oldest event in seconds, and the rows of the inbox. ``publisher`` and ``subscriber``: the broker that
-    each is connected to, or None. ``deployed`` is as for a broker.
+    It shows whether the agent is running or stopped, and what the agent reports. ``state`` is running or stopped, and
+    ``how`` the reason for it. ``agent``: ``config`` and ``state``, its directories, ``unit`` or None, and
+    ``certificates``, paths of PEM files. ``store``: rows and bytes of the outbox, the age of its oldest event in
+    seconds, and the rows of the inbox. ``publisher`` and ``subscriber``: the broker that each is connected to, or None.
+    ``deployed`` is as for a broker.
     """
     home = ConfigurationPaths(f"{agent['config']}.d", agent["config"], "")
     evidence: dict[str, Any] = {

@@ -45,10 +45,11 @@ _ATTEMPT = 60
 
 @dataclass(frozen=True)
 class EvidenceSources:
-    """The sources of the evidence of a broker's state, and the evidence itself.
+    """The sources from which the evidence of a broker's state was gathered, such as the log.
 
-    ``deployed`` is the configuration that the process was started with, ``records`` are those of that process.
-    ``watchdog`` holds the properties that systemd shows of the watchdog's unit; empty without systemd.
+    The evidence itself is included. ``deployed`` is the configuration that the process was started with, ``records``
+    are those of that process. ``watchdog`` holds the properties that systemd shows of the watchdog's unit; empty
+    without systemd.
     """
 
     evidence: Evidence
@@ -58,14 +59,14 @@ class EvidenceSources:
 
 
 def gather_broker_state(base: str, unit: str | None, wait: float = 0, wanted: tuple[str, ...] = ()) -> dict[str, Any]:
-    """Gather the state of a broker and its evidence, as the result of the module broker_info.
+    """Gather the state of a broker, as the result of the module broker_info.
 
-    ``base`` is its directory. With ``wait`` the broker is checked repeatedly, for at most that many seconds, until its
-    state is one of ``wanted``. A ready broker must stay ready: ``settled`` of the result is True if an active broker
-    has loaded its configuration completely (module ``settling``), False if it has not, and None without ``wait``. The
-    wait ends early if systemd has stopped restarting the broker, or restarts it repeatedly. A silent broker counts as
-    hung, and an unhealthy broker as unhealthy, after ``HUNG`` (30) seconds. Raises NodeError if the configuration
-    cannot be read.
+    The evidence is included. ``base`` is its directory. With ``wait`` the broker is checked repeatedly, for at most
+    that many seconds, until its state is one of ``wanted``. A ready broker must stay ready: ``settled`` of the result
+    is True if an active broker has loaded its configuration completely (module ``settling``), False if it has not, and
+    None without ``wait``. The wait ends early if systemd has stopped restarting the broker, or restarts it repeatedly.
+    A silent broker counts as hung, and an unhealthy broker as unhealthy, after ``HUNG`` (30) seconds. Raises NodeError
+    if the configuration cannot be read.
     """
     return gather_state_and_sources(base, unit, wait, wanted)[0]
 
@@ -73,7 +74,7 @@ def gather_broker_state(base: str, unit: str | None, wait: float = 0, wanted: tu
 def gather_state_and_sources(
     base: str, unit: str | None, wait: float = 0, wanted: tuple[str, ...] = (), pids: Collection[int] | None = None
 ) -> tuple[dict[str, Any], EvidenceSources]:
-    """Gather the state of a broker with its evidence, and the sources of the evidence.
+    """Gather the state of a broker, and the sources of its evidence, such as log records.
 
     The state is the result of ``gather_broker_state``. ``pids`` are the processes to search, by default all.
     """
@@ -97,9 +98,10 @@ def gather_state_and_sources(
 def unmet_expectation(
     result: Mapping[str, Any], states: Collection[str], old_pid: int | None, release: str | None
 ) -> str:
-    """Return the expectation that a broker does not meet, in one line: its state, process or release; empty if none.
+    """Return the expectation that a broker does not meet, in one line; empty if none.
 
-    ``old_pid``: the process that must have been replaced. ``release``: the release that must run.
+    It concerns its state, process or release. ``old_pid``: the process that must have been replaced. ``release``: the
+    release that must run.
     """
     unit, log = (result["unit"] or {}).get("Id") or "the unit", f"{result['data']}/activemq.log"
     where = f"check {log} and journalctl -u {unit}" if result["unit"] else f"check {log}"

@@ -38,9 +38,10 @@ _OF_LINKS = re.compile(
 
 
 def gather_broker_status(base: str, unit: str | None, pids: Collection[int] | None = None) -> dict[str, Any]:
-    """Gather the status of a broker: the result of ``broker_info``, its usage, files and certificates.
+    """Gather the status of a broker.
 
-    ``base`` is its directory. ``pids``: the processes to search for the broker, by default all.
+    It has the result of ``broker_info``, and its usage, files and certificates. ``base`` is its directory. ``pids``:
+    the processes to search for the broker, by default all.
 
     ``holds_lock``: whether its process holds the lock of its store, None without a kahaDB store or a process, and on
     FUSE. ``state_since``: since when it is in its state, in seconds since the epoch, None if unknown. ``usage``: as

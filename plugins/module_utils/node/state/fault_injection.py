@@ -27,11 +27,12 @@ _SIGNALS = {"kill": signal.SIGKILL, "crash": signal.SIGKILL, "pause": signal.SIG
 
 
 def inject_fault(base: str, unit: str | None, act: str, again: int) -> dict[str, Any]:
-    """Inject a fault into the broker of a host: kill, crash, stop or freeze it.
+    """Inject a fault into the broker of a host.
 
-    This is done for a drill; the broker must be active. Returns the time ``at`` by the host's clock (epoch seconds) and
-    the ``pid``. If the drill is interrupted, the broker does not stay stopped or frozen: systemd starts or continues it
-    after ``again`` seconds. Raises NodeError if the broker is not active.
+    The fault kills, crashes, stops or freezes it. This is done for a drill; the broker must be active. Returns the time
+    ``at`` by the host's clock (epoch seconds) and the ``pid``. If the drill is interrupted, the broker does not stay
+    stopped or frozen: systemd starts or continues it after ``again`` seconds. Raises NodeError if the broker is not
+    active.
     """
     layout = ConfigurationPaths(os.path.abspath(base))
     process = _active_broker(layout, unit)
@@ -67,9 +68,10 @@ def cancel_return_timer(unit: str) -> None:
 
 
 def wait_for_start(base: str, wait: float) -> dict[str, Any]:
-    """Wait for the start of a broker, and return the time of the log record that reports it.
+    """Wait for the start of a broker, and return its time.
 
-    The result has the time as ``at``, by the host's clock (epoch seconds); None after ``wait`` seconds without it.
+    It is the time of the log record that reports the start. The result has the time as ``at``, by the host's clock
+    (epoch seconds); None after ``wait`` seconds without it.
     """
     layout, deadline = ConfigurationPaths(os.path.abspath(base)), time.monotonic() + wait
     while True:

@@ -41,9 +41,10 @@ _PATIENCE = 10.0
 def gather_health(
     layout: ConfigurationPaths, process: Process | None, pending: PendingRestart | None, store: str
 ) -> dict[str, Any]:
-    """Gather the facts about a broker's health: its release, drift, store access, free space and others.
+    """Gather the facts about a broker's health.
 
-    They are the facts of ``broker_info`` other than the state. ``pending`` is a pending restart, or None.
+    These are its release, drift, store access, free space and others. They are the facts of ``broker_info`` other than
+    the state. ``pending`` is a pending restart, or None.
     """
     name = layout.current_version_name()
     current = read_installed_version(layout.directory(name)) if name else None

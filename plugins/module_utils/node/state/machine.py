@@ -71,9 +71,9 @@ _AZURE = "7783-7084-3265-9085-8269-3286-77"  # the asset tag of every machine th
 
 @dataclass(frozen=True)
 class Mount:
-    """A mount of this machine: mount point, file system type and options.
+    """A mount of this machine.
 
-    It is a line of /proc/self/mounts.
+    It has a mount point, file system type and options. It is a line of /proc/self/mounts.
     """
 
     point: str
@@ -120,14 +120,14 @@ def gather_machine_facts(parameters: Mapping[str, Any]) -> dict[str, Any]:
         "cloud": cloud_provider(),
         "pair": _deployed_pair(parameters["base"]),
         # some containers see a separate id, but may still share a disk
-        "boot": None if is_container() else boot_id() or None,
+        "boot": None if _is_container() else boot_id() or None,
     }
 
 
 def account_facts(user: str, uid: int | None, gid: int | None) -> dict[str, Any]:
-    """Return the facts about an account of this machine: its ids, its group's, and its processes.
+    """Return the facts about an account of this machine.
 
-    The result also has the other names of the ids.
+    These are its ids, its group's ids, and its processes. The result also has the other names of the ids.
     """
     account, group = _entry(pwd.getpwnam, user), _entry(grp.getgrnam, user)
     account_uid = account.pw_uid if account else None
@@ -183,9 +183,9 @@ def java_version(java: str) -> int | None:
 
 
 def java_version_failure(java: str) -> str:
-    """Return the reason why a java executable does not report its version, with the command's output.
+    """Return the reason why a java executable does not report its version.
 
-    It is a short text.
+    The command's output is included. It is a short text.
     """
     try:
         ran = subprocess.run([java, "-version"], capture_output=True, text=True, timeout=60, check=False)
@@ -217,9 +217,9 @@ def mount_of(path: str, mounts: str) -> Mount | None:
 
 
 def store_capacity(directory: str) -> int | None:
-    """Return the capacity of a store in bytes: the size of its directory and the free space.
+    """Return the capacity of a store in bytes.
 
-    Returns None if unknown.
+    It has the size of the store's directory and the free space. Returns None if unknown.
     """
     path = os.path.abspath(directory)
     while not os.path.isdir(path):
@@ -284,7 +284,7 @@ def active_interfaces() -> list[str]:
     return sorted(interfaces)
 
 
-def is_container(root: str = "/") -> bool:
+def _is_container(root: str = "/") -> bool:
     """Return whether this system is a container.
 
     Much of what is visible there belongs to the host.
@@ -297,7 +297,7 @@ def cloud_provider(root: str = "/") -> str | None:
 
     Returns None if it names none, and in containers.
     """
-    if is_container(root):
+    if _is_container(root):
         return None
     for name in ("sys_vendor", "product_name", "chassis_asset_tag"):
         try:

@@ -27,9 +27,10 @@ LARGEST = 2 << 20
 
 
 def append_operation_record(record: Mapping[str, str], directory: str = DIRECTORY) -> str:
-    """Append the record of an operation to the host's file of records, and return the line.
+    """Append the record of an operation to the host's file of records.
 
-    It is a file of JSON lines; the host's time is added. A file that has grown too large loses its older half.
+    Returns the line. It is a file of JSON lines; the host's time is added. A file that has grown too large loses its
+    older half.
 
     Raises OSError, or UntrustedPathError for a path in which an account other than root could create a link.
     """
@@ -58,10 +59,10 @@ def append_operation_record(record: Mapping[str, str], directory: str = DIRECTOR
 
 
 def write_operation_metrics(kind: str, operation: str, labels: Mapping[str, str], run: str = RUN) -> None:
-    """Write the metrics file about a broker's operation in progress, for the textfile collector of node exporter.
+    """Write the metrics about a broker's operation in progress.
 
-    It shows whether one is in progress. The file is ``RUN/activemq-fleet/HOST.prom``, which every account may read;
-    ``labels`` must contain ``host``.
+    The file is for the textfile collector of node exporter. It shows whether one is in progress. The file is
+    ``RUN/activemq-fleet/HOST.prom``, which every account may read; ``labels`` must contain ``host``.
 
     Raises OSError, or UntrustedPathError for a path in which an account other than root could create a link.
     """

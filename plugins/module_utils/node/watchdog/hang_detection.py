@@ -35,10 +35,11 @@ FINE, IDLE, ODD, HUNG = "fine", "idle", "odd", "hung"
 
 @dataclass(frozen=True)
 class WatchdogSample:
-    """A sample of the watchdog: the observations of one check, from which it decides whether the broker is hung.
+    """A sample of the watchdog: its observations of a broker in one check.
 
-    ``slave``: whether a slave is attached to a pure master, None for other brokers. The evidence has ``answers`` only
-    of connectors that can be probed, and ``phase`` and ``listens`` only if the broker was silent or frozen.
+    The watchdog decides by it whether the broker is hung. ``slave``: whether a slave is attached to a pure master, None
+    for other brokers. The evidence has ``answers`` only of connectors that can be probed, and ``phase`` and ``listens``
+    only if the broker was silent or frozen.
     """
 
     evidence: Evidence
@@ -47,11 +48,11 @@ class WatchdogSample:
 
 @dataclass(frozen=True)
 class HangState:
-    """The hang state of a broker in one sample of its watchdog: fine, idle, odd or hung, with the reason.
+    """The hang state of a broker in one check of its watchdog: fine, idle, odd or hung.
 
-    ``state`` is the state that ``conclude_state`` concludes. ``kind``: fine, idle (nothing to watch), odd (worth a
-    warning, but the broker is not killed) or hung. ``patience``: seconds that the state must persist before the
-    watchdog acts.
+    The reason is included. ``state`` is the state that ``conclude_state`` concludes. ``kind``: fine, idle (nothing to
+    watch), odd (worth a warning, but the broker is not killed) or hung. ``patience``: seconds that the state must
+    persist before the watchdog acts.
     """
 
     state: BrokerState
@@ -61,7 +62,10 @@ class HangState:
 
 
 def classify_sample(sample: WatchdogSample) -> HangState:
-    """Classify a watchdog's sample as fine, idle (nothing to watch), odd (worth a warning) or hung, with a reason."""
+    """Classify a watchdog's sample of a broker: it is fine, idle, odd or hung.
+
+    Idle means that there is nothing to watch, odd that a warning is due. A reason is returned, too.
+    """
     evidence, state = sample.evidence, conclude_state(sample.evidence).state
     process, silent = evidence.process, evidence.silent_connectors
     if process is None:
@@ -129,10 +133,10 @@ _GO_ON = "Continue the process with kill -CONT, or kill it so that systemd resta
 
 @dataclass(frozen=True)
 class SampleCount:
-    """The count of successive samples of the watchdog with the same classification of the same process.
+    """The count of successive samples of the watchdog with the same result.
 
-    It also has the time of the first sample. ``who``: pid and start time; ``since``: time of the first sample;
-    ``told``: time of the last log line about it.
+    They have the same classification of the same process. It also has the time of the first sample. ``who``: pid and
+    start time; ``since``: time of the first sample; ``told``: time of the last log line about it.
     """
 
     who: tuple[int, float] | None = None
@@ -152,26 +156,27 @@ class SampleCount:
         return replace(self, times=self.times + 1)
 
     def is_action_due(self, now: float, patience: float = 0.0) -> bool:
-        """Return whether the watchdog's action is due: the state has lasted long enough.
+        """Return whether the watchdog's action is due.
 
-        It was not logged within the last 600 seconds.
+        The state has then lasted long enough. It was not logged within the last 600 seconds.
         """
         lasted = self.times >= MISSES and now - self.since >= patience
         return lasted and (self.told is None or now - self.told >= REMIND)
 
 
 def can_kill_again(kills: Sequence[float], now: float) -> bool:
-    """Return whether the watchdog can kill its broker again, by the times of its kills within the last hour.
+    """Return whether the watchdog can kill its broker again.
 
-    It has killed fewer than three times. Another kill does not help a broker that hangs repeatedly.
+    The times of its kills within the last hour decide. It has killed fewer than three times. Another kill does not help
+    a broker that hangs repeatedly.
     """
     return len([moment for moment in kills if now - moment < KILLS_WITHIN]) < MOST_KILLS
 
 
 def hung_broker_message(text: str, *, action: str, ha: str, unit: str, seconds: float, kills: bool) -> str:
-    """Return the message about a hung broker for the log: its state, the watchdog's action, and a remedy.
+    """Return the log message of the watchdog about a hung broker.
 
-    The remedy is what the operator can do.
+    It has the state, the watchdog's action, and a remedy. The remedy is what the operator can do.
     """
     hung = f"the broker is hung: {MISSES} checks in {seconds:.0f} s got no answer; {text}."
     held = {

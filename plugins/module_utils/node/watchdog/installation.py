@@ -43,9 +43,9 @@ class WatchdogPaths:
 
 
 def install_watchdog(place: WatchdogPaths, program: bytes, unit: str) -> list[str]:
-    """Install, enable and start a broker's watchdog; return what was done, one line each.
+    """Install a broker's watchdog on this host.
 
-    Links its unit. Raises NodeError, OSError.
+    It is also enabled and started. Returns what was done, one line each. Links its unit. Raises NodeError, OSError.
     """
     done = []
     if _read(place.program) != program:
@@ -87,9 +87,9 @@ def _run(place: WatchdogPaths, *, new: bool) -> list[str]:
 
 
 def remove_watchdog(place: WatchdogPaths) -> list[str]:
-    """Stop and remove a broker's watchdog; return what was done, one line each.
+    """Remove a broker's watchdog from this host.
 
-    Removes its program and unit link.
+    It is stopped first. Returns what was done, one line each. Removes its program and unit link.
     """
     done = []
     if os.path.lexists(place.link):

@@ -63,9 +63,10 @@ _ERROR, _WARNING, _INFO = 3, 4, 6
 
 
 class Watchdog:
-    """The watchdog of one broker, which warns of a hung broker or kills it.
+    """The watchdog of one broker.
 
-    ``kills`` is the path of the file with the times of the last kills, None to keep none.
+    It warns of a hung broker or kills it. ``kills`` is the path of the file with the times of the last kills, None to
+    keep none.
     """
 
     def __init__(self, options: argparse.Namespace, kills: str | None) -> None:
@@ -79,10 +80,13 @@ class Watchdog:
         self._kill_count = 0
         self._certificates: dict[str, float] = {}
         self._certificates_read = -_CERTIFICATES
-        self._risks = StoreRisks()
+        self._risks = _StoreRisks()
 
     def check_broker(self) -> None:
-        """Check the broker once: log a warning or kill it, if its state was wrong for long enough."""
+        """Check the broker of the watchdog once.
+
+        Log a warning or kill the broker, if its state was wrong for long enough.
+        """
         sample = self._sample()
         hang_state, process, now = hang_detection.classify_sample(sample), sample.evidence.process, seconds_since_boot()
         before = self._count
@@ -91,14 +95,14 @@ class Watchdog:
         if self._options.metrics:
             self._write_metrics(hang_state, now)
         if before.told is not None and hang_state.kind == hang_detection.FINE:
-            print_log_line(_INFO, f"the broker is healthy again: {hang_state.text}")
+            _print_log_line(_INFO, f"the broker is healthy again: {hang_state.text}")
         if hang_state.kind in (hang_detection.FINE, hang_detection.IDLE) or not self._count.is_action_due(
             now, hang_state.patience
         ):
             return
         self._count = replace(self._count, told=now)
         if hang_state.kind == hang_detection.ODD:
-            print_log_line(_WARNING, hang_state.text)
+            _print_log_line(_WARNING, hang_state.text)
         elif process is not None:
             self._act(hang_state, process, now)
 
@@ -170,16 +174,16 @@ class Watchdog:
             seconds=now - self._count.since,
             kills=allowed,
         )
-        print_log_line(_ERROR, line)
+        _print_log_line(_ERROR, line)
         if options.action != "kill" or not allowed:
             return
         # Recorded before the kill, because the watchdog may stop together with its broker.
         write_kills(self._kills, [*kills, now])
         self._kill_count += 1
         if kill_with_thread_dump(process):
-            print_log_line(_WARNING, f"the watchdog killed the hung broker, process {process.pid}")
+            _print_log_line(_WARNING, f"the watchdog killed the hung broker, process {process.pid}")
         else:
-            print_log_line(
+            _print_log_line(
                 _WARNING,
                 f"{KILL_FAILED} {process.pid}, because the process had already ended, or waits for a disk that hangs",
             )
@@ -232,7 +236,7 @@ class Watchdog:
             disk.replace_file(self._options.metrics, to_prometheus_text(samples, labels), 0o644)
 
 
-class StoreRisks:
+class _StoreRisks:
     """The risks recorded in a store, as the number of durable subscriptions at risk.
 
     They are read in a separate thread. A read that hangs does not delay the checks of the broker. At most one read runs
@@ -264,9 +268,9 @@ class StoreRisks:
 
 
 def kill_with_thread_dump(process: Process) -> bool:
-    """Kill a JVM after it printed a thread dump, and return whether it ended within 30 s.
+    """Kill a JVM after it printed a thread dump.
 
-    Never kills another process that got its pid.
+    Returns whether it ended within 30 s. Never kills another process that got its pid.
     """
     with open_process_handle(process) as handle:
         if not is_still_running(process):
@@ -310,7 +314,7 @@ def write_kills(path: str | None, kills: Sequence[float]) -> None:
         file.writelines(f"{moment}\n" for moment in kills[-hang_detection.MOST_KILLS :])
 
 
-def print_log_line(priority: int, text: str) -> None:
+def _print_log_line(priority: int, text: str) -> None:
     """Print one line for the systemd journal, with its priority (sd-daemon(3))."""
     sys.stdout.write(f"<{priority}>{escape_unprintable(' '.join(text.split()))}\n")
     sys.stdout.flush()
@@ -347,7 +351,10 @@ def _options(arguments: Sequence[str]) -> argparse.Namespace:
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Run the watchdog: check the broker at a fixed interval until systemd stops the watchdog."""
+    """Run the program of the watchdog.
+
+    It checks the broker at a fixed interval until systemd stops the watchdog.
+    """
     options = _options(sys.argv[1:] if arguments is None else arguments)
     directory = os.environ.get("RUNTIME_DIRECTORY", "").split(":")[0]
     watchdog = Watchdog(options, f"{directory}/kills" if directory else None)
@@ -364,7 +371,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
                 "Correct this error: until then the watchdog does not detect a hang"
             )
             if reason != unreadable:
-                print_log_line(_WARNING, reason)
+                _print_log_line(_WARNING, reason)
             unreadable = reason
             notify_systemd(f"STATUS={escape_unprintable(' '.join(reason.split()))}", "WATCHDOG=1")
         time.sleep(max(0.0, options.every - (time.monotonic() - began)))

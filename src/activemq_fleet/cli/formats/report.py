@@ -24,9 +24,10 @@ INPUT_ERROR = "T000"
 
 @dataclass(frozen=True, slots=True)
 class CheckReport:
-    """The report of a check: its findings, and the names of the hosts or files that were checked.
+    """The report of a check.
 
-    ``is_about_files``: whether ``hosts`` holds names of files.
+    It has its findings, and the names of the hosts or files that were checked. ``is_about_files``: whether ``hosts``
+    holds names of files.
 
     ``waivers`` are the waivers in force, ``warnings`` lines for stderr.
     """
@@ -66,10 +67,10 @@ class CheckReport:
         return sum(bool(finding.edits) for finding in self.findings)
 
     def inventory_origin_of(self, finding: Finding) -> Position | None:
-        """Return the origin of a finding in the inventory, where the value that it is about is defined.
+        """Return the origin of a finding in the inventory.
 
-        None is returned for a finding about files. The origin is that of the variable from which a rendered value came,
-        or the first one that the message names, else the host.
+        There the value that it is about is defined. None is returned for a finding about files. The origin is that of
+        the variable from which a rendered value came, or the first one that the message names, else the host.
         """
         return _with_path_from_here(position_of_finding(self.positions.get(finding.host, {}), finding))
 
@@ -81,15 +82,15 @@ class CheckReport:
         return _with_path_from_here(position_of_reported_value(self.positions.get(finding.host, {}), finding))
 
     def user_file_position(self, finding: Finding) -> tuple[str | None, int | None, int | None]:
-        """Return the position (path, line, column) of a finding in the user's files.
+        """Return the position of a finding in the user's files.
 
-        Unknown parts are left out. For a finding about a fleet the path is in the inventory, else it is the path in the
-        output directory of ``render``.
+        It is (path, line, column). Unknown parts are left out. For a finding about a fleet the path is in the
+        inventory, else it is the path in the output directory of ``render``.
         """
         source = self.inventory_origin_of(finding)
         if source is not None:
             return source.file, source.line, None
-        return path_in_output_directory(finding), finding.line, finding.column
+        return _path_in_output_directory(finding), finding.line, finding.column
 
     def shown_position(self, finding: Finding) -> str:
         """Return the position of a finding as shown to the user.
@@ -99,16 +100,16 @@ class CheckReport:
         """
         position = self.inventory_origin_of(finding) if finding.file is None else self.variable_position_of(finding)
         source = f"{position.file}:{position.line}" if position else ""
-        place = finding_position(finding)
+        place = _finding_position(finding)
         return f"{source} ({place})" if source and place else source or place
 
     def message_with_rendered_position(self, finding: Finding) -> str:
-        """Return a finding's message and fix, with its position in the rendered file.
+        """Return a finding's message with its position in the rendered file.
 
-        The position is left out where the place is the same.
+        The fix is also included. The position is left out where the place is the same.
         """
         text = message_with_fix(finding)
-        return f"{finding_position(finding)}: {text}" if finding.file and self.inventory_origin_of(finding) else text
+        return f"{_finding_position(finding)}: {text}" if finding.file and self.inventory_origin_of(finding) else text
 
 
 def _with_path_from_here(position: Position | None) -> Position | None:
@@ -120,9 +121,9 @@ def _with_path_from_here(position: Position | None) -> Position | None:
 
 
 def finding_grouping_key(finding: Finding) -> Hashable:
-    """Return the key by which findings are grouped, equal for findings that are shown as one.
+    """Return the key by which findings are grouped.
 
-    A finding on a line of a hostless file has a separate key.
+    It is equal for findings that are shown as one. A finding on a line of a hostless file has a separate key.
     """
     place: Hashable = finding.file
     if not finding.host:
@@ -132,11 +133,11 @@ def finding_grouping_key(finding: Finding) -> Hashable:
 
 
 def finding_subject(finding: Finding) -> str:
-    """Return the subject of a finding: its host, or its file where it has no host."""
+    """Return the subject of a finding: its host, or else its file."""
     return finding.host or finding.file or ""
 
 
-def finding_position(finding: Finding) -> str:
+def _finding_position(finding: Finding) -> str:
     """Return the position of a finding as ``FILE:LINE:COLUMN``.
 
     Unknown parts are left out; "" for findings about the inventory.
@@ -151,7 +152,7 @@ def message_with_fix(finding: Finding) -> str:
     return f"{finding.message}{stop} Fix: {finding.fix}"
 
 
-def path_in_output_directory(finding: Finding) -> str | None:
+def _path_in_output_directory(finding: Finding) -> str | None:
     """Return the path of a finding's file in the output directory of ``render``.
 
     None is returned for a finding without file. A finding about input that cannot be used has the path of the input
