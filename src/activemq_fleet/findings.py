@@ -75,9 +75,9 @@ class Finding:
 
     @property
     def blocks(self) -> bool:
-        """Whether the finding blocks the command ``render`` and fails ``check``.
+        """Whether the finding blocks rendering.
 
-        It does if it is an error that no waiver covers.
+        An error that no waiver covers blocks the command ``render`` and fails ``check``.
         """
         return self.severity == "error" and self.waived is None
 

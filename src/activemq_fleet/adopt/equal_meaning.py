@@ -105,7 +105,7 @@ def are_attribute_values_equivalent(
 
 
 def opens_jmx(context: ComparedElement, release: Release) -> bool:
-    """Return whether a managementContext opens a JMX port.
+    """Return whether a managementContext element opens a port for JMX.
 
     Up to 5.14 it does so by default.
     """

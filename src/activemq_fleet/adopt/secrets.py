@@ -106,7 +106,7 @@ class LabeledPasswords:
     """A description of each label's password."""
 
     def secret_lookup_for(self, name: str, value: str, what: str) -> SecretReference:
-        """Return the lookup of ``.secrets/LABEL`` that replaces a password.
+        """Return the lookup of a secret, ``.secrets/LABEL``, that replaces a password.
 
         It is the same one for the same name and value. ``what``, the password's use, is noted the first time.
         """

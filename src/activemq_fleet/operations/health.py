@@ -91,7 +91,10 @@ class PairProblem:
 
 
 def observe_node(broker: BrokerFacts, evidence: BrokerEvidence) -> ObservedNode:
-    """Return a node as observed, from its broker's facts and its evidence."""
+    """Return the observed node of a broker, from evidence about its host.
+
+    It has the broker's facts from the inventory, too.
+    """
     observed = {known.name: getattr(evidence, known.name) for known in fields(evidence)}
     return ObservedNode(
         **{

@@ -248,9 +248,9 @@ class SchemaSpans:
 
 @cache
 def load_schema_spans() -> SchemaSpans:
-    """Return the spans of versions of schema elements and attributes, from attributes.toml.
+    """Load the spans of versions of schema elements and attributes.
 
-    The file is read on first use (3 ms).
+    They are in attributes.toml. The file is read on first use (3 ms).
     """
     raw = _read_toml("attributes.toml")
     tables = {element: _by_name(spans) for element, spans in raw["attributes"].items()}

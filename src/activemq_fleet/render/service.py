@@ -126,9 +126,9 @@ def watchdog_unit_path(broker: Broker) -> str | None:
 
 
 def unit_and_environment_files(broker: Broker) -> dict[str, bytes]:
-    """Return the systemd units and environment file of a broker, by relative path.
+    """Return the systemd units and the environment file of a broker, by path.
 
-    The log configuration is included; none of the files holds a secret.
+    Paths are relative. The log configuration is included; none of the files holds a secret.
     """
     watchdog = watchdog_unit_path(broker)
     return {

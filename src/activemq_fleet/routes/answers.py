@@ -225,9 +225,9 @@ class Routes:
     def bridges_while_down(
         self, names: tuple[str, ...], down: str | None = None, destination: str | None = None
     ) -> NetworkWithBrokerDown:
-        """Return the bridges among the given pairs of brokers while the broker ``down`` is dead.
+        """Return the open bridges among pairs of brokers while one broker is down.
 
-        The result is cached.
+        ``down`` is that broker, ``names`` are the pairs. The result is cached.
         """
         if down is not None and not self.changes_bridges(down, names):
             down = None

@@ -28,11 +28,11 @@ def split_name_into_words(name: str) -> frozenset[str]:
 
 
 def sole_similar_name(name: str, known: Iterable[str], words: Set[str]) -> str:
-    """Return the only known name that a misspelled name can mean.
+    """Return the only known name that is similar to a misspelled name.
 
     The result is "" if no name, or more than one, is similar. Names that differ in case or in hyphens are close, and
     names with a mistake: a letter that is missing, added, wrong or exchanged with the next one; long names may have
-    two. A name with a different word of ``words``, the words of all names of the schema, is not misspelt: it means
+    two. A name with a different word of ``words``, the words of all names of the schema, is not misspelled: it means
     something else, as ``dynamicallyExcludedDestinations`` does.
     """
     names = [other for other in known if other not in _IRREVERSIBLE]
