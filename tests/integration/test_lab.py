@@ -84,7 +84,6 @@ def test_a_pure_pair_that_was_taken_down_whole_comes_up_again_with_its_messages(
     assert got == ["kept"]
 
 
-@in_every_situation
 def test_a_frozen_broker_hangs_until_it_goes_on(tmp_path: Path, lab_of: LabOf) -> None:
     lab = lab_of(orders(tmp_path))
     lab.up()

@@ -128,7 +128,6 @@ def cut_off(database: LabDatabase) -> None:
         time.sleep(1)
 
 
-@in_every_situation
 @pytest.mark.timeout(600 + 120 * KILLS)
 @pytest.mark.parametrize("release", ["6.3.1", *further("5.7.0", "5.8.0", "5.11.4", "5.18.3")])
 def test_nothing_is_lost_when_the_active_node_dies(lab_on_database: Callable[[str], Lab], release: str) -> None:
