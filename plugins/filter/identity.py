@@ -40,7 +40,8 @@ def identity(
     with raise_as_filter_error("identity", name):
         if not isinstance(name, str):
             raise TypeError(
-                f"the input of this filter is of type {type(name).__name__}, but it must be a host name. Pass "
+                f"the input of the filter activemq.fleet.identity is of type {type(name).__name__}, but it must "
+                "be a host name. Pass "
                 "text, such as inventory_hostname"
             )
         broker_identity = naming.Naming(pattern or naming.DEFAULT_PATTERN, master_node, parity).identify(name)

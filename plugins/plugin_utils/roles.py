@@ -16,7 +16,8 @@ def has_preferred_role(role: str, name: str, pattern: str | None, master_node: s
     with raise_as_filter_error(role, name):
         if not isinstance(name, str):
             raise TypeError(
-                f"the input of this test is of type {type(name).__name__}, but it must be a host name. Pass "
+                f"the input of the test activemq.fleet.{role} is of type {type(name).__name__}, but it must be "
+                "a host name. Pass "
                 "text, such as inventory_hostname"
             )
         identity = naming.Naming(pattern or naming.DEFAULT_PATTERN, master_node, parity).identify(name)

@@ -98,13 +98,13 @@ def test_a_diff_shows_nothing_of_files_that_the_user_wrote(tmp_path: Path) -> No
     assert CANARY not in put(f"{CANARY}-1\n")
     changed = put(f"{CANARY}-2\n")
     assert CANARY not in changed
-    assert "conf/0.txt: changed; its content is not shown" in changed
+    assert "conf/0.txt: the file was changed; its content is not shown" in changed
     added = put(f"{CANARY}-2\n", f"{CANARY}-3\n")
     assert CANARY not in added
-    assert "conf/1.txt: added; its content is not shown" in added
+    assert "conf/1.txt: the file was added; its content is not shown" in added
     removed = put()
     assert CANARY not in removed
-    assert "conf/1.txt: removed; its content is not shown" in removed
+    assert "conf/1.txt: the file was removed; its content is not shown" in removed
 
 
 def test_a_file_that_was_shown_before_is_hidden_as_soon_as_the_user_writes_it(tmp_path: Path) -> None:

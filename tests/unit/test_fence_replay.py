@@ -47,7 +47,7 @@ def test_a_body_without_an_event_id_has_none(body: bytes) -> None:
 
 
 def test_a_frame_of_another_form_is_refused() -> None:
-    with pytest.raises(ValueError, match="neither OpenWire 6 nor 11"):
+    with pytest.raises(ValueError, match="neither the format of OpenWire 6 nor that of OpenWire 11"):
         parse_openwire_message(stored(11, b"x")[:-2])
 
 
@@ -56,4 +56,4 @@ def test_a_store_with_nothing_behind_says_so_and_another_directory_is_refused(tm
     assert "is not the store of a pair with activemq_fence: guard" in str(refused.exception)
     SharedStore(str(tmp_path)).make_directories()
     shown = CliRunner().invoke(store_command, ["behind", str(tmp_path)])
-    assert "no message is only in an old generation (numbered copy) of the store" in shown.output
+    assert "the store's newest copy (generation) has all messages of its older copies" in shown.output

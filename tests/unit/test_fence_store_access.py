@@ -49,7 +49,7 @@ def test_only_who_has_the_newest_generation_open_can_write_to_the_store_in_force
 ) -> None:
     assert brokers_with_newest_generation(accesses) == writers
     assert two_masters_message(accesses) == (
-        "a and b can both write to the current files of their store" if len(writers) == 2 else ""
+        "the brokers a and b can both write to the current files of their shared store" if len(writers) == 2 else ""
     )
 
 

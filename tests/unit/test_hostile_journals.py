@@ -138,5 +138,5 @@ def test_a_file_cut_short_while_it_is_read_ends_the_child_alone() -> None:
         store = owned_directory(common / "kahadb")
         path = write(store, *(add(f"m{one}") for one in range(1000)), each=1000)
         os.chown(path, BROKER, BROKER)
-        with pytest.raises(AccountError, match="signal 7 terminated it"):
+        with pytest.raises(AccountError, match="signal 7 terminated the process"):
             run_as(SystemAccount(BROKER, BROKER), read_cut)

@@ -29,7 +29,7 @@ from tests.unit.lab_fleets import PAIR
 ROOT = Path(__file__).resolve().parents[2]
 ALIVE = Process(42, 1.0, "S", ("java",))
 FROZEN = replace(ALIVE, state="T")
-SERVES = ProbeAnswer(True, True, "the broker completed a round trip over STOMP", greeted=True)
+SERVES = ProbeAnswer(True, True, "the broker completed the round trip of a test message over STOMP", greeted=True)
 REFUSES = ProbeAnswer(False, None, "the port refuses connections")
 SILENT = ProbeAnswer(False, False, "the broker accepts connections and sends no data for 5 s")
 HOLDS_BACK = ProbeAnswer(
@@ -45,7 +45,7 @@ FAILS = ProbeAnswer(
 LACKS_RIGHT = ProbeAnswer(
     True, None, "the broker rejects the STOMP frame SEND of the test connection: not authorized", greeted=True
 )
-GREETS = ProbeAnswer(True, None, "the broker sends an OpenWire greeting", greeted=True)
+GREETS = ProbeAnswer(True, None, "the broker answered the test connection with an OpenWire greeting", greeted=True)
 CLOSES = ProbeAnswer(False, None, "the connection fails (ConnectionResetError: reset)", failed=True)
 FOREIGN = ProbeAnswer(False, None, "the account with uid 1234 answers at 127.0.0.1:1883, so no login was sent")
 PHASES = ("begin", "waiting", "starting", "attached", "started", "stopping", "stopped", "failed", "unknown")

@@ -38,7 +38,7 @@ def mend(store: Path) -> list[str]:
 
 def test_an_unusable_index_is_kept_aside_and_the_journal_stays(store: Path) -> None:
     pages = (store / "db.data").read_bytes()
-    assert "needs db-7.log" in " ".join(mend(store))
+    assert "requires db-7.log" in " ".join(mend(store))
     assert names(store) == {"db-1.log", "db.data.unusable", "db.redo.unusable", "lock"}
     assert (store / "db.data.unusable").read_bytes() == pages
     assert mend(store) == []
@@ -52,7 +52,7 @@ def test_the_one_of_an_earlier_time_is_replaced(store: Path) -> None:
 
 def test_what_was_cut_short_is_finished(store: Path) -> None:
     (store / "db.redo").rename(store / "db.redo.unusable")
-    assert "needs db-7.log" in " ".join(mend(store))
+    assert "requires db-7.log" in " ".join(mend(store))
     assert "db.data" not in names(store)
 
 

@@ -64,7 +64,7 @@ def mend(store: Path, *, accept_loss: bool = False) -> str:
 
 def test_mend_replaces_index_that_needs_removed_file_by_kept_copy(store: Path, keeper: IndexKeeper) -> None:
     go_on(store, keeper)
-    assert "The broker continues with the index of" in mend(store)
+    assert "The broker continues with a saved copy of the index" in mend(store)
     assert (store / "db.data").read_bytes() == USABLE
     assert data_files(store) == ["db-1.log", "db-2.log", "db-3.log", "db-4.log"]
     assert (store / "db.data.unusable").read_bytes() == UNUSABLE

@@ -49,14 +49,18 @@ def restart_lines(hosts: LabBrokers) -> list[str]:
 def test_restart_line_names_both_releases(directory: Path) -> None:
     launch_all(make_lab_hosts(directory, release="5.18.3"))
     hosts = make_lab_hosts(directory, release="6.3.1")
-    assert restart_lines(hosts) == [f"{host} is restarted: its release changes from 5.18.3 to 6.3.1" for host in (A, B)]
+    assert restart_lines(hosts) == [
+        f"{host} is restarted: the release of {host} changes from 5.18.3 to 6.3.1" for host in (A, B)
+    ]
     assert not any(map(hosts.is_alive, hosts.fleet.brokers))
 
 
 def test_restart_line_names_changed_files(directory: Path) -> None:
     launch_all(make_lab_hosts(directory))
     lines = restart_lines(make_lab_hosts(directory, usage={"store": "3 gb"}))
-    assert lines == [f"{host} is restarted: its configuration has changed (conf/activemq.xml)" for host in (A, B)]
+    assert lines == [
+        f"{host} is restarted: the configuration of {host} has changed (conf/activemq.xml)" for host in (A, B)
+    ]
 
 
 def test_restart_line_of_pure_peer_names_restarted_node(directory: Path) -> None:
@@ -65,8 +69,9 @@ def test_restart_line_of_pure_peer_names_restarted_node(directory: Path) -> None
     lines: list[str] = []
     stop_outdated_brokers(hosts, {**install_all(hosts), A: "removed"}, None, (), lines.append)
     assert lines == [
-        f"{A} is restarted: its configuration has changed",
-        f"{B} is restarted: the other node {A} is restarted, and both nodes of a pure pair restart together",
+        f"{A} is restarted: the configuration of {A} has changed",
+        f"{B} is restarted: its peer {A} is restarted, and both nodes of a pair with activemq_ha: pure must "
+        "restart together",
     ]
 
 

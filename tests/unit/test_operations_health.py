@@ -78,7 +78,7 @@ ILL: list[tuple[str, dict[str, Any], dict[str, Any], str, str, str]] = [
         {"guard": 9, "generation": 0, "generation_in_force": 0},
         {"state": "active", "guard": 8, "generation": 0, "generation_in_force": 0},
         A,
-        f"{A} and {B} can both write to the current files of their store",
+        f"the brokers {A} and {B} can both write to the current files of their shared store",
         "Immediately stop the broker to which no clients",
     ),
     (

@@ -36,7 +36,7 @@ from tests.waiting import PATIENCE, wait_until, within
 
 ALIVE = Process(42, 1.0, "S", ("java",))
 FROZEN = dataclasses.replace(ALIVE, state="T")
-SERVES = probe.ProbeAnswer(True, True, "the broker completed a round trip over STOMP")
+SERVES = probe.ProbeAnswer(True, True, "the broker completed the round trip of a test message over STOMP")
 REFUSES = probe.ProbeAnswer(False, None, "the port refuses connections, because no process listens on it")
 SILENT = probe.ProbeAnswer(False, False, "the broker accepts connections and sends no data for 5 s")
 
@@ -286,7 +286,7 @@ HOLDS_BACK = {
     [
         ({}, "the broker is stopped: a.B: c (check /b/data/activemq.log and journalctl -u activemq.service)"),
         ({"error": "", "unit": None}, "the broker is stopped: no process runs (check /b/data/activemq.log)"),
-        ({"state": "standby"}, "process 7 from before the restart still runs"),
+        ({"state": "standby"}, "process 7 of the broker, which the restart should have ended, still runs"),
         ({"state": "standby", "pid": 8}, "the broker runs 5.18.3 instead of 6.3.1"),
         ({"state": "standby", "pid": 8, "release": None}, "the broker runs an unknown release instead of 6.3.1"),
         ({"state": "standby", "pid": 8, "release": "6.3.1"}, ""),
@@ -309,11 +309,13 @@ def test_a_broker_that_holds_messages_back_may_stay_where_a_hung_one_may() -> No
         ({"Result": "success", "NRestarts": "0", "SubState": "dead"}, ""),
         (
             {"Result": "exit-code", "NRestarts": "2", "SubState": "auto-restart"},
-            "systemd reports exit-code, auto-restart after 2 restarts; the last error is: no such option",
+            "systemd reports that the broker's unit ended with the result exit-code, and has the state auto-restart "
+            "after 2 restarts. The last error of the broker is: no such option",
         ),
         (
             {"Result": "success", "NRestarts": "3", "SubState": "start-pre"},
-            "systemd reports success, start-pre after 3 restarts; the last error is: no such option",
+            "systemd reports that the broker's unit ended with the result success, and has the state start-pre after 3 "
+            "restarts. The last error of the broker is: no such option",
         ),
     ],
 )
@@ -378,7 +380,13 @@ PUBLISHED = b"\x30\x28" + struct.pack(">H", 20) + b"activemq/fleet/probe" + b"%s
 @pytest.mark.parametrize(
     ("scheme", "replies", "answered", "returned", "detail"),
     [
-        ("stomp+nio", (CONNECTED, RECEIPT, MESSAGE), True, True, "the broker completed a round trip over STOMP"),
+        (
+            "stomp+nio",
+            (CONNECTED, RECEIPT, MESSAGE),
+            True,
+            True,
+            "the broker completed the round trip of a test message over STOMP",
+        ),
         ("stomp", (b"ERROR\nmessage:User name or password is invalid.\n\n\0",), True, None, "User name or password"),
         (
             "stomp",
@@ -387,11 +395,29 @@ PUBLISHED = b"\x30\x28" + struct.pack(">H", 20) + b"activemq/fleet/probe" + b"%s
             None,
             "rejects the STOMP frame SUBSCRIBE of the test connection: not authorized",
         ),
-        ("stomp", (b"HTTP/1.1 400 Bad Request\r\n\r\n\0",), False, None, "STOMP frame 'HTTP/1.1 400"),
-        ("mqtt+nio", (CONNACK, SUBACK, PUBLISHED), True, True, "the broker completed a round trip over MQTT"),
+        ("stomp", (b"HTTP/1.1 400 Bad Request\r\n\r\n\0",), False, None, "with the frame 'HTTP/1.1 400"),
+        (
+            "mqtt+nio",
+            (CONNACK, SUBACK, PUBLISHED),
+            True,
+            True,
+            "the broker completed the round trip of a test message over MQTT",
+        ),
         ("mqtt", (b"\x20\x02\0\x05",), True, None, "rejects the account 'probe' over MQTT (return code 5 in CONNACK)"),
-        ("nio", (b"\0\0\1\x3a\x01ActiveMQ",), True, None, "the broker sends an OpenWire greeting"),
-        ("auto+nio", (b"\0\0\1\x3a\x01ActiveMQ",), True, None, "the broker sends an OpenWire greeting"),
+        (
+            "nio",
+            (b"\0\0\1\x3a\x01ActiveMQ",),
+            True,
+            None,
+            "the broker answered the test connection with an OpenWire greeting",
+        ),
+        (
+            "auto+nio",
+            (b"\0\0\1\x3a\x01ActiveMQ",),
+            True,
+            None,
+            "the broker answered the test connection with an OpenWire greeting",
+        ),
         ("stomp", (CONNECTED,), False, False, "sends no data for 0.5 s"),
         ("mqtt", (CONNACK, SUBACK), False, False, "sends no data for 0.5 s"),
     ],

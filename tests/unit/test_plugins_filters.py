@@ -125,7 +125,12 @@ def test_the_tests_go_by_the_preferred_role(name: str, master: bool, slave: bool
     ("kind", "name", "arguments", "message"),
     [
         ("filter", "identity", ("web01",), "does not match activemq_naming_pattern"),
-        ("filter", "identity", (3,), "the input of this filter is of type int, but it must be a host name"),
+        (
+            "filter",
+            "identity",
+            (3,),
+            "the input of the filter activemq.fleet.identity is of type int, but it must be a host name",
+        ),
         ("filter", "identity", (A, "("), "is not a regular expression"),
         ("filter", "mb_urls", ([],), "the list of brokers is empty"),
         ("filter", "mb_urls", (7,), "write a list of addresses"),
@@ -154,7 +159,12 @@ def test_the_tests_go_by_the_preferred_role(name: str, master: bool, slave: bool
         ("filter", "bridge_uri", ([A], "5.5.1", "masterslave"), "does not support masterslave: URIs"),
         ("filter", "bridge_uri", ([A], "6.3.1", "vm"), "vm: is not a URI scheme for a network connector"),
         ("filter", "jndi_properties", ([A], "orders\nevil=1"), "but it must be one line of text"),
-        ("test", "master", (None,), "the input of this test is of type NoneType, but it must be a host name"),
+        (
+            "test",
+            "master",
+            (None,),
+            "the input of the test activemq.fleet.master is of type NoneType, but it must be a host name",
+        ),
     ],
 )
 def test_bad_input_is_one_line_that_names_the_plugin_and_the_input(

@@ -31,8 +31,10 @@ from tests.log_reading import logger_of
 
 ALIVE = Process(42, 1.0, "S", ("java",))
 FROZEN = replace(ALIVE, state="T")
-SERVES = probe.ProbeAnswer(True, True, "the broker completed a round trip over STOMP", greeted=True)
-GREETS = probe.ProbeAnswer(True, None, "the broker sends an OpenWire greeting", greeted=True)
+SERVES = probe.ProbeAnswer(True, True, "the broker completed the round trip of a test message over STOMP", greeted=True)
+GREETS = probe.ProbeAnswer(
+    True, None, "the broker answered the test connection with an OpenWire greeting", greeted=True
+)
 NO_LOGIN = probe.ProbeAnswer(True, None, "the broker rejects the account (return code 5 in CONNACK)", greeted=True)
 FULL = probe.ProbeAnswer(
     False, False, "the broker answers CONNECTED over STOMP and then sends no data for 5 s", greeted=True

@@ -66,7 +66,9 @@ def test_a_wrong_checksum_over_acknowledgements_says_that_messages_may_come_agai
     path = write(tmp_path, add("m1"), add("m2"), remove("m1"), remove("m2"), checksum=True)
     flip(path, b"m2", 1)
     assert inspect_store(str(tmp_path)).damages[0].acknowledgements == 2
-    assert "2 acknowledgements: as many messages may be delivered again" in shown(tmp_path)[1]
+    assert (
+        "lost: 2 acknowledgements of consumers, so at most as many messages are delivered again" in shown(tmp_path)[1]
+    )
 
 
 def test_a_message_that_a_later_record_holds_whole_is_not_lost(tmp_path: Path) -> None:
@@ -90,7 +92,10 @@ def test_what_cannot_be_read_is_told_by_file_and_offset(tmp_path: Path, broken: 
     assert (damage.file, damage.is_known) == ("db-1.log", False)
     assert reason in damage.reason
     assert damage.start <= at < damage.stop
-    assert f"its content cannot be read: {damage.stop - damage.start} bytes" in shown(tmp_path)[1]
+    assert (
+        f"lost: {damage.stop - damage.start} bytes of the store journal, whose content cannot be read"
+        in shown(tmp_path)[1]
+    )
 
 
 def test_the_end_of_a_whole_file_is_no_damage_and_a_torn_one_says_so(tmp_path: Path) -> None:
@@ -102,7 +107,7 @@ def test_the_end_of_a_whole_file_is_no_damage_and_a_torn_one_says_so(tmp_path: P
     (tmp_path / "db-3.log").write_bytes((tmp_path / "db-3.log").read_bytes() + b"\0\0\0\x21\x02WRITE BA")
     code, text = shown(tmp_path)
     assert code == 0
-    assert "missing: db-2.log (a broker removes files that it no longer needs)" in text
+    assert "db-2.log: these data files do not exist" in text
     assert "db-3.log ends with an incomplete write of a killed broker" in text
 
 
@@ -131,7 +136,7 @@ def test_an_index_that_no_broker_starts_with_is_told(tmp_path: Path, content: by
     (tmp_path / "db.data").write_bytes(content)
     code, text = shown(tmp_path)
     assert code == bool(missing)
-    assert (f"DAMAGED: the index db.data requires {missing}, which does not exist" in text) == bool(missing)
+    assert (f"DAMAGED: the store's index db.data requires {missing}, which does not exist" in text) == bool(missing)
     assert ("no damage was found" in text) == (not missing)
 
 

@@ -138,5 +138,5 @@ def test_guard_names_owner_and_mode_of_a_store_that_it_cannot_use(
         do_as(BROKER, guard.main)
     text = (local / "said").read_text()
     assert text.startswith(
-        f"the store was not repaired completely: the broker runs as account {BROKER}, and cannot use {store},"
+        f"the store {store} was not repaired completely: the broker runs as account {BROKER}, and cannot use {store},"
     )

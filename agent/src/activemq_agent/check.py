@@ -63,8 +63,9 @@ def check_dedupe_period(config: Config) -> None:
     needed = config.publisher_timeout + config.offline_limit
     if config.dedupe_days * DAY < needed:
         raise ConfigError(
-            f"dedupe.days: the value {config.dedupe_days:g} of this key of agent.conf is too small. A duplicate of an "
-            f"event can arrive up to {needed:g} s after it (mb.publisher.timeout plus subscription.offline.limit). "
+            f"dedupe.days: the value {config.dedupe_days:g} of this key of agent.conf is too small. A duplicate "
+            f"of an event can arrive up to {needed:g} s after it (mb.publisher.timeout plus "
+            "subscription.offline.limit). "
             f"Set dedupe.days to at least {needed / DAY:.4g}"
         )
 

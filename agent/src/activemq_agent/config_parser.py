@@ -88,12 +88,12 @@ def _key_problems(texts: Mapping[str, str]) -> Iterator[tuple[str, str]]:
     """Yield (key, reason) for keys that are not known, and for values on several lines that are no lists."""
     for key, text in texts.items():
         if key not in _BY_NAME:
-            yield key, f"the agent does not know the key {key!r} of this file{_suggestion(key)}"
+            yield key, f"the agent does not support the key {key!r} of agent.conf: {_suggestion(key)}"
         elif "\n" in text and key not in _LISTS:
             yield (
                 key,
-                "the value of this key has several lines, but the key accepts only one line: write the value on one "
-                "line",
+                f"the value of the key {key} of agent.conf has several lines, but this key accepts only one "
+                "line: write the value on one line",
             )
 
 
@@ -103,7 +103,11 @@ def _dependency_problems(texts: Mapping[str, str]) -> Iterator[tuple[str, str]]:
         if key in texts and needed not in texts:
             yield key, f"the key {key} has no effect without the key {needed}: set {needed}, or remove {key}"
     if "mb.password" in texts and "mb.password.file" in texts:
-        yield "mb.password.file", "the keys mb.password and mb.password.file are both set: remove one of them"
+        yield (
+            "mb.password.file",
+            "the keys mb.password and mb.password.file of agent.conf are both set, but "
+            "the agent uses only one password: remove one of these keys",
+        )
     if "ssl://" not in texts.get("mb.urls", "").lower():
         for key in ("tls.ca", "tls.certificate", "tls.key", "tls.certificate.names"):
             if key in texts:
@@ -118,9 +122,9 @@ def _dependency_problems(texts: Mapping[str, str]) -> Iterator[tuple[str, str]]:
 def _suggestion(key: str) -> str:
     near = most_similar_name(key.replace("_", ".").replace("-", "."), _BY_NAME)
     return (
-        f": use {near}, if you mean this key, or remove the line"
+        f"if you mean the key {near}, correct the spelling; otherwise remove this line of agent.conf"
         if near
-        else ": remove the line, or use a key that `activemq-fleet help agent` lists"
+        else "remove this line of agent.conf, or use a key that `activemq-fleet help agent` lists"
     )
 
 
@@ -211,20 +215,25 @@ def _policy_problems(policy: ConnectionPolicy) -> Iterator[tuple[str, str]]:
     if policy.fast_pause[0] > policy.fast_pause[1]:
         yield (
             "connecting.fast.pause",
-            "the first pause of this key is longer than the second: write the shortest pause first, then the "
-            "longest, such as 0.5,5",
+            "the first number of the key connecting.fast.pause is larger than the second: write the shortest "
+            "pause between two attempts to connect, then the longest, such as 0.5,5",
         )
     if policy.base > policy.cap:
         yield (
             "connecting.base",
-            f"the value {policy.base:g} of this key is larger than that of connecting.cap, {policy.cap:g}: decrease "
+            f"the value {policy.base:g} of the key connecting.base is larger than the value {policy.cap:g} of "
+            "connecting.cap: decrease "
             "connecting.base, or increase connecting.cap",
         )
     if policy.steady > 1:
-        yield "connecting.steady", f"the value {policy.steady} of this key is too large: write at most 1"
+        yield (
+            "connecting.steady",
+            f"the value {policy.steady} of the key connecting.steady of agent.conf is too large: write at most 1",
+        )
     if policy.canary_timeout > policy.canary_interval:
         yield (
             "connecting.canary.timeout",
-            f"the value {policy.canary_timeout:g} of this key is larger than that of connecting.canary.interval, "
-            f"{policy.canary_interval:g}: decrease connecting.canary.timeout, or increase connecting.canary.interval",
+            f"the value {policy.canary_timeout:g} of the key connecting.canary.timeout is larger than the value "
+            f"{policy.canary_interval:g} of connecting.canary.interval: decrease connecting.canary.timeout, or "
+            "increase connecting.canary.interval",
         )

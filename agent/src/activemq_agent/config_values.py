@@ -66,7 +66,9 @@ def _words(text: str) -> tuple[str, ...]:
 def _refuse_twice(values: tuple[Any, ...]) -> None:
     again = next((value for number, value in enumerate(values) if value in values[:number]), None)
     if again is not None:
-        raise ValueError(f"the list of this key contains {again} twice: remove one of the two entries")
+        raise ValueError(
+            f"the list in this key of agent.conf contains the entry {again} twice: remove one of these entries"
+        )
 
 
 def parse_brokers(text: str) -> tuple[Endpoint, ...]:
@@ -97,8 +99,8 @@ def parse_certificate_names(text: str) -> tuple[CertificateName, ...]:
     pairs = [entry.partition("=") for entry in _words(text)]
     if not all(host and name for host, _, name in pairs):
         raise ValueError(
-            f"the value {text!r} of this key is not a list of certificate names: write HOST=NAME,HOST=NAME, where "
-            "NAME is a name in the certificate of HOST"
+            f"the value {text!r} of the key tls.certificate.names is not a list of certificate names: write "
+            "HOST=NAME,HOST=NAME, where NAME is a name in the certificate of HOST"
         )
     return tuple(CertificateName(host, name) for host, _, name in pairs)
 
@@ -108,17 +110,20 @@ def _check_filter(text: str) -> None:
     levels = text.split("/")
     if not text or len(text.encode()) > 65535 or not text.isprintable():
         raise ValueError(
-            f"the entry {text[:80]!r} of this key is not an MQTT topic filter: use 1 to 65535 bytes of printable "
+            f"the entry {text[:80]!r} in this key of agent.conf is not an MQTT topic filter: use 1 to 65535 "
+            "bytes of printable "
             "characters"
         )
     if any("#" in level and (level != "#" or number < len(levels) - 1) for number, level in enumerate(levels)):
         raise ValueError(
-            f"the entry {text!r} of this key is not an MQTT topic filter: use # only as the complete last level, such "
+            f"the entry {text!r} in this key of agent.conf is not an MQTT topic filter: use # only as the "
+            "complete last level, such "
             "as orders/#"
         )
     if any("+" in level and level != "+" for level in levels):
         raise ValueError(
-            f"the entry {text!r} of this key is not an MQTT topic filter: use + only as a complete level, such as "
+            f"the entry {text!r} in this key of agent.conf is not an MQTT topic filter: use + only as a "
+            "complete level, such as "
             "orders/+/new"
         )
 
@@ -142,11 +147,13 @@ def parse_client_or_agent_name(text: str) -> str:
     """
     if len(text) > 200:
         raise ValueError(
-            f"the name in this key, which begins with {text[:40]!r}, has {len(text)} characters: use at most 200"
+            f"the name in this key of agent.conf, which begins with {text[:40]!r}, has {len(text)} characters: "
+            "use at most 200"
         )
     if not text.isprintable() or not text.isascii() or any(c in text for c in " /+#\"'"):
         raise ValueError(
-            f"the value {text!r} of this key is not a valid name: use only ASCII letters, digits and . _ : -"
+            f"the value {text!r} of this key of agent.conf is not a valid name: use only ASCII letters, digits "
+            "and . _ : -"
         )
     return text
 
@@ -161,7 +168,7 @@ def parse_boolean(text: str) -> bool:
         return True
     if word in ("false", "f", "no", "n", "off", "0"):
         return False
-    raise ValueError(f"the value {text!r} of this key is not permitted: write true or false")
+    raise ValueError(f"the value {text!r} of this key of agent.conf is not permitted: write true or false")
 
 
 def choice_parser(*words: str) -> Callable[[str], str]:
@@ -173,7 +180,9 @@ def choice_parser(*words: str) -> Callable[[str], str]:
     def parse(text: str) -> str:
         if text not in words:
             *others, last = map(repr, words)
-            raise ValueError(f"the value {text!r} of this key is not permitted: write {', '.join(others)} or {last}")
+            raise ValueError(
+                f"the value {text!r} of this key of agent.conf is not permitted: write {', '.join(others)} or {last}"
+            )
         return text
 
     return parse
@@ -185,18 +194,20 @@ def _finite(text: str) -> float:
     except ValueError:
         number = math.nan
     if not math.isfinite(number):
-        raise ValueError(f"the value {text!r} of this key is not a number: write a number, such as 30")
+        raise ValueError(f"the value {text!r} of this key of agent.conf is not a number: write a number, such as 30")
     return number
 
 
 def _integer(text: str) -> int:
     if not re.fullmatch(r"[+-]?[0-9]+(_[0-9]+)*(\.0+)?", text):
         raise ValueError(
-            f"the value {text!r} of this key is not a whole number: write a number without a fraction, such as 30"
+            f"the value {text!r} of this key of agent.conf is not a whole number: write a number without a "
+            "fraction, such as 30"
         )
     if len(text) > 100:
         raise ValueError(
-            f"the number in this key, which begins with {text[:40]}, has more than 100 digits: write a smaller number"
+            f"the number in this key of agent.conf, which begins with {text[:40]}, has more than 100 digits: "
+            "write a smaller number"
         )
     return int(text.partition(".")[0])
 
@@ -210,7 +221,7 @@ def number_parser(most: int, *, above: int | None = None) -> Callable[[str], flo
     def parse(text: str) -> float:
         number = _finite(text)
         if above is not None and number <= above:
-            raise ValueError(f"the value {text!r} of this key is too small: write a number above {above}")
+            raise ValueError(f"the value {text!r} of this key of agent.conf is too small: write a number above {above}")
         return _in_range(number, 0, most)
 
     return parse
@@ -226,9 +237,9 @@ def integer_parser(least: int, most: int) -> Callable[[str], int]:
 
 def _in_range(number: Number, least: int, most: int) -> Number:
     if number < least:
-        raise ValueError(f"the value {number} of this key is too small: write at least {least}")
+        raise ValueError(f"the value {number} of this key of agent.conf is too small: write at least {least}")
     if number > most:
-        raise ValueError(f"the value {number} of this key is too large: write at most {most}")
+        raise ValueError(f"the value {number} of this key of agent.conf is too large: write at most {most}")
     return number
 
 
@@ -245,7 +256,8 @@ def duration_parser(like: Any) -> Callable[[str], Any]:
                 shortest, longest = map(_finite, _words(text))
             except ValueError:
                 raise ValueError(
-                    f"the value {text!r} of this key is not a pair of numbers: write the shortest and the longest "
+                    f"the value {text!r} of the key connecting.fast.pause is not a pair of numbers: write the "
+                    "shortest and the longest "
                     "pause between two attempts to connect, in seconds, such as 0.5,5"
                 ) from None
             duration: Any = shortest, longest
@@ -253,7 +265,8 @@ def duration_parser(like: Any) -> Callable[[str], Any]:
             duration = _integer(text) if isinstance(like, int) else _finite(text)
         if not all(0 < seconds <= 86_400 for seconds in (duration if isinstance(duration, tuple) else (duration,))):
             raise ValueError(
-                f"the value {text!r} of this key is not permitted: write a number of seconds above 0 and at most 86400"
+                f"the value {text!r} of this key of agent.conf is not permitted: write a number of seconds "
+                "above 0 and at most 86400"
             )
         return duration
 

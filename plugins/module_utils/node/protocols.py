@@ -121,4 +121,4 @@ def read_varint(content: mmap.mmap | bytes, at: int) -> tuple[int, int]:
             return number, at
         shift += 7
         if shift > 63:
-            raise ValueError("an integer of variable length has more than 10 bytes, so the data is damaged")
+            raise ValueError("the data is damaged, because it contains an integer (varint) of more than 10 bytes")

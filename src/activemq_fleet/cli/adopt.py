@@ -175,7 +175,10 @@ def _to_do(output: Path, adopted: AdoptedInventory) -> Iterator[str]:
         yield f"note: {_printable(note)}"
     for label, what in adopted.secrets.items():
         path = f"{output}/.secrets/{label}"
-        yield f"secret: the inventory reads the {what} from the file {path}: write it there, or use ansible-vault"
+        yield (
+            f"secret: the inventory reads the {what} from the file {path}, which does not contain it yet: "
+            f"write the {what} into this file, or set it in the inventory with ansible-vault"
+        )
 
 
 def _files_read(adopted: AdoptedInventory) -> Iterator[str]:

@@ -117,13 +117,13 @@ def read_file_to_check(path: Path) -> bytes:
     except OSError as error:
         raise UnreadableFileError(
             path,
-            f"the file cannot be read ({error.strerror})",
+            f"this file of a broker's configuration cannot be read ({error.strerror})",
             "correct the path, or allow this account to read the file",
         ) from None
     if len(data) > _LARGEST:
         raise UnreadableFileError(
             path,
-            f"the file has more than {_LARGEST >> 20} MiB, which is too large for a configuration of a broker",
+            f"this file is larger than {_LARGEST >> 20} MiB, the limit for configuration files of a broker",
             "name the activemq.xml of a broker, or remove the file",
         )
     return data

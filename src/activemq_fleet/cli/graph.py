@@ -37,7 +37,11 @@ def graph_command(inventory: InventoryOptions, output: Path, status: Path | None
 
     writers = {".svg": to_svg, ".mmd": to_mermaid}
     if output.suffix not in writers:
-        raise click.BadParameter(f"the name of the output file, {output}, must end in .svg or .mmd", param_hint="-o")
+        raise click.BadParameter(
+            f"the name of the output file {output} must end in .svg (SVG image) or .mmd "
+            "(Mermaid text). Set -o to such a name",
+            param_hint="-o",
+        )
     fleet = inventory.load_fleet()
     print_warnings_and_inventory_findings(fleet)
     states: dict[str, str] = {}

@@ -163,7 +163,10 @@ def replay_command(
 
 
 def _nothing_behind(directory: Path) -> str:
-    return f"{directory}: no action is necessary: no message is only in an old generation (numbered copy) of the store"
+    return (
+        f"{directory}: no action is required, because the store's newest copy (generation) has all messages of its "
+        "older copies"
+    )
 
 
 def _run_as_owner(directory: Path, function: Callable[[], _T], failure: type[FleetError] = InputError) -> _T:
@@ -224,8 +227,8 @@ def _open_fenced(directory: Path) -> SharedStore:
 
     if not (directory / "fence" / "claims").is_dir():
         raise FenceError(
-            "the directory is not the store of a pair with activemq_fence: guard, because it has no subdirectory "
-            "fence/claims: name the activemq_store_directory of such a pair"
+            "this directory is not the store of a pair with activemq_fence: guard, because it has no "
+            "subdirectory fence/claims. Name the activemq_store_directory of such a pair"
         )
     return SharedStore(str(directory))
 

@@ -26,23 +26,41 @@ def store_report_lines(report: dict[str, Any]) -> Iterator[str]:
         yield f"  {file['name']}  {count_with_noun(file['size'], 'byte')}, {count_with_noun(file['records'], 'record')}"
     if report["missing_files"]:
         names = ", ".join(f"db-{number}.log" for number in report["missing_files"][:_SHOWN])
-        yield f"  missing: {names} (a broker removes files that it no longer needs)"
+        yield (
+            f"  {names}: these data files do not exist. This is not an error: a broker removes data files "
+            "that it no longer needs"
+        )
     if report["index_lacks_files"]:
-        yield f"DAMAGED: the index db.data requires {', '.join(report['index_lacks_files'])}, which does not exist"
-        yield "  Brokers up to 5.13 do not start with it: stop both nodes, and move db.data and db.redo elsewhere"
+        yield (
+            f"DAMAGED: the store's index db.data requires {', '.join(report['index_lacks_files'])}, which "
+            "does not exist"
+        )
+        yield (
+            "  Brokers up to 5.13 do not start with this index. Stop both nodes, and move db.data and db.redo "
+            "to another directory"
+        )
     if end["unfinished"]:
-        yield f"  {end['file']} ends with an incomplete write of a killed broker. It acknowledged no message of it"
+        yield (
+            f"  {end['file']} ends with an incomplete write of a killed broker, which acknowledged no message "
+            "of this write"
+        )
     unchecked = report["batches"] - report["checked_batches"]
     if unchecked:
         number = f"{unchecked:,} of {report['batches']:,} batches"
-        yield f"  {number} (writes of the broker) have no checksum: damage inside their messages is not detected"
+        yield (
+            f"  {number} of the store journal (writes of the broker) have no checksum: damage inside their "
+            "messages is not detected"
+        )
     yield "messages:"
     yield from _holdings(report) or ("  none",)
     if not report["damaged_places"]:
         yield "the store journal is not damaged" if report["index_lacks_files"] else "no damage was found"
         return
     repair = "activemq-fleet help shared-stores Repair a damaged store"
-    yield f"DAMAGED: {count_with_noun(report['damaged_places'], 'place')}. To repair the store, see {repair}"
+    yield (
+        f"DAMAGED: the store journal is damaged at {count_with_noun(report['damaged_places'], 'place')}. To "
+        f"repair the store, see {repair}"
+    )
     for damage in report["damages"]:
         yield from _damage(damage)
 
@@ -76,6 +94,9 @@ def _damage(damage: dict[str, Any]) -> Iterator[str]:
         yield f"    lost: {count_with_noun(len(damage['messages']) - _SHOWN, 'more message', 'more messages')}"
     if damage["acknowledgements"]:
         acknowledgements = count_with_noun(damage["acknowledgements"], "acknowledgement")
-        yield f"    {acknowledgements}: as many messages may be delivered again"
+        yield f"    lost: {acknowledgements} of consumers, so at most as many messages are delivered again"
     if not damage["is_known"]:
-        yield f"    its content cannot be read: {count_with_noun(damage['stop'] - damage['start'], 'byte')}"
+        yield (
+            f"    lost: {count_with_noun(damage['stop'] - damage['start'], 'byte')} of the store journal, "
+            "whose content cannot be read"
+        )

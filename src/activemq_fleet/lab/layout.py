@@ -102,7 +102,9 @@ def lab_layout_for(sources: Sequence[str], directory: Path | str | None = None) 
     try:
         check_absolute_path(str(chosen))
     except ValueError as error:
-        raise LabError(f"{error}. Set --dir to a directory of this form for the files of the lab") from None
+        raise LabError(
+            f"the directory of the lab, {chosen}, cannot be used: {error}. Set --dir to a different directory"
+        ) from None
     return LabLayout(chosen)
 
 

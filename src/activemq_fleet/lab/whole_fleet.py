@@ -93,18 +93,21 @@ def _describe_change(hosts: LabBrokers, broker: Broker, version: str) -> str:
     """Return what differs between a broker's last run and its installed version, as the end of a sentence."""
     run = hosts.last_process_run(broker)
     if run is None or run.version == version:
-        return f"the other node {broker.peer} is restarted, and both nodes of a pure pair restart together"
+        return (
+            f"its peer {broker.peer} is restarted, and both nodes of a pair with activemq_ha: pure must "
+            "restart together"
+        )
     if run.release not in ("", broker.release.text):
-        return f"its release changes from {run.release} to {broker.release.text}"
+        return f"the release of {broker.host} changes from {run.release} to {broker.release.text}"
     layout = ConfigurationPaths(service.broker_directory_paths(broker).base)
     before, after = (read_installed_version(layout.directory(name)) for name in (run.version, version))
     if before is None or after is None:
-        return "its configuration has changed"
+        return f"the configuration of {broker.host} has changed"
     changed = sorted({path for path, _ in before.manifest.items() ^ after.manifest.items()})
     if not changed:
-        return "the modes of its files have changed"
+        return f"the modes of configuration files of {broker.host} have changed"
     more = f" and {len(changed) - _NAMED_FILES} more files" if len(changed) > _NAMED_FILES else ""
-    return f"its configuration has changed ({', '.join(changed[:_NAMED_FILES])}{more})"
+    return f"the configuration of {broker.host} has changed ({', '.join(changed[:_NAMED_FILES])}{more})"
 
 
 def terminate_brokers(hosts: LabBrokers, brokers: Iterable[Broker]) -> int:

@@ -89,22 +89,32 @@ def test_all_problems_are_told_at_once_with_their_lines(tmp_path: Path) -> None:
         "agent.conf:2: mb.urls: the address 'tcp://b:1883' has the scheme tcp://, which is not supported: write "
         "HOST:PORT without TLS, or ssl://HOST:PORT with TLS",
         (
-            "agent.conf:3: mb.publisher.timeout: the value 'soon' of this key is not a number: write a number, "
+            "agent.conf:3: mb.publisher.timeout: the value 'soon' of this key of agent.conf is not a number: "
+            "write a number, "
             "such as 30"
         ),
-        ("agent.conf:4: mb.publisher.window: the value 0 of this key is too small: write at least 1"),
+        ("agent.conf:4: mb.publisher.window: the value 0 of this key of agent.conf is too small: write at least 1"),
         (
-            "agent.conf:5: topics: the entry 'a/#/b' of this key is not an MQTT topic filter: use # only as the "
+            "agent.conf:5: topics: the entry 'a/#/b' in this key of agent.conf is not an MQTT topic filter: use "
+            "# only as the "
             "complete last level, such as orders/#"
         ),
         (
-            "agent.conf:6: client.id: the value 'my agent' of this key is not a valid name: use only ASCII "
+            "agent.conf:6: client.id: the value 'my agent' of this key of agent.conf is not a valid name: use "
+            "only ASCII "
             "letters, digits and . _ : -"
         ),
-        ("agent.conf:7: publisher.envelope: the value 'maybe' of this key is not permitted: write true or false"),
-        ("agent.conf:8: ready.when: the value 'now' of this key is not permitted: write 'outbox' or 'subscription'"),
         (
-            "agent.conf:9: connecting.cap: the value '-1' of this key is not permitted: write a number of "
+            "agent.conf:7: publisher.envelope: the value 'maybe' of this key of agent.conf is not permitted: write "
+            "true or false"
+        ),
+        (
+            "agent.conf:8: ready.when: the value 'now' of this key of agent.conf is not permitted: write 'outbox' "
+            "or 'subscription'"
+        ),
+        (
+            "agent.conf:9: connecting.cap: the value '-1' of this key of agent.conf is not permitted: write a "
+            "number of "
             "seconds above 0 and at most 86400"
         ),
     )
@@ -116,21 +126,22 @@ def test_all_problems_are_told_at_once_with_their_lines(tmp_path: Path) -> None:
         (
             "mb.user = x",
             (
-                "mb.user: the agent does not know the key 'mb.user' of this file: use mb.username, if you mean "
-                "this key, or remove the line"
+                "mb.user: the agent does not support the key 'mb.user' of agent.conf: if you mean the key "
+                "mb.username, correct the spelling; otherwise remove this line of agent.conf"
             ),
         ),
         (
             "mb_password_file = x",
             (
-                "mb_password_file: the agent does not know the key 'mb_password_file' of this file: use "
-                "mb.password.file, if you mean this key, or remove the line"
+                "mb_password_file: the agent does not support the key 'mb_password_file' of agent.conf: if you "
+                "mean the key mb.password.file, correct the spelling; otherwise remove this line of agent.conf"
             ),
         ),
         (
             "zzz = 1",
             (
-                "zzz: the agent does not know the key 'zzz' of this file: remove the line, or use a key that "
+                "zzz: the agent does not support the key 'zzz' of agent.conf: remove this line of agent.conf, "
+                "or use a key that "
                 "`activemq-fleet help agent` lists"
             ),
         ),
@@ -157,39 +168,58 @@ def test_all_problems_are_told_at_once_with_their_lines(tmp_path: Path) -> None:
         ),
         (
             "mb.publisher.timeout = nan",
-            ("mb.publisher.timeout: the value 'nan' of this key is not a number: write a number, such as 30"),
+            (
+                "mb.publisher.timeout: the value 'nan' of this key of agent.conf is not a number: write a number, "
+                "such as 30"
+            ),
         ),
         (
             "mb.publisher.timeout = inf",
-            ("mb.publisher.timeout: the value 'inf' of this key is not a number: write a number, such as 30"),
+            (
+                "mb.publisher.timeout: the value 'inf' of this key of agent.conf is not a number: write a number, "
+                "such as 30"
+            ),
         ),
         (
             "mb.publisher.timeout = 0",
-            "mb.publisher.timeout: the value '0' of this key is too small: write a number above 0",
+            "mb.publisher.timeout: the value '0' of this key of agent.conf is too small: write a number above 0",
         ),
         (
             "mb.publisher.timeout = 31536001",
-            ("mb.publisher.timeout: the value 31536001.0 of this key is too large: write at most 31536000"),
+            (
+                "mb.publisher.timeout: the value 31536001.0 of this key of agent.conf is too large: write at most "
+                "31536000"
+            ),
         ),
-        ("drain.seconds = -1", "drain.seconds: the value -1.0 of this key is too small: write at least 0"),
+        (
+            "drain.seconds = -1",
+            "drain.seconds: the value -1.0 of this key of agent.conf is too small: write at least 0",
+        ),
         (
             "mb.publisher.window = 10001",
-            ("mb.publisher.window: the value 10001 of this key is too large: write at most 10000"),
+            ("mb.publisher.window: the value 10001 of this key of agent.conf is too large: write at most 10000"),
         ),
         (
             f"outbox.rows = {'9' * 5000}",
             (
-                f"outbox.rows: the number in this key, which begins with {'9' * 40}, has more than 100 digits: "
+                f"outbox.rows: the number in this key of agent.conf, which begins with {'9' * 40}, has more "
+                "than 100 digits: "
                 "write a smaller number"
             ),
         ),
         (
             "log.level = loud",
-            ("log.level: the value 'loud' of this key is not permitted: write 'debug', 'info', 'warning' or 'error'"),
+            (
+                "log.level: the value 'loud' of this key of agent.conf is not permitted: write 'debug', 'info', "
+                "'warning' or 'error'"
+            ),
         ),
         (
             f"client.id = {'x' * 201}",
-            (f"client.id: the name in this key, which begins with '{'x' * 40}', has 201 characters: use at most 200"),
+            (
+                f"client.id: the name in this key of agent.conf, which begins with '{'x' * 40}', has 201 "
+                "characters: use at most 200"
+            ),
         ),
         (
             "tls.certificate.names = a",
@@ -203,64 +233,74 @@ def test_all_problems_are_told_at_once_with_their_lines(tmp_path: Path) -> None:
         ),
         (
             "connecting.keepalive = 1.5",
-            "connecting.keepalive: the value '1.5' of this key is not a whole number: write a number without a "
+            "connecting.keepalive: the value '1.5' of this key of agent.conf is not a whole number: write a "
+            "number without a "
             "fraction, such as 30",
         ),
         (
             "connecting.fast.pause = 0,1",
             (
-                "connecting.fast.pause: the value '0,1' of this key is not permitted: write a number of seconds "
+                "connecting.fast.pause: the value '0,1' of this key of agent.conf is not permitted: write a "
+                "number of seconds "
                 "above 0 and at most 86400"
             ),
         ),
         (
             "connecting.base = 31",
             (
-                "connecting.base: the value 31 of this key is larger than that of connecting.cap, 30: decrease "
+                "connecting.base: the value 31 of the key connecting.base is larger than the value 30 of "
+                "connecting.cap: decrease "
                 "connecting.base, or increase connecting.cap"
             ),
         ),
         (
             "connecting.steady = 1.5",
-            "connecting.steady: the value 1.5 of this key is too large: write at most 1",
+            "connecting.steady: the value 1.5 of the key connecting.steady of agent.conf is too large: write at most 1",
         ),
         (
             "connecting.canary.timeout = 16",
-            "connecting.canary.timeout: the value 16 of this key is larger than that of "
-            "connecting.canary.interval, 15: decrease connecting.canary.timeout, or increase "
+            "connecting.canary.timeout: the value 16 of the key connecting.canary.timeout is larger than the "
+            "value 15 of connecting.canary.interval: decrease connecting.canary.timeout, or increase "
             "connecting.canary.interval",
         ),
         (
             "mb.publisher.window = 1.5",
             (
-                "mb.publisher.window: the value '1.5' of this key is not a whole number: write a number without "
+                "mb.publisher.window: the value '1.5' of this key of agent.conf is not a whole number: write a "
+                "number without "
                 "a fraction, such as 30"
             ),
         ),
         (
             "connecting.fast.pause = 1",
-            "connecting.fast.pause: the value '1' of this key is not a pair of numbers: write the shortest and "
+            "connecting.fast.pause: the value '1' of the key connecting.fast.pause is not a pair of numbers: "
+            "write the shortest and "
             "the longest pause between two attempts to connect, in seconds, such as 0.5,5",
         ),
         (
             "connecting.fast.pause = 2,1",
             (
-                "connecting.fast.pause: the first pause of this key is longer than the second: write the shortest "
-                "pause first, then the longest, such as 0.5,5"
+                "connecting.fast.pause: the first number of the key connecting.fast.pause is larger than the "
+                "second: write the shortest pause between two attempts to connect, then the longest, such as 0.5,5"
             ),
         ),
         (
             "connecting.cap = 0",
             (
-                "connecting.cap: the value '0' of this key is not permitted: write a number of seconds above 0 "
+                "connecting.cap: the value '0' of this key of agent.conf is not permitted: write a number of "
+                "seconds above 0 "
                 "and at most 86400"
             ),
         ),
-        ("topics = a,a", "topics: the list of this key contains a twice: remove one of the two entries"),
+        (
+            "topics = a,a",
+            "topics: the list in this key of agent.conf contains the entry a twice: remove one of these entries",
+        ),
         (
             "client.id = x\n y",
             (
-                "client.id: the value of this key has several lines, but the key accepts only one line: write the "
+                "client.id: the value of the key client.id of agent.conf has several lines, but this key "
+                "accepts only one line: write the "
                 "value "
                 "on one line"
             ),
@@ -379,8 +419,8 @@ class TestPasswords:
             tmp_path, "mb.urls = a:1", "mb.username = u", "mb.password = x", "mb.password.file = pw", mode=0o600
         )
         assert found == (
-            "agent.conf:5: mb.password.file: the keys mb.password and mb.password.file are both set: "
-            "remove one of them",
+            "agent.conf:5: mb.password.file: the keys mb.password and mb.password.file of agent.conf are both "
+            "set, but the agent uses only one password: remove one of these keys",
         )
 
     def test_the_password_is_in_no_representation(self, tmp_path: Path) -> None:

@@ -166,7 +166,10 @@ def test_what_is_no_baseline_is_refused(
         ([], "nothing to check"),
         (["--file", "{bad}"], "--release is missing"),
         (["--file", "{bad}", "--release", "4.0"], "4.0"),
-        (["--file", "nowhere.xml", "--release", "5.18.3"], "nowhere.xml: the file cannot be read"),
+        (
+            ["--file", "nowhere.xml", "--release", "5.18.3"],
+            "nowhere.xml: this file of a broker's configuration cannot be read",
+        ),
         (["--file", "{bad}", "-i", "hosts,", "--release", "5.18.3"], "-i and files cannot be used together"),
         (["-i", "hosts,", "--release", "5.18.3"], "activemq_release"),
     ],

@@ -226,7 +226,7 @@ class TestGraph:
         self, inventory: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
     ) -> None:
         assert run("graph", "-i", inventory, "-o", tmp_path / "fleet.png") == 2
-        assert "must end in .svg or .mmd" in capsys.readouterr().err
+        assert "must end in .svg (SVG image) or .mmd (Mermaid text)" in capsys.readouterr().err
         assert os.listdir(tmp_path) == ["hosts.yml"]
 
     def test_a_fleet_with_errors_is_drawn_too(self, inventory: Path, tmp_path: Path) -> None:

@@ -221,7 +221,10 @@ def test_log_of_an_unknown_layout_has_a_reason_and_an_advice(tmp_path: Path) -> 
     began = time.time() - 60
     data = write_log(tmp_path, "10:00:00 [main] INFO o.a.a.b.BrokerService - started\n", began + 1)
 
-    assert unread_log_reason(data, began) == f"the layout of the records is not known: {READABLE_LAYOUTS}"
+    assert (
+        unread_log_reason(data, began)
+        == f"the layout of the records in activemq.log is not supported: {READABLE_LAYOUTS}"
+    )
 
 
 def test_log_whose_layout_was_changed_names_the_newest_record_that_can_be_read(tmp_path: Path) -> None:
@@ -229,7 +232,9 @@ def test_log_whose_layout_was_changed_names_the_newest_record_that_can_be_read(t
     old = "2026-03-01 10:00:00,123 | INFO  | started | org.apache.activemq.broker.BrokerService | main\n"
     data = write_log(tmp_path, f"{old}10:00:00 [main] INFO BrokerService - started\n", began + 1)
 
-    assert unread_log_reason(data, began).startswith("the newest record that can be read is of 2026-03-01 10:00:00, ")
+    assert unread_log_reason(data, began).startswith(
+        "the newest readable record in activemq.log has the time 2026-03-01 10:00:00, "
+    )
 
 
 @pytest.mark.parametrize("text", ["", "\n", None])

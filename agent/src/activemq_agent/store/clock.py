@@ -67,7 +67,7 @@ class ElapsedTimeCounter:
         if last and last.boot != self._boot:
             passed = clock.wall().timestamp() - last.wall
             if passed < 0:
-                _log_step(f"went back by {-passed:.0f} s across a reboot")
+                _log_step(f"after a reboot, the wall clock of this host is {-passed:.0f} s behind its last time")
             self._anchor = self._moment(last.elapsed + max(0.0, passed))
 
     def _moment(self, elapsed: float) -> ClockReading:
@@ -92,7 +92,7 @@ class ElapsedTimeCounter:
         at = self._moment(self.elapsed_seconds())
         step = self._step(at)
         if abs(step) > STEP:
-            _log_step(f"stepped by {step:+.0f} s")
+            _log_step(f"the wall clock of this host changed by {step:+.0f} s in one step")
         self._anchor = at
         return at
 
@@ -103,7 +103,6 @@ class ElapsedTimeCounter:
 
 def _log_step(step: str) -> None:
     log.warning(
-        "the wall clock of this host %s. The agent does not count this step as elapsed time: check the time "
-        "synchronization of this host",
+        "%s. The agent does not count this change as elapsed time: check the time synchronization of this host",
         step,
     )

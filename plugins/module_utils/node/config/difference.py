@@ -98,12 +98,14 @@ def _difference(
 def _hidden_change(path: str, old: InstalledVersion | None, new: ConfigurationFile | None, drift: str | None) -> str:
     """Return a description of the change of a file whose text is never shown."""
     if new is None:
-        return "removed; its content is not shown"
+        return (
+            "the file was removed; its content is not shown, because files of activemq_extra_files may contain secrets"
+        )
     if old is None or path not in old.manifest:
-        return "added; its content is not shown"
+        return "the file was added; its content is not shown, because files of activemq_extra_files may contain secrets"
     if old.manifest[path] == new.sha256:
         return drift or f"mode {old.modes[path]:04o} -> {new.mode:04o}"
-    return "changed; its content is not shown"
+    return "the file was changed; its content is not shown, because files of activemq_extra_files may contain secrets"
 
 
 def _invisible(

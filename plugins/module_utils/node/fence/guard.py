@@ -196,9 +196,12 @@ def main() -> NoReturn:
 
 def _not_done(options: argparse.Namespace) -> str:
     if options.tidy:
-        return "old copies of the store (generations) were not removed, and the guard tries again automatically"
+        return (
+            f"the guard removed no old copies (generations) of the store {options.store}, and will try again "
+            "automatically"
+        )
     if options.mend:
-        return "the store was not repaired completely"
+        return f"the store {options.store} was not repaired completely"
     return (
         "nothing was changed"
         if options.unfence or options.confirm or options.accept_loss
@@ -347,7 +350,7 @@ class Guard:
             except (OSError, FenceError, NodeError, RebuildRefusedError) as error:
                 if fence.serves is not None:
                     raise
-                print_to_unit_log(f"the guard cannot {step.action.value}: {error}")
+                print_to_unit_log(f"the guard cannot {step.action.value}, and tries again: {error}")
                 self._store.unlock()
                 fence = fence.state_after_claim()
                 is_slow = step.action is GuardAction.FENCE or isinstance(error, RebuildRefusedError)

@@ -49,7 +49,9 @@ def two_masters_message(accesses: Mapping[str, StoreAccess]) -> str:
     The message names both. Both can write to the store's newest generation.
     """
     writers = brokers_with_newest_generation(accesses)
-    return f"{' and '.join(writers)} can both write to the current files of their store" if len(writers) > 1 else ""
+    if len(writers) < 2:
+        return ""
+    return f"the brokers {' and '.join(writers)} can both write to the current files of their shared store"
 
 
 def writable_generation_number(paths: Iterable[str], store: str) -> int | None:

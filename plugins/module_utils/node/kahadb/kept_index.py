@@ -176,7 +176,7 @@ class KeptIndex:
         clear_index()
         self._put_index(target)
         data_files = count_with_noun(len(removed), "data file")
-        return f"the index of {_time_of(self._copy)} and {data_files} from {self.directory}"
+        return f"a saved copy of the index, made at {_time_of(self._copy)}, with {data_files} from {self.directory}"
 
     def _put_index(self, target: str) -> None:
         for name in reversed(INDEX):  # The pages last: a store without them has no index.

@@ -109,7 +109,7 @@ def parse_openwire_message(frame: bytes) -> StoredMessage:
             return _read(frame, version)
         except (ValueError, struct.error):
             continue
-    raise ValueError("neither OpenWire 6 nor 11")
+    raise ValueError("the message has neither the format of OpenWire 6 nor that of OpenWire 11")
 
 
 def _read(frame: bytes, version: int) -> StoredMessage:

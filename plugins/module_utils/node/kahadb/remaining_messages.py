@@ -97,8 +97,8 @@ class RecoverySimulation:
             self._do(effective_command)
         if self._held + self._transactions.held > MAX_RECORDS:
             raise NodeError(
-                f"the messages in the store were not counted, because the store has more than {MAX_RECORDS} "
-                "messages and acknowledgements: let clients consume messages, and run the command again"
+                "the messages in the store of this broker were not counted, because the store has more than "
+                f"{MAX_RECORDS} messages and acknowledgements: let clients consume messages, and run the command again"
             )
 
     def holds_message(self, destination: str, message: str) -> bool:

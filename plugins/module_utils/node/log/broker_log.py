@@ -84,11 +84,11 @@ def unread_log_reason(data: str, since: float) -> str:
         return ""
     newest = max((record.time for record in parse_records(lines)), default=None)
     if newest is None:
-        return f"the layout of the records is not known: {READABLE_LAYOUTS}"
+        return f"the layout of the records in activemq.log is not supported: {READABLE_LAYOUTS}"
     return (
-        f"the newest record that can be read is of {newest:%Y-%m-%d %H:%M:%S}, which is not a time since the start of "
-        f"the process: if the layout was changed, {READABLE_LAYOUTS}; if the broker writes times of another time zone, "
-        "set that of the host"
+        f"the newest readable record in activemq.log has the time {newest:%Y-%m-%d %H:%M:%S}, which is before "
+        f"the start of the broker's process: if the layout of the log was changed, {READABLE_LAYOUTS}; if the "
+        "broker logs times in a different time zone, let it use the time zone of the host"
     )
 
 

@@ -135,11 +135,11 @@ def omission_reason(path: str, content: bytes) -> str:
     """
     name = os.path.basename(path).lower()
     if any(fnmatch(name, pattern) for pattern in _KEYSTORES):
-        return "the file is a key store"
+        return "the file is a keystore"
     if any(fnmatch(name, pattern) for pattern in _KEYS):
         return "the file is a key"
     if content.startswith(_MAGIC):
-        return "the file is a key store or certificate"
+        return "the file is a keystore or a certificate"
     try:
         return "the file is not text" if "\0" in content.decode() else ""
     except UnicodeDecodeError:

@@ -200,7 +200,10 @@ def _greeted(how: str) -> Iterator[None]:
     except _SILENCE:
         raise ProbeStalledError(how) from None
     except ConnectionError:
-        raise ProbeFailedError(f"the broker answers {how} and then closes the connection: check activemq.log") from None
+        raise ProbeFailedError(
+            f"the broker answers the test connection with {how}, but then closes the "
+            "connection: check activemq.log for the reason"
+        ) from None
 
 
 def _openwire(connection: BrokerConnection, _login: Login) -> str:
@@ -208,7 +211,7 @@ def _openwire(connection: BrokerConnection, _login: Login) -> str:
     head = connection.exchange.read(13)
     if head[4] != 1 or head[5:] != b"ActiveMQ":
         raise ValueError("no OpenWire greeting")
-    return "the broker sends an OpenWire greeting"
+    return "the broker answered the test connection with an OpenWire greeting"
 
 
 _ANSWERS_TLS = "the broker answers over TLS, but its certificate cannot be verified, so no login was sent"
@@ -231,7 +234,7 @@ def _stomp(connection: BrokerConnection, login: Login) -> str:
         while token not in _check_frame(client.read_frame(), "MESSAGE", "SEND").body:
             pass
     client.send_frame("DISCONNECT", {})
-    return "the broker completed a round trip over STOMP"
+    return "the broker completed the round trip of a test message over STOMP"
 
 
 def _check_frame(frame: StompFrame, command: str, step: str) -> StompFrame:
@@ -247,7 +250,9 @@ def _check_frame(frame: StompFrame, command: str, step: str) -> StompFrame:
             "activemq.log"
         )
     if frame.command != command:
-        raise ValueError(f"STOMP frame {frame.command[:20]!r} instead of {command}")
+        raise ValueError(
+            f"the broker answered the STOMP frame {step} with the frame {frame.command[:20]!r} instead of {command}"
+        )
     return frame
 
 
@@ -290,7 +295,7 @@ def _mqtt(connection: BrokerConnection, login: Login, refused_logins: tuple[int,
         while token not in _expect_packet(exchange, 3):
             pass
     exchange.send(encode_mqtt_packet(0xE0, b""))
-    return "the broker completed a round trip over MQTT"
+    return "the broker completed the round trip of a test message over MQTT"
 
 
 def _expect_packet(exchange: DeadlineSocket, kind: int) -> bytes:
@@ -300,7 +305,7 @@ def _expect_packet(exchange: DeadlineSocket, kind: int) -> bytes:
         digits += exchange.read(1)
     length, _unused = read_varint(digits, 0)
     if head >> 4 != kind or length > _LIMIT:
-        raise ValueError(f"MQTT packet type {head >> 4} instead of {kind}")
+        raise ValueError(f"the server on this port sent an MQTT packet of type {head >> 4} instead of type {kind}")
     return exchange.read(length)
 
 

@@ -160,7 +160,7 @@ class MBeanServer:
         head = target.id + struct.pack(">i", -1) + _hash_of(method)
         self._socket.send(b"\x50" + HEADER + b"\x77" + bytes([len(head)]) + head + arguments)
         if self._socket.read(1) != b"\x51":
-            raise decoding_error(f"the reply to the call of {method} is not one of RMI")
+            raise decoding_error(f"the JVM's reply to the JMX call {method} is not an RMI reply")
         reader = ObjectReader(self._socket.read)
         is_exception = reader.read_block_data()[:1] == b"\2"
         value = reader.read_value() if returns or is_exception else None

@@ -57,7 +57,9 @@ def local_peer_account(connection: socket.socket, expected: int, timeout: float,
         if row is not None and row[9] != _NO_INODE:
             return _distinguishable(int(row[7]))
         if row is not None and row[3] in _CLOSED:
-            raise ConnectionResetError("the server closed the connection at once: check its log")
+            raise ConnectionResetError(
+                "the server on this port closed the connection immediately: check the log of this server"
+            )
         waited = time.monotonic() - began
         is_over = waited >= (min(_SETTLING, timeout) if row is None else timeout)
         listeners = _listeners_of(theirs, namespace) if row is not None else set()

@@ -316,5 +316,8 @@ def _end(child: int) -> int:
 
 def _ending(status: int) -> str:
     if os.WIFSIGNALED(status):
-        return f"signal {os.WTERMSIG(status)} terminated it (9: the host may have run out of memory)"
-    return f"it exited with status {os.WEXITSTATUS(status) if os.WIFEXITED(status) else status}"
+        return (
+            f"signal {os.WTERMSIG(status)} terminated the process (after signal 9, check whether the host "
+            "ran out of memory)"
+        )
+    return f"the process exited with status {os.WEXITSTATUS(status) if os.WIFEXITED(status) else status}"

@@ -111,7 +111,7 @@ def unmet_expectation(
     if result.get("settled") is False:
         return f"the broker is {result['state']}, but a bean blocks the loading of its configuration ({where})"
     if old_pid is not None and result["pid"] == old_pid:
-        return f"process {old_pid} from before the restart still runs ({where})"
+        return f"process {old_pid} of the broker, which the restart should have ended, still runs ({where})"
     if release and result["release"] != release:
         return f"the broker runs {result['release'] or 'an unknown release'} instead of {release} ({where})"
     return ""
@@ -254,8 +254,11 @@ def _ending(unit: Mapping[str, str], error: str) -> str:
     result, restarts = unit.get("Result", "success"), unit.get("NRestarts", "0")
     if result == "success" and restarts in ("", "0"):
         return ""
-    ended = f"systemd reports {result}, {unit.get('SubState')} after {restarts} restarts"
-    return f"{ended}; the last error is: {error}" if error else ended
+    ended = (
+        f"systemd reports that the broker's unit ended with the result {result}, and has the state "
+        f"{unit.get('SubState')} after {restarts} restarts"
+    )
+    return f"{ended}. The last error of the broker is: {error}" if error else ended
 
 
 def _local_time(phase: Phase) -> str | None:
