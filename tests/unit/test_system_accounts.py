@@ -129,7 +129,7 @@ def test_a_child_that_the_account_signals_is_told_and_reaped(number: signal.Sign
     before = children()
     with pytest.raises(
         AccountError,
-        match=r"ran as account 61616 returned no result, because (SIGSTOP stopped|signal \d+ terminated) it",
+        match=r"ran as account 61616 returned no result, because (SIGSTOP stopped|signal \d+ terminated) the process",
     ):
         run_as(ACCOUNT, lambda: os.kill(os.getpid(), number))
     assert children() <= before
@@ -137,7 +137,7 @@ def test_a_child_that_the_account_signals_is_told_and_reaped(number: signal.Sign
 
 @needs_root
 def test_a_child_that_takes_too_long_is_ended() -> None:
-    with pytest.raises(AccountError, match=r"because it exceeded 0\.2 s\. Run the command again"):
+    with pytest.raises(AccountError, match=r"because the process exceeded 0\.2 s\. Run the command again"):
         run_as(ACCOUNT, time.sleep, 60, patience=0.2)
 
 

@@ -285,9 +285,9 @@ def _read(descriptor: int, child: int, patience: float) -> dict[str, Any] | None
                 break
             parts.append(part)
         elif _is_stopped(child):
-            raise TimeoutError("SIGSTOP stopped it")
+            raise TimeoutError("SIGSTOP stopped the process")
         if time.monotonic() >= deadline:
-            raise TimeoutError(f"it exceeded {patience:g} s")
+            raise TimeoutError(f"the process exceeded {patience:g} s")
     data = b"".join(parts)
     if not data.endswith(b"\n"):
         return None
