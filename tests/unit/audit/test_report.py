@@ -93,7 +93,7 @@ def test_a_report_of_the_largest_fleet_stays_small() -> None:
 def test_the_headline_tells_of_losses_first() -> None:
     assert audit_headline(make_result()).startswith("1 event of 8 lost; 1 takeover")
     assert audit_headline(make_result(delivered=8)).startswith("None of 8 events lost")
-    assert "1 of 8 stuck" in audit_headline(make_result(delivered=7, stuck=1))
+    assert "1 of 8 events are stuck" in audit_headline(make_result(delivered=7, stuck=1))
     assert "the delivery of 1 is indeterminate" in audit_headline(make_result(delivered=7, indeterminate=1))
 
 
