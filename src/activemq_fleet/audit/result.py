@@ -153,7 +153,7 @@ def _losses(messages: Mapping[str, int]) -> str:
     if stuck := messages.get("stuck"):
         return f"no event is known to be lost; {stuck:,} of {events:,} events are stuck"
     if unknown := messages.get("indeterminate"):
-        return f"no event is known to be lost; the delivery of {unknown:,} events is indeterminate"
+        return f"no event is known to be lost; the delivery of {count_with_noun(unknown, 'event')} is indeterminate"
     return f"none of {count_with_noun(events, 'event')} lost"
 
 

@@ -94,7 +94,7 @@ def test_the_headline_tells_of_losses_first() -> None:
     assert audit_headline(make_result()).startswith("1 event of 8 lost; 1 takeover")
     assert audit_headline(make_result(delivered=8)).startswith("None of 8 events lost")
     assert "1 of 8 events are stuck" in audit_headline(make_result(delivered=7, stuck=1))
-    assert "the delivery of 1 is indeterminate" in audit_headline(make_result(delivered=7, indeterminate=1))
+    assert "the delivery of 1 event is indeterminate" in audit_headline(make_result(delivered=7, indeterminate=1))
 
 
 def test_a_report_of_nothing_can_be_drawn() -> None:
