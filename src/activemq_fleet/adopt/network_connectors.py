@@ -96,7 +96,10 @@ def _inexpressible_part(connector: NetworkConnector) -> str:
     """Return why ``activemq_links`` cannot express a networkConnector, as a clause; "" where it can."""
     uri = Uri.read(connector.uri)
     if uri.scheme not in ("static", "masterslave", "simple") or not uri.transports:
-        return f"no variable can express the uri {connector.uri!r} of the bridge"
+        return (
+            f"the uri {connector.uri!r} of the bridge names no hosts with static:, masterslave: or simple:, which "
+            "activemq_links requires"
+        )
     for transport in uri.transports:
         if not (transport.host and transport.port and is_openwire(transport.scheme)):
             return f"the uri of the bridge has {transport.text!r}, which is not a host and port of OpenWire"

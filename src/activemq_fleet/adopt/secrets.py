@@ -94,7 +94,7 @@ class TextWithSecretLabels:
 
 @dataclass
 class LabeledPasswords:
-    """The passwords found in existing files, by label.
+    """The passwords found in the configuration files of existing brokers, by a label that names their purpose.
 
     Each different value of a name has a separate label.
     """

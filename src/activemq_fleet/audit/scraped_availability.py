@@ -175,6 +175,6 @@ def incident_near_period(period: UnservedPeriod, incidents: Iterable[Incident]) 
 def _describe_gap(period: UnservedPeriod) -> str:
     at = datetime.fromtimestamp(period.began, UTC)
     return (
-        f"Prometheus shows no active node for {period.seconds:.1f} s from {at:%Y-%m-%d %H:%M:%S} UTC, "
-        "but no incident in the logs explains it"
+        f"Prometheus shows no active node of the pair for {period.seconds:.1f} s from {at:%Y-%m-%d %H:%M:%S} UTC, but "
+        "the logs show no incident at that time: check whether Prometheus could scrape the brokers"
     )

@@ -37,7 +37,8 @@ _SHOWN = 15
     type=click.FloatRange(min=0, max=86400),
     default=300.0,
     show_default=True,
-    help="Maximum difference between the clocks of the audited hosts, in seconds.",
+    help="Largest difference, in seconds, that the clocks of two audited hosts may have. A split brain is "
+    "reported only if it lasts longer.",
 )
 @click.option(
     "--metrics",

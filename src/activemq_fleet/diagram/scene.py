@@ -229,7 +229,7 @@ class GroupedFinding:
 
 @dataclass(frozen=True, slots=True)
 class PictureContent:
-    """The content of a picture of a fleet.
+    """The groups, connections, findings and load balancers that a picture of a fleet shows.
 
     ``between`` are connections of groups; ``findings`` are worst first, each message once. ``balancers`` are the hosts
     of all load balancers, ``idle_balancers`` the hosts that hold no virtual address.

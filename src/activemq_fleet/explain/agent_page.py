@@ -21,7 +21,7 @@ _PURPOSES = {
 
 def agent_explanation_title(agent: Agent) -> str:
     """Return the title of the explanation of a failover agent."""
-    return f"a failover agent with home pair {agent.pair} in group {agent.group}"
+    return f"a failover agent that connects to pair {agent.pair} of group {agent.group}"
 
 
 def agent_sections(fleet: Fleet, agent: Agent) -> list[ExplanationSection]:

@@ -145,7 +145,7 @@ def _kind_of(document: Document) -> str:
     if document.has_element_or_attribute(("camelContext", "routeContext", "routes")):
         return "this is a context of Apache Camel"
     if any(".jetty." in name for name in classes):
-        return "this is the file of the web console, which an activemq.xml imports"
+        return "this file configures the web console, and an activemq.xml imports it"
     if any(map(_CLIENT.search, classes)) or any(
         node.namespace == CORE and node.name.lower().endswith("connectionfactory") for node in document.nodes
     ):

@@ -51,7 +51,7 @@ def events_of_host(files: Sequence[tuple[LogFile, memoryview]]) -> Iterator[pa.R
 
 
 def events_of_file(log: LogFile, pieces: Iterable[Piece]) -> Iterator[pa.RecordBatch]:
-    """Yield the events of one log file as record batches.
+    """Yield the events of one log file as Arrow record batches.
 
     Its content is given in pieces of whole records. The columns are those of ``events_of_host``.
     """

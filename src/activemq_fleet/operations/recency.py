@@ -66,7 +66,7 @@ class LoggedBrokerRun:
 
 @dataclass(frozen=True)
 class NodeStore:
-    """The store of a node of a pure (replicating) pair.
+    """What is known of the message store of one node of a pure master/slave pair (5.5 to 5.7).
 
     Its journal and the broker's log show it. ``order`` is every record of the journal: kind and key, oldest first.
     ``live`` maps the key of each message or subscription that is still in the store to the key of the record which

@@ -41,7 +41,7 @@ class InventoryProblemKind(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class HostFacts:
-    """The facts about one inventory host by which a fleet is divided.
+    """The facts about one inventory host by which a fleet is divided into parts that are planned separately.
 
     They are its roles, names, addresses, and variable problems. ``position`` is its position in its inventory group and
     ``pattern`` the naming pattern that its variables set. The rest is there for hosts with a role: ``address`` if the

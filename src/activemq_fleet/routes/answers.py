@@ -219,7 +219,9 @@ class Routes:
         pair = self.network.units.get(name)
         if pair and len(pair.brokers) > 1:
             nodes = " or ".join(broker.identity.host_label for broker in pair.brokers)
-            raise InputError(f"{name} is a pair of two brokers, but only a single broker can be down: write {nodes}")
+            raise InputError(
+                f"{name} is a pair, but the question is what happens when one of its brokers is down: write {nodes}"
+            )
         return self.fleet.broker(name).host
 
     def bridges_while_down(

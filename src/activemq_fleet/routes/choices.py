@@ -68,9 +68,9 @@ class _Walk:
         self._bridges: dict[int, list[tuple[int, int]]] = {}
 
     def bridges_with_demand_from(self, broker: int) -> list[tuple[int, int]]:
-        """Return the bridges of a broker that have demand from the consumer, as (peer, messageTTL).
+        """Return the bridges from a broker that forward messages for the consumer, as (peer, messageTTL).
 
-        The consumer is at ``target``.
+        The consumer is on the broker ``target``.
         """
         if broker not in self._bridges:
             onward = self.shape.bridges_with_demand[broker]

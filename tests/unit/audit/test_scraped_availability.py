@@ -91,7 +91,7 @@ def test_only_a_gap_that_no_incident_tells_of_makes_an_audit_incomplete() -> Non
     elsewhere = [replace(known, pair="another"), make_incident(began=time_after(200), ended=time_after(201))]
     gaps = unexplained_downtime_gaps(found, elsewhere, NOON, time_after(90))
     assert [(gap.host, gap.weighs) for gap in gaps] == [(PAIR, True)]
-    assert gaps[0].what.startswith("Prometheus shows no active node for 5.0 s from 2026-03-01 12:00:39 UTC")
+    assert gaps[0].what.startswith("Prometheus shows no active node of the pair for 5.0 s from 2026-03-01 12:00:39 UTC")
     assert unexplained_downtime_gaps(found, elsewhere, NOON + timedelta(minutes=5), time_after(900)) == []
 
 

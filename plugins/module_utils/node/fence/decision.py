@@ -145,7 +145,7 @@ class CopyFenceState:
         return replace(self, built_from=None)
 
     def state_after_admission(self, number: int) -> CopyFenceState:
-        """Return the guard's state after it admitted its broker to generation ``number`` of the store."""
+        """Return the state of a broker's guard after it let the broker start on generation ``number`` of the store."""
         return replace(self, serves=number)
 
 
@@ -195,7 +195,7 @@ class CommandFenceState:
         return replace(self, tried=number)
 
     def state_after_admission(self, number: int) -> CommandFenceState:
-        """Return the guard's state after it admitted its broker to the store by claim ``number``."""
+        """Return the state of a broker's guard after it let the broker use the store by takeover ``number``."""
         return replace(self, serves=number)
 
 

@@ -335,7 +335,7 @@ class SharedStore:
         return self._publish(draft, claim.number, content)
 
     def claim_numbers(self) -> list[int]:
-        """Return the sorted numbers of the recorded claims on the store."""
+        """Return the numbers of the claims with which nodes took over the shared store, oldest first."""
         return sorted(int(name) for name in os.listdir(self._claims) if _NUMBER.fullmatch(name))
 
     def remove_claims_below(self, number: int) -> None:

@@ -102,8 +102,8 @@ def describe_unusable_index(store: str) -> str:
     missing = missing_journal_files(store)
     if missing:
         return (
-            f"the index of the store {store} (file db.data) requires {', '.join(missing)}, which a broker "
-            "removed from the store as no longer needed"
+            f"the index of the store {store} (file db.data) requires {', '.join(missing)} of the journal, which a "
+            "broker removed after it wrote this index"
         )
     pages, redo = (os.path.join(store, name) for name in INDEX[:2])
     if recovery_file_numbers(pages):

@@ -30,9 +30,9 @@ _UNREADABLE = "(not the name of a pair)"
 
 
 def read_marker_state(directory: str, user: str | None = None) -> dict[str, Any]:
-    """Read the state of a store's marker file, and of the store.
+    """Read the file ``.activemq-fleet-pair`` of a store, which names its pair, and the state of the store.
 
-    It shows whether the store exists, is mounted, was used and is fenced. The result also has the lines of its marker.
+    The state shows whether the store exists, is mounted, was used and is fenced. The result has the file's lines, too.
     The store is read as the account ``user``, or as its owner if ``user`` is not an account of this host. ``marked``:
     the marker's lines, None without a marker. Raises NodeError for an invalid store or marker; OSError, for instance if
     the server of the share is unreachable.
