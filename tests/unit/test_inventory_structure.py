@@ -303,14 +303,14 @@ FINDINGS: dict[str, tuple[dict[str, str], str, str, str, str]] = {
         edited_inventory("          activemq_node: b\n", ""),
         "T001 error",
         "hosts.yml:8",
-        "activemq_node is not set",
+        "the node of the broker is unknown",
         "set activemq_node of the host",
     ),
     "node without its pair": (
         edited_inventory("kiel2:\n          activemq_pair: kiel\n", "kiel2:\n"),
         "T001 error",
         "hosts.yml:8",
-        "activemq_pair is not set",
+        "the pair of the broker is unknown",
         "set activemq_pair of the host",
     ),
     "node of another group": (

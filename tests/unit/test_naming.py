@@ -152,7 +152,7 @@ def test_only_a_group_makes_no_broker() -> None:
             "hal9000",
             None,
             {"node": "a"},
-            "and activemq_group and activemq_pair are not set. Set activemq_group and activemq_pair of",
+            "the group and pair of the broker are unknown, because the host name does not match",
         ),
         (
             "mq01",

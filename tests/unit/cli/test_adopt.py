@@ -360,7 +360,7 @@ class TestWhatItPrints:
         run(tree, "-o", tmp_path / "i")
 
         said = capsys.readouterr().out
-        assert f"the password of the network user net from the file {tmp_path}/i/.secrets/net: write" in said
+        assert f"the password of the network user net from the file {tmp_path}/i/.secrets/net, which does" in said
 
     def test_site_refuses_missing_password_file_and_reading_creates_none(self, tree: Path, tmp_path: Path) -> None:
         inventory = tmp_path / "i"

@@ -226,7 +226,7 @@ def test_a_companion_that_cannot_be_read_is_one_finding_and_the_rest_is_checked(
     arguments = ["check", "--file", str(tmp_path), "--release", "5.5.1"]
     for extra in ([], ["--write-baseline", str(baseline)], ["--baseline", str(baseline)]):
         assert main([*arguments, *extra]) == 2
-        assert capsys.readouterr().out.count("has more than 16 MiB") == 1
+        assert capsys.readouterr().out.count("is larger than 16 MiB") == 1
     rules_by_file = rules_of(capsys, "--file", tmp_path, "--release", "5.5.1")
     assert rules_by_file[str(companion)] == {"T000"}
     assert "V009" in rules_by_file[str(first)] & rules_by_file[str(second)]
@@ -239,7 +239,7 @@ def test_a_file_that_cannot_be_read_is_one_finding_and_the_rest_is_checked(
     with second.open("ab") as file:
         file.truncate((16 << 20) + 1)
     assert main(["check", "--file", str(tmp_path), "--release", "5.5.1"]) == 2
-    assert capsys.readouterr().out.count("has more than 16 MiB") == 1
+    assert capsys.readouterr().out.count("is larger than 16 MiB") == 1
     rules_by_file = rules_of(capsys, "--file", tmp_path, "--release", "5.5.1")
     assert rules_by_file[str(second)] == {"T000"}
     assert "V009" in rules_by_file[str(first)]
