@@ -245,6 +245,7 @@ def test_a_stop_sends_what_was_accepted_first(connected: Kiosk) -> None:
     assert [name for name in connected.handled() if name in set(names)] == names
 
 
+@in_every_situation
 def test_a_second_run_of_site_changes_nothing_and_restarts_nothing(connected: Kiosk) -> None:
     before = connected.shown("MainPID")
     said = connected.site()

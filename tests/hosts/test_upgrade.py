@@ -199,6 +199,7 @@ def test_an_upgrade_leaves_a_record_on_both_hosts(controller: Controller, tmp_pa
         assert max(one.ended - one.began for one in operations) < UNENDED  # each has its end
 
 
+@in_every_situation
 def test_a_node_that_does_not_come_up_gets_back_what_it_ran_with(controller: Controller) -> None:
     be_at(controller, NEW)
     serving = controller.exchange("watch", "--timeout", str(PATIENCE), *NODES.values())["address"]

@@ -101,6 +101,7 @@ def test_a_release_without_an_archive_is_refused_by_name(controller: Controller)
     assert f"activemq_archive has no entry for activemq_release {NEW} (it has {OLD})" in said
 
 
+@in_every_situation
 def test_what_only_the_host_can_see_is_refused_when_it_is_unpacked(controller: Controller) -> None:
     archive = controller.rack.shared(SHARE) / "distribution.tar.gz"
     with tarfile.open(archive, "w:gz") as tar:
