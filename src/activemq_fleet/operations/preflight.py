@@ -46,15 +46,15 @@ def host_rule_findings(request: OperationRequest) -> Decision:
     if not request.options.get("upgrades"):
         _refuse_release_line_changes(request)
     findings = preflight_findings(request.broker_facts_by_host, request.evidence, request.fleet.waivers)
-    refusals = [*_unexpected_release_refusals(request)]
-    if problems := _shared_store_problems(request):
-        refusals.append(RefusalError(_UNMET, problems))
-    if blocking := lines_of_findings(finding for finding in findings if finding.blocks):
-        refusals.append(RefusalError(_UNMET, blocking))
-    if len(refusals) == 1:
-        raise refusals[0]
-    if refusals:
-        raise RefusalError(_UNMET, [problem for refusal in refusals for problem in refusal.problems])
+    release_refusal = _unexpected_release_refusal(request)
+    unmet = [
+        *_shared_store_problems(request),
+        *lines_of_findings(finding for finding in findings if finding.blocks),
+    ]
+    if unmet:
+        raise RefusalError(_UNMET, [*(release_refusal.problems if release_refusal else ()), *unmet])
+    if release_refusal:
+        raise release_refusal
     for line in lines_of_findings(finding for finding in findings if finding.severity != "info"):
         request.warn(line)
     return {"findings": [finding.to_dict() for finding in findings]}
@@ -294,12 +294,12 @@ def refuse_unexpected_releases(request: OperationRequest) -> None:
     The inventory requires another release. ``options``: ``upgrades``, whether the run replaces directories from which
     brokers run.
     """
-    for refusal in _unexpected_release_refusals(request):
+    if refusal := _unexpected_release_refusal(request):
         raise refusal
 
 
-def _unexpected_release_refusals(request: OperationRequest) -> Iterator[RefusalError]:
-    """Yield an error for unusable archives, or else for directories and archives with an unexpected release."""
+def _unexpected_release_refusal(request: OperationRequest) -> RefusalError | None:
+    """Return an error for unusable archives, or else for directories and archives with an unexpected release."""
     brokers = request.broker_facts_by_host
     homes = [_observed_release_directory(brokers[host], machine) for host, machine in request.evidence.items()]
     wanted = {(home.archive, home.install) for home in homes if home.needs_archive and home.archive}
@@ -307,17 +307,18 @@ def _unexpected_release_refusals(request: OperationRequest) -> Iterator[RefusalE
     archives = {path: ReleaseArchive(**inspection) for path, inspection in seen.items() if inspection is not None}
     sums = {host: broker.archive_sha512 for host, broker in brokers.items()}
     if unusable := unusable_archive_messages(homes, archives, sums):
-        yield RefusalError(
+        return RefusalError(
             "nothing was changed, because these release archives cannot be installed. Correct these errors, and run "
             "the playbook again:",
             unusable,
         )
-    elif problems := wrong_release_messages(homes, archives, upgrades=bool(request.options.get("upgrades"))):
-        yield RefusalError(
+    if problems := wrong_release_messages(homes, archives, upgrades=bool(request.options.get("upgrades"))):
+        return RefusalError(
             "nothing was changed, because these hosts would not start the release activemq_release. "
             "Correct these errors, and run the playbook again:",
             problems,
         )
+    return None
 
 
 def _shared_store_problems(request: OperationRequest) -> list[str]:

@@ -407,7 +407,7 @@ class Guard:
         if not number and claim_existing_store(self._store):
             return
         target = self._store.unclaimed_copy_path(self._node)
-        began = time.monotonic()
+        began, store = time.monotonic(), self._store.directory
         notify_systemd(f"WATCHDOG_USEC={_BUILD_TIMEOUT * 1_000_000}")
         try:
             made = self._make(number, target)
@@ -415,11 +415,10 @@ class Guard:
             notify_systemd(f"WATCHDOG_USEC={os.environ.get('WATCHDOG_USEC', '')}")
         if made.risk and self._refuses_loss and not self._store.is_index_loss_accepted(number):
             raise RebuildRefusedError(
-                f"the newest copy of the store {self._store.directory} (generation {number}) has no usable index, and "
-                "no saved copy of the index exists. A broker that builds its index from the store journal loses "
-                f"messages of these durable subscriptions: {made.risk.describe_subscriptions()}. Restore the store "
-                "from a backup, or "
-                f"accept this loss: {' '.join(guard_start_command())} --store {self._store.directory} --accept-loss"
+                f"the newest copy of the store {store} (generation {number}) has no usable index, and no saved copy of "
+                "the index exists. A broker that builds its index from the store journal loses messages of these "
+                f"durable subscriptions: {made.risk.describe_subscriptions()}. Restore the store from a backup, or "
+                f"accept this loss: {' '.join(guard_start_command())} --store {store} --accept-loss"
             )
         claim = StoreClaim(number + 1, self._node, f"{number + 1}-{secrets.token_hex(16)}")
         self._built = claim, {**made.to_dict(), "host": socket.gethostname(), "made": time.time()}, made.risk
@@ -449,22 +448,21 @@ class Guard:
                 "activemq_fence is command, but the inventory does not define the fence command: set "
                 "activemq_fence_command for both nodes, and run the playbook site"
             )
-        began = time.monotonic()
+        began, host = time.monotonic(), self._command.host_to_fence
         print_to_unit_log(
-            f"the broker on host {self._command.host_to_fence} may still write to the store, so the guard runs the "
-            f"fence command {self._command.argv[0]}"
+            f"the broker on host {host} may still write to the store, so the guard runs the fence command "
+            f"{self._command.argv[0]}"
         )
         if why := self._command.run_fence_command(lambda: notify_systemd("WATCHDOG=1")):
             raise FenceError(
-                f"{why}. The broker on host {self._command.host_to_fence} may still write to the store "
-                f"{self._store.directory}. "
-                "The guard runs the command again. If you are sure that this broker is dead, confirm it: "
+                f"{why}. The broker on host {host} may still write to the store {self._store.directory}. The guard "
+                "runs the command again. If you are sure that this broker is dead, confirm it: "
                 f"{' '.join(guard_start_command())} --store {self._store.directory} --confirm {number}"
             )
         self._store.record_broker_dead(number)
         print_to_unit_log(
-            f"the fence command confirmed after {time.monotonic() - began:.1f} s that the broker on host "
-            f"{self._command.host_to_fence} is dead, so this node can take over"
+            f"the fence command confirmed after {time.monotonic() - began:.1f} s that the broker on host {host} is "
+            "dead, so this node can take over"
         )
 
     def _drop_building(self) -> None:
