@@ -28,12 +28,12 @@ def test_a_key_store_that_cannot_be_read_is_told_by_the_deepest_cause(ground: Gr
 
     assert broker.boot().fate == "refused", broker.said
 
-    told = [
+    error_text = [
         text for text in (broker_log.last_logged_error(str(broker.data)), printed(broker)) if text
     ]  # 5.5 only prints it
-    assert told
+    assert error_text
     # A cause above the deepest that repeats it, with the file that asked for the store, is taken in its place.
-    assert all(text.endswith(": Invalid keystore format") and len(text) < 900 for text in told), told
+    assert all(text.endswith(": Invalid keystore format") and len(text) < 900 for text in error_text), error_text
 
 
 @pytest.mark.parametrize("release", RELEASES)
@@ -44,10 +44,10 @@ def test_a_port_in_use_is_told_by_the_deepest_cause(ground: Ground, release: str
 
     assert second.boot().fate == "refused", second.said
 
-    told = broker_log.last_logged_error(str(second.data)) or printed(second)
-    assert f"{ground.address(1)}" in told
-    assert str(OPENWIRE) in told
-    assert "Address already in use" in told
+    error_text = broker_log.last_logged_error(str(second.data)) or printed(second)
+    assert f"{ground.address(1)}" in error_text
+    assert str(OPENWIRE) in error_text
+    assert "Address already in use" in error_text
 
 
 @pytest.mark.parametrize("release", RELEASES)
@@ -56,9 +56,9 @@ def test_what_ends_java_before_it_has_a_log_is_told_by_its_deepest_cause(ground:
 
     assert broker.boot().fate == "refused", broker.said
 
-    told = broker_log.last_logged_error(str(broker.data)) or printed(broker)
-    assert re.search(r"no[./]such[./]Factory", told)
-    assert " more" not in told
+    error_text = broker_log.last_logged_error(str(broker.data)) or printed(broker)
+    assert re.search(r"no[./]such[./]Factory", error_text)
+    assert " more" not in error_text
 
 
 def test_a_word_that_java_does_not_know_is_told_as_it_was_printed(ground: Ground) -> None:

@@ -66,9 +66,9 @@ def test_an_archive_that_changed_on_its_way_installs_nothing(tmp_path: Path) -> 
 def test_a_user_that_the_host_does_not_have_is_named(tmp_path: Path) -> None:
     archive = tmp_path / "a.tar"
     archive.write_bytes(pack_configuration(TREE))
-    with pytest.raises(NodeError, match="this host has no user nobody-here"):
+    with pytest.raises(NodeError, match="this host has no user missing-user"):
         install_or_restore_configuration(
-            {"archive": str(archive), "base": str(tmp_path / "base"), "user": "nobody-here"}, check=False
+            {"archive": str(archive), "base": str(tmp_path / "base"), "user": "missing-user"}, check=False
         )
 
 

@@ -96,11 +96,11 @@ NEW: list[dict[str, object]] = [
 
 @pytest.mark.parametrize(("mbeans", "connections"), [(OLD, None), (NEW, 5)])
 def test_usage_is_read_from_the_names_of_both_generations(mbeans: list[dict[str, object]], connections: object) -> None:
-    found = usage_from_mbeans(mbeans)
-    assert (found["messages"], found["dlq"], found["durable"], found["connections"]) == (4, 2, 4, connections)
-    assert found["bridges"] == [{"link": "l", "peer": "p", "responder": False}]
-    assert found["queues"][0]["name"] == "q"
-    assert found["store"] == {"percent": 1, "limit": 1}
+    usage = usage_from_mbeans(mbeans)
+    assert (usage["messages"], usage["dlq"], usage["durable"], usage["connections"]) == (4, 2, 4, connections)
+    assert usage["bridges"] == [{"link": "l", "peer": "p", "responder": False}]
+    assert usage["queues"][0]["name"] == "q"
+    assert usage["store"] == {"percent": 1, "limit": 1}
 
 
 def test_a_broker_without_an_mbean_of_its_own_has_no_usage() -> None:

@@ -25,11 +25,11 @@ def make_stores(root: Path, *names: str) -> Path:
 @pytest.mark.parametrize("names", [("",), (ONE, REST)])
 def test_each_store_of_a_broker_is_mended_once(tmp_path: Path, names: tuple[str, ...]) -> None:
     root = make_stores(tmp_path / "store", *names)
-    said = " ".join(repair_stores(str(root), accept_loss=True))
+    report = " ".join(repair_stores(str(root), accept_loss=True))
     for name in names:
         assert {path.name for path in (root / name).glob("db*")} == {"db-8.log", "db-9.log", "db.data.unusable"}
-        assert f"the index of the store {root / name} (file db.data) requires db-7.log" in said
-        assert f"db-9.log was created in the store {root / name}," in said
+        assert f"the index of the store {root / name} (file db.data) requires db-7.log" in report
+        assert f"db-9.log was created in the store {root / name}," in report
     assert list(repair_stores(str(root), accept_loss=True)) == []
 
 

@@ -26,9 +26,9 @@ def store_of(directory: Path, *contents: bytes) -> Path:
 
 def last_commands(store: Path, name: str) -> list[str]:
     end = JournalEnd()
-    found = [command.message for command in read_journal_commands(str(store), end) if command.kind == TRACE]
+    traces = [command.message for command in read_journal_commands(str(store), end) if command.kind == TRACE]
     assert (end.damaged, end.unread, f"db-{end.file}.log") == (0, 0, name)
-    return found
+    return traces
 
 
 @pytest.mark.parametrize(

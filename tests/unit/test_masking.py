@@ -224,10 +224,10 @@ def test_collected_files_are_masked_as_planned_ones(release: str) -> None:
         planned = {path: text if (m := files[path].masked) is None else m for path, text in texts.items()}
         known = on_hosts.KnownSecrets(s for path in files for s in on_hosts.secrets_of_file(planned[path], texts[path]))
         for path, text in texts.items():
-            found = on_hosts.mask_configuration_file(path, text, known)
-            assert found == masking.mask_configuration_file(path, planned[path])
-            assert "canary" not in found
-            seen += text != found
+            masked = on_hosts.mask_configuration_file(path, text, known)
+            assert masked == masking.mask_configuration_file(path, planned[path])
+            assert "canary" not in masked
+            seen += text != masked
     assert seen >= 4
 
 

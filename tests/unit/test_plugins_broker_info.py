@@ -216,10 +216,10 @@ def test_a_long_message_does_not_hide_its_root_cause(tmp_path: Path) -> None:
     long = "Failed to load: URL [x], reason: " + "nested exception is y; " * 60
     stack = "java.lang.RuntimeException: z\n\tat a.b(C.java)\nCaused by: java.net.BindException: Address in use\n"
     (tmp_path / "activemq.log").write_text(record(long).replace("INFO ", "ERROR") + stack + "\t... 20 more\n")
-    told = broker_log.last_logged_error(str(tmp_path))
-    assert told.startswith("Failed to load: URL [x]")
-    assert told.endswith("…: java.net.BindException: Address in use")
-    assert len(told) < 450
+    error_text = broker_log.last_logged_error(str(tmp_path))
+    assert error_text.startswith("Failed to load: URL [x]")
+    assert error_text.endswith("…: java.net.BindException: Address in use")
+    assert len(error_text) < 450
 
 
 DENIED = [
@@ -559,11 +559,11 @@ def eventually(look: Callable[[], Process | None]) -> Process | None:
 def test_the_process_is_found_by_its_account_files_and_command_line(tmp_path: Path) -> None:
     before, started_after = seconds_since_boot(), time.time()
     with running(tmp_path, f"-Dactivemq.base={tmp_path}", "start") as process:
-        found = eventually(lambda: find_broker_process(str(tmp_path)))
-        assert found is not None
-        assert found.pid == process.pid
-        assert before - 0.1 <= found.started <= seconds_since_boot()
-        assert int(started_after) - 1 <= found.start_time <= time.time()
+        broker_process = eventually(lambda: find_broker_process(str(tmp_path)))
+        assert broker_process is not None
+        assert broker_process.pid == process.pid
+        assert before - 0.1 <= broker_process.started <= seconds_since_boot()
+        assert int(started_after) - 1 <= broker_process.start_time <= time.time()
     assert find_broker_process(str(tmp_path)) is None
 
 

@@ -28,23 +28,23 @@ def tries(*answers: str | None) -> list[ProbeRound]:
 
 
 def test_a_pair_that_always_serves_has_no_gap() -> None:
-    found = summarize_probe_rounds(tries(A, A, A))
-    assert (found["trips"], found["gaps"], found["longest"]) == (3, [], 0.0)
-    assert [(span["address"], span["trips"]) for span in found["spans"]] == [(A, 3)]
+    summary = summarize_probe_rounds(tries(A, A, A))
+    assert (summary["trips"], summary["gaps"], summary["longest"]) == (3, [], 0.0)
+    assert [(span["address"], span["trips"]) for span in summary["spans"]] == [(A, 3)]
 
 
 def test_a_gap_lasts_from_the_last_answer_to_the_first_one_after() -> None:
-    found = summarize_probe_rounds(tries(A, None, None, B, B))
-    (gap,) = found["gaps"]
+    summary = summarize_probe_rounds(tries(A, None, None, B, B))
+    (gap,) = summary["gaps"]
     assert (gap["seconds"], gap["before"], gap["after"]) == (3.0, A, B)
     assert gap["began"] == "1970-01-01T00:16:40.500Z"
-    assert [span["address"] for span in found["spans"]] == [A, B]
+    assert [span["address"] for span in summary["spans"]] == [A, B]
 
 
 def test_who_takes_over_between_two_round_trips_leaves_no_gap() -> None:
-    found = summarize_probe_rounds(tries(A, B))
-    assert found["gaps"] == []
-    assert [span["address"] for span in found["spans"]] == [A, B]
+    summary = summarize_probe_rounds(tries(A, B))
+    assert summary["gaps"] == []
+    assert [span["address"] for span in summary["spans"]] == [A, B]
 
 
 def test_a_gap_that_does_not_end_is_one() -> None:
@@ -53,8 +53,8 @@ def test_a_gap_that_does_not_end_is_one() -> None:
 
 
 def test_without_any_answer_all_of_the_time_is_a_gap() -> None:
-    found = summarize_probe_rounds(tries(None, None, B))
-    (gap,) = found["gaps"]
+    summary = summarize_probe_rounds(tries(None, None, B))
+    (gap,) = summary["gaps"]
     assert (gap["seconds"], gap["before"], gap["after"]) == (2.5, None, B)
     assert summarize_probe_rounds([])["gaps"] == []
 

@@ -89,8 +89,8 @@ def test_a_store_that_is_not_there_yet_has_the_room_of_its_disk(tmp_path: Path) 
 def test_settings_files_are_those_that_are_there(tmp_path: Path) -> None:
     (tmp_path / "bin").mkdir()
     (tmp_path / "bin" / "setenv").touch()
-    assert f"{tmp_path}/bin/setenv" in machine.start_script_settings_files(str(tmp_path), "nobody-here")
-    assert f"{tmp_path}/bin/env" not in machine.start_script_settings_files(str(tmp_path), "nobody-here")
+    assert f"{tmp_path}/bin/setenv" in machine.start_script_settings_files(str(tmp_path), "missing-user")
+    assert f"{tmp_path}/bin/env" not in machine.start_script_settings_files(str(tmp_path), "missing-user")
 
 
 def test_the_loopback_interface_is_up() -> None:

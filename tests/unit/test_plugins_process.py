@@ -78,9 +78,9 @@ def test_process_of_another_account_with_command_line_of_broker_is_not_broker(ba
 def test_an_older_process_of_another_account_does_not_hide_the_broker(base: Path) -> None:
     os.chown(base / "data", AGENT, AGENT)
     with java(base, NOBODY), java(base, AGENT) as broker, java(base, NOBODY):
-        found = process.find_broker_process(str(base))
-        assert found is not None
-        assert found.pid == broker
+        broker_process = process.find_broker_process(str(base))
+        assert broker_process is not None
+        assert broker_process.pid == broker
 
 
 @needs_root
@@ -102,9 +102,9 @@ def test_wrapper_with_same_arguments_and_no_open_files_is_not_broker(base: Path)
     with java(base, log=False):
         assert process.find_broker_process(str(base)) is None
         with java(base) as broker:
-            found = process.find_broker_process(str(base))
-            assert found is not None
-            assert found.pid == broker
+            broker_process = process.find_broker_process(str(base))
+            assert broker_process is not None
+            assert broker_process.pid == broker
 
 
 @needs_root
@@ -159,9 +159,9 @@ def test_a_hidden_broker_is_asked_as_its_own_account_and_not_as_root(base: Path)
     os.chown(base / "data", AGENT, AGENT)
     with java(base, AGENT, script=HIDDEN) as pid:
         until(lambda: os.stat(f"/proc/{pid}/status").st_uid == 0)
-        found = process.find_broker_process(str(base))
-        assert found is not None
-        assert management._account(found) == (AGENT, AGENT)
+        broker_process = process.find_broker_process(str(base))
+        assert broker_process is not None
+        assert management._account(broker_process) == (AGENT, AGENT)
 
 
 @pytest.mark.parametrize(

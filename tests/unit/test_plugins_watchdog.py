@@ -271,7 +271,7 @@ def eventually(look: Callable[[], object]) -> None:
 
 def stopped(rig: Rig) -> None:
     rig.broker.send_signal(signal.SIGSTOP)
-    eventually(lambda: (found := find_broker_process(str(rig.base))) and found.state == "T")
+    eventually(lambda: (broker_process := find_broker_process(str(rig.base))) and broker_process.state == "T")
 
 
 def test_an_active_broker_that_was_stopped_by_a_signal_is_killed_at_the_third_look(
@@ -394,9 +394,9 @@ def test_the_brake_holds_over_restarts_of_the_watchdog(rig: Rig, tmp_path: Path)
 
 
 def test_a_process_that_only_has_the_number_is_not_killed(rig: Rig) -> None:
-    found = find_broker_process(str(rig.base))
-    assert found is not None
-    assert not watchdog.kill_with_thread_dump(replace(found, started=found.started - 5))
+    broker_process = find_broker_process(str(rig.base))
+    assert broker_process is not None
+    assert not watchdog.kill_with_thread_dump(replace(broker_process, started=broker_process.started - 5))
     assert rig.broker.poll() is None
 
 
@@ -404,11 +404,11 @@ def test_without_a_handle_of_the_kernel_the_process_is_looked_at_before_each_sig
     rig: Rig, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delattr(os, "pidfd_open")
-    found = find_broker_process(str(rig.base))
-    assert found is not None
-    send_signal(None, replace(found, started=found.started - 5), signal.SIGKILL)
+    broker_process = find_broker_process(str(rig.base))
+    assert broker_process is not None
+    send_signal(None, replace(broker_process, started=broker_process.started - 5), signal.SIGKILL)
     assert rig.broker.poll() is None
-    assert watchdog.kill_with_thread_dump(found)
+    assert watchdog.kill_with_thread_dump(broker_process)
 
 
 def test_the_slave_of_a_master_is_seen_by_its_connection() -> None:

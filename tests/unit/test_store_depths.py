@@ -169,12 +169,12 @@ def test_the_higher_of_two_witnesses_counts(tmp_path: Path) -> None:
     store = journal(tmp_path, add(QUEUE, "stored", "1"), subscribe("t", "desk:all"), add(TOPIC, "t", "1"))
     view = ManagementView(queues={"stored": 0, "fleeting": 2}, subscriptions={("t", "desk", "all"): 0})
 
-    found = combine_message_counts(view, store, current_account())
+    counts = combine_message_counts(view, store, current_account())
 
-    assert found["queues"] == {"fleeting": 2, "stored": 1}
-    assert found["subscriptions"] == [{"topic": "t", "client": "desk", "name": "all", "messages": 1}]
-    assert found["messages"] == 4
-    assert found["certain"]
+    assert counts["queues"] == {"fleeting": 2, "stored": 1}
+    assert counts["subscriptions"] == [{"topic": "t", "client": "desk", "name": "all", "messages": 1}]
+    assert counts["messages"] == 4
+    assert counts["certain"]
 
 
 def test_a_stopped_store_that_was_shortened_cannot_name_everybody(tmp_path: Path) -> None:

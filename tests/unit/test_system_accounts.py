@@ -156,8 +156,8 @@ def test_root_acts_as_the_account_that_could_exchange_the_path(common: Path) -> 
         account_for_path(str(common / "shared" / "kahadb"))
     # Where root is told nothing, as by a share that squashes it, the account still is.
     assert account_for_path(str(data / "behind-a-share"), "daemon") == account_by_name("daemon")
-    with pytest.raises(AccountError, match="the user nobody-knows does not exist"):
-        account_for_path(str(data), "nobody-knows")
+    with pytest.raises(AccountError, match="the user missing-user does not exist"):
+        account_for_path(str(data), "missing-user")
 
 
 @needs_root

@@ -98,9 +98,9 @@ def test_hosts_of_listing_have_roles_of_their_groups_and_child_groups() -> None:
         "all": {"children": ["activemq_agents"]},
     }
 
-    found = {host: row for host, *row in parse_ansible_inventory_list(json.dumps(listing))}
+    rows_by_host = {host: row for host, *row in parse_ansible_inventory_list(json.dumps(listing))}
 
-    assert found == {
+    assert rows_by_host == {
         "a": ['{"activemq_heap": "1g"}', ["activemq_agents", "activemq_loadbalancers"], 0],
         "other": ["{}", [], 0],
         "y": ["{}", ["activemq_agents"], 0],
