@@ -194,7 +194,7 @@ def test_a_gap_that_no_log_tells_of_makes_it_incomplete(spark: SparkSession, tmp
     result = audit(spark, str(tmp_path / "in"), str(tmp_path / "out"), scraped=scrapes(ended="2:00"))
 
     assert (result.verdict, [gap.host for gap in result.gaps]) == ("incomplete", [PAIR])
-    assert "no active node for 54.0 s" in (tmp_path / "out" / "audit.json").read_text()
+    assert "shows no active node of the pair for 54.0 s" in (tmp_path / "out" / "audit.json").read_text()
 
 
 def scrapes(ended: str) -> ScrapedAvailability:
