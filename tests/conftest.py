@@ -22,6 +22,7 @@ from hypothesis import HealthCheck, settings
 from activemq_fleet._collection import collections_search_path
 from tests.golden_files import Golden
 from tests.order import LONGEST
+from tests.situations import skip_further_situations
 
 TESTS = Path(__file__).resolve().parent
 
@@ -65,6 +66,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         item.add_marker(tier)
         if item.get_closest_marker("timeout") is None:
             item.add_marker(pytest.mark.timeout(TIMEOUTS[tier]))
+    skip_further_situations(items)
     items.sort(key=lambda item: LONGEST.index(place_of(item)) if place_of(item) in LONGEST else len(LONGEST))
     if config.getoption("--update-golden"):
         others = [item for item in items if "golden" not in getattr(item, "fixturenames", ())]

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+from collections import defaultdict
+from collections.abc import Iterable
 from typing import Any
 
 import pytest
@@ -23,3 +25,26 @@ def further(*values: Any) -> list[Any]:
     return [
         pytest.param(*(value if isinstance(value, tuple) else (value,)), marks=in_every_situation) for value in values
     ]
+
+
+def some_situations(count: int) -> pytest.MarkDecorator:
+    """Mark a parametrized test: ``make test`` runs ``count`` of its situations, SITUATIONS=all each."""
+    return pytest.mark.some_situations(count)
+
+
+def skip_further_situations(items: Iterable[pytest.Item]) -> None:
+    """Skip all but the marked number of situations of each test, evenly spread over those that were collected."""
+    if EVERY_SITUATION:
+        return
+    situations: dict[str, list[pytest.Item]] = defaultdict(list)
+    for item in items:
+        if item.get_closest_marker("some_situations"):
+            situations[item.nodeid.partition("[")[0]].append(item)
+    for collected in situations.values():
+        marker = collected[0].get_closest_marker("some_situations")
+        assert marker is not None
+        count = min(marker.args[0], len(collected))
+        selected = {number * len(collected) // count for number in range(count)}
+        for number, item in enumerate(collected):
+            if number not in selected:
+                item.add_marker(in_every_situation)

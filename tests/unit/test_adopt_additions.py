@@ -22,6 +22,7 @@ from activemq_fleet.adopt.xml_diff import compared_element_of, document_differen
 from activemq_fleet.render.activemq_xml import activemq_xml
 from activemq_fleet.schema import XmlDocument
 from activemq_fleet.topology import build_fleet
+from tests.situations import some_situations
 from tests.unit.adopt_files import adopted, document
 
 CONNECTOR = '<transportConnectors><transportConnector name="openwire" uri="tcp://0.0.0.0:61616"/></transportConnectors>'
@@ -106,6 +107,7 @@ def differences_with(
     return document_differences(host, compared_element_of(XmlDocument(original).root), rendered, with_masked_passwords)
 
 
+@some_situations(6)
 @pytest.mark.parametrize("release", ["5.8.0", "5.15.16", "5.18.3", "6.1.4"])
 @pytest.mark.parametrize("name", FLEETS)
 def test_variables_of_advice_undo_each_addition(name: str, release: str, tmp_path: Path) -> None:

@@ -12,6 +12,7 @@ from activemq_fleet.inventory import load_fleet
 from activemq_fleet.render.activemq_xml import activemq_xml
 from activemq_fleet.schema import XmlDocument
 from activemq_fleet.validation import check_rendered_fleet
+from tests.situations import some_situations
 from tests.unit.adopt_files import document, write_files, written
 
 CONNECTOR = (
@@ -91,6 +92,7 @@ def noted_rules(adoption: AdoptedInventory) -> set[str]:
     return {rule for text in texts for rule in text.split(", ")}
 
 
+@some_situations(6)
 @pytest.mark.parametrize("release", ["5.8.0", "5.15.16", "5.18.3", "6.1.4"])
 @pytest.mark.parametrize("name", FLEETS)
 def test_check_after_adopt_reports_only_what_a_note_names(name: str, release: str, tmp_path: Path) -> None:

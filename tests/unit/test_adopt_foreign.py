@@ -14,6 +14,7 @@ from activemq_fleet.adopt import AdoptedInventory
 from activemq_fleet.errors import FleetError
 from activemq_fleet.inventory import load_fleet
 from activemq_fleet.topology import Fleet
+from tests.situations import some_situations
 from tests.support.foreign_files import (
     ALONE,
     OPENWIRE,
@@ -583,6 +584,7 @@ def mutated(content: bytes, steps: list[tuple[str, int, int, int]]) -> bytes:
     return etree.tostring(root)
 
 
+@some_situations(1)
 @pytest.mark.parametrize("base", BASES)
 @given(where=st.lists(st.integers(0, 3), min_size=1, max_size=3), steps=st.lists(STEP, min_size=1, max_size=6))
 @settings(max_examples=FEW)

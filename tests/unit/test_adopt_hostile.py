@@ -14,6 +14,7 @@ from activemq_fleet.errors import InputError
 from activemq_fleet.inventory import load_fleet, read_inventory
 from activemq_fleet.naming import Naming
 from activemq_fleet.topology import Fleet
+from tests.situations import some_situations
 from tests.unit.adopt_files import BEANS, CORE, written
 
 HOST = "orders-mq01-a"
@@ -208,6 +209,7 @@ def test_a_link_at_the_place_of_a_companion_file_is_not_read(place: str, tmp_pat
     assert any(f"{place} is a link" in note for note in adoption.notes)
 
 
+@some_situations(1)
 @pytest.mark.parametrize("name", ["conf/activemq.xml", "conf/credentials.properties", "conf/jetty.xml", "bin/env"])
 def test_a_fifo_never_makes_adopt_wait(name: str, tmp_path: Path) -> None:
     files = fill(tmp_path / "files", {"conf/activemq.xml": document()})

@@ -16,6 +16,7 @@ from activemq_fleet.adopt import AdoptedInventory
 from activemq_fleet.inventory import load_fleet
 from activemq_fleet.render import render_fleet
 from activemq_fleet.topology import Fleet
+from tests.situations import some_situations
 from tests.unit.adopt_files import adopted, adopted_tree, documents_of, facts, read_back, rendered, rendered_again
 from tests.unit.fleets import NETWORK, fleet, hosts
 
@@ -103,6 +104,7 @@ def test_accounts_of_agents_are_told_and_render_the_same_documents(tmp_path: Pat
     assert any("ledger01, shop01: adopt put these accounts of agents" in note for note in adoption.notes)
 
 
+@some_situations(6)
 @pytest.mark.parametrize("release", ["5.5.1", "5.8.0", "5.18.3", "6.3.1"])
 @pytest.mark.parametrize("shape", ["mesh", "hub", "ring", "chain", "none"])
 def test_the_shape_of_each_group_is_seen(shape: str, release: str, tmp_path: Path) -> None:
@@ -150,6 +152,7 @@ LINKS = [
 ]
 
 
+@some_situations(5)
 @pytest.mark.parametrize("links", LINKS)
 @pytest.mark.parametrize("release", ["5.5.1", "5.18.3"])
 @pytest.mark.parametrize("topology", ["mesh", "none"])
@@ -200,6 +203,7 @@ SETTINGS: list[dict[str, Any]] = [
 ]
 
 
+@some_situations(6)
 @pytest.mark.parametrize("said", SETTINGS, ids=lambda said: "-".join(said))
 def test_every_setting_that_the_file_shows_comes_back(said: dict[str, Any], tmp_path: Path) -> None:
     original = fleet("o-mq1", "o-mq2", "p-mq1", **said)

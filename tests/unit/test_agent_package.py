@@ -16,7 +16,7 @@ import yaml
 
 from activemq_fleet.settings.agent import AgentSettings, pins_one_version
 from scripts.wheelhouse import WheelhouseError, refuse_native_code
-from tests.situations import in_every_situation
+from tests.situations import in_every_situation, some_situations
 
 ROOT = Path(__file__).resolve().parents[2]
 NAME = "activemq-agent"
@@ -116,6 +116,7 @@ def host(tmp_path: Path) -> Host:
     return Host(tmp_path)
 
 
+@some_situations(1)
 @pytest.mark.parametrize("package", [None, "activemq-agent", "activemq-agent>=0.1", "activemq-fleet[agent]>=0.1"])
 def test_a_package_that_somebody_registered_under_the_agents_name_is_not_installed(
     host: Host, package: str | None
@@ -163,6 +164,7 @@ def test_the_role_has_the_hashes_that_this_project_is_tested_with() -> None:
     assert (ROOT / "roles/agent/files/requirements.txt").read_bytes() == (ROOT / "requirements/agent.txt").read_bytes()
 
 
+@in_every_situation
 def test_a_wheel_of_the_wheelhouse_that_is_not_the_known_one_is_not_installed(host: Host) -> None:
     agent = wheel(host.root / "wheelhouse", "1.0")
     wheels_of_requirements(host.root / "wheelhouse")
@@ -174,6 +176,7 @@ def test_a_wheel_of_the_wheelhouse_that_is_not_the_known_one_is_not_installed(ho
     assert f"activemq-agent==1.0 --hash=sha256:{hashlib.sha256(agent.read_bytes()).hexdigest()}" in pins
 
 
+@some_situations(1)
 @pytest.mark.parametrize("versions", [(), ("1.0", "2.0")])
 def test_a_wheelhouse_that_does_not_hold_one_agent_is_refused(host: Host, versions: tuple[str, ...]) -> None:
     for version in versions:

@@ -21,6 +21,7 @@ from activemq_fleet.node.collect import thread_dumps
 from activemq_fleet.node.process import proc as processes
 from activemq_fleet.render.service import broker_directory_paths
 from activemq_fleet.topology import build_fleet
+from tests.situations import some_situations
 from tests.unit.attackers import BROKER, common_directory, do_as, needs_root, owned_directory
 from tests.unit.kahadb_journals import add, trace, write
 from tests.waiting import wait_until
@@ -92,6 +93,7 @@ def test_store_behind_as_root_reads_no_list_through_a_link(place: Path) -> None:
     assert "fence/behind/1 is a link" in printed
 
 
+@some_situations(2)
 @pytest.mark.parametrize("content", ["7", '[{"destination": 7}]', "[" * 100_000, "{", '["x"]'])
 def test_store_behind_names_a_list_that_is_broken(place: Path, content: str) -> None:
     store = place / "store"
@@ -254,7 +256,6 @@ def test_store_backlog_of_root_reads_no_claim_behind_a_link_of_the_account(
 
 
 FAKE_BROKER = r"""
-import os, signal, sys, time
 secret, base = sys.argv[1], sys.argv[2]
 os.dup2(os.open(base + "/data/console.log", os.O_RDWR | os.O_CREAT, 0o600), 1)
 def dump(*_):

@@ -19,13 +19,14 @@ from activemq_fleet.naming import STATED_PARTS
 from activemq_fleet.render import ACTIVEMQ_XML, render_hosts
 from activemq_fleet.topology import Fleet, build_fleet
 from tests.conventions import CONVENTIONS, Convention
+from tests.situations import EVERY_SITUATION
 from tests.unit.fleets import NETWORK
 from tests.unit.pictures import Picture
 from tests.unit.planning.components import computed, context_of, rows_of
 
 SETTINGS = {"release": "6.3.1", "ha": "shared-file", **{k.removeprefix("activemq_"): v for k, v in NETWORK.items()}}
 each_convention = pytest.mark.parametrize("convention", CONVENTIONS, ids=lambda one: one.name)
-EXAMPLES = 10_000
+EXAMPLES = 10_000 if EVERY_SITUATION else 1_000
 
 
 @pytest.fixture

@@ -8,6 +8,7 @@ import pytest
 
 from activemq_fleet.diagram import to_mermaid, to_svg
 from activemq_fleet.topology import BALANCERS, Fleet, build_fleet
+from tests.situations import some_situations
 from tests.unit.drawn import balanced, pairs, with_findings
 from tests.unit.fleets import fleet, hosts
 from tests.unit.pictures import Box, Picture
@@ -21,6 +22,7 @@ def holds(outer: Box, inner: Box) -> bool:
     )
 
 
+@some_situations(1)
 @pytest.mark.parametrize("count", [4, 60, 100])
 def test_each_balancer_of_a_group_is_a_box_with_its_address_and_a_line_to_the_pairs(count: int) -> None:
     picture = Picture(to_svg(balanced(count)))

@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from activemq_fleet.node.fence.broker_process import ENDED
+from tests.situations import in_every_situation
 from tests.support.journal_batches import add_command, journal_batch
 from tests.unit.guards import Node, is_alive, said_by, until
 
@@ -123,6 +124,7 @@ def test_a_killed_broker_hands_over_at_once_and_its_old_generation_goes(nodes: t
     assert b.served == [2]
 
 
+@in_every_situation
 def test_fifty_quick_kills_leave_one_generation_for_each_node_and_no_half_made_one(nodes: tuple[Node, Node]) -> None:
     """Each guard is killed at another moment of its start, its take-over or its serving."""
     for kill in range(50):

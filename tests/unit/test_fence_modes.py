@@ -17,7 +17,7 @@ from activemq_fleet.node.fence.in_place import unfence_store
 from activemq_fleet.node.fence.shared_store import FenceError
 from activemq_fleet.node.kahadb.index import is_store_file
 from activemq_fleet.node.kahadb.risk_records import read_newest_risk_records
-from tests.situations import further
+from tests.situations import further, some_situations
 from tests.unit.guards import GUARD, Node, said_by, until
 from tests.unit.kahadb_journals import add, batch, index_of_topics, write
 from tests.waiting import LateError
@@ -115,6 +115,7 @@ def test_store_without_fence_keeps_contents_and_guards_may_return(store: Path, n
     assert (in_force(store) / "db-1.log").read_bytes() == JOURNAL
 
 
+@some_situations(1)
 @pytest.mark.parametrize("step", ["rename", "link", "rmdir", "unlink"])
 def test_taking_a_fence_away_may_be_killed_anywhere_and_done_again(
     store: Path, nodes: tuple[Node, Node], step: str, monkeypatch: pytest.MonkeyPatch

@@ -17,6 +17,7 @@ import pytest
 
 from activemq_fleet.node.probe import jmx
 from activemq_fleet.node.probe.java_objects import HEADER, JavaObject, ObjectReader
+from tests.situations import some_situations
 from tests.unit import hostile_jvm
 from tests.unit.attackers import BROKER, common_directory, needs_root, owned_directory
 from tests.unit.hostile_jvm import HostileJvm, attribute, blocks, long_text, nested_lists, own_superclass, set_of_names
@@ -145,12 +146,12 @@ def attack_reached(report: Path) -> bool:
 
 GATHER = """
 import encodings.idna, json, sys  # the child of another account may not be able to read this Python
-from activemq_fleet.node.state.broker_status import gather_broker_status
 shown = gather_broker_status(sys.argv[1], None)
 print(json.dumps([shown["state"], shown["usage"], shown["usage_error"]]))
 """
 
 
+@some_situations(1)
 @needs_root
 @pytest.mark.parametrize("attack", list(hostile_jvm.ATTACKS))
 def test_status_of_broker_with_hostile_jvm_ends(attack: str) -> None:

@@ -15,6 +15,7 @@ from activemq_fleet.settings.broker import Settings
 from activemq_fleet.settings.reading import KNOWN
 from activemq_fleet.settings.schemas import read_json_schema
 from scripts import variables_schema
+from tests.situations import some_situations
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
 INVENTORIES = sorted(EXAMPLES.glob("*/hosts.yml"))
@@ -40,6 +41,7 @@ def problems_of(kind: str, text: str) -> list[str]:
     return [f"{problem.json_path}: {problem.message}" for problem in validator.iter_errors(content)]
 
 
+@some_situations(1)
 @pytest.mark.parametrize("kind", ["variables", "inventory"])
 def test_schema_is_valid_and_printed(kind: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["schema", kind]) == 0
@@ -186,6 +188,7 @@ def test_wrong_key_or_type_of_an_agent_or_balancer_in_a_file_is_rejected(path: P
         assert problems_of(kind_of(path), yaml.safe_dump(mistyped)), name
 
 
+@some_situations(15)
 @pytest.mark.parametrize("name", ROLE_VARIABLES)
 def test_wrong_key_or_type_of_each_variable_of_agents_and_balancers_is_rejected(name: str) -> None:
     assert len(ROLE_VARIABLES) > 45

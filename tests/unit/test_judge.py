@@ -23,6 +23,7 @@ from activemq_fleet.node.process import held_by_process
 from activemq_fleet.node.process.proc import Process
 from activemq_fleet.node.state import broker_state as state
 from activemq_fleet.node.watchdog import hang_detection
+from tests.situations import some_situations
 from tests.support.lab_hosts import make_lab_hosts
 from tests.unit.lab_fleets import PAIR
 
@@ -126,6 +127,7 @@ def test_the_names_of_the_states_are_declared_once() -> None:
     assert {expected for _, expected in CASES} == set(STATES)
 
 
+@some_situations(20)
 @OF_MODULES
 def test_broker_info_tells_what_the_judge_concludes(
     case: Evidence, expected: BrokerState, monkeypatch: pytest.MonkeyPatch, tmp_path: Path

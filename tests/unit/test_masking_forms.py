@@ -22,7 +22,7 @@ from activemq_fleet.node.masking import (
     mask_configuration_file,
     mask_text,
 )
-from tests.situations import further
+from tests.situations import further, some_situations
 from tests.unit.hostile_texts import AROUND, PIECES, hostile
 from tests.unit.masking_forms import ANYTHING, FILES, PHRASES, READABLE, WORD, WORDS
 from tests.work import QUADRATIC, growth_of_time
@@ -226,6 +226,7 @@ def test_a_long_line_of_passwords_quotes_or_blanks_does_not_stop_the_masker() ->
     assert growth("conf/activemq.xml", lambda blanks: '<property name="password"' + " " * blanks, 240) < QUADRATIC
 
 
+@some_situations(2)
 @pytest.mark.parametrize(
     "path",
     [

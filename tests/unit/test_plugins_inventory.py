@@ -14,6 +14,7 @@ import yaml
 
 from activemq_fleet import __version__
 from activemq_fleet.inventory import load_fleet
+from tests.situations import some_situations
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -102,6 +103,7 @@ def test_a_file_that_comes_before_the_hosts_is_told_why_it_finds_nothing(invento
     )
 
 
+@some_situations(1)
 @pytest.mark.parametrize("misspelt", ["active_mq_pair", "activemqpair", "actvemq_pair"])
 def test_misspelt_pair_is_a_warning_with_its_line_and_the_variable_meant(inventory: Path, misspelt: str) -> None:
     lay(inventory, "kiel1", "orders-mq01-a")
@@ -115,6 +117,7 @@ def test_misspelt_pair_is_a_warning_with_its_line_and_the_variable_meant(invento
 NUMBERED = r"^(?P<group>\w+)-mq(?P<number>\d+)-(?P<node>[12])$"
 
 
+@some_situations(1)
 @pytest.mark.parametrize("place", ["file", "variables", "extra"])
 def test_pattern_and_letter_come_from_the_file_or_from_variables_of_all(inventory: Path, place: str) -> None:
     own = f"naming_pattern: '{NUMBERED}'\nmaster_node: '2'\n" if place == "file" else ""

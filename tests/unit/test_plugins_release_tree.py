@@ -15,6 +15,7 @@ import pytest
 from activemq_fleet.node.errors import NodeError
 from activemq_fleet.node.files import disk
 from activemq_fleet.node.install import release_tree
+from tests.situations import some_situations
 from tests.unit.release_jars import lay_out
 
 UNIT = "activemq.service"
@@ -226,6 +227,7 @@ def test_a_placing_that_is_cut_short_anywhere_is_finished_by_the_next(
     assert (names(home), holds(home)) == ([home.name], ["5.18.6"])
 
 
+@some_situations(2)
 @pytest.mark.parametrize("number", CUTS)
 def test_an_exchange_that_is_cut_short_anywhere_leaves_a_broker_that_can_start(
     home: Path, systemctl: Path, monkeypatch: pytest.MonkeyPatch, number: int
@@ -242,6 +244,7 @@ def test_an_exchange_that_is_cut_short_anywhere_leaves_a_broker_that_can_start(
     assert (holds(home), holds(beside(home, ".old"))) == (["5.18.6"], ["5.18.3"])
 
 
+@some_situations(2)
 @pytest.mark.parametrize("number", CUTS)
 def test_the_next_run_goes_back_after_an_exchange_that_was_cut_short_anywhere(
     home: Path, systemctl: Path, monkeypatch: pytest.MonkeyPatch, number: int
@@ -254,6 +257,7 @@ def test_the_next_run_goes_back_after_an_exchange_that_was_cut_short_anywhere(
     assert not beside(home, ".old").exists()
 
 
+@some_situations(2)
 @pytest.mark.parametrize("number", CUTS)
 def test_a_way_back_that_is_cut_short_anywhere_is_gone_to_its_end(
     home: Path, systemctl: Path, monkeypatch: pytest.MonkeyPatch, number: int

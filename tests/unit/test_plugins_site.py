@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 import yaml
 
+from tests.situations import in_every_situation, some_situations
 from tests.support.played_sites import KIOSK, RELEASE, A, B, Place, make_place
 from tests.waiting import wait_until
 
@@ -229,6 +230,7 @@ def set_host(place: Place, host: str, group: str, variables: Mapping[str, object
     (place.root / "hosts.yml").write_text(yaml.safe_dump(inventory))
 
 
+@some_situations(1)
 @pytest.mark.parametrize(("host", "group"), [(B, "all"), ("lb02", "activemq_loadbalancers")])
 def test_site_changes_no_host_if_one_is_unreachable(place: Place, host: str, group: str) -> None:
     place.lay(A, B, vip="192.0.2.9", vip_interface="eth0", vip_username="balancer", vip_password="made-up")
@@ -273,6 +275,7 @@ def test_the_playbook_check_warns_of_what_site_refuses(place: Place) -> None:
     assert "the `site` playbook will fail" in " ".join(said.split())
 
 
+@some_situations(1)
 @pytest.mark.parametrize("playbook", ["check", "site"])
 def test_playbook_warns_of_unread_host_and_misspelt_prefix_with_their_lines(place: Place, playbook: str) -> None:
     place.lay(A, B, "mqhamburg2", service="none")
@@ -308,6 +311,7 @@ def test_playbook_refuses_mistake_in_structure_at_its_line(place: Place) -> None
     assert not place.hosts.exists()
 
 
+@in_every_situation
 def test_a_deployed_pair_keeps_its_name_whatever_the_convention(place: Place) -> None:
     place.lay(A, B)
     code, said = place.play("site")

@@ -28,6 +28,7 @@ from activemq_fleet.node.probe import connector_probe as probe
 from activemq_fleet.node.process.proc import Process, find_broker_process, seconds_since_boot, send_signal
 from activemq_fleet.node.watchdog import hang_detection, program, watchdog
 from tests.log_reading import logger_of
+from tests.situations import some_situations
 
 ALIVE = Process(42, 1.0, "S", ("java",))
 FROZEN = replace(ALIVE, state="T")
@@ -353,6 +354,7 @@ def test_a_forged_log_does_not_keep_a_frozen_broker_with_open_ports_alive(rig: R
     assert rig.broker.wait(60) == -signal.SIGKILL
 
 
+@some_situations(1)
 @pytest.mark.parametrize("forged", FORGED)
 def test_a_forged_log_keeps_a_silent_broker_with_open_ports_alive_for_a_while_only(
     rig: Rig, monkeypatch: pytest.MonkeyPatch, forged: str

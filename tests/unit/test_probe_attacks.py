@@ -20,6 +20,7 @@ from activemq_fleet.node.config.versions import ConfigurationPaths
 from activemq_fleet.node.probe.connector_probe import ProbeAnswer, probe_connector
 from activemq_fleet.node.probe.round_trips import watch_addresses
 from activemq_fleet.node.state.broker_state import gather_broker_state
+from tests.situations import some_situations
 from tests.unit.attackers import BROKER, STRANGER, common_directory, needs_root, owned_directory
 from tests.waiting import LateError
 
@@ -131,6 +132,7 @@ def make_certificate(directory: Path) -> tuple[str, str]:
     return str(certificate), str(key)
 
 
+@some_situations(3)
 @needs_root
 @pytest.mark.parametrize(
     ("scheme", "protocol", "host", "account"),
@@ -210,6 +212,7 @@ def test_broker_without_the_probe_account_is_probed_with_its_old_one(standby: St
     assert PROBE_PASSWORD.encode() not in standby.recorded()
 
 
+@some_situations(1)
 @needs_root
 @pytest.mark.parametrize("scheme", ["mqtt", "mqtt+ssl"])
 def test_watching_a_pair_sends_no_login_to_another_account_of_this_host(standby: Standby, scheme: str) -> None:
@@ -281,6 +284,7 @@ def send_messages_without_end(client: socket.socket) -> None:
         client.sendall(message)
 
 
+@some_situations(2)
 @pytest.mark.parametrize(
     ("scheme", "act"),
     [

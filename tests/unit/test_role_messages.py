@@ -12,6 +12,8 @@ from typing import Any
 import pytest
 import yaml
 
+from tests.situations import some_situations
+
 REPOSITORY = Path(__file__).resolve().parents[2]
 FILES = sorted([*REPOSITORY.glob("roles/*/tasks/*.yml"), *REPOSITORY.glob("playbooks/**/*.yml")])
 
@@ -34,6 +36,7 @@ def test_a_message_has_no_end_of_a_line_but_in_an_expression(file: Path) -> None
     assert [text for text in found if "\n" in text.strip()] == []
 
 
+@some_situations(1)
 @pytest.mark.parametrize(
     ("done", "said"),
     [
@@ -77,6 +80,7 @@ RECORDS = {
 }
 
 
+@some_situations(2)
 @pytest.mark.parametrize(("record", "fails"), [("missing", False), ("directory", True)])
 @pytest.mark.parametrize("file", RECORDS)
 def test_only_missing_record_of_last_run_is_no_error(file: str, record: str, fails: bool, tmp_path: Path) -> None:

@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from tests.situations import some_situations
 from tests.unit.release_jars import jar
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -67,6 +68,7 @@ def compare(base: Path, look: dict[str, Any], install: str = "archive") -> tuple
     return done.returncode, done.stdout
 
 
+@some_situations(1)
 @pytest.mark.parametrize(
     ("install", "advice"), [("archive", "Run the playbook upgrade"), ("package", "Run the playbook restart")]
 )

@@ -16,6 +16,7 @@ from ansible_collections.activemq.fleet.plugins.module_utils.node.files.untruste
 from ansible_collections.activemq.fleet.plugins.module_utils.node.kahadb import resync_plans, store_copy
 from ansible_collections.activemq.fleet.plugins.modules import store_info
 
+from tests.situations import some_situations
 from tests.unit.attackers import BROKER, common_directory, do_as, doing_as, needs_root, owned_directory
 from tests.unit.kahadb_journals import add, trace, write
 from tests.waiting import PATIENCE, within
@@ -135,6 +136,7 @@ PLANS: dict[str, Callable[[Host], dict[str, str]]] = {
 }
 
 
+@some_situations(1)
 @pytest.mark.parametrize("what", PLANS)
 def test_a_planted_plan_does_not_move_directories_of_root(host: Host, what: str) -> None:
     path = Path(f"{host.store}.resync.json")
@@ -158,6 +160,7 @@ def test_a_plan_planted_in_the_form_of_today_is_not_even_looked_at(host: Host) -
     assert host.store.is_dir()
 
 
+@some_situations(1)
 @pytest.mark.parametrize("whose", [0, BROKER])
 def test_plans_are_not_kept_where_others_could_put_some(host: Host, whose: int) -> None:
     kept = owned_directory(host.common / "kept", whose, 0o777)
@@ -339,6 +342,7 @@ def test_a_link_anywhere_on_the_way_to_the_store_is_refused(host: Host, what: st
     assert f"{path} is a symbolic link" in store_copy.replacement_obstacle(str(host.store))
 
 
+@some_situations(2)
 @pytest.mark.parametrize("name", ["db-2.log", "lock", "sub/db"])
 @pytest.mark.parametrize("kind", ["a FIFO", "a link"])
 def test_what_is_planted_as_a_file_of_the_store_stops_nobody_for_ever(host: Host, name: str, kind: str) -> None:

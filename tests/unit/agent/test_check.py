@@ -14,6 +14,7 @@ from activemq_agent.cli import main
 from activemq_agent.config import Tls
 from activemq_agent.config_values import Endpoint, Password
 from activemq_agent.connecting import ConnectionPolicy
+from tests.situations import some_situations
 
 from .certificates import DAY, Authority, serving
 from .logged import make_config
@@ -48,6 +49,7 @@ def test_one_that_nobody_listens_on_does_not(tmp_path: Path) -> None:
     )
 
 
+@some_situations(1)
 @pytest.mark.parametrize(
     ("broker", "said"),
     [

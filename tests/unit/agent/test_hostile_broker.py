@@ -19,7 +19,7 @@ from .hostile_broker import ATTACKS
 from .service_runs import answers, wait_until
 from .tiny_broker import TinyBroker
 
-SECONDS = float(os.environ.get("HOSTILE_SECONDS", "12"))
+SECONDS = float(os.environ.get("HOSTILE_SECONDS", "4"))
 MOST_MEMORY = 200 << 20
 REPOSITORY = Path(__file__).resolve().parents[3]
 

@@ -20,6 +20,7 @@ from activemq_agent.client import Client, publish
 from activemq_agent.config_values import Endpoint
 from activemq_agent.service import Service
 from activemq_agent.store import Store
+from tests.situations import some_situations
 
 from .logged import Lines, make_config
 from .service_runs import Running, answers, wait_until
@@ -94,6 +95,7 @@ def test_ready_may_wait_for_the_subscription(running: Callable[..., Running]) ->
     assert "READY=1" not in agent.hear()
 
 
+@some_situations(1)
 @pytest.mark.parametrize("part", ["publisher", "store", "handlers"])
 def test_the_watchdog_hungers_while_a_loop_stands_still(
     running: Callable[..., Running], monkeypatch: pytest.MonkeyPatch, part: str

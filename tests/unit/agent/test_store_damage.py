@@ -18,6 +18,7 @@ from activemq_agent.agent_errors import AgentError
 from activemq_agent.store import Store, damage, salvage
 from activemq_agent.store.rows import has_valid_checksum
 from activemq_agent.store.schema import FILE, PAGE, connect_to_database, create_tables
+from tests.situations import some_situations
 from tests.unit.agent.store_clock import accept_all, acknowledge, open_store, receive
 
 FLIPS = 100
@@ -109,6 +110,7 @@ def named_places(store: Store) -> set[int]:
     return {place for gap in store.damage.gaps for place in range(gap.first, gap.last + 1)}
 
 
+@some_situations(4)
 @pytest.mark.parametrize("seed", SEEDS)
 @pytest.mark.parametrize("kind", ["cold", "hot"])
 def test_no_altered_payload_is_delivered_and_gaps_are_named(
@@ -227,6 +229,7 @@ def test_tables_of_a_used_store_begin_at_the_pages_of_a_new_one(written: Written
         assert used.execute(query).fetchall() == new.execute(query).fetchall()
 
 
+@some_situations(2)
 @pytest.mark.parametrize("seed", SEEDS)
 def test_the_store_works_on_and_gives_no_id_twice(written: Written, tmp_path: Path, seed: int) -> None:
     flipped(written.hot, tmp_path / "state", seed)
@@ -363,6 +366,7 @@ def test_a_row_altered_while_the_agent_runs_is_never_handed_out(tmp_path: Path) 
         assert [(gap.first, gap.last) for gap in store.damage.gaps] == [(1, 1)]
 
 
+@some_situations(2)
 @pytest.mark.parametrize("moves", range(5))
 def test_a_crash_while_setting_aside_loses_nothing(
     written: Written, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, moves: int

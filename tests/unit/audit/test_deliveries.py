@@ -14,6 +14,7 @@ from tests.histories.damage import History, history
 from tests.histories.judged import Read, Units, judge, read
 from tests.histories.mutants import MUTANTS, Mutant, planted
 from tests.histories.reference import Fleet
+from tests.situations import some_situations
 
 HISTORIES = int(os.environ.get("HISTORIES", "100"))
 
@@ -76,6 +77,7 @@ def test_without_evidence_taken_away_nothing_is_indeterminate(run: Run) -> None:
     assert [key for one in whole for key in one.units if run.units[key] == "indeterminate"] == []
 
 
+@some_situations(4)
 @pytest.mark.parametrize("mutant", MUTANTS, ids=lambda mutant: mutant.name)
 def test_a_planted_bug_is_caught(mutant: Mutant, run: Run, tmp_path: Path) -> None:
     with planted(mutant, tmp_path) as modules:

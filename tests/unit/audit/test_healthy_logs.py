@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from tests.situations import some_situations
 from tests.support.recorded_logs import LOGS, audit_directory, audit_logs, read_log
 
 RELEASES = sorted(path.name for path in (LOGS / "healthy").iterdir())
@@ -50,6 +51,7 @@ def test_samples_of_healthy_brokers_show_nothing_but_a_takeover() -> None:
     assert [findings.unexplained for findings in findings_by_sample.values()] == [[], [], [], []]
 
 
+@some_situations(3)
 @pytest.mark.parametrize("release", RELEASES)
 def test_healthy_logs_that_end_anywhere_show_nothing_but_takeovers(release: str) -> None:
     logs = {home.name: read_log(home).decode().splitlines() for home in (LOGS / "healthy" / release).iterdir()}

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from activemq_fleet.cli.main import main
+from tests.situations import some_situations
 
 EXAMPLES = Path(__file__).resolve().parents[3] / "examples"
 PROGRAM = Path(sys.executable).with_name("activemq-fleet")
@@ -74,6 +75,7 @@ def test_bash_completes_topics_of_help() -> None:
     assert completed("help", "topol") == ["topology-errors"]
 
 
+@some_situations(1)
 @pytest.mark.parametrize("content", [None, "not: [an, inventory", "all: {hosts: {x: {activemq_release: !vault no}}}"])
 def test_bash_offers_nothing_for_an_inventory_that_cannot_be_read(content: str | None, tmp_path: Path) -> None:
     path = tmp_path / "hosts.yml"

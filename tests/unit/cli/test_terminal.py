@@ -14,6 +14,7 @@ from activemq_fleet.cli.main import COMMANDS, fleet_cli, main
 from activemq_fleet.cli.options import InventoryOptions
 from activemq_fleet.cli.printing import print_table
 from activemq_fleet.cli.terminal import add_output_options
+from tests.situations import some_situations
 from tests.support.terminals import run_on_terminal
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -48,6 +49,7 @@ def test_every_command_has_the_options_of_output(name: str) -> None:
             assert options.count(option) == 1, path
 
 
+@some_situations(1)
 @pytest.mark.parametrize("words", [RULE, EXPLAIN], ids=["rule", "explain"])
 def test_terminal_shows_colors_and_a_pipe_none(words: list[str]) -> None:
     assert COLOR.search(run_on_terminal([*words, "--no-pager"]))
@@ -55,6 +57,7 @@ def test_terminal_shows_colors_and_a_pipe_none(words: list[str]) -> None:
     assert not COLOR.search(piped.stdout)
 
 
+@some_situations(2)
 @pytest.mark.parametrize("words", [RULE, EXPLAIN], ids=["rule", "explain"])
 @pytest.mark.parametrize(
     ("option", "environment"), [("--no-color", {}), ("--color=never", {}), ("--no-pager", {"NO_COLOR": "1"})]
@@ -97,6 +100,7 @@ def test_output_longer_than_the_terminal_goes_through_the_pager(tmp_path: Path) 
     assert "Source: " in shown
 
 
+@some_situations(1)
 @pytest.mark.parametrize(
     ("rows", "words", "pager"),
     [(100, [], "pager"), (10, ["--no-pager"], "pager"), (10, [], ""), (10, [], "cat")],

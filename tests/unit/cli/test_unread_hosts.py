@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from activemq_fleet.cli.main import main
+from tests.situations import some_situations
 
 
 @pytest.fixture
@@ -79,6 +80,7 @@ def warnings_of(words: list[str], inventory: Path, added: str, capsys: pytest.Ca
     return capsys.readouterr().err.splitlines()
 
 
+@some_situations(1)
 @COMMANDS
 def test_command_warns_once_of_unread_host_and_misspelt_prefix(
     words: list[str], inventory: Path, capsys: pytest.CaptureFixture[str]

@@ -14,6 +14,7 @@ from activemq_fleet.network.uri import DEEPEST, Uri
 from activemq_fleet.releases import Release
 from activemq_fleet.schema import BEANS, CORE
 from tests.hostile_files import SHAPES, document, link
+from tests.situations import some_situations
 from tests.work import QUADRATIC, growth_of_time
 
 RELEASE = Release.of("5.18.3")
@@ -27,6 +28,7 @@ def growth(make: Callable[[int], bytes], size: int) -> float:
     return growth_of_time(lambda document: file_findings(document, RELEASE), make, size)
 
 
+@some_situations(12)
 @pytest.mark.parametrize("shape", SHAPES)
 def test_a_hostile_file_eight_times_as_long_takes_no_more_than_in_proportion(shape: str) -> None:
     assert growth(SHAPES[shape], 15_000) < QUADRATIC
@@ -76,6 +78,7 @@ def test_adopt_refuses_a_file_beyond_a_bound(tmp_path: Path, capsys: pytest.Capt
     assert "brackets nested more than 20 deep" in capsys.readouterr().err
 
 
+@some_situations(1)
 @pytest.mark.parametrize(
     ("make", "size"),
     [

@@ -14,6 +14,7 @@ from activemq_fleet.lint.repairs import FileRepair, repair_content
 from activemq_fleet.releases import Release
 from activemq_fleet.schema import Schema
 from tests.rule_examples import complete
+from tests.situations import some_situations
 from tests.xsds import broker, small_xsd
 
 ANY_ORDER = Schema(small_xsd(broker_attributes=("deleteAllMessagesOnStartup", "excludedDestinations")))
@@ -374,6 +375,7 @@ def test_address_that_no_release_has_for_a_schema_is_replaced(address: str, expe
     assert result.content == (faultless if expected else content)
 
 
+@some_situations(40)
 @pytest.mark.parametrize(
     "file_rule", [rule for rule in rules_of_scope("file") if rule.failing_examples], ids=lambda rule: str(rule.id)
 )

@@ -14,6 +14,7 @@ from activemq_fleet.lint.files import SCHEMA_RULE, without_duplicate_findings
 from activemq_fleet.lint.selection import RuleSelection
 from activemq_fleet.releases import Release
 from tests.rule_examples import complete
+from tests.situations import some_situations
 
 LINK = '<networkConnector name="south" uri="static:(tcp://a:61616?{})"/>'
 LOGIN = (
@@ -115,6 +116,7 @@ def examples() -> Iterator[tuple[str, RuleExample]]:
             yield from ((rule.id, example) for example in (*rule.failing_examples, *rule.passing_examples))
 
 
+@some_situations(2)
 @pytest.mark.parametrize("release", ["", "5.5.1", "5.8.0", "5.18.3", "6.2.7", "6.3.1"])
 def test_rules_that_report_at_one_place_report_different_causes(release: str) -> None:
     for rule, example in examples():

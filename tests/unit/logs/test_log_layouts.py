@@ -22,6 +22,7 @@ from activemq_fleet.node.log.broker_log import phase_after, unread_log_reason
 from activemq_fleet.node.log.log_layouts import READABLE_LAYOUTS
 from activemq_fleet.node.log.log_records import Record, parse_log
 from tests.log_reading import Row
+from tests.situations import some_situations
 from tests.support.log_layouts import WITH_THREADS, WITHOUT_THREADS, in_layout
 from tests.support.recorded_logs import LOGS, audit_logs, read_log
 
@@ -51,6 +52,7 @@ def audit_in_layout(directory: Path, write: Write | None) -> tuple[list[object],
     return [asdict(incident) for incident in findings.incidents], [asdict(bridge) for bridge in findings.bridges]
 
 
+@some_situations(4)
 @pytest.mark.parametrize("layout", WITH_THREADS)
 def test_log_in_another_layout_has_the_incidents_of_the_default_layout(layout: str) -> None:
     for directory in DIRECTORIES:

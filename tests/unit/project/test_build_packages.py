@@ -37,6 +37,7 @@ from scripts.sbom import (
     write_collection_sbom,
     write_library_sbom,
 )
+from tests.situations import some_situations
 
 ROOT = Path(__file__).resolve().parents[3]
 EPOCH = 1_700_000_000
@@ -94,6 +95,7 @@ def test_two_builds_elsewhere_and_later_are_the_same_bytes(tmp_path: Path) -> No
     assert len([name for name in hashes[0] if name.endswith(".cdx.json")]) == 3
 
 
+@some_situations(1)
 @pytest.mark.parametrize("locale", ["C", "en_US.ISO-8859-1"])
 def test_archive_is_checked_in_locale_without_utf_8(tmp_path: Path, locale: str) -> None:
     code = "import pathlib, sys; from scripts import check_packages as c; c.check_galaxy(pathlib.Path(sys.argv[1]))"

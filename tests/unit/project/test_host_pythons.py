@@ -8,11 +8,13 @@ from pathlib import Path
 import pytest
 
 from scripts.sanity import HOST_PYTHONS, find_pythons
+from tests.situations import some_situations
 
 ROOT = Path(__file__).resolve().parents[3]
 INTERPRETERS = find_pythons(HOST_PYTHONS)
 
 
+@some_situations(2)
 @pytest.mark.parametrize("version", HOST_PYTHONS)
 def test_code_of_hosts_is_imported_with_the_standard_library_alone(version: str) -> None:
     if version not in INTERPRETERS:

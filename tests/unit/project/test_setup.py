@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.situations import some_situations
 from tests.waiting import wait_until
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -70,6 +71,7 @@ def start_setup(checkout: Path) -> subprocess.Popen[str]:
     )
 
 
+@some_situations(2)
 @pytest.mark.parametrize(
     ("stop", "blocked"),
     [

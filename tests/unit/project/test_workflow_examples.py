@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.situations import some_situations
 from tests.support.command_blocks import Command, read_page
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -49,6 +50,7 @@ def test_page_and_example_have_the_same_job(workflows: dict[str, str]) -> None:
     assert page == workflows["examples/ci-lint"]
 
 
+@some_situations(1)
 @pytest.mark.parametrize("source", GITHUB)
 def test_workflow_for_github_is_valid_and_secure(tmp_path: Path, source: str) -> None:
     file = tmp_path / ".github" / "workflows" / "activemq.yml"
@@ -58,6 +60,7 @@ def test_workflow_for_github_is_valid_and_secure(tmp_path: Path, source: str) ->
     run("zizmor", "--offline", "--no-progress", "--quiet", str(file))
 
 
+@some_situations(1)
 @pytest.mark.parametrize("source", GITLAB)
 def test_pipeline_for_gitlab_is_valid(tmp_path: Path, source: str) -> None:
     file = tmp_path / ".gitlab-ci.yml"
