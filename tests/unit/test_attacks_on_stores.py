@@ -256,6 +256,7 @@ def test_store_backlog_of_root_reads_no_claim_behind_a_link_of_the_account(
 
 
 FAKE_BROKER = r"""
+import os, signal, sys, time
 secret, base = sys.argv[1], sys.argv[2]
 os.dup2(os.open(base + "/data/console.log", os.O_RDWR | os.O_CREAT, 0o600), 1)
 def dump(*_):

@@ -146,6 +146,7 @@ def attack_reached(report: Path) -> bool:
 
 GATHER = """
 import encodings.idna, json, sys  # the child of another account may not be able to read this Python
+from activemq_fleet.node.state.broker_status import gather_broker_status
 shown = gather_broker_status(sys.argv[1], None)
 print(json.dumps([shown["state"], shown["usage"], shown["usage_error"]]))
 """
