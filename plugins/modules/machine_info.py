@@ -79,6 +79,11 @@ EXAMPLES = r"""
 """
 
 RETURN = r"""
+is_root:
+  description: Whether the module runs as root.
+  type: bool
+  version_added: 0.2.0
+  returned: always
 java:
   description: The feature release of Java, such as 17.
   type: int

@@ -107,6 +107,15 @@ def test_port_in_use_is_refused_with_process_and_variable() -> None:
     assert lines(facts, connectors=connectors, service="none") == []
 
 
+def test_tasks_without_root_rights_are_refused_before_the_first_change() -> None:
+    facts = {A: MachineFacts(is_root=True), B: MachineFacts.from_module_result({"is_root": False})}
+    assert lines(facts) == [
+        f"V063 {B}: Ansible's tasks do not run as root on this host, so they cannot create the broker's account and "
+        "service unit. Set ansible_become: true for the host, and permit the SSH user to use sudo. Or connect as root"
+    ]
+    assert lines(facts, service="none") == []
+
+
 def test_holder_of_port_is_another_process_where_it_is_not_visible() -> None:
     facts = {A: MachineFacts.from_module_result({"taken_ports": [{"port": 8161, "pid": None, "program": None}]})}
     assert lines(facts) == [

@@ -151,6 +151,30 @@ def broker_port_in_use(host: HostView) -> Iterator[Problem]:
             )
 
 
+@rule("V063", "error", scope="host")
+def tasks_without_root_rights(host: HostView) -> Iterator[Problem]:
+    """Ansible's tasks do not run as root on the host.
+
+    Why: only root can create the broker's account and install its service unit. Without root rights, the playbook fails
+        at its first change of the host.
+    Fix: set ansible_become: true for the host, and permit the SSH user to use sudo. Or connect as root.
+    Source: useradd(8) and systemd.unit(5)
+
+    Fires on 5.18.3::
+
+        facts: {is_root: false}
+
+    Silent on 5.18.3::
+
+        facts: {is_root: true}
+    """
+    if host.facts.is_root is False and host.broker.service == "systemd":
+        yield Problem(
+            "Ansible's tasks do not run as root on this host, so they cannot create the broker's account and service "
+            "unit"
+        )
+
+
 @rule("V017", "warning", scope="host")
 def settings_file_overrides_or_is_unread(host: HostView) -> Iterator[Problem]:
     """A settings file on the host overrides the deployed settings, or no script of the release reads it.

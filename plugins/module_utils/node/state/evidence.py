@@ -162,6 +162,8 @@ class MachineFacts:
     None or empty means unknown, and no rule reports unknown facts.
     """
 
+    is_root: bool | None = None
+    """Whether the tasks of Ansible run as root."""
     java: int | None = None
     """Feature release of the Java that the unit would run, such as 17."""
     java_failure: str | None = None

@@ -92,6 +92,7 @@ def gather_machine_facts(parameters: Mapping[str, Any]) -> dict[str, Any]:
     process = find_broker_process(parameters["base"])
     java = java_version(parameters["java"])
     return {
+        "is_root": os.geteuid() == 0,
         "java": java,
         "java_failure": None if java else java_version_failure(parameters["java"]),
         "store_filesystem": mount.kind if mount else None,
