@@ -159,3 +159,60 @@ def test_waived_errors_of_several_pairs_have_a_note_for_each_pair(tmp_path: Path
     assert [note.partition(": ")[0] for note in notes] == ["n-mq01-b", "s-mq01-b"]
     assert "the value of n-mq01-a in pair n-mq01" in notes[0]
     assert "the value of s-mq01-a in pair s-mq01" in notes[1]
+
+
+def adopt_with_account(directory: Path, name: str, password: str) -> AdoptedInventory:
+    """Adopt one broker with one account."""
+    plugins = ACCOUNT.format(name).replace("p4ss", password)
+    write_files(directory, {"o-mq01-a": document(plugins + CONNECTOR, brokerName="o")})
+    return adopt_files([directory], releases=["5.18.3"], schema_of=None)
+
+
+def test_java_options_that_adopt_does_not_copy_are_named_without_values(tmp_path: Path) -> None:
+    environment = tmp_path / "hosts/o-mq01-a/bin/env"
+    environment.parent.mkdir(parents=True)
+    environment.write_text(
+        '# ACTIVEMQ_OPTS="-Dcommented=1"\n'
+        'ACTIVEMQ_OPTS_MEMORY="-Xms1G -Xmx2G"\n'
+        'ACTIVEMQ_OPTS="$ACTIVEMQ_OPTS_MEMORY -Dapp.password=hunter2 -XX:+UseG1GC"\n'
+    )
+
+    adoption = adopt_with_account(tmp_path, "app", "Kp4-xw8v")
+
+    assert (
+        "o-mq01-a: adopt did not copy these Java options from the environment file: -Xms1G -Dapp.password "
+        "-XX:+UseG1GC. Add those that the broker needs to activemq_java_options" in adoption.notes
+    )
+
+
+def test_java_options_that_releases_set_themselves_have_no_note(tmp_path: Path) -> None:
+    environment = tmp_path / "hosts/o-mq01-a/bin/env"
+    environment.parent.mkdir(parents=True)
+    environment.write_text(
+        'ACTIVEMQ_OPTS_MEMORY="-Xms64M -Xmx1G"\n'
+        'ACTIVEMQ_OPTS="$ACTIVEMQ_OPTS_MEMORY -Djava.util.logging.config.file=logging.properties '
+        '-Djava.security.auth.login.config=$ACTIVEMQ_CONF/login.config"\n'
+    )
+
+    adoption = adopt_with_account(tmp_path, "app", "Kp4-xw8v")
+
+    assert not [note for note in adoption.notes if "did not copy these Java options" in note]
+
+
+@pytest.mark.parametrize(("name", "password"), [("system", "manager"), ("guest", "guest")])
+def test_account_with_default_password_has_note_about_new_password(name: str, password: str, tmp_path: Path) -> None:
+    adoption = adopt_with_account(tmp_path, name, password)
+
+    assert adoption.secrets == {name: f"new password of user {name}"}
+    assert [note for note in adoption.notes if "default password" in note] == [
+        f"o-mq01-a: the account {name} has a default password of ActiveMQ, which check, render and site refuse. Choose "
+        f"a new password, write it to .secrets/{name}, and give it to the clients that use this account before site "
+        "restarts the brokers"
+    ]
+
+
+def test_account_with_another_password_keeps_it(tmp_path: Path) -> None:
+    adoption = adopt_with_account(tmp_path, "system", "Kp4-xw8v")
+
+    assert adoption.secrets == {"system": "password of user system"}
+    assert not [note for note in adoption.notes if "default password" in note]

@@ -177,6 +177,7 @@ def adopt_documents(
     _drop_defaults(proposal)
     fleet = proposal.proposed_fleet()
     companion_files.propose_java_options(proposal, fleet)
+    companion_files.note_omitted_java_options(proposal)
     for variables in (*proposal.variables.values(), *proposal.agents.values()):
         for name, value in variables.items():
             variables[name] = with_secret_references(name, value, proposal.secrets)
@@ -188,6 +189,7 @@ def adopt_documents(
     differences = tuple(_differences_of_documents(proposal, fleet))
     _note_placeholders(proposal, fleet)
     labels = secret_labels_in([*proposal.variables.values(), *proposal.agents.values()])
+    _note_default_passwords(proposal)
     _note_missing_settings(proposal)
     return AdoptedInventory(
         files=inventory_files(proposal, fleet),
@@ -200,6 +202,20 @@ def adopt_documents(
             **{file.host: file.files_read for file in agents if file.host in proposal.agents},
         },
     )
+
+
+def _note_default_passwords(proposal: VariableProposal) -> None:
+    """Note accounts whose current password is a default of ActiveMQ, because no command accepts it."""
+    for label, account in proposal.secrets.default_credentials.items():
+        hosts = [host for host, variables in proposal.variables.items() if label in secret_labels_in(variables)]
+        if hosts:
+            proposal.add_note(
+                hosts,
+                f"the account {account} has a default password of ActiveMQ, which check, render and site refuse. "
+                f"Choose a new password, write it to .secrets/{label}, and give it to the clients that use this "
+                "account before site restarts the brokers",
+                is_urgent=True,
+            )
 
 
 def _differences_of_documents(proposal: VariableProposal, fleet: Fleet) -> Iterator[XmlDifference]:

@@ -17,6 +17,11 @@ from activemq_fleet.topology import Fleet
 _OURS = "written by activemq.fleet"
 _OPTIONS = re.compile(r"\bACTIVEMQ_OPTS(?:_MEMORY)?=")
 _HEAP = re.compile(r"-Xmx([1-9][0-9]*[kKmMgG])")
+# Options that bin/env of the releases sets, or for which there is a variable of its own.
+_KNOWN_OPTIONS = re.compile(
+    r"-Xmx.*|-Xms64[mM]|-Djava\.util\.logging\.config\.file=.*|-Djava\.security\.auth\.login\.config=.*"
+    r"|-Dorg\.apache\.activemq\.UseDedicatedTaskRunner=.*|-Dhawtio\..*"
+)
 _ASSIGNED = re.compile(r"^([A-Z_]+)=(.*)$", re.MULTILINE)
 _USER = re.compile(r"^User=(\S+)$", re.MULTILINE)
 _CONSOLE = {
@@ -103,6 +108,37 @@ def propose_java_options(proposal: VariableProposal, fleet: Fleet) -> None:
         usual = list(java_options(fleet.broker(document.host)))
         if words[: len(usual)] == usual and len(words) > len(usual):
             proposal.propose_value(document.host, "java_options", words[len(usual) :])
+
+
+def note_omitted_java_options(proposal: VariableProposal) -> None:
+    """Add a note about Java options of environment files that activemq.fleet did not write.
+
+    Their values are not shown, because they may contain passwords.
+    """
+    omitted: dict[str, list[str]] = defaultdict(list)
+    for document in proposal.documents:
+        environment = _environment(document)
+        if _OURS not in environment and (names := _names_of_other_options(environment)):
+            omitted[" ".join(names)].append(document.host)
+    for names, hosts in omitted.items():
+        proposal.add_note(
+            hosts,
+            f"adopt did not copy these Java options from the environment file: {names}. Add those that the broker "
+            "needs to activemq_java_options",
+            is_urgent=True,
+        )
+
+
+def _names_of_other_options(environment: str) -> list[str]:
+    """Return the Java options that an environment file sets, each without the value behind its equals sign."""
+    names: dict[str, None] = {}
+    for line in split_lines(environment):
+        assigned = _OPTIONS.search(line.partition("#")[0])
+        words = line[assigned.end() :].replace('"', " ").replace("'", " ").split() if assigned else ()
+        for word in words:
+            if word.startswith("-") and not _KNOWN_OPTIONS.fullmatch(word):
+                names[word.partition("=")[0]] = None
+    return list(names)
 
 
 def is_heap_known_for_all_hosts(proposal: VariableProposal) -> bool:

@@ -35,7 +35,7 @@ _COMMENTS = {
     "install": "# The release is installed already: set activemq_home to its directory if that is not /opt/activemq.\n"
 }
 _SECRETS = """
-# Write each current password to its file in this directory, with mode 0600, or use ansible-vault instead.
+# Write each password to its file in this directory, with mode 0600, or use ansible-vault instead.
 # Until the file exists, `check` warns (T030), and the playbook `site` fails.
 secrets: "{{ inventory_dir }}/.secrets"
 """

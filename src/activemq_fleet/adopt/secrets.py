@@ -17,6 +17,7 @@ from activemq_fleet.adopt.xml_diff import ComparedElement, compared_element_of
 from activemq_fleet.inventory_yaml import quote_for_jinja
 from activemq_fleet.node.masking import is_secret_name, mask_configuration_file
 from activemq_fleet.schema import UnreadableXmlError, parse_root_element
+from activemq_fleet.settings.default_credentials import is_default_credential
 from activemq_fleet.site_refusals import placeholder_of_missing_password
 
 MASK = "***"
@@ -104,6 +105,8 @@ class LabeledPasswords:
     _next_number: dict[str, int] = field(default_factory=dict)
     used: dict[str, str] = field(default_factory=dict)
     """A description of each label's password."""
+    default_credentials: dict[str, str] = field(default_factory=dict)
+    """The account of each label whose current password is a default of ActiveMQ or of another product."""
 
     def secret_lookup_for(self, name: str, value: str, what: str) -> SecretReference:
         """Return the lookup of a secret, ``.secrets/LABEL``, that replaces a password.
@@ -120,6 +123,9 @@ class LabeledPasswords:
                 label = f"{slug}-{number}"
             self._labels[key] = label
             self._taken.add(label)
+        if is_default_credential(name, value):
+            self.default_credentials[label] = name
+            what = f"new {what}"
         self.used.setdefault(label, what)
         return SecretReference(label)
 
