@@ -20,7 +20,7 @@ from activemq_fleet.lab.lab import Lab
 from activemq_fleet.render.monitoring.dashboards import DASHBOARDS, Panel, substitute_grafana_variables
 from activemq_fleet.reports import pages
 from activemq_fleet.reports.charts import Chart, tick_interval_seconds
-from activemq_fleet.reports.pages import time_text
+from activemq_fleet.reports.pages import utc_time_text
 from scripts.pictures import DIRECTORY
 from tests.integration.agents import Agent, Load, write_fleet
 
@@ -129,7 +129,7 @@ def _chart(panel: Panel, lab: Lab, began: float, ended: float) -> Chart:
         chart.add_text_label(chart.left + 15, chart.height, text, anchor="start")
     step = tick_interval_seconds(ended - began, 8)
     ticks = range(int(began // step + 1) * step, int(ended) + 1, step)
-    return chart.add_axis([(at, time_text(float(at), "%H:%M:%S")) for at in ticks], "")
+    return chart.add_axis([(at, utc_time_text(float(at), "%H:%M:%S")) for at in ticks], "")
 
 
 def _series(panel: Panel, lab: Lab, began: float, ended: float) -> Iterator[tuple[str, list[tuple[float, float]]]]:

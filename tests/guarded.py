@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from activemq_agent.agent_errors import AgentError
-from activemq_agent.programs import refuse_foreign_owners
+from activemq_agent.programs import raise_if_replaceable_by_other_users
 
 _BUILD = Path(__file__).resolve().parents[1] / "build"
 _PLACES = (_BUILD, Path("/var/lib"))
@@ -32,7 +32,7 @@ def directory_for_handlers() -> Iterator[Path]:
 
 def _is_guarded(place: Path) -> bool:
     try:
-        refuse_foreign_owners(place)
+        raise_if_replaceable_by_other_users(place)
     except AgentError:
         return False
     return True

@@ -95,7 +95,7 @@ class ActionModule(FleetAction):
         data = self._inventory_data(task_vars)
         fleet = import_from_public_api("build_fleet")(data.hosts, data.groups)
         result = run.finish_and_judge(fleet, skew=skew, notes=hosts.NOTES)
-        hosts.write_drill_report(result, report)
+        hosts.write_drill_html_page(result, report)
         shutil.rmtree(run.directory, ignore_errors=True)  # it holds passwords
         return {
             "verdict": result.verdict,

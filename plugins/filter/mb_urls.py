@@ -44,7 +44,7 @@ from ansible_collections.activemq.fleet.plugins.plugin_utils.library import impo
 def mb_urls(brokers: Any) -> str:
     with raise_as_filter_error("mb_urls", brokers):
         return str(
-            import_library_module("addresses").format_mb_urls(
+            import_library_module("addresses").format_mb_urls_of_agent_conf(
                 import_library_module("endpoints").broker_endpoints(brokers, "mqtt")
             )
         )

@@ -93,7 +93,7 @@ def _check_or_change_marker(parameters: dict[str, Any], check: bool) -> dict[str
     The actions are to read, write, compare or remove it. Raises NodeError, OSError.
     """
     directory, word, state, user = (parameters[name] for name in ("directory", "word", "state", "user"))
-    marker_state = store_marker.read_marker_state(directory, user)
+    marker_state = store_marker.read_store_and_marker_state(directory, user)
     if state == "look":
         return {"changed": False, **marker_state}
     if check:

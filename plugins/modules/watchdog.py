@@ -67,7 +67,7 @@ from typing import Any
 from ansible_collections.activemq.fleet.plugins.module_utils.node.run_module import run_module
 from ansible_collections.activemq.fleet.plugins.module_utils.node.watchdog.installation import (
     WatchdogPaths,
-    install_watchdog,
+    install_and_start_watchdog,
     remove_watchdog,
 )
 from ansible_collections.activemq.fleet.plugins.module_utils.node.watchdog.program import watchdog_program
@@ -78,7 +78,7 @@ def _install_or_remove_watchdog(parameters: dict[str, Any], check: bool) -> dict
     paths = WatchdogPaths(parameters["instance"], parameters["directory"], parameters["units"], check)
     is_wanted = parameters["state"] == "present"
     done = (
-        install_watchdog(paths, watchdog_program(sys.executable), parameters["unit"])
+        install_and_start_watchdog(paths, watchdog_program(sys.executable), parameters["unit"])
         if is_wanted
         else remove_watchdog(paths)
     )

@@ -103,7 +103,7 @@ def connection_refusal(
 
     if not _accepts_protocol(connector, protocol):
         return refusal("protocol")
-    if tls != connector.tls:
+    if tls != connector.uses_tls:
         return refusal("tls" if tls else "clear")
     if tls and not dialler.has_certificate and connector.refuses_clients_without_certificate(broker.release):
         return refusal("certificate")

@@ -204,8 +204,8 @@ def inventory_data_of_play(hostvars: Any, groups: Mapping[str, Sequence[str]], l
     It is made from a task's ``hostvars``, ``groups`` and loader. All hosts of the inventory are read, whatever the
     limit: the files of one host depend on its peers. Variables of plays and roles are ignored, as in
     ``read_inventory``. Facts and results of tasks do not override variables of the inventory;
-    ``reject_runtime_variables`` refuses them. Raises SettingsError for all values whose template fails, naming host and
-    variable.
+    ``raise_for_runtime_variables`` refuses them. Raises SettingsError for all values whose template fails, naming host
+    and variable.
     """
     from activemq_fleet._ansible import activemq_variable_origins
     from activemq_fleet._inventory_variables import InventoryFirstVariableManager
@@ -228,7 +228,7 @@ def runtime_variable_errors(hostvars: Any) -> dict[str, list[str]]:
     return InventoryFirstVariableManager(hostvars).runtime_override_errors_by_host()
 
 
-def reject_runtime_variables(hostvars: Any) -> None:
+def raise_for_runtime_variables(hostvars: Any) -> None:
     """Raise SettingsError for variables ``activemq_…`` that facts or tasks set at run time.
 
     The error names host and variable.

@@ -31,7 +31,7 @@ from pathlib import Path
 from typing import Any
 
 from activemq_fleet.drills.accounting import count_event_outcomes
-from activemq_fleet.lab.agent_load_generator import AgentLoadSpec
+from activemq_fleet.lab.agent_load_generator import TwoAgentLoadSpec
 from activemq_fleet.lab.drill_files import read_journal
 from activemq_fleet.lab.load_process import specs_to_json
 from tests.hosts.machines import Rack
@@ -93,7 +93,7 @@ def start(options: argparse.Namespace) -> dict[str, Any]:
     return {"pairs": list(pairs)}
 
 
-def _spec(pair: str, addresses: str, options: argparse.Namespace) -> AgentLoadSpec:
+def _spec(pair: str, addresses: str, options: argparse.Namespace) -> TwoAgentLoadSpec:
     def keys(role: str) -> dict[str, str]:
         return {
             "mb.urls": ",".join(f"{address}:1883" for address in addresses.split(",")),
@@ -104,7 +104,7 @@ def _spec(pair: str, addresses: str, options: argparse.Namespace) -> AgentLoadSp
         }
 
     topic = f"load/{pair}"
-    return AgentLoadSpec(
+    return TwoAgentLoadSpec(
         name=pair,
         topic=f"{topic}/LoadEvent",
         filters=(f"{topic}/#",),

@@ -60,7 +60,7 @@ def test_a_machine_that_was_paused_loses_nothing_unnamed_when_it_goes_on(control
     # client sends its next message 0.02 s after each receipt.
     with pytest.MonkeyPatch.context() as patch:
         # The account of the broker, which has no other process here, cannot enter pytest's own directories.
-        patch.setattr(shared_store, "refuse_root_in_untrusted_directory", lambda _directory: None)
+        patch.setattr(shared_store, "raise_for_root_in_untrusted_directory", lambda _directory: None)
         store = SharedStore(str(controller.rack.shared(SHARE) / "orders-mq01"))
     wait_until(lambda: set(found["missing"]) <= bodies_in_old_generations(store), "what is missing is named", active)
     assert len(found["missing"]) <= 10, look(active)

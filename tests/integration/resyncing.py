@@ -21,7 +21,7 @@ from activemq_fleet.node.kahadb.messages import read_store_contents
 from activemq_fleet.node.kahadb.store_files import allocated_bytes
 from activemq_fleet.node.state.broker_state import gather_broker_state
 from activemq_fleet.node.state.evidence import BrokerEvidence
-from activemq_fleet.operations.recency import NodeStore
+from activemq_fleet.operations.recency import ReplicatedNodeStore
 from activemq_fleet.operations.resync import PureNode, ResyncStep, next_resync_step
 
 _ROUNDS = 200
@@ -77,7 +77,10 @@ class Controller:
         store = module.gather_store_evidence(self.base(host), self.store(host), read=True)
         needed = allocated_bytes(self.store(peer))
         return PureNode.from_node_store(
-            NodeStore.from_evidence(host, role, store), BrokerEvidence.from_module_result(broker), store, needed
+            ReplicatedNodeStore.from_evidence(host, role, store),
+            BrokerEvidence.from_module_result(broker),
+            store,
+            needed,
         )
 
     def step(self, chosen: str = "") -> ResyncStep:

@@ -24,13 +24,13 @@ from activemq_fleet.audit.scraped_availability import read_availability
 from activemq_fleet.drills.judging import drill_verdict_and_reasons
 from activemq_fleet.drills.model import DrillResult
 from activemq_fleet.errors import InputError, LabError
-from activemq_fleet.lab.agent_load_generator import AgentLoadGenerator, AgentLoadSpec
+from activemq_fleet.lab.agent_load_generator import AgentLoadGenerator, TwoAgentLoadSpec
 from activemq_fleet.lab.drill import DrillOptions, run_drill
 from activemq_fleet.lab.drill_files import pair_outcomes_and_faults
 from activemq_fleet.lab.drill_run import METRICS
 from activemq_fleet.lab.lab import Lab
 from activemq_fleet.lab.load_spec import load_spec
-from activemq_fleet.reports.drill_page import drill_report
+from activemq_fleet.reports.drill_page import drill_html_page
 from activemq_fleet.topology import Fleet, Pair
 from tests.integration.labs import pair, processes_of, write_inventory
 from tests.integration.waiting import PATIENCE, until
@@ -78,9 +78,9 @@ def whole(lab: Lab) -> None:
     wait_whole(lab)
 
 
-def agent_spec(fleet: Fleet, pair: Pair, rate: float) -> AgentLoadSpec:
+def agent_spec(fleet: Fleet, pair: Pair, rate: float) -> TwoAgentLoadSpec:
     spec = load_spec(fleet, pair, rate)
-    assert isinstance(spec, AgentLoadSpec)
+    assert isinstance(spec, TwoAgentLoadSpec)
     return spec
 
 
@@ -118,7 +118,7 @@ def test_a_drill_of_a_sound_pair_is_clean(lab: Lab, capsys: pytest.CaptureFixtur
         for fault in result.faults_with_enough_events
     )
     assert {span.state for span in result.spans} >= {"active", "standby", "stopped", "starting"}
-    assert drill_report(result).count('class="fault-line"') == len(result.faults)
+    assert drill_html_page(result).count('class="fault-line"') == len(result.faults)
     if HAS_PROMETHEUS:
         check_seen_from_outside(lab, result)
     wait_whole(lab)  # it ran before, and still runs
@@ -130,7 +130,7 @@ def check_seen_from_outside(lab: Lab, result: DrillResult) -> None:
     assert result.scraped == read_availability(kept.read_bytes(), str(kept))
     assert {period.host for period in result.scraped.active} == {A, B}
     assert all(fault.unserved for fault in result.faults_with_enough_events), result.scraped
-    assert "no active node, by scrapes" in drill_report(result)
+    assert "no active node, by scrapes" in drill_html_page(result)
 
 
 @pytest.mark.timeout(600)
@@ -247,7 +247,7 @@ def test_the_playbook_drills_a_lab_through_its_layer(lab: Lab, inventory: Path, 
 def test_a_login_that_brokers_refuse_is_named_before_anything_is_struck(
     lab: Lab, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def wrong(*arguments: Any) -> AgentLoadSpec:
+    def wrong(*arguments: Any) -> TwoAgentLoadSpec:
         right = agent_spec(*arguments)
         return replace(right, publisher={**right.publisher, "mb.username": "till", "mb.password": "wrong"})
 

@@ -16,7 +16,7 @@ from activemq_fleet.drills.model import DrillResult
 from activemq_fleet.lab.collected import collect_logs
 from activemq_fleet.lab.drill import DrillOptions, run_drill
 from activemq_fleet.lab.lab import Lab
-from activemq_fleet.reports.drill_page import drill_report
+from activemq_fleet.reports.drill_page import drill_html_page
 from tests.conventions import CONVENTIONS, EVERY_CONVENTION, Convention
 from tests.integration.labs import processes_of
 
@@ -54,6 +54,6 @@ def check(result: DrillResult, pair: str, hosts: tuple[str, str]) -> None:
     (fault,) = result.faults_with_enough_events
     assert fault.pair == pair
     assert {fault.host, fault.successor} == set(hosts)
-    report = drill_report(result)
+    report = drill_html_page(result)
     assert all(host.partition(".")[0] in report for host in hosts)
     assert json.dumps(result.to_dict())

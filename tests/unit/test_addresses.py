@@ -6,7 +6,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from activemq_fleet.addresses import format_mb_urls, parse_host_port, parse_url_and_tls, validated_host_name
+from activemq_fleet.addresses import (
+    format_mb_urls_of_agent_conf,
+    parse_host_port,
+    parse_url_and_tls,
+    validated_host_name,
+)
 
 
 @pytest.mark.parametrize(
@@ -47,7 +52,7 @@ def test_names_that_java_cannot_dial_are_refused(name: str) -> None:
     )
 )
 def test_a_written_list_reads_back(addresses: list[tuple[str, int]]) -> None:
-    assert [parse_host_port(item) for item in format_mb_urls(addresses).split(",")] == addresses
+    assert [parse_host_port(item) for item in format_mb_urls_of_agent_conf(addresses).split(",")] == addresses
 
 
 @pytest.mark.parametrize(

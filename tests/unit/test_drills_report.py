@@ -9,17 +9,17 @@ from itertools import pairwise
 import pytest
 
 from activemq_fleet.drills.model import DrillResult, FaultyEvent
-from activemq_fleet.reports.drill_page import drill_report
+from activemq_fleet.reports.drill_page import drill_html_page
 from tests.unit.drilled import ACCOUNT, FAULT, many, result_of
 from tests.unit.html_pages import Page, assert_whole_and_obeys_nothing, with_evil_texts
 
 
 def page_of(result: DrillResult) -> Page:
-    return Page(drill_report(result))
+    return Page(drill_html_page(result))
 
 
 def test_the_page_is_whole_and_loads_nothing() -> None:
-    assert_whole_and_obeys_nothing(drill_report(many(20)))
+    assert_whole_and_obeys_nothing(drill_html_page(many(20)))
 
 
 def test_every_fault_has_a_line_a_number_a_gap_and_three_dots() -> None:
@@ -82,7 +82,7 @@ def test_no_text_of_strangers_is_obeyed() -> None:
     result = result_of([void, bad], [account])
     conditions = replace(result.conditions, notes=("a note",))
 
-    text = drill_report(
+    text = drill_html_page(
         with_evil_texts(replace(result, conditions=conditions), kept=["what", "where", "state", "verdict"])
     )
 

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from activemq_fleet.addresses import format_mb_urls
+from activemq_fleet.addresses import format_mb_urls_of_agent_conf
 from activemq_fleet.errors import InputError
 from activemq_fleet.explain import explain_host_by_name
 from activemq_fleet.findings import Finding
@@ -286,7 +286,7 @@ class TestWhoUsesIt:
             "failover:(tcp://orders-mq01-b.example.com:61616,tcp://orders-mq01-a.example.com:61616)"
         )
         addresses = [(f"orders-mq01-{node}.example.com", 1883) for node in "ba"]
-        assert entry(story, "clients", "mb.urls").text == format_mb_urls(addresses)
+        assert entry(story, "clients", "mb.urls").text == format_mb_urls_of_agent_conf(addresses)
 
     def test_mb_urls_of_an_agent_are_those_of_its_file(self) -> None:
         found = with_agents()

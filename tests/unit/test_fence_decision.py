@@ -118,7 +118,9 @@ def carried_out(
                 claimed = replace(world.at(index, replace(done, fence=fence.state_after_claim())), leaves=0)
                 yield replace(claimed, claims=(*world.claims, index))
         case GuardAction.ADMIT:
-            yield world.at(index, replace(done, fence=fence.state_after_admission(step.number), broker=step.number))
+            yield world.at(
+                index, replace(done, fence=fence.guard_state_after_admission_to(step.number), broker=step.number)
+            )
         case GuardAction.END:
             yield freed.at(index, replace(done, fence=None, broker=None)).noted(index)
         case GuardAction.STAY:

@@ -80,12 +80,12 @@ def test_a_lock_that_was_given_away_is_not_held(
     store: SharedStore, tmp_path: Path, lose: Callable[[Path], None]
 ) -> None:
     assert store.try_lock(TOKENS[0])
-    assert store.gather_fence_evidence().holds_lock
+    assert store.gather_lock_and_claim_evidence().holds_lock
     lose(tmp_path / "fence/lock")
-    assert not store.gather_fence_evidence().holds_lock
+    assert not store.gather_lock_and_claim_evidence().holds_lock
     # It is free, as far as the file system knows: whose turn it is, the claims decide.
     assert store.try_lock(TOKENS[0])
-    assert store.gather_fence_evidence().holds_lock
+    assert store.gather_lock_and_claim_evidence().holds_lock
 
 
 def test_the_lock_has_one_holder_who_keeps_it_though_others_look_at_its_file(
@@ -96,10 +96,10 @@ def test_the_lock_has_one_holder_who_keeps_it_though_others_look_at_its_file(
     assert not other.try_lock(TOKENS[1])
     (tmp_path / "fence/lock").read_text()
     assert not other.try_lock(TOKENS[1])
-    assert store.holds_lock()
+    assert store.guard_holds_pair_lock()
     store.unlock()
     assert other.try_lock(TOKENS[1])
-    assert not store.holds_lock()
+    assert not store.guard_holds_pair_lock()
 
 
 def test_a_broker_without_a_guard_cannot_lock_the_store(store: SharedStore, tmp_path: Path) -> None:

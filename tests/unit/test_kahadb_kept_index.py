@@ -40,7 +40,7 @@ def store(tmp_path: Path) -> Path:
 def keeper(store: Path) -> IndexKeeper:
     """A keeper that has made its first copy."""
     keeper = IndexKeeper(str(store))
-    keeper.update_copies()
+    keeper.update_index_and_data_file_copies()
     assert KeptIndex(str(store)).is_complete()
     return keeper
 
@@ -48,10 +48,10 @@ def keeper(store: Path) -> IndexKeeper:
 def go_on(store: Path, keeper: IndexKeeper) -> None:
     """Do what a broker does: begin a data file, remove the first one, and leave an index that needs it."""
     write(store, add("m4", "topic/prices"), number=4)
-    keeper.update_copies()
+    keeper.update_index_and_data_file_copies()
     (store / "db-1.log").unlink()
     (store / "db.data").write_bytes(UNUSABLE)
-    keeper.update_copies()
+    keeper.update_index_and_data_file_copies()
 
 
 def data_files(store: Path) -> list[str]:
@@ -93,7 +93,7 @@ def test_generation_has_kept_copy_in_place_of_unusable_index(store: Path, keeper
 
 def test_generation_inherits_copy_and_held_files_without_copying(store: Path, keeper: IndexKeeper) -> None:
     write(store, add("m4", "topic/prices"), number=4)
-    keeper.update_copies()
+    keeper.update_index_and_data_file_copies()
     (store / "db-1.log").unlink()
     target = store.with_name("2-b")
     hard_link_generation(str(store), str(target))
@@ -108,7 +108,7 @@ def test_generation_inherits_copy_and_held_files_without_copying(store: Path, ke
 def test_generation_never_gets_held_file_that_is_still_in_the_store(store: Path, keeper: IndexKeeper) -> None:
     """A broker that is frozen may write on in the file that it has just begun: no other generation may have it."""
     (store / "db-4.log").write_bytes(bytes(4096))
-    keeper.update_copies()
+    keeper.update_index_and_data_file_copies()
     (store / "db.data").unlink()
     target = store.with_name("2-b")
     copy_store_generation(str(store), str(target))
@@ -159,7 +159,7 @@ def test_keeper_copies_again_once_data_file_came_and_went(store: Path, keeper: I
     write(store, add("m6", "topic/prices"), number=6)
     assert not KeptIndex(str(store)).is_complete()
     keeper._tried_at = float("-inf")
-    keeper.update_copies()
+    keeper.update_index_and_data_file_copies()
     assert KeptIndex(str(store)).is_complete()
 
 
@@ -172,7 +172,7 @@ def test_copy_of_another_store_is_not_used(store: Path, keeper: IndexKeeper) -> 
         path.write_bytes(content)
     with pytest.raises(RebuildRefusedError):
         mend(store)
-    keeper.update_copies()
+    keeper.update_index_and_data_file_copies()
     assert sorted(os.listdir(store / "kept-index/journal")) == data_files(store)
 
 
@@ -183,9 +183,9 @@ def test_keeper_releases_removed_files_once_newer_copy_needs_none(
     monkeypatch.setattr(index_keeper, "COPY_SHARE", 0)
     (store / "db-1.log").unlink()
     for number in range(4):
-        keeper.update_copies()
+        keeper.update_index_and_data_file_copies()
         (store / "db.data").write_bytes(USABLE[:4100] + bytes([number]) + USABLE[4101:])
-    keeper.update_copies()
+    keeper.update_index_and_data_file_copies()
     assert sorted(os.listdir(store / "kept-index/journal")) == ["db-2.log", "db-3.log"]
     assert KeptIndex(str(store)).is_complete()
 
@@ -203,7 +203,7 @@ def test_keeper_drops_all_at_its_bound_and_names_store(
     monkeypatch.setattr(index_keeper, bound, limit)
     (store / "db-1.log").unlink()
     with pytest.raises(IndexCopyError, match=reason.format(store)):
-        keeper.update_copies()
+        keeper.update_index_and_data_file_copies()
     assert not (store / "kept-index").exists()
 
 
@@ -215,11 +215,11 @@ def test_index_that_changes_while_it_is_copied_is_not_kept(store: Path, monkeypa
             file.write(b"\0")
 
     monkeypatch.setattr(time, "sleep", rest)
-    keeper.update_copies()
+    keeper.update_index_and_data_file_copies()
     assert not KeptIndex(str(store)).is_complete()
     monkeypatch.setattr(time, "sleep", lambda _seconds: None)
     keeper._tried_at = float("-inf")
-    keeper.update_copies()
+    keeper.update_index_and_data_file_copies()
     assert KeptIndex(str(store)).is_complete()
 
 
@@ -262,7 +262,7 @@ def test_keeper_copies_again_once_index_has_another_subscription(store: Path, ke
     keeper._try_seconds = 0
     content = index_of_topics({"prices": [KEY, "new:one"]}, last_update=3)
     (store / "db.data").write_bytes(content[:4100] + b"x" + content[4101:])
-    keeper.update_copies()
+    keeper.update_index_and_data_file_copies()
     assert KeptIndex(str(store)).subscriptions_in_copy() == {("1:prices", KEY), ("1:prices", "new:one")}
 
 

@@ -11,7 +11,7 @@ import pytest
 from activemq_fleet.drills.accounting import AgentJournal, count_event_outcomes
 from activemq_fleet.drills.model import StateSpan
 from activemq_fleet.errors import LabError
-from activemq_fleet.lab.agent_load_generator import AgentLoadSpec
+from activemq_fleet.lab.agent_load_generator import TwoAgentLoadSpec
 from activemq_fleet.lab.drill_files import read_journal, state_changes, state_spans
 from activemq_fleet.lab.load_process import specs_from_json, specs_to_json
 from activemq_fleet.lab.load_spec import load_spec, supports_mqtt_agents
@@ -35,9 +35,9 @@ def fleet_of(agent: dict[str, Any] | None = None, **variables: Any) -> Fleet:
     return build_fleet(found, {})
 
 
-def spec_of(fleet: Fleet) -> AgentLoadSpec:
+def spec_of(fleet: Fleet) -> TwoAgentLoadSpec:
     spec = load_spec(fleet, fleet.pairs["orders-mq01"], 100)
-    assert isinstance(spec, AgentLoadSpec)
+    assert isinstance(spec, TwoAgentLoadSpec)
     return spec
 
 

@@ -167,7 +167,7 @@ def test_without_journals_the_end_is_never_clean(begun: DrillRun) -> None:
     (begun.directory / "done").touch()
 
     result = begun.finish_and_judge(fleet_of(), skew=5.0)
-    drill_hosts.write_drill_report(result, begun.directory / "report" / "drill.html")
+    drill_hosts.write_drill_html_page(result, begun.directory / "report" / "drill.html")
 
     assert result.verdict == "incomplete"
     assert [fault.takeover for fault in result.faults] == [3.5, 3.5]

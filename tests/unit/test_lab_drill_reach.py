@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from activemq_fleet.errors import InputError
-from activemq_fleet.lab.agent_load_generator import AgentLoadSpec
+from activemq_fleet.lab.agent_load_generator import TwoAgentLoadSpec
 from activemq_fleet.lab.agent_process import _plain
 from activemq_fleet.lab.drill_reach import require_reachable_nodes
 from tests.unit.agent.certificates import Authority, server, serving
@@ -78,12 +78,12 @@ def silent() -> Iterator[str]:
             client.close()
 
 
-def spec(*addresses: str, name: str = "orders-mq01", **more: str) -> AgentLoadSpec:
+def spec(*addresses: str, name: str = "orders-mq01", **more: str) -> TwoAgentLoadSpec:
     keys = {"mb.urls": ",".join(addresses), **more}
-    return AgentLoadSpec(name=name, topic="t", filters=("t/#",), rate=1, publisher=keys, subscriber=keys)
+    return TwoAgentLoadSpec(name=name, topic="t", filters=("t/#",), rate=1, publisher=keys, subscriber=keys)
 
 
-def refusal(*specs: AgentLoadSpec) -> str:
+def refusal(*specs: TwoAgentLoadSpec) -> str:
     with pytest.raises(InputError) as caught:
         require_reachable_nodes(specs, timeout=1)
     said = str(caught.value)

@@ -144,11 +144,11 @@ def test_a_process_that_ignores_sigterm_is_killed(layout: LabLayout) -> None:
 
 def test_a_frozen_process_is_told_from_one_that_works(layout: LabLayout) -> None:
     process = living(layout, launch(layout))
-    assert not processes.is_frozen(process)
+    assert not processes.is_stopped_by_signal(process)
     processes.set_frozen(process, True)
-    assert processes.is_frozen(process)
+    assert processes.is_stopped_by_signal(process)
     processes.set_frozen(process, False)
-    assert not processes.is_frozen(process)
+    assert not processes.is_stopped_by_signal(process)
 
 
 def test_a_frozen_process_is_killed_without_waiting_for_the_grace_period(

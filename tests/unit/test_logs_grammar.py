@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from activemq_fleet.node.log.log_records import LogParser, Record, parse_log
+from activemq_fleet.node.log.log_records import IncrementalLogParser, Record, parse_log
 
 PLAIN = (
     "2026-03-01 10:00:00,123 | INFO  | Connector stomp started | org.apache.activemq.broker.TransportConnector | main"
@@ -81,23 +81,25 @@ def test_windows_line_ends_are_no_part_of_the_thread() -> None:
 
 
 def test_a_watcher_gets_a_record_without_waiting_for_the_next() -> None:
-    assert [record.message for record in LogParser(stacks=False).feed(f"{PLAIN}\n")] == ["Connector stomp started"]
+    assert [record.message for record in IncrementalLogParser(stacks=False).feed(f"{PLAIN}\n")] == [
+        "Connector stomp started"
+    ]
 
 
 def test_a_watcher_sees_no_stack_and_goes_on_after_it() -> None:
-    records = LogParser(stacks=False).feed(f"{BROKEN}{PLAIN}\n")
+    records = IncrementalLogParser(stacks=False).feed(f"{BROKEN}{PLAIN}\n")
     assert [(record.level, record.stack) for record in records] == [("ERROR", ""), ("INFO", "")]
 
 
 def test_a_watcher_gets_a_torn_record_together_with_the_next() -> None:
-    records = LogParser(stacks=False).feed(f"2026-03-01 10:00:00,000 | INFO  | Conn\n{PLAIN}\n")
+    records = IncrementalLogParser(stacks=False).feed(f"2026-03-01 10:00:00,000 | INFO  | Conn\n{PLAIN}\n")
     assert [record.message for record in records] == ["Conn", "Connector stomp started"]
 
 
 @given(st.lists(st.integers(min_value=0, max_value=len(BROKEN) + len(PLAIN)), max_size=8))
 def test_how_the_text_is_cut_makes_no_difference(cuts: list[int]) -> None:
     text = f"{BROKEN}{PLAIN}\n"
-    parser, records, last = LogParser(), [], 0
+    parser, records, last = IncrementalLogParser(), [], 0
     for cut in [*sorted(cuts), len(text)]:
         records += parser.feed(text[last:cut])
         last = cut

@@ -14,7 +14,7 @@ from activemq_fleet.operations.drill_steps import (
     DrillStep,
     is_drill_allowed,
     next_drill_step,
-    refuse_groups_that_forbid_drills,
+    raise_for_groups_that_forbid_drills,
     schedule_faulted_pairs,
 )
 from activemq_fleet.topology import Fleet
@@ -91,13 +91,13 @@ def test_the_only_pure_pair_of_a_group_is_refused() -> None:
 @pytest.mark.parametrize("value", [True, "true", "True", "yes", "1"])
 def test_a_group_is_drilled_where_the_variable_says_so(value: object) -> None:
     assert is_drill_allowed(value)
-    refuse_groups_that_forbid_drills({"orders": value})
+    raise_for_groups_that_forbid_drills({"orders": value})
 
 
 @pytest.mark.parametrize("value", [None, False, "false", "no", "", 0, "production"])
 def test_every_other_group_is_refused_by_name_with_the_way_out(value: object) -> None:
     with pytest.raises(InputError, match=r"the drill is not allowed for group orders.*-e activemq_drill_allowed=true"):
-        refuse_groups_that_forbid_drills({"orders": value, "test": True})
+        raise_for_groups_that_forbid_drills({"orders": value, "test": True})
 
 
 def seen(*states: str, pair: str = "o1") -> dict[str, dict[str, str]]:

@@ -9,7 +9,7 @@ import pytest
 from activemq_fleet.deployment import CompiledFleet
 from activemq_fleet.errors import InputError
 from activemq_fleet.operations import OperationRequest, decide_operation
-from activemq_fleet.operations.target import OperationTarget, TargetHost, resolve_target, run_start_seconds
+from activemq_fleet.operations.target import TargetHost, TargetHostsAndPairs, resolve_target, run_start_seconds
 from tests.support.facts_of_brokers import facts_of_broker
 
 HOSTS = [f"{pair}-{node}.example.com" for pair in ("orders-mq01", "orders-mq02", "stock-mq01") for node in "ba"]
@@ -20,7 +20,7 @@ PLACES = [
 A, B = "orders-mq01-a.example.com", "orders-mq01-b.example.com"
 
 
-def target(name: str = "", **more: object) -> OperationTarget:
+def target(name: str = "", **more: object) -> TargetHostsAndPairs:
     return resolve_target(PLACES, name, **more)  # type: ignore[arg-type]
 
 

@@ -17,7 +17,7 @@ from ansible_collections.activemq.fleet.plugins.plugin_utils.release_archives im
 from activemq_fleet.deployment import CompiledFleet, broker_facts
 from activemq_fleet.node.state.evidence import MachineFacts
 from activemq_fleet.operations import OperationRequest, RefusalError
-from activemq_fleet.operations.preflight import host_rule_findings, refuse_unexpected_releases
+from activemq_fleet.operations.preflight import host_rule_findings, raise_for_unexpected_releases
 from tests.unit.fleets import fleet
 from tests.unit.release_jars import jar, lay_out, pack
 
@@ -49,7 +49,7 @@ def ask(
         options={"upgrades": upgrades},
         inspect_release_archive=lambda path, install: inspect_release_archive(path, install, find),
     )
-    refuse_unexpected_releases(request)
+    raise_for_unexpected_releases(request)
 
 
 def refusal(*words: Any, **more: Any) -> str:

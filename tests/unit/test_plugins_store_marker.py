@@ -20,7 +20,7 @@ def test_an_empty_directory_is_claimed_once(tmp_path: Path) -> None:
     assert store_marker.claim_empty_store(str(tmp_path), "x-mq01", "word")
     assert (tmp_path / STORE_MARKER).read_text() == "x-mq01\nword\n"
     assert not store_marker.claim_empty_store(str(tmp_path), "x-mq01", "other")
-    assert store_marker.read_marker_state(str(tmp_path))["marked"] == ["x-mq01", "word"]
+    assert store_marker.read_store_and_marker_state(str(tmp_path))["marked"] == ["x-mq01", "word"]
 
 
 def test_a_store_with_messages_is_not_claimed(tmp_path: Path) -> None:
@@ -47,9 +47,9 @@ def test_only_the_run_that_wrote_a_marker_takes_it_back(tmp_path: Path) -> None:
     store_marker.claim_empty_store(str(tmp_path), "x-mq01", "word")
     assert not store_marker.remove_marker_of_run(str(tmp_path), "other")
     assert store_marker.remove_marker_of_run(str(tmp_path), "word")
-    assert store_marker.read_marker_state(str(tmp_path))["marked"] is None
+    assert store_marker.read_store_and_marker_state(str(tmp_path))["marked"] is None
 
 
 def test_a_look_changes_nothing(tmp_path: Path) -> None:
-    assert store_marker.read_marker_state(str(tmp_path / "x"))["exists"] is False
+    assert store_marker.read_store_and_marker_state(str(tmp_path / "x"))["exists"] is False
     assert os.listdir(tmp_path) == []

@@ -10,7 +10,7 @@ from activemq_fleet.node.config import pending_restart
 from activemq_fleet.node.errors import NodeError
 from activemq_fleet.node.watchdog.installation import (
     WatchdogPaths,
-    install_watchdog,
+    install_and_start_watchdog,
     remove_watchdog,
 )
 
@@ -57,7 +57,7 @@ def host(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Host:
 
 
 def test_it_is_installed_linked_enabled_and_started_and_then_left_alone(host: Host) -> None:
-    assert install_watchdog(host.place, b"program", UNIT) == [
+    assert install_and_start_watchdog(host.place, b"program", UNIT) == [
         f"installed {host.place.program}",
         f"linked {host.place.link}",
         "enabled x-watchdog.service",
@@ -67,23 +67,23 @@ def test_it_is_installed_linked_enabled_and_started_and_then_left_alone(host: Ho
     assert Path(host.place.program).read_bytes() == b"program"
     assert Path(host.place.program).stat().st_mode & 0o777 == 0o755
     assert str(Path(host.place.link).readlink()) == UNIT
-    assert install_watchdog(host.place, b"program", UNIT) == []
+    assert install_and_start_watchdog(host.place, b"program", UNIT) == []
     assert host.told() == []
 
 
 def test_a_new_program_and_a_new_unit_restart_it(host: Host) -> None:
-    install_watchdog(host.place, b"program", UNIT)
-    assert install_watchdog(host.place, b"newer", UNIT)[-1] == "restarted x-watchdog.service"
+    install_and_start_watchdog(host.place, b"program", UNIT)
+    assert install_and_start_watchdog(host.place, b"newer", UNIT)[-1] == "restarted x-watchdog.service"
     host.told()
     host.says(LoadState="loaded", ActiveState="active", UnitFileState="enabled", NeedDaemonReload="yes")
-    assert install_watchdog(host.place, b"newer", UNIT) == ["restarted x-watchdog.service"]
+    assert install_and_start_watchdog(host.place, b"newer", UNIT) == ["restarted x-watchdog.service"]
     assert host.told() == ["daemon-reload", "restart x-watchdog.service"]
 
 
 def test_check_mode_says_what_would_be_done_and_does_nothing(host: Host) -> None:
     place = WatchdogPaths("x", host.place.directory, host.place.units, check=True)
-    assert install_watchdog(place, b"program", UNIT) == [f"installed {place.program}", f"linked {place.link}"]
-    install_watchdog(host.place, b"program", UNIT)
+    assert install_and_start_watchdog(place, b"program", UNIT) == [f"installed {place.program}", f"linked {place.link}"]
+    install_and_start_watchdog(host.place, b"program", UNIT)
     host.told()
     assert remove_watchdog(place) == [f"removed {place.link}", f"removed {place.program}"]
     assert host.told() == []
@@ -91,7 +91,7 @@ def test_check_mode_says_what_would_be_done_and_does_nothing(host: Host) -> None
 
 
 def test_it_is_stopped_and_removed_even_if_its_unit_is_gone(host: Host) -> None:
-    install_watchdog(host.place, b"program", UNIT)
+    install_and_start_watchdog(host.place, b"program", UNIT)
     host.told()
     assert remove_watchdog(host.place) == [f"removed {host.place.link}", f"removed {host.place.program}"]
     assert host.told() == ["stop x-watchdog.service", "disable x-watchdog.service", "daemon-reload"]
@@ -102,7 +102,7 @@ def test_it_is_stopped_and_removed_even_if_its_unit_is_gone(host: Host) -> None:
 def test_a_unit_that_systemd_does_not_load_is_an_error(host: Host) -> None:
     host.says(LoadState="bad-setting", ActiveState="inactive", UnitFileState="", NeedDaemonReload="no")
     with pytest.raises(NodeError, match=r"does not load .* \(LoadState bad-setting\)"):
-        install_watchdog(host.place, b"program", UNIT)
+        install_and_start_watchdog(host.place, b"program", UNIT)
 
 
 def test_a_new_unit_of_the_watchdog_owes_no_restart_of_the_broker() -> None:

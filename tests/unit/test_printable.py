@@ -33,7 +33,7 @@ from activemq_fleet.cli.printing import echo
 from activemq_fleet.drift.host_drift import DriftResult, HostDriftCounts
 from activemq_fleet.findings import Finding
 from activemq_fleet.node.printable import escape_html, escape_unprintable, terminal_safe_json
-from activemq_fleet.reports.audit import audit_report
+from activemq_fleet.reports.audit import audit_html_page
 from activemq_fleet.spark.progress import Progress
 
 HOSTILE = [
@@ -121,7 +121,7 @@ def test_a_hostile_text_is_escaped_in_a_page(said: str) -> None:
     )
     picture = AuditReportData(times, *figures)
     gaps = (InputGap(said, "cut off"),)
-    whole = audit_report(
+    whole = audit_html_page(
         audit.AuditResult("incomplete", AuditInputSummary("out", 1, 1, 0, 1), gaps, AuditCounts(), "out"), picture
     )
     assert is_harmless(whole)

@@ -13,7 +13,7 @@ import pytest
 
 from activemq_fleet.errors import InputError
 from activemq_fleet.findings import SEVERITIES
-from activemq_fleet.reports.status_page import status_page
+from activemq_fleet.reports.status_page import status_html_page
 from activemq_fleet.status import FleetStatus, fleet_status, nagios_line, read_states
 from activemq_fleet.status.findings import BY_IMPORTANCE
 from activemq_fleet.status.selection import host_status_parameters, hosts_to_query, select_hosts
@@ -311,7 +311,7 @@ def test_the_json_is_read_back_for_the_picture() -> None:
 
 
 def test_the_page_names_findings_and_escapes_what_hosts_say() -> None:
-    page = status_page(status(b={"unreachable": "<script>alert(1)</script>"}))
+    page = status_html_page(status(b={"unreachable": "<script>alert(1)</script>"}))
     assert "unreachable" in page
     assert "<script>" not in page
 

@@ -36,7 +36,7 @@ def shared(common: Path) -> Path:
 def test_a_marker_that_is_a_link_shows_nothing_that_root_alone_reads(common: Path, shared: Path) -> None:
     do_as(BROKER, lambda: (shared / store_marker.MARKER).symlink_to(common / "secret"))
     with pytest.raises(UntrustedPathError, match="is a link, not a regular file"):
-        store_marker.read_marker_state(str(shared))
+        store_marker.read_store_and_marker_state(str(shared))
 
 
 def test_a_marker_that_is_a_hard_link_shows_nothing_that_root_alone_reads(common: Path, shared: Path) -> None:
@@ -44,24 +44,24 @@ def test_a_marker_that_is_a_hard_link_shows_nothing_that_root_alone_reads(common
     with pytest.raises(
         NodeError, match=r"runs as account 61616, and cannot use .*pair, which belongs to root:root \(mode 0600\): "
     ):
-        store_marker.read_marker_state(str(shared))
+        store_marker.read_store_and_marker_state(str(shared))
 
 
 def test_a_marker_that_is_a_fifo_keeps_nobody_waiting(shared: Path) -> None:
     do_as(BROKER, lambda: os.mkfifo(shared / store_marker.MARKER))
     with pytest.raises(UntrustedPathError, match="is a FIFO"):
-        store_marker.read_marker_state(str(shared))
+        store_marker.read_store_and_marker_state(str(shared))
 
 
 @pytest.mark.parametrize("text", ["\x1b[2J\nword\n", "x" * 300 + "\n", "a\rb\n", "\u202emq01\n"])
 def test_a_marker_that_is_no_name_is_shown_as_none(shared: Path, text: str) -> None:
     do_as(BROKER, lambda: (shared / store_marker.MARKER).write_text(text))
-    assert (store_marker.read_marker_state(str(shared))["marked"] or [""])[0] == "(not the name of a pair)"
+    assert (store_marker.read_store_and_marker_state(str(shared))["marked"] or [""])[0] == "(not the name of a pair)"
 
 
 def test_a_marker_of_megabytes_is_read_to_its_bound(shared: Path) -> None:
     do_as(BROKER, lambda: (shared / store_marker.MARKER).write_text("orders-mq01\nword\n" + "more\n" * (1 << 20)))
-    assert store_marker.read_marker_state(str(shared))["marked"] == ["orders-mq01", "word"]
+    assert store_marker.read_store_and_marker_state(str(shared))["marked"] == ["orders-mq01", "word"]
 
 
 def test_a_marker_is_written_as_the_account_and_never_through_a_link(common: Path, shared: Path) -> None:
@@ -125,7 +125,7 @@ def test_denied_access_that_owner_and_mode_permit_names_other_reasons(shared: Pa
 def test_store_of_root_is_refused_for_the_account_of_the_broker(common: Path) -> None:
     store = owned_directory(common / "store", 0, 0o700)
     with pytest.raises(NodeError, match=r"the broker runs as nobody, and cannot use .*: run chown nobody:"):
-        store_marker.read_marker_state(str(store), "nobody")
+        store_marker.read_store_and_marker_state(str(store), "nobody")
 
 
 def test_guard_names_owner_and_mode_of_a_store_that_it_cannot_use(

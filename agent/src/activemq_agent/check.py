@@ -35,7 +35,7 @@ class ConnectionTrial:
     problem: str | None = None
 
     @property
-    def outcome_line(self) -> str:
+    def connection_outcome_line(self) -> str:
         """The outcome of a test connection to a broker, as one line of text.
 
         The line has the broker, then the time of each step, or the problem.
@@ -70,7 +70,7 @@ def check_dedupe_period(config: Config) -> None:
         )
 
 
-def refuse_unsafe_handlers(config: Config) -> None:
+def raise_for_unsafe_handlers(config: Config) -> None:
     """Raise ConfigError if an executable among the agent's message handlers is unsafe to run.
 
     It is unsafe if users other than root and the agent's could have written it.

@@ -69,16 +69,16 @@ def run(path: Path, drop_expired: bool) -> int:
 def check(path: Path) -> int:
     """Show the configuration that is in effect, and try every broker; exit with 0 if at least one serves, else 1."""
     config = _config(path)
-    from activemq_agent.check import check_dedupe_period, effective_config_lines, refuse_unsafe_handlers, try_brokers
+    from activemq_agent.check import check_dedupe_period, effective_config_lines, raise_for_unsafe_handlers, try_brokers
 
     for line in effective_config_lines(config):
         click.echo(line)
     check_dedupe_period(config)
-    refuse_unsafe_handlers(config)
+    raise_for_unsafe_handlers(config)
     click.echo("")
     serves = False
     for trial in try_brokers(config):
-        click.echo(trial.outcome_line)
+        click.echo(trial.connection_outcome_line)
         serves = serves or trial.problem is None
     return 0 if serves else 1
 

@@ -71,7 +71,7 @@ def find_program(directory: Path | None, name: str) -> Path | None:
     path = directory / name
     if not os.path.lexists(path):
         return None
-    program = refuse_foreign_owners(path)
+    program = raise_if_replaceable_by_other_users(path)
     if not stat.S_ISREG(os.stat(program).st_mode):
         raise AgentError(
             f"the handler {path} is not a regular file, so the agent cannot execute it: remove it from this directory"
@@ -81,7 +81,7 @@ def find_program(directory: Path | None, name: str) -> Path | None:
     return program
 
 
-def refuse_foreign_owners(path: Path) -> Path:
+def raise_if_replaceable_by_other_users(path: Path) -> Path:
     """Raise AgentError if a user other than root and the agent's could replace a file or directory.
 
     Returns the resolved path. Every directory and link on the way, from ``/`` on, must belong to root or the agent's
@@ -142,7 +142,7 @@ def handler_problems(directory: Path | None) -> list[str]:
     if directory is None:
         return []
     try:
-        names = sorted(os.listdir(refuse_foreign_owners(directory)))
+        names = sorted(os.listdir(raise_if_replaceable_by_other_users(directory)))
     except AgentError as error:
         return [str(error)]
     except OSError as error:

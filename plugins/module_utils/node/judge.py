@@ -44,8 +44,8 @@ class Evidence:
     ending: str = ""
 
     @property
-    def is_frozen(self) -> bool:
-        """Whether the broker's process is frozen, that is, stopped by a signal (SIGSTOP)."""
+    def is_stopped_by_signal(self) -> bool:
+        """Whether the broker's process is stopped by a signal such as SIGSTOP."""
         return self.process is not None and self.process.state == "T"
 
     @property
@@ -90,7 +90,7 @@ def conclude_state(evidence: Evidence) -> Conclusion:
         ending = f"; {evidence.ending}" if evidence.ending else ""
         return Conclusion("stopped", f"no process runs with this broker's directory{ending}")
     lives = f"process {process.pid} is running"
-    if evidence.is_frozen:
+    if evidence.is_stopped_by_signal:
         return Conclusion("hung", f"process {process.pid} was stopped by a signal")
     logged = f"its log reports: {phase.message}" if phase.message else "its log has no record of this start"
     silent = evidence.silent_connectors

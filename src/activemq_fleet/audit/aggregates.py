@@ -72,8 +72,8 @@ class TopItems(Generic[_T]):
         if len(self._kept) > 2 * self._most:
             self._kept = self.first_items()
 
-    def merge_collector(self, other: TopItems[_T]) -> None:
-        """Merge another collector of top items into this one.
+    def add_items_of_collector(self, other: TopItems[_T]) -> None:
+        """Add the top items of another collector to this one.
 
         Its kept items and its count are merged.
         """
@@ -111,8 +111,8 @@ class DurationHistogram:
         else:
             self._count(math.floor(_PARTS * math.log2(max(seconds * 1000, 0.5))), 1, seconds)
 
-    def merge_histogram(self, other: DurationHistogram) -> None:
-        """Merge another duration histogram into this one by adding its counts."""
+    def add_counts_of_histogram(self, other: DurationHistogram) -> None:
+        """Add the counts of another duration histogram to this one."""
         self.backwards += other.backwards
         for part, (count, longest) in other._parts.items():
             self._count(part, count, longest)

@@ -130,7 +130,7 @@ class PairFindings:
         return {name for incident in self.incidents for name in incident.names if name}
 
     @property
-    def connection_losses(self) -> Iterator[tuple[str, ConnectionLoss]]:
+    def bridge_connection_losses(self) -> Iterator[tuple[str, ConnectionLoss]]:
         """The losses of connections that the bridges of a pair's nodes saw.
 
         Each has the name of the lost broker.

@@ -163,11 +163,11 @@ class IncidentFigures:
         self.planned += incident.planned
         self.gravest.add_items(incident)
 
-    def merge_incident_figures(self, other: IncidentFigures) -> None:
+    def add_incident_figures(self, other: IncidentFigures) -> None:
         """Add the figures about other incidents to these figures."""
         self.counts += other.counts
         self.planned += other.planned
-        self.gravest.merge_collector(other.gravest)
+        self.gravest.add_items_of_collector(other.gravest)
 
     @property
     def shown_incidents(self) -> list[Incident]:
@@ -259,10 +259,10 @@ class BridgeFigures:
         self.counts.update(map(_bridge_state, bridges))
         self.links.add_items(*_link_summaries(bridges))
 
-    def merge_bridge_figures(self, other: BridgeFigures) -> None:
+    def add_bridge_figures(self, other: BridgeFigures) -> None:
         """Add the figures about other network bridges to these figures."""
         self.counts += other.counts
-        self.links.merge_collector(other.links)
+        self.links.add_items_of_collector(other.links)
 
 
 def _bridge_state(bridge: LoggedBridge) -> str:
@@ -290,10 +290,10 @@ class UnexplainedRecordFigures:
             self.count += wording.count
             self.wordings.add_items(wording)
 
-    def merge_unexplained_figures(self, other: UnexplainedRecordFigures) -> None:
+    def add_unexplained_figures(self, other: UnexplainedRecordFigures) -> None:
         """Add the figures about other unexplained log records to these figures."""
         self.count += other.count
-        self.wordings.merge_collector(other.wordings)
+        self.wordings.add_items_of_collector(other.wordings)
 
 
 def _unexplained_record_sort_key(wording: UnexplainedRecords) -> tuple[Any, ...]:
@@ -364,7 +364,7 @@ class LogLineFigures:
         for row in counted.aggregate([([], "count_all")]).to_pylist():
             self._counts[row["slice"], row["level"]] += row["count_all"]
 
-    def merge_line_figures(self, other: LogLineFigures) -> None:
+    def add_line_figures(self, other: LogLineFigures) -> None:
         """Add the figures about other log lines to these figures."""
         self._counts += other._counts
 
@@ -429,16 +429,16 @@ class EventFigures:
             if outcome.accepted is not None:
                 of_slice.handling_times.count_duration((outcome.handled - outcome.accepted) / timedelta(seconds=1))
 
-    def merge_event_figures(self, other: EventFigures) -> None:
+    def add_event_figures(self, other: EventFigures) -> None:
         """Add the figures about other events to these figures."""
         self.messages += other.messages
         self.deliveries += other.deliveries
-        self.worst.merge_collector(other.worst)
-        self.silences.merge_collector(other.silences)
+        self.worst.add_items_of_collector(other.worst)
+        self.silences.add_items_of_collector(other.silences)
         for number, other_slice in other._slices.items():
             event_slice = self._slice(number)
             event_slice.handled += other_slice.handled
-            event_slice.handling_times.merge_histogram(other_slice.handling_times)
+            event_slice.handling_times.add_counts_of_histogram(other_slice.handling_times)
 
     def _slice(self, number: int) -> EventTimeSlice:
         return self._slices.setdefault(number, EventTimeSlice(self._range.began + number * self._range.slice_length))
@@ -451,7 +451,7 @@ class EventFigures:
         """
         durations = DurationHistogram()
         for event_slice in self._slices.values():
-            durations.merge_histogram(event_slice.handling_times)
+            durations.add_counts_of_histogram(event_slice.handling_times)
         return durations
 
     @property

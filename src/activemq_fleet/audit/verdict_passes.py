@@ -28,7 +28,7 @@ _EPOCH = datetime.fromtimestamp(0, UTC)
 _MICROSECOND = timedelta(microseconds=1)
 
 
-class PositionedJournalLine(NamedTuple):
+class JournalLineWithAgentPosition(NamedTuple):
     """A journal line with its position among all lines of its agent."""
 
     agent: str
@@ -39,7 +39,7 @@ class PositionedJournalLine(NamedTuple):
 
 def positioned_journal_lines(
     host: str, file: str, content: memoryview, epochs: Mapping[EpochKey, JournalEpoch], host_of: Mapping[str, str]
-) -> Iterator[PositionedJournalLine]:
+) -> Iterator[JournalLineWithAgentPosition]:
     """Yield the lines of a journal file with their positions among all lines of their agents.
 
     Only lines up to the last record that ``epochs`` knows are returned. Records of an agent whose journal another host
@@ -48,11 +48,13 @@ def positioned_journal_lines(
     for number, line, *_ in parsed_journal_lines(content):
         about = line and epochs.get((line.agent, line.epoch))
         if line and about and line.jseq <= about.known and is_agent_of_host(line.agent, host, host_of):
-            yield PositionedJournalLine(line.agent, record_position(about, line.jseq), (host, file, number), line)
+            yield JournalLineWithAgentPosition(
+                line.agent, record_position(about, line.jseq), (host, file, number), line
+            )
 
 
 def records_gaps_and_silences(
-    lines: Iterable[PositionedJournalLine], epochs: Mapping[EpochKey, JournalEpoch]
+    lines: Iterable[JournalLineWithAgentPosition], epochs: Mapping[EpochKey, JournalEpoch]
 ) -> Iterator[JournalFinding | SubscriberSilence]:
     """Yield the ordered journal records, the gaps, and the longest silences of agents.
 
@@ -67,13 +69,13 @@ def records_gaps_and_silences(
         yield from longest_silences(agent, (_EPOCH + timedelta(microseconds=at) for at in handled))
 
 
-def _sort_copies(lines: Iterable[PositionedJournalLine]) -> Iterator[JournalLine]:
+def _sort_copies(lines: Iterable[JournalLineWithAgentPosition]) -> Iterator[JournalLine]:
     """Yield lines whose copies at each position are sorted: readable copies first, always in the same order."""
     for _, same in groupby(lines, key=lambda placed: placed.place):
         yield from (placed.line for placed in sorted(same, key=_copy_preference))
 
 
-def _copy_preference(placed: PositionedJournalLine) -> tuple[Any, ...]:
+def _copy_preference(placed: JournalLineWithAgentPosition) -> tuple[Any, ...]:
     line = placed.line
     return line.kind is None, line.kind or "", line.event_id or "", line.ts or _EPOCH, placed.file
 

@@ -131,14 +131,14 @@ def check_command(
     """
     from activemq_fleet.cli.checking import (
         print_repairs,
-        print_report,
+        print_report_and_return_exit_code,
         report_on_error,
         report_on_files,
         report_on_fleet,
         write_repairs,
         write_report_file,
     )
-    from activemq_fleet.cli.file_repairs import refuse_pipes
+    from activemq_fleet.cli.file_repairs import raise_for_pipes
     from activemq_fleet.cli.unused_settings import unused_setting_warnings
     from activemq_fleet.validation import select_rules
 
@@ -187,7 +187,7 @@ def check_command(
         if paths:
             arguments = (paths, release, select, ignore, release_from, configuration.releases)
             if fix:
-                refuse_pipes(paths)
+                raise_for_pipes(paths)
             report = report_on_files(*arguments)
             if diff:
                 return print_repairs(report)
@@ -204,7 +204,7 @@ def check_command(
             else:
                 click.echo(text)
         raise
-    code = print_report(report, form, baseline, write_baseline, output, strict=strict)
+    code = print_report_and_return_exit_code(report, form, baseline, write_baseline, output, strict=strict)
     return code if written else 2
 
 

@@ -197,7 +197,7 @@ def report_on_fleet(inventory: InventoryOptions, select: Sequence[str], ignore: 
     return replace(CheckReport.of_fleet(replace(fleet, findings=findings)), positions=positions)
 
 
-def print_report(
+def print_report_and_return_exit_code(
     report: CheckReport,
     form: str,
     baseline: Path | None,
@@ -206,9 +206,9 @@ def print_report(
     *,
     strict: bool = False,
 ) -> int:
-    """Print the report of a check.
+    """Print the report of a check, and return the exit code.
 
-    Returns the exit code. The baseline is written where a path for it is given. ``output``: write the report in its
+    The baseline is written where a path for it is given. ``output``: write the report in its
     format to this file, and print it as text.
 
     2: a file was not read; 1: an error finding, with ``strict`` also a warning, is neither waived nor in the baseline;

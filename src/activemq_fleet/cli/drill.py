@@ -75,12 +75,12 @@ def drill_command(lab: Lab, report: str | None, form: str, **options: Any) -> in
         check_writable(Path(report))
     require_packages("the agent of the drill", "activemq_agent", "structlog", "prometheus_client")
     from activemq_fleet.lab.drill import DrillOptions, run_drill
-    from activemq_fleet.reports.drill_page import drill_report
+    from activemq_fleet.reports.drill_page import drill_html_page
 
     with sigterm_as_interrupt():
         result = run_drill(lab, DrillOptions(**options), echo_to_stderr)
     if report is not None:
-        write_file_atomically(Path(report), drill_report(result).encode())
+        write_file_atomically(Path(report), drill_html_page(result).encode())
     echo(json.dumps(result.to_dict(), indent=2) if form == "json" else _drill_result_text(result))
     return 0 if result.verdict == "clean" else 1
 

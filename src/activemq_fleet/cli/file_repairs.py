@@ -18,7 +18,7 @@ from activemq_fleet.node.printable import escape_unprintable
 _COLORS = {"+": "green", "-": "red", "@": "cyan"}
 
 
-def refuse_pipes(paths: Iterable[Path]) -> None:
+def raise_for_pipes(paths: Iterable[Path]) -> None:
     """Raise InputError for a pipe or another path whose content cannot be replaced.
 
     Missing files are not refused.

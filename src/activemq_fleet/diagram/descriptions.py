@@ -139,8 +139,8 @@ def connection_caption_lines(
     """
     is_small = sizes[connection.a].number == sizes[connection.b].number == 1
     lines = [] if is_small else _ends_phrases(connection, sizes)
-    if connection.link_count > (2 if connection.flow == "each way" else 1):
-        lines.append(f"{connection.link_count} × {connection.kind}")
+    if connection.represented_link_count > (2 if connection.flow == "each way" else 1):
+        lines.append(f"{connection.represented_link_count} × {connection.kind}")
     elif with_kind:
         lines.append(connection.kind)
     if connection.destinations:

@@ -97,7 +97,7 @@ class GroupBox:
             self.drawn += [connection for pair in view.pairs for connection in pair.links[:1]]
         self._inside: Placement | FramedPairs = placement
         if self.meshed:
-            total = count_with_noun(sum(connection.link_count for connection in view.connections), "link")
+            total = count_with_noun(sum(connection.represented_link_count for connection in view.connections), "link")
             caption = f"full mesh of {count_with_noun(*view.group_size)}: one link in each direction, {total}"
             # A sentence does not make a box wider where many boxes are side by side.
             if not detailed and text_width(caption, "label") > placement.width:

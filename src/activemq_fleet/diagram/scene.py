@@ -62,7 +62,7 @@ class DrawnConnection:
     tooltip: str = ""
 
     @property
-    def link_count(self) -> int:
+    def represented_link_count(self) -> int:
         """The number of links that the drawn connection represents.
 
         Both directions are counted.

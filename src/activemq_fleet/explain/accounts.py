@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from activemq_fleet import uris
-from activemq_fleet.addresses import format_mb_urls
+from activemq_fleet.addresses import format_mb_urls_of_agent_conf
 from activemq_fleet.explain.explanation import ExplanationEntry, ExplanationSection, variable_entry
 from activemq_fleet.node.config.probe_account import PROBE_USER
 from activemq_fleet.settings.broker import PREFIX
@@ -119,9 +119,9 @@ def mqtt_urls_for_agent_conf(unit: Pair) -> str:
         for b in unit.brokers_in_dialling_order
         if b.release.supports_agents and (c := b.connector("mqtt"))
     ]
-    return format_mb_urls(
+    return format_mb_urls_of_agent_conf(
         [(address, connector.port) for address, connector in listening],
-        tls=any(connector.tls for _, connector in listening),
+        tls=any(connector.uses_tls for _, connector in listening),
     )
 
 

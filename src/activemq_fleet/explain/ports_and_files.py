@@ -72,7 +72,7 @@ def _listening_note(broker: Broker) -> str:
 def _connector_entry(broker: Broker, connector: Connector) -> ExplanationEntry:
     settings = broker.settings
     reasons = [_connector_use(connector) + _port_offset_text(settings, connector.port)]
-    if connector.tls and settings.tls:
+    if connector.uses_tls and settings.tls:
         reasons.append("TLS because activemq_tls is set")
     details = (f"announced at {connector.discovery_uri}",) if connector.discovery_uri else ()
     return variable_entry(
@@ -85,7 +85,7 @@ def _connector_entry(broker: Broker, connector: Connector) -> ExplanationEntry:
         data={
             "port": connector.port,
             "scheme": connector.scheme,
-            "tls": connector.tls,
+            "tls": connector.uses_tls,
             "offset": settings.port_offset,
             "options": dict(connector.options),
         },

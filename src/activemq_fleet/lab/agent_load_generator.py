@@ -23,8 +23,8 @@ _PATIENCE = 300.0  # seconds for what takes a few on a machine that is not busy
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class AgentLoadSpec:
-    """The settings of a load generator that uses two agents.
+class TwoAgentLoadSpec:
+    """The settings of a load that two agents generate.
 
     They are topics, the event rate, and the keys of agent.conf of both agents. ``rate`` is in events a second.
     ``filters`` are the topic filters of the subscriber, which cover ``topic`` and the topics of barriers below the same
@@ -45,7 +45,7 @@ class AgentLoadGenerator(LoadGenerator):
     One publishes events steadily, the other receives them.
     """
 
-    def __init__(self, spec: AgentLoadSpec, directory: Path, sockets: Path) -> None:
+    def __init__(self, spec: TwoAgentLoadSpec, directory: Path, sockets: Path) -> None:
         super().__init__(spec.name, directory)
         self.spec = spec
         self.publisher = AgentProcess(

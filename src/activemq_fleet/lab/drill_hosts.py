@@ -16,8 +16,8 @@ from activemq_fleet.errors import InputError, names_to_text
 from activemq_fleet.install_hint import install_hint
 from activemq_fleet.lab.drill_run import DrillPlan, DrillRun, is_lab_broker
 from activemq_fleet.lab.load_spec import supports_mqtt_agents
-from activemq_fleet.operations.drill_steps import refuse_groups_that_forbid_drills, schedule_faulted_pairs
-from activemq_fleet.reports.drill_page import drill_report
+from activemq_fleet.operations.drill_steps import raise_for_groups_that_forbid_drills, schedule_faulted_pairs
+from activemq_fleet.reports.drill_page import drill_html_page
 from activemq_fleet.topology import Fleet
 
 NOTES = ("The playbook drill injected the faults; the load was on the controller.",)
@@ -48,7 +48,9 @@ def begin_drill(
     variables of the playbook have them. Returns ``order`` (the pair of each fault), ``seed``, and ``where``: lab or
     hosts. Raises FleetError.
     """
-    refuse_groups_that_forbid_drills({fleet.pairs[pair].group: allowed.get(fleet.pairs[pair].group) for pair in pairs})
+    raise_for_groups_that_forbid_drills(
+        {fleet.pairs[pair].group: allowed.get(fleet.pairs[pair].group) for pair in pairs}
+    )
     _require_drill_packages()
     what, faults, rate, seed = _read(options)
     for broker in (broker for pair in pairs for broker in fleet.pairs[pair].brokers):
@@ -102,10 +104,10 @@ def _number(options: Mapping[str, Any], name: str, default: float, *, whole: boo
         raise InputError(f"activemq_drill_{name} is {str(value)[:60]!r}: set it to {kind}") from None
 
 
-def write_drill_report(result: DrillResult, report: Path) -> None:
+def write_drill_html_page(result: DrillResult, report: Path) -> None:
     """Write the report of a drill as an HTML file.
 
     Its path is ``report``. The data are written as JSON next to it (suffix ``.json``).
     """
-    write_file_atomically(report, drill_report(result).encode())
+    write_file_atomically(report, drill_html_page(result).encode())
     write_file_atomically(report.with_suffix(".json"), json.dumps(result.to_dict(), indent=2).encode())

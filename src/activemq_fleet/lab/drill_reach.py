@@ -21,7 +21,7 @@ from activemq_agent.config_values import Endpoint
 from activemq_agent.tls import explain_connection_failure, tls_context
 from activemq_fleet.addresses import Address, join_host_port, parse_url_and_tls
 from activemq_fleet.errors import InputError
-from activemq_fleet.lab.agent_load_generator import AgentLoadSpec
+from activemq_fleet.lab.agent_load_generator import TwoAgentLoadSpec
 from activemq_fleet.render.checks import mqtt_connect_packet
 
 _PATIENCE = 5.0  # seconds for a name and a connection
@@ -55,7 +55,7 @@ class _Answer:
     is_denied: bool = False
 
 
-def require_reachable_nodes(specs: Sequence[AgentLoadSpec], timeout: float = _PATIENCE) -> None:
+def require_reachable_nodes(specs: Sequence[TwoAgentLoadSpec], timeout: float = _PATIENCE) -> None:
     """Check that load generators can reach the nodes of each pair; raise InputError if they cannot.
 
     The active node must accept a connection; the other node must be able to accept one after a takeover. One connector
@@ -88,7 +88,7 @@ def require_reachable_nodes(specs: Sequence[AgentLoadSpec], timeout: float = _PA
         )
 
 
-def _dials(spec: AgentLoadSpec) -> list[_Dial]:
+def _dials(spec: TwoAgentLoadSpec) -> list[_Dial]:
     keys = spec.publisher
     user, password = keys.get("mb.username"), keys.get("mb.password")
     login = (user, password) if user and password else None

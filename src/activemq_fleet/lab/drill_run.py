@@ -24,7 +24,7 @@ from activemq_fleet.audit.scraped_availability import ScrapedAvailability, read_
 from activemq_fleet.drills.judging import ATTEMPTS, drill_verdict_and_reasons, fault_void_reason, minimum_event_rate
 from activemq_fleet.drills.model import DrillResult, DrillSetup, Fault, FaultKind, ObservedState, StateSpan
 from activemq_fleet.errors import LabError
-from activemq_fleet.lab.agent_load_generator import AgentLoadSpec
+from activemq_fleet.lab.agent_load_generator import TwoAgentLoadSpec
 from activemq_fleet.lab.drill_files import (
     describe_machine,
     fault_with_scraped_downtime,
@@ -116,7 +116,7 @@ class DrillRun:
         """
         here = _as_dialled(fleet)
         specs = [load_spec(here, here.pairs[pair], plan.rate) for pair in plan.drilled_pairs]
-        require_reachable_nodes([spec for spec in specs if isinstance(spec, AgentLoadSpec)])
+        require_reachable_nodes([spec for spec in specs if isinstance(spec, TwoAgentLoadSpec)])
         run = cls(directory)
         run._write("drill.json", asdict(plan))
         run._launch(specs, len(plan.order) * _A_FAULT, parent_pid)

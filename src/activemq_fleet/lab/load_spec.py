@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from activemq_agent.store.inbox import filter_matches
-from activemq_fleet.addresses import format_mb_urls
+from activemq_fleet.addresses import format_mb_urls_of_agent_conf
 from activemq_fleet.errors import LabError
-from activemq_fleet.lab.agent_load_generator import AgentLoadSpec
+from activemq_fleet.lab.agent_load_generator import TwoAgentLoadSpec
 from activemq_fleet.lab.loopback_overlay import LAB_USER, PROBE
 from activemq_fleet.lab.readiness import credentials_of
 from activemq_fleet.lab.stomp_load_generator import StompLoadSpec
@@ -18,7 +18,7 @@ from activemq_fleet.render.agent import CONFIGURATION, PASSWORD
 from activemq_fleet.settings.encrypted import EncryptedValue
 from activemq_fleet.topology import Agent, Broker, Fleet, Pair, access
 
-LoadSpec = AgentLoadSpec | StompLoadSpec
+LoadSpec = TwoAgentLoadSpec | StompLoadSpec
 
 EVENT = "DrillEvent"
 # What an agent of the inventory has for itself; the agents of a drill run in addition and must not change it.
@@ -54,7 +54,7 @@ def load_spec(fleet: Fleet, pair: Pair, rate: float) -> LoadSpec:
     return _agent_spec(fleet, pair, rate) if supports_mqtt_agents(pair) else stomp_load_spec(fleet, pair, rate)
 
 
-def _agent_spec(fleet: Fleet, pair: Pair, rate: float) -> AgentLoadSpec:
+def _agent_spec(fleet: Fleet, pair: Pair, rate: float) -> TwoAgentLoadSpec:
     """Return the spec of the two agents of a pair.
 
     An agent of the inventory at home there lends its account, its TLS and its times. Where there are ACLs, the lab
@@ -93,7 +93,7 @@ def stomp_load_spec(fleet: Fleet, pair: Pair, rate: float) -> StompLoadSpec:
         group = next(group for group in fleet.groups if group.name == pair.group)
         brokers += [other.preferred_master for other in group.pairs if other.name != pair.name]
     addresses = tuple((broker.address, c.port) for broker in brokers if (c := broker.connector("stomp")))
-    if not addresses or any(c.tls for b in brokers if (c := b.connector("stomp"))):
+    if not addresses or any(c.uses_tls for b in brokers if (c := b.connector("stomp"))):
         raise LabError(
             f"pair {pair.name} cannot receive the test load, because it has neither a usable MQTT connector nor a "
             "STOMP connector without TLS: add one of them to activemq_connectors"
@@ -109,9 +109,9 @@ def stomp_load_spec(fleet: Fleet, pair: Pair, rate: float) -> StompLoadSpec:
     )
 
 
-def _spec(name: str, prefix: str, rate: float, keys: dict[str, str]) -> AgentLoadSpec:
+def _spec(name: str, prefix: str, rate: float, keys: dict[str, str]) -> TwoAgentLoadSpec:
     publisher, subscriber = ({**keys, "client.id": f"drill-{name}-{role}"} for role in ("publisher", "subscriber"))
-    return AgentLoadSpec(
+    return TwoAgentLoadSpec(
         name=name,
         topic=f"{prefix}/{EVENT}",
         filters=(f"{prefix}/#",),
@@ -141,13 +141,15 @@ def _keys_of(agent: Agent, pair: Pair) -> dict[str, str]:
 def _keys_of_account(pair: Pair) -> dict[str, str]:
     nodes: Sequence[Broker] = pair.brokers_in_dialling_order
     connectors = [(broker, connector) for broker in nodes if (connector := broker.connector("mqtt"))]
-    if any(connector.tls for _, connector in connectors):
+    if any(connector.uses_tls for _, connector in connectors):
         raise LabError(
             f"pair {pair.name} accepts MQTT only over TLS, but the test load has no client certificate for it. Add an "
             f"MQTT connector without TLS to activemq_connectors, or add a host with activemq_agent_pair: {pair.name} "
             "to the group activemq_agents"
         )
-    keys = {"mb.urls": format_mb_urls([(broker.address, connector.port) for broker, connector in connectors])}
+    keys = {
+        "mb.urls": format_mb_urls_of_agent_conf([(broker.address, connector.port) for broker, connector in connectors])
+    }
     who = credentials_of(pair.preferred_master)
     if who is not None:
         keys |= {"mb.username": who.username, "mb.password": who.password}

@@ -12,7 +12,7 @@ from pathlib import Path
 from activemq_fleet.lab.processes import ProcessRun
 from activemq_fleet.node.log.broker_log import find_error_in_output
 from activemq_fleet.node.log.broker_run import BrokerRun
-from activemq_fleet.node.log.log_records import LogParser, Record, parse_log
+from activemq_fleet.node.log.log_records import IncrementalLogParser, Record, parse_log
 
 LOG = "activemq.log"
 _LINE_END = re.compile(r"\r?\n|\\r\\n|\\[rn]")
@@ -29,7 +29,7 @@ class LogTail:
         self._data = data
         self._inode, self._offset = run.log_inode, run.log_offset
         self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
-        self._parser = LogParser(stacks=False)
+        self._parser = IncrementalLogParser(stacks=False)
         self._broker_run = BrokerRun()
 
     def read_run_state(self) -> BrokerRun:

@@ -184,8 +184,8 @@ def guarded_broker_process(process: psutil.Process) -> psutil.Process | None:
         return None
 
 
-def is_frozen(process: psutil.Process) -> bool:
-    """Return whether a process is frozen (stopped by a signal such as SIGSTOP)."""
+def is_stopped_by_signal(process: psutil.Process) -> bool:
+    """Return whether a process is stopped by a signal such as SIGSTOP."""
     try:
         return bool(process.status() == psutil.STATUS_STOPPED)
     except psutil.Error:
@@ -234,7 +234,7 @@ def set_frozen(process: psutil.Process, frozen: bool) -> None:
     Returns when it has changed, or after 5 s.
     """
     signal_process_group(process, signal.SIGSTOP if frozen else signal.SIGCONT)
-    poll_until_true(lambda: not _lives(process) or is_frozen(process) == frozen, 5, _POLL)
+    poll_until_true(lambda: not _lives(process) or is_stopped_by_signal(process) == frozen, 5, _POLL)
 
 
 def terminate_processes(processes: Iterable[psutil.Process], *, grace: float) -> None:
@@ -248,7 +248,7 @@ def terminate_processes(processes: Iterable[psutil.Process], *, grace: float) ->
     living = [process for leader in leaders for process in (leader, *_children_of(leader))]
     if grace:
         for process in leaders:
-            signal_process_group(process, signal.SIGKILL if is_frozen(process) else signal.SIGTERM)
+            signal_process_group(process, signal.SIGKILL if is_stopped_by_signal(process) else signal.SIGTERM)
         living = _living_after(living, grace)
     for process in living:
         signal_process_group(process, signal.SIGKILL)

@@ -340,7 +340,7 @@ class Document:
         self.readings: dict[Callable[[Document], Iterable[Any]], tuple[Any, ...]] = {}
         """What functions read from the file, by function; see ``once_per_document``."""
 
-    def forget_elements(self) -> None:
+    def discard_parsed_content(self) -> None:
         """Discard the parsed XML elements of the document and everything that was computed from them.
 
         Afterwards nothing can be read from the document. Elements and document refer to each other. Without this,

@@ -222,7 +222,9 @@ def _balancer_problems(view: FleetView, balancer: Balancer) -> Iterator[Problem]
                 for backend in front.backends
                 for server in backend.servers
             ]
-            other = next((listener for listener in servers if listener and listener.connector.tls != front.tls), None)
+            other = next(
+                (listener for listener in servers if listener and listener.connector.uses_tls != front.tls), None
+            )
             if other:
                 refused_listener = (
                     other,
@@ -326,7 +328,7 @@ def java_clients_need_trust_store(view: FleetView) -> Iterator[Problem]:
         hosts: {orders-mq01-a: {}, orders-mq01-b: {}}
     """
     for group in view.fleet.groups:
-        listening = [(b, b.openwire) for b in group.brokers if b.openwire and b.openwire.tls]
+        listening = [(b, b.openwire) for b in group.brokers if b.openwire and b.openwire.uses_tls]
         if listening:
             broker, connector = listening[0]
             asking = any(listener.refuses_clients_without_certificate(b.release) for b, listener in listening)

@@ -141,7 +141,7 @@ class FleetView:
             for b in self.brokers
             if has_network_connector_fragments(b) and self.broker_document(b)
         }
-        if not touched and not any(connector.tls for b in self.brokers for connector in b.connectors):
+        if not touched and not any(connector.uses_tls for b in self.brokers for connector in b.connectors):
             return ()
         return tuple(Network(self.fleet, changed_connectors_by_host(self.fleet, touched), as_planned=True).refused)
 
@@ -200,5 +200,5 @@ def broker_file_findings(
     except UnreadableXmlError:
         return ()
     findings = tuple(document_findings(document, ACTIVEMQ_XML, selection))
-    document.forget_elements()
+    document.discard_parsed_content()
     return findings

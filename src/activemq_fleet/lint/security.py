@@ -128,7 +128,7 @@ def _demands_certificate(uri: Uri) -> bool:
 
 
 @rule("S008", "warning", each="broker")
-def default_connectors_without_login(broker: Element) -> Iterator[Problem]:
+def all_default_connectors_without_authentication(broker: Element) -> Iterator[Problem]:
     """The broker has all connectors of the release's default file, and requires no authentication.
 
     Why: each protocol adds an attack surface, and most recent advisories concern one of them. From 5.19.7 and 6.2.6

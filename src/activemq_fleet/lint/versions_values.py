@@ -34,7 +34,7 @@ class _NumberType:
         """The largest number of bytes that a property of this type can hold."""
         return (1 << (self.property_bits - 1)) - 1
 
-    def product_of(self, number: int, unit: str) -> int:
+    def product_with_java_overflow(self, number: int, unit: str) -> int:
         """Return the product of a number and its unit with Java's integer overflow."""
         product = number << (10 * "bkmg".index(unit.lower() or "b"))
         half = 1 << (self.bits - 1)
@@ -246,7 +246,7 @@ def _size_message(node: Element, attribute: str, kind: _NumberType) -> str:
     number = int(match[1].lstrip("0")[:20] or "0")
     if number > kind.largest_number:
         return f"{subject} must be at most {kind.largest_number} before its unit"
-    if kind.overflows_property(kind.product_of(number, match[2])):
+    if kind.overflows_property(kind.product_with_java_overflow(number, match[2])):
         return f"{subject} must be at most {kind.largest_result} bytes"
     return ""
 
@@ -283,7 +283,7 @@ def size_that_overflows(document: Document) -> Iterator[Problem]:
         match = _SIZE.fullmatch(node.get(attribute))
         if match is None or message:
             continue
-        result = kind.product_of(int(match[1]), match[2])
+        result = kind.product_with_java_overflow(int(match[1]), match[2])
         if result == int(match[1]) << (10 * "bkmg".index(match[2].lower() or "b")):
             continue
         size = f'{attribute}="{_shown(node, attribute)}" of <{node.name}>'

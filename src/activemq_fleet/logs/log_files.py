@@ -47,10 +47,10 @@ def events_of_host(files: Sequence[tuple[LogFile, memoryview]]) -> Iterator[pa.R
     places = places_among_log_files(unknown, files[0][0].source) if unknown else {}
     for log, content in files:
         placed = log if log.place else replace(log, place=places[log.file])
-        yield from events_of_file(placed, unpacked_pieces(content, compressed=log.compressed))
+        yield from event_batches_of_file(placed, unpacked_pieces(content, compressed=log.compressed))
 
 
-def events_of_file(log: LogFile, pieces: Iterable[Piece]) -> Iterator[pa.RecordBatch]:
+def event_batches_of_file(log: LogFile, pieces: Iterable[Piece]) -> Iterator[pa.RecordBatch]:
     """Yield the events of one log file as Arrow record batches.
 
     Its content is given in pieces of whole records. The columns are those of ``events_of_host``.

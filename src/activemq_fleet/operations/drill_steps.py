@@ -42,7 +42,7 @@ def is_drill_allowed(value: Any) -> bool:
     return value is True or str(value).strip().lower() in ("true", "yes", "1", "on")
 
 
-def refuse_groups_that_forbid_drills(groups: Mapping[str, Any]) -> None:
+def raise_for_groups_that_forbid_drills(groups: Mapping[str, Any]) -> None:
     """Raise InputError if one of the groups forbids drills.
 
     ``groups`` maps names to their ``activemq_drill_allowed``.

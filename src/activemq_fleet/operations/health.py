@@ -58,7 +58,7 @@ class ObservedNode(BrokerEvidence):
         return PROFILES[self.ha]
 
     @property
-    def writable_and_newest_generation(self) -> StoreAccess:
+    def writable_and_newest_generation_numbers(self) -> StoreAccess:
         """The numbers of the writable and the newest generation (numbered copy) of the node's store."""
         return StoreAccess(self.generation, self.generation_in_force)
 
@@ -254,7 +254,9 @@ def _release(node: ObservedNode) -> Iterator[PairProblem]:
 def _who_serves(nodes: Sequence[ObservedNode], settle: float) -> Iterator[PairProblem]:
     active = [node for node in nodes if node.is_serving]
     guarded = [node for node in nodes if node.guard]
-    if guarded and (both := two_masters_message({node.host: node.writable_and_newest_generation for node in nodes})):
+    if guarded and (
+        both := two_masters_message({node.host: node.writable_and_newest_generation_numbers for node in nodes})
+    ):
         yield PairProblem(
             f"{guarded[0].host}: pair {guarded[0].pair} has two masters, which can damage its store ({both}). "
             f"Immediately stop the broker to which no clients are connected, and keep a copy of {guarded[0].store}",
@@ -279,7 +281,9 @@ def _who_serves(nodes: Sequence[ObservedNode], settle: float) -> Iterator[PairPr
 
 
 def _serves_from_an_old_generation(active: Sequence[ObservedNode]) -> Iterator[PairProblem]:
-    writers = brokers_with_newest_generation({node.host: node.writable_and_newest_generation for node in active})
+    writers = brokers_with_newest_generation(
+        {node.host: node.writable_and_newest_generation_numbers for node in active}
+    )
     newest = max((node.generation_in_force for node in active if node.generation_in_force is not None), default=None)
     for node in active:
         if node.host not in writers:

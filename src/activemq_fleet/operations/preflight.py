@@ -38,11 +38,11 @@ def host_rule_findings(request: OperationRequest) -> Decision:
 
     The machines are those in ``evidence``. ``options``: ``upgrades``, whether the run may change release lines and
     replace directories from which brokers run, ``stores``, the results of the module ``store_marker`` by host, and the
-    hosts of ``refuse_unreachable_hosts``. Raises RefusalError for lost hosts, for a change of the release line, for a
-    directory or an archive that does not hold the expected release, for an unusable shared store, and for an error that
-    is not waived. One error has the problems of releases, stores and rules together.
+    hosts of ``raise_for_unreachable_hosts``. Raises RefusalError for lost hosts, for a change of the release line, for
+    a directory or an archive that does not hold the expected release, for an unusable shared store, and for an error
+    that is not waived. One error has the problems of releases, stores and rules together.
     """
-    refuse_unreachable_hosts(request)
+    raise_for_unreachable_hosts(request)
     if not request.options.get("upgrades"):
         _refuse_release_line_changes(request)
     findings = preflight_findings(request.broker_facts_by_host, request.evidence, request.fleet.waivers)
@@ -61,7 +61,7 @@ def host_rule_findings(request: OperationRequest) -> Decision:
 
 
 @register_operation("reachability")
-def refuse_unreachable_hosts(request: OperationRequest) -> Decision:
+def raise_for_unreachable_hosts(request: OperationRequest) -> Decision:
     """Raise RefusalError if required hosts of a play are unreachable.
 
     ``required`` hosts are not among the ``remaining`` ones (``options``).
@@ -288,7 +288,7 @@ def _holds(releases: tuple[str, ...]) -> str:
     return f"contains ActiveMQ {' and '.join(releases)}" if releases else "contains no ActiveMQ jars"
 
 
-def refuse_unexpected_releases(request: OperationRequest) -> None:
+def raise_for_unexpected_releases(request: OperationRequest) -> None:
     """Raise RefusalError if a release directory or archive holds an unexpected release.
 
     The inventory requires another release. ``options``: ``upgrades``, whether the run replaces directories from which

@@ -65,7 +65,7 @@ class LoggedBrokerRun:
 
 
 @dataclass(frozen=True)
-class NodeStore:
+class ReplicatedNodeStore:
     """What is known of the message store of one node of a pure master/slave pair (5.5 to 5.7).
 
     Its journal and the broker's log show it. ``order`` is every record of the journal: kind and key, oldest first.
@@ -87,7 +87,7 @@ class NodeStore:
     runs: tuple[LoggedBrokerRun, ...] = ()
 
     @classmethod
-    def from_evidence(cls, host: str, role: str, evidence: Mapping[str, Any]) -> NodeStore:
+    def from_evidence(cls, host: str, role: str, evidence: Mapping[str, Any]) -> ReplicatedNodeStore:
         """Return a node's store from evidence, the result of ``activemq.fleet.store_info``."""
         numbers = [number for number, _ in evidence["files"]]
         return dataclass_from_mappings(
@@ -218,7 +218,9 @@ class StoreChoice:
     reasons: tuple[str, ...]
 
 
-def choose_store_to_keep(master: NodeStore, slave: NodeStore, chosen: str | None = None) -> StoreChoice:
+def choose_store_to_keep(
+    master: ReplicatedNodeStore, slave: ReplicatedNodeStore, chosen: str | None = None
+) -> StoreChoice:
     """Choose which of the two stores of a pure (replicating) pair a resync keeps.
 
     ``chosen`` is the operator's own decision.
@@ -248,7 +250,7 @@ def choose_store_to_keep(master: NodeStore, slave: NodeStore, chosen: str | None
     return _judge_contents(master, slave)
 
 
-def store_difference_sentence(master: NodeStore, slave: NodeStore) -> str:
+def store_difference_sentence(master: ReplicatedNodeStore, slave: ReplicatedNodeStore) -> str:
     """Return a sentence on how the stores of a master and its slave differ.
 
     It is empty for an exact copy. A message on its way is no difference: the slave has it first. Neither is what the
@@ -278,7 +280,7 @@ def store_difference_sentence(master: NodeStore, slave: NodeStore) -> str:
     return " and ".join(clauses)
 
 
-def _chosen(master: NodeStore, slave: NodeStore, chosen: str) -> StoreChoice:
+def _chosen(master: ReplicatedNodeStore, slave: ReplicatedNodeStore, chosen: str) -> StoreChoice:
     winner, loser = (master, slave) if chosen == master.host else (slave, master)
     if winner.was_never_used:
         raise ResyncRefusedError(
@@ -290,7 +292,7 @@ def _chosen(master: NodeStore, slave: NodeStore, chosen: str) -> StoreChoice:
     return StoreChoice(chosen, False, (f"activemq_resync_from is {chosen}{left}",))
 
 
-def _judge_empty(master: NodeStore, slave: NodeStore) -> StoreChoice:
+def _judge_empty(master: ReplicatedNodeStore, slave: ReplicatedNodeStore) -> StoreChoice:
     if slave.was_never_used:
         return StoreChoice(master.host, False, (f"the store of {slave.host} never held messages",))
     if slave.has_served_without_master:
@@ -302,7 +304,7 @@ def _judge_empty(master: NodeStore, slave: NodeStore) -> StoreChoice:
     )
 
 
-def _judge_contents(master: NodeStore, slave: NodeStore) -> StoreChoice:
+def _judge_contents(master: ReplicatedNodeStore, slave: ReplicatedNodeStore) -> StoreChoice:
     only_master, cleaned_slave = _unknown(master, slave)
     only_slave, cleaned_master = _unknown(slave, master)
     done_master = _done(master, slave) + cleaned_master
@@ -346,7 +348,7 @@ def _more(winner: str, loser: str, only: int, done: int) -> tuple[str, ...]:
     )
 
 
-def _unknown(store: NodeStore, other: NodeStore) -> tuple[list[int], int]:
+def _unknown(store: ReplicatedNodeStore, other: ReplicatedNodeStore) -> tuple[list[int], int]:
     """Return the keys of the live records of a store that the other store never received.
 
     The second value is the number of records left out because the other node must have delivered and removed them:
@@ -365,7 +367,7 @@ def _unknown(store: NodeStore, other: NodeStore) -> tuple[list[int], int]:
     return left, len(missing) - len(left)
 
 
-def _shared(store: NodeStore, other: NodeStore) -> tuple[int, int]:
+def _shared(store: ReplicatedNodeStore, other: ReplicatedNodeStore) -> tuple[int, int]:
     """Return the first and last index of the records that were in the other store too, whatever it holds now."""
     service = store.last_serving_run
     start = store.run_start_index(service) if service else None
@@ -382,7 +384,7 @@ def _shared(store: NodeStore, other: NodeStore) -> tuple[int, int]:
     return (start, last)
 
 
-def _done(store: NodeStore, other: NodeStore) -> int:
+def _done(store: ReplicatedNodeStore, other: ReplicatedNodeStore) -> int:
     """Return how many messages the other store still has that this one has delivered."""
     return sum(
         1
@@ -392,7 +394,7 @@ def _done(store: NodeStore, other: NodeStore) -> int:
     )
 
 
-def _is_in_flight(master: NodeStore, slave: NodeStore, only_slave: Collection[int]) -> bool:
+def _is_in_flight(master: ReplicatedNodeStore, slave: ReplicatedNodeStore, only_slave: Collection[int]) -> bool:
     """Return whether what only an attached slave has can be what its master had not acknowledged yet."""
     service = master.last_serving_run
     if service is None or not service.attached:

@@ -31,8 +31,8 @@ class TargetHost:
 
 
 @dataclass(frozen=True, slots=True)
-class OperationTarget:
-    """The target of an operation: the hosts and pairs that it acts on.
+class TargetHostsAndPairs:
+    """The target of an operation: the hosts and pairs on which it acts.
 
     ``hosts`` are all nodes of the target's pairs; evidence of each is required. ``chosen`` are the hosts that may be
     changed, which are fewer than ``hosts`` only if the target is a single host. ``pairs`` are sorted by name, each with
@@ -56,7 +56,7 @@ class OperationTarget:
 
 def resolve_target(
     places: Sequence[TargetHost], name: str = "", to: str = "", reach: Collection[str] | None = None
-) -> OperationTarget:
+) -> TargetHostsAndPairs:
     """Return the target (hosts and pairs) of an operation from names.
 
     They are ``activemq_target`` and ``activemq_to``; an empty name is the whole fleet. A host may be given by its first
@@ -76,7 +76,7 @@ def resolve_target(
     if reach is not None:
         _check_reach(pairs, reach, name)
     masters = {place.pair: place.host for place in places if place.role == "master" and place.pair in wanted}
-    return OperationTarget(
+    return TargetHostsAndPairs(
         kind=kind,
         name=name,
         hosts=hosts,

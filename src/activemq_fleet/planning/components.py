@@ -16,7 +16,7 @@ from itertools import chain, pairwise, product
 
 from activemq_fleet.errors import InputError, ReleaseError, SettingsError, names_to_text
 from activemq_fleet.findings import Finding, lines_of_findings
-from activemq_fleet.planning.host_facts import HostFacts, InventoryProblemKind
+from activemq_fleet.planning.host_facts import HostDivisionFacts, InventoryProblemKind
 from activemq_fleet.releases import Release
 from activemq_fleet.settings.broker import WaiverSettings
 from activemq_fleet.settings.network import LinkSettings
@@ -46,8 +46,8 @@ class RestOfFleetFacts:
 class FleetDivision:
     """The division of a fleet into components (hosts that are planned together).
 
-    The fleet-wide facts of each are included. ``component_of`` has the component by ``fleet_component_key``, for all
-    hosts with a role; ``rest_by_component`` has only components that need to know more than their hosts show.
+    The fleet-wide facts of each are included. ``component_of`` has the component by ``fleet_component_key_of_host``,
+    for all hosts with a role; ``rest_by_component`` has only components that need to know more than their hosts show.
     ``brokers`` is their number, ``pattern`` the naming pattern, ``groups`` and ``releases`` are those of the brokers,
     ``waivers`` those in force, in the order of a report.
     """
@@ -63,7 +63,7 @@ class FleetDivision:
     rest_by_component: Mapping[str, RestOfFleetFacts]
 
 
-def fleet_component_key(facts: HostFacts) -> str | None:
+def fleet_component_key_of_host(facts: HostDivisionFacts) -> str | None:
     """Return the key that identifies the fleet component (hosts that are planned together) of a host.
 
     The key is ``group NAME`` or ``host NAME``; None for a host that is no broker, agent or load balancer.
@@ -73,14 +73,14 @@ def fleet_component_key(facts: HostFacts) -> str | None:
     return f"host {facts.host}" if facts.has_role else None
 
 
-def partly_set_naming_pattern(facts: Sequence[HostFacts]) -> str | None:
+def partly_set_naming_pattern(facts: Sequence[HostDivisionFacts]) -> str | None:
     """Return the naming pattern that only some hosts set and that applies to all hosts, or None."""
     patterns = {host.pattern for host in facts}
     return _common_pattern_of(facts) if None in patterns and len(patterns) > 1 else None
 
 
 def divide_into_components(
-    facts: Sequence[HostFacts], today: date, about_inventory: Sequence[Finding] = ()
+    facts: Sequence[HostDivisionFacts], today: date, about_inventory: Sequence[Finding] = ()
 ) -> FleetDivision:
     """Return the division of a fleet into components of hosts that are planned together.
 
@@ -109,7 +109,7 @@ def divide_into_components(
     component_of = {f"group {group}": joined.get(group, group) for group in groups}
     component_of |= {f"host {host}": joined.get(home, home) for host, home in homes.items()}
     rest = _outside_facts_by_component(brokers, links, ends, joined)
-    keys = {host.host: fleet_component_key(host) for host in facts} if about_inventory else {}
+    keys = {host.host: fleet_component_key_of_host(host) for host in facts} if about_inventory else {}
     others = []
     for finding in about_inventory:
         if key := keys.get(finding.host):
@@ -130,7 +130,7 @@ def divide_into_components(
     )
 
 
-def _raise_for_inventory_problems(facts: Iterable[HostFacts]) -> None:
+def _raise_for_inventory_problems(facts: Iterable[HostDivisionFacts]) -> None:
     """Raise FleetError if the facts about the hosts contain inventory problems.
 
     A problem of many hosts becomes one line.
@@ -157,11 +157,11 @@ def _raise_for_inventory_problems(facts: Iterable[HostFacts]) -> None:
     raise SettingsError(*(f"{names_to_text(hosts, many)}: {text}" for hosts, many, text in grouped_problems))
 
 
-def _common_pattern_of(facts: Iterable[HostFacts]) -> str:
+def _common_pattern_of(facts: Iterable[HostDivisionFacts]) -> str:
     return common_naming_pattern(host.pattern for host in facts if host.pattern is not None)
 
 
-def _fleet_warnings(facts: Iterable[HostFacts], releases: Iterable[str]) -> list[str]:
+def _fleet_warnings(facts: Iterable[HostDivisionFacts], releases: Iterable[str]) -> list[str]:
     texts = list(dict.fromkeys(text for release in releases for text in Release.of(release).warnings))
     nearly = sorted(host.host for host in facts if host.nearly)
     if nearly:
@@ -172,7 +172,7 @@ def _fleet_warnings(facts: Iterable[HostFacts], releases: Iterable[str]) -> list
     return texts
 
 
-def _waivers_in_force(facts: Iterable[HostFacts], today: date) -> tuple[list[WaiverSettings], list[str]]:
+def _waivers_in_force(facts: Iterable[HostDivisionFacts], today: date) -> tuple[list[WaiverSettings], list[str]]:
     """Return the waivers in force, brokers' first, and warnings of those that have expired."""
     first: dict[str, tuple[int, int, str]] = {}
     for host in facts:
@@ -186,7 +186,7 @@ def _waivers_in_force(facts: Iterable[HostFacts], today: date) -> tuple[list[Wai
     )
 
 
-def _distinct_links(brokers: Iterable[HostFacts]) -> list[LinkEntry]:
+def _distinct_links(brokers: Iterable[HostDivisionFacts]) -> list[LinkEntry]:
     """Return every entry of ``activemq_links`` once, with its first host and its position there."""
     first: dict[str, str] = {}
     for broker in brokers:
@@ -199,7 +199,7 @@ def _distinct_links(brokers: Iterable[HostFacts]) -> list[LinkEntry]:
     return [(link, host, position) for link, (host, position) in places_by_link.items()]
 
 
-def _groups_by_name(names: set[str], brokers: Iterable[HostFacts]) -> dict[str, tuple[str, ...]]:
+def _groups_by_name(names: set[str], brokers: Iterable[HostDivisionFacts]) -> dict[str, tuple[str, ...]]:
     """Return the groups for each name of a link's end: the group of that name, else those of the pair."""
     groups, of_pair = set(), defaultdict[str, set[str]](set)
     for broker in brokers if names else ():
@@ -213,7 +213,7 @@ def _groups_by_name(names: set[str], brokers: Iterable[HostFacts]) -> dict[str, 
 
 
 def _homes_of_other_hosts(
-    facts: Iterable[HostFacts], groups: Sequence[str]
+    facts: Iterable[HostDivisionFacts], groups: Sequence[str]
 ) -> tuple[dict[str, str], list[tuple[str, str]]]:
     """Return the group with which each host that is no broker is computed, and the groups that these hosts connect."""
     facts = [host for host in facts if host.has_role]
@@ -233,7 +233,7 @@ def _homes_of_other_hosts(
     return homes, edges
 
 
-def _edges_of_brokers(brokers: Sequence[HostFacts]) -> Iterator[tuple[str, str]]:
+def _edges_of_brokers(brokers: Sequence[HostDivisionFacts]) -> Iterator[tuple[str, str]]:
     """Yield the pairs of groups that share an address, a pair or a unit, or of which one connects to the other."""
     groups_of: dict[tuple[str, str], set[str]] = defaultdict(set)
     dialled_by: dict[str, set[str]] = defaultdict(set)
@@ -253,7 +253,7 @@ def _edges_of_brokers(brokers: Sequence[HostFacts]) -> Iterator[tuple[str, str]]
 
 
 def _outside_facts_by_component(
-    brokers: Sequence[HostFacts],
+    brokers: Sequence[HostDivisionFacts],
     links: Iterable[LinkEntry],
     ends: Mapping[str, Sequence[str]],
     joined: Mapping[str, str],
@@ -278,7 +278,7 @@ def _outside_facts_by_component(
     return dict(rest)
 
 
-def _stores_of_several_units(brokers: Sequence[HostFacts]) -> Iterator[tuple[tuple[str, ...], str, list[str]]]:
+def _stores_of_several_units(brokers: Sequence[HostDivisionFacts]) -> Iterator[tuple[tuple[str, ...], str, list[str]]]:
     """Yield each store that several units use, the unit of the first host that does, and the groups of all."""
     configured = {broker.store for broker in brokers if broker.sets_store} - {None}
     users: dict[str, list[tuple[str, str, str]]] = defaultdict(list)

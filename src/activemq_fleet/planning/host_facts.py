@@ -40,7 +40,7 @@ class InventoryProblemKind(IntEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class HostFacts:
+class HostDivisionFacts:
     """The facts about one inventory host by which a fleet is divided into parts that are planned separately.
 
     They are its roles, names, addresses, and variable problems. ``position`` is its position in its inventory group and
@@ -96,7 +96,7 @@ class _Variables:
     dialled: tuple[str, ...] = ()
 
 
-def host_facts(record: HostRecord, position: int, pattern: str | None) -> tuple[HostFacts, str | None]:
+def host_facts(record: HostRecord, position: int, pattern: str | None) -> tuple[HostDivisionFacts, str | None]:
     """Return the facts about one inventory host by which a fleet is divided.
 
     Its variables are also returned, as JSON. The variables are those of a broker, agent or balancer. ``pattern`` is the
@@ -113,7 +113,9 @@ def host_facts(record: HostRecord, position: int, pattern: str | None) -> tuple[
         is_unclear = True
     except SettingsError as error:
         problems = tuple(problem.removeprefix(f"{record.host}: ") for problem in error.problems)
-        return HostFacts(record.host, position, problem_kind=InventoryProblemKind.SETTINGS, problems=problems), None
+        return HostDivisionFacts(
+            record.host, position, problem_kind=InventoryProblemKind.SETTINGS, problems=problems
+        ), None
     roles: dict[str, Any] = {
         "host": record.host,
         "position": position,
@@ -130,17 +132,17 @@ def host_facts(record: HostRecord, position: int, pattern: str | None) -> tuple[
             f"the name {record.host[:80]!r} is not valid for a host: rename the host, and use only letters, digits and "
             ". - _ :"
         )
-        return HostFacts(**roles, problem_kind=InventoryProblemKind.INPUT, problems=(problem,)), None
+        return HostDivisionFacts(**roles, problem_kind=InventoryProblemKind.INPUT, problems=(problem,)), None
     if not has_settings and not is_unclear:
-        return HostFacts(**roles), None
+        return HostDivisionFacts(**roles), None
     try:
         variables = {name: value for name, value in record.variables.items() if name != PATTERN_VARIABLE}
         text = variables_to_json(record.host, variables)
     except InputError as error:
-        return HostFacts(**roles, problem_kind=InventoryProblemKind.INPUT, problems=(str(error),)), None
+        return HostDivisionFacts(**roles, problem_kind=InventoryProblemKind.INPUT, problems=(str(error),)), None
     if not has_settings:
-        return HostFacts(**roles), text
-    return HostFacts(**roles, **_facts_of_variables(identity, parsed_settings_and_problems(text))), text
+        return HostDivisionFacts(**roles), text
+    return HostDivisionFacts(**roles, **_facts_of_variables(identity, parsed_settings_and_problems(text))), text
 
 
 def _facts_of_variables(identity: Identity | None, variables: _Variables) -> dict[str, Any]:

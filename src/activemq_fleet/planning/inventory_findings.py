@@ -12,10 +12,10 @@ from activemq_fleet.topology.brokers import build_brokers
 from activemq_fleet.topology.roster import read_settings_by_role, sort_hosts_by_role
 
 
-def findings_of_inventory(data: InventoryData) -> tuple[Finding, ...]:
-    """Return the findings about an inventory.
+def findings_about_inventory_files_and_hosts(data: InventoryData) -> tuple[Finding, ...]:
+    """Return the findings about the files and hosts of an inventory.
 
-    They are about its files and hosts. ``fleet_from_inventory_data`` adds them to those of the fleet. Only the brokers
+    ``fleet_from_inventory_data`` adds them to those of the fleet. Only the brokers
     that may share a machine are built. Raises InputError for errors in the files.
     """
     if data.inventory_file_error_lines:

@@ -19,7 +19,7 @@ from activemq_fleet.audit.scraped_availability import UnservedPeriod, incident_n
 from activemq_fleet.audit.state_spans import end_active_spans_at_takeovers
 from activemq_fleet.node.printable import count_with_noun
 from activemq_fleet.reports.charts import Chart, add_scrape_row, tick_interval_seconds
-from activemq_fleet.reports.pages import duration_text, render_page, time_text
+from activemq_fleet.reports.pages import duration_text, render_html_page, utc_time_text
 
 _GRAVE = frozenset(
     {"split_brain", "outage", "failed_takeover", "failing_start", "store_error", "lost_spool", "out_of_memory"}
@@ -44,11 +44,11 @@ class ChartSection:
     legend: tuple[tuple[str, str], ...] = ()
 
 
-def audit_report(result: AuditResult, picture: AuditReportData) -> str:
+def audit_html_page(result: AuditResult, picture: AuditReportData) -> str:
     """Return the report of an audit as an HTML page."""
     takeovers = [incident.seconds for incident in _shown_takeovers(picture) if incident.seconds is not None]
     drawn = [(section, section.note(picture), [chart(picture) for chart in section.charts]) for section in SECTIONS]
-    return render_page(
+    return render_html_page(
         "audit.html.j2",
         kind="Audit",
         word={"findings": "with findings"}.get(result.verdict, result.verdict),
@@ -119,8 +119,8 @@ def timeline_chart(picture: AuditReportData) -> Chart | None:
             chart.add_row_name(chart.height + 10, short_name(host))
             lost = [at for at, _, incident in incidents if incident.kind == "takeover" and incident.host != host]
             for span in end_active_spans_at_takeovers(spans, lost):
-                ended = f" to {time_text(span.ended)}" if span.ended else ""
-                tooltip = f"{host}: {span.state} from {time_text(span.began)}{ended}"
+                ended = f" to {utc_time_text(span.ended)}" if span.ended else ""
+                tooltip = f"{host}: {span.state} from {utc_time_text(span.began)}{ended}"
                 until = span.ended or picture.times.ended
                 chart.add_bar(f"s-{span.state}", span.began.timestamp(), until.timestamp(), tooltip)
             chart.height += 18
@@ -129,7 +129,9 @@ def timeline_chart(picture: AuditReportData) -> Chart | None:
         for at, number, incident in incidents:
             tooltip = f"{number}: {incident.kind.replace('_', ' ')} at {short_name(incident.host)}"
             shaded_until = incident.ended.timestamp() if incident.ended and incident.kind in _WITHOUT_ACTIVE else 0
-            chart.add_vertical_mark("incident", at.timestamp(), str(number), tooltip, top, shaded_until)
+            chart.add_vertical_mark_through_pair_rows(
+                "incident", at.timestamp(), str(number), tooltip, top, shaded_until
+            )
         chart.height += 9
     _add_lines(chart, picture)
     return _add_time_axis(chart)
@@ -143,7 +145,7 @@ def _add_lines(chart: Chart, picture: AuditReportData) -> None:
     chart.height += 26
     for counts in slices:
         grave = f"{count_with_noun(counts.warnings, 'warning')}, {count_with_noun(counts.errors, 'error')}"
-        tooltip = f"{time_text(counts.began)}: {count_with_noun(counts.all, 'line')}, {grave}"
+        tooltip = f"{utc_time_text(counts.began)}: {count_with_noun(counts.all, 'line')}, {grave}"
         for kind, count in (
             ("flow", counts.all),
             ("warned", counts.warnings + counts.errors),
@@ -167,7 +169,7 @@ def _add_time_axis(chart: Chart) -> Chart:
     form = "%H:%M:%S" if step < 60 else "%H:%M" if length <= _DAY else "%d %b" if step >= _DAY else "%d %b %H:%M"
     ticks = range(math.ceil(chart.began / step) * step, math.floor(chart.ended) + 1, step)
     return chart.add_axis(
-        [(at, time_text(at, form)) for at in ticks], f"UTC, from {time_text(chart.began, '%d %B %Y')}"
+        [(at, utc_time_text(at, form)) for at in ticks], f"UTC, from {utc_time_text(chart.began, '%d %B %Y')}"
     )
 
 
@@ -185,7 +187,7 @@ def _event_rate_chart(picture: AuditReportData) -> Chart | None:
     chart.add_row_name(20, "events handled", f"up to {most * BUCKETS / max(seconds, 1e-6):,.0f} per second")
     chart.height = 78
     for event_slice in slices:
-        tooltip = f"{time_text(event_slice.began)}: {count_with_noun(event_slice.handled, 'event')} handled"
+        tooltip = f"{utc_time_text(event_slice.began)}: {count_with_noun(event_slice.handled, 'event')} handled"
         _add_column(chart, "flow", event_slice.began, max(1.0, 70 * event_slice.handled / most), tooltip)
     chart.add_row_name(116, "from accepted", "to handled")
     chart.height = 200
@@ -215,7 +217,9 @@ def _add_latencies(chart: Chart, slices: Sequence[EventTimeSlice]) -> None:
             event_slice.handling_times.quantile_seconds(0.5),
             event_slice.handling_times.quantile_seconds(1),
         )
-        tooltip = f"{time_text(event_slice.began)}: median {duration_text(median)}, longest {duration_text(longest)}"
+        tooltip = (
+            f"{utc_time_text(event_slice.began)}: median {duration_text(median)}, longest {duration_text(longest)}"
+        )
         chart.add_line("stem", x, y_of(median), x, y_of(longest), tooltip)
         chart.add_circle("dot", x, y_of(median), 1.9)
 
@@ -268,7 +272,7 @@ def _longest_event_gaps_chart(picture: AuditReportData) -> Chart | None:
         chart.add_row_name(chart.height + 10, name)
         for silence in by_subscriber[name]:
             began, length = silence.began.timestamp(), f"{silence.seconds:.1f} s"
-            tooltip = f"{silence.subscriber}: nothing handled for {length} from {time_text(silence.began)}"
+            tooltip = f"{silence.subscriber}: nothing handled for {length} from {utc_time_text(silence.began)}"
             chart.add_bar("silence", began, began + silence.seconds, tooltip)
             if silence is by_subscriber[name][0]:  # the longest has its length next to it
                 left, right = (

@@ -82,12 +82,12 @@ class Chart(Canvas):
         self.height += 18
         return self.height - 18
 
-    def add_vertical_mark(
+    def add_vertical_mark_through_pair_rows(
         self, kind: str, at: float, number: str, tooltip: str, top: float, shaded_until: float = 0
     ) -> None:
-        """Add a vertical line with a number to the chart at a time.
+        """Add a vertical line at a time through the rows of a pair in the chart.
 
-        It runs through the rows of a pair. The number is omitted where it has no room. Classes are ``KIND-line`` and
+        The number is omitted where it has no room. Classes are ``KIND-line`` and
         ``KIND-number``. The rows are shaded until ``shaded_until``.
         """
         x, half = self.horizontal_position(at), _DIGIT * len(number) + 2

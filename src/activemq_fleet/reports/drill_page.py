@@ -9,7 +9,7 @@ from statistics import median
 from activemq_fleet.drills.judging import drill_headline, loss_probability_upper_bound
 from activemq_fleet.drills.model import DrillResult, Fault
 from activemq_fleet.reports.charts import Chart, add_scrape_row, tick_interval_seconds
-from activemq_fleet.reports.pages import render_page
+from activemq_fleet.reports.pages import render_html_page
 
 _FAULTS = {
     "kill": "killed (SIGKILL)",
@@ -20,10 +20,10 @@ _FAULTS = {
 _DOT = 9  # the width that a dot needs
 
 
-def drill_report(result: DrillResult) -> str:
+def drill_html_page(result: DrillResult) -> str:
     """Return the report of a drill (a failover test with injected faults) as an HTML page."""
     counted = result.faults_with_enough_events
-    return render_page(
+    return render_html_page(
         "drill.html.j2",
         kind="Drill",
         word={"findings": "did not pass"}.get(result.verdict, result.verdict),
@@ -94,9 +94,11 @@ def _add_flow_and_faults(chart: Chart, faults: Sequence[Fault], top: float) -> N
     for fault in faults:
         tooltip = f"fault {fault.number}: {fault.what} {fault.host}"
         if fault.void:
-            chart.add_vertical_mark("void", fault.at, f"({fault.number})", f"{tooltip}, not counted: {fault.void}", top)
+            chart.add_vertical_mark_through_pair_rows(
+                "void", fault.at, f"({fault.number})", f"{tooltip}, not counted: {fault.void}", top
+            )
         else:
-            chart.add_vertical_mark("fault", fault.at, str(fault.number), tooltip, top)
+            chart.add_vertical_mark_through_pair_rows("fault", fault.at, str(fault.number), tooltip, top)
 
 
 def _duration_chart(faults: Sequence[Fault]) -> Chart:

@@ -13,7 +13,7 @@ from activemq_fleet.documentation import rule_address_or_command
 from activemq_fleet.node.printable import count_with_noun, escape_unprintable
 
 
-def render_page(template: str, **values: Any) -> str:
+def render_html_page(template: str, **values: Any) -> str:
     """Render a template of this package as an HTML page.
 
     The template gets the given values.
@@ -29,7 +29,7 @@ def _seconds_text(value: float | None) -> str:
     return "–" if value is None else f"{value:.1f} s"
 
 
-def time_text(at: datetime | float, form: str = "%d %b %H:%M:%S") -> str:
+def utc_time_text(at: datetime | float, form: str = "%d %b %H:%M:%S") -> str:
     """Return a time as text, in UTC.
 
     ``at`` may be a datetime or seconds since the epoch.
@@ -52,7 +52,7 @@ def duration_text(value: float | None) -> str:
 
 
 def _clock(at: datetime) -> str:
-    return time_text(at, "%d %b %H:%M:%S.%f")[:-3]
+    return utc_time_text(at, "%d %b %H:%M:%S.%f")[:-3]
 
 
 def _visible(value: Any) -> Any:
@@ -71,7 +71,7 @@ ENVIRONMENT = Environment(
 ENVIRONMENT.filters.update(
     seconds=_seconds_text,
     duration=duration_text,
-    moment=time_text,
+    moment=utc_time_text,
     clock=_clock,
     number="{:,}".format,
     count_with_noun=count_with_noun,

@@ -7,15 +7,15 @@ from pathlib import Path
 
 from activemq_fleet.atomic_files import write_file_atomically
 from activemq_fleet.errors import InputError
-from activemq_fleet.reports.pages import render_page
+from activemq_fleet.reports.pages import render_html_page
 from activemq_fleet.status import FleetStatus
 from activemq_fleet.status.text import status_headline, status_tables
 
 
-def status_page(status: FleetStatus) -> str:
+def status_html_page(status: FleetStatus) -> str:
     """Return the status of a fleet as an HTML page."""
     tables = [([(title, "h") for title in titles], rows) for titles, rows in status_tables(status)]
-    return render_page(
+    return render_html_page(
         "status.html.j2",
         status=status,
         headline=status_headline(status),
@@ -39,7 +39,7 @@ def write_status_file(status: FleetStatus, to: str) -> None:
     """
     path = Path(to)
     if path.suffix == ".html":
-        write_file_atomically(path, status_page(status).encode())
+        write_file_atomically(path, status_html_page(status).encode())
     elif path.suffix == ".json":
         write_file_atomically(path, json.dumps(status.to_dict(), indent=1).encode() + b"\n")
     else:

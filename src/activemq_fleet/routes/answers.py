@@ -283,7 +283,9 @@ class Routes:
                 continue
             state = self.bridges_while_down(names)
             used: dict[tuple[str, str], bool] = {}
-            for bridge, edge, mask in zip(state.bridges, state.shape.edges, state.shape.demand_masks, strict=True):
+            for bridge, edge, mask in zip(
+                state.bridges, state.shape.edges, state.shape.demand_masks_by_bridge, strict=True
+            ):
                 key = bridge.host, bridge.connector.name
                 used[key] = used.get(key, False) or bool(mask and edge.message_ttl > 0)
             connectors = {(bridge.host, bridge.connector.name): bridge.connector for bridge in state.bridges}

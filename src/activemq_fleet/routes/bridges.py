@@ -214,7 +214,9 @@ class Network:
                 # What is announced is dialled as it listens.
                 yield (
                     listener.broker,
-                    dialling.connection_refusal(dialler, listener, tls=listener.connector.tls, user=connector.user),
+                    dialling.connection_refusal(
+                        dialler, listener, tls=listener.connector.uses_tls, user=connector.user
+                    ),
                 )
         for host, port in connector.addresses:
             if dialled_listener := self._listeners.listener_at(host, port):

@@ -67,7 +67,7 @@ class _Walk:
         self._distances: dict[int, dict[int, int]] = {}
         self._bridges: dict[int, list[tuple[int, int]]] = {}
 
-    def bridges_with_demand_from(self, broker: int) -> list[tuple[int, int]]:
+    def bridges_forwarding_to_consumer(self, broker: int) -> list[tuple[int, int]]:
         """Return the bridges from a broker that forward messages for the consumer, as (peer, messageTTL).
 
         The consumer is on the broker ``target``.
@@ -84,7 +84,7 @@ class _Walk:
         """
         visited, waiting = {source, self.target}, [source]
         while waiting:
-            bridges = self.bridges_with_demand_from(waiting.pop())
+            bridges = self.bridges_forwarding_to_consumer(waiting.pop())
             if not any(peer == self.target and ttl >= self._ample_ttl for peer, ttl in bridges):
                 return False
             fresh = {peer for peer, _ in bridges} - visited
@@ -107,7 +107,9 @@ class _Walk:
             if usual:
                 moves = self._highest_priority(state.broker, moves)
             elif self.shape.replays >> state.broker & 1:
-                moves |= {peer for peer, _ in self.bridges_with_demand_from(state.broker) if state.path >> peer & 1}
+                moves |= {
+                    peer for peer, _ in self.bridges_forwarding_to_consumer(state.broker) if state.path >> peer & 1
+                }
             if self._may_merge_demand(state, moves):
                 return True
             path, hops = state.path | 1 << state.broker, min(state.hops + 1, self.shape.longest_message_ttl)
@@ -128,7 +130,7 @@ class _Walk:
     def _moves(self, state: _State) -> set[int]:
         return {
             peer
-            for peer, ttl in self.bridges_with_demand_from(state.broker)
+            for peer, ttl in self.bridges_forwarding_to_consumer(state.broker)
             if ttl > state.hops and not state.path >> peer & 1
         }
 
@@ -143,7 +145,7 @@ class _Walk:
         for _ in range(self.shape.size):
             if peer == self.target:
                 return True
-            peers = {next_peer for next_peer, _ in self.bridges_with_demand_from(peer)}
+            peers = {next_peer for next_peer, _ in self.bridges_forwarding_to_consumer(peer)}
             if len(peers) != 1:
                 return False
             (peer,) = peers

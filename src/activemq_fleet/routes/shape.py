@@ -65,7 +65,7 @@ class BridgeGraph:
         return (1 << self.size) - 1
 
     @cached_property
-    def demand_masks(self) -> tuple[int, ...]:
+    def demand_masks_by_bridge(self) -> tuple[int, ...]:
         """For each bridge, the bit mask of the brokers for whose consumers it subscribes (their demand)."""
         ways = _peers_by_ttl(self)
         return tuple(_demand_sources(self, edge, ways) for edge in self.edges)
@@ -89,7 +89,7 @@ class BridgeGraph:
         A bridge is (target broker, messageTTL, brokers of the consumers as bits).
         """
         bridges_by_source: list[list[tuple[int, int, int]]] = [[] for _ in range(self.size)]
-        for edge, mask in zip(self.edges, self.demand_masks, strict=True):
+        for edge, mask in zip(self.edges, self.demand_masks_by_bridge, strict=True):
             if mask and edge.message_ttl > 0:
                 bridges_by_source[edge.source].append((edge.target, edge.message_ttl, mask))
         return tuple(map(tuple, bridges_by_source))
@@ -140,7 +140,9 @@ class BridgeGraph:
             following = []
             for number in (number for broker in frontier for number in self.outgoing_bridges_by_broker[broker]):
                 edge = self.edges[number]
-                passes = not within_limits or (hops < edge.message_ttl and self.demand_masks[number] >> target & 1)
+                passes = not within_limits or (
+                    hops < edge.message_ttl and self.demand_masks_by_bridge[number] >> target & 1
+                )
                 if passes and edge.target not in came and edge.target != source:
                     came[edge.target] = number
                     following.append(edge.target)

@@ -22,7 +22,7 @@ from activemq_fleet.audit.report_figures import (
 )
 from activemq_fleet.audit.result import AuditCounts, AuditResult, InputGap, audit_outcome
 from activemq_fleet.audit.scraped_availability import ScrapedAvailability, unexplained_downtime_gaps
-from activemq_fleet.reports.audit import audit_report
+from activemq_fleet.reports.audit import audit_html_page
 from activemq_fleet.spark.datasets import JobOutput, read_output_file
 from activemq_fleet.spark.deliveries import judge_deliveries, read_journals
 from activemq_fleet.spark.event_cache import EventCache
@@ -170,7 +170,7 @@ def write_audit(
         incidents, bridges, unexplained = log_figures.incidents, log_figures.bridges, log_figures.unexplained
         picture = AuditReportData(times, incidents, hosts, hosts_left, bridges, lines, events, scraped, unexplained)
         output.write_text("audit.json", json.dumps(result.to_dict(), indent=2, ensure_ascii=False) + "\n")
-        output.write_text("report.html", audit_report(result, picture))
+        output.write_text("report.html", audit_html_page(result, picture))
     return result
 
 
@@ -222,7 +222,7 @@ def _line_figures(output: JobOutput, times: ReportPeriod) -> LogLineFigures:
     lines = output.read_written_dataset("events").where("time IS NOT NULL").select(*LogLineFigures.COLUMNS)
     figures = LogLineFigures(times)
     for task_figures in output.run_task_and_write_rows(lines.mapInArrow, count, [])[0]:
-        figures.merge_line_figures(task_figures)
+        figures.add_line_figures(task_figures)
     return figures
 
 

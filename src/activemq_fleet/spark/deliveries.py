@@ -137,7 +137,7 @@ def judge_deliveries(
     task = partial(_judge_events, judge=judge, times=times, horizons=horizons)
     figures, _ = output.run_task_and_write_rows(by_event.mapInArrow, task, ["deliveries", "messages"])
     for task_figures in figures:
-        events.merge_event_figures(task_figures)
+        events.add_event_figures(task_figures)
     return events, gaps
 
 

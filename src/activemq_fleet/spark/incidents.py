@@ -146,10 +146,10 @@ def find_incidents(
     figures, _ = output.run_task_and_write_rows(repartition_by_key(witnessed).mapInArrow, task, ["incidents"])
     log_figures = FoundIncidents(spans=[span for pair in pairs for span in pair.spans])
     for task_figures in figures:
-        log_figures.incidents.merge_incident_figures(task_figures)
+        log_figures.incidents.add_incident_figures(task_figures)
     for pair in pairs:
-        log_figures.bridges.merge_bridge_figures(pair.bridges)
-        log_figures.unexplained.merge_unexplained_figures(pair.unexplained)
+        log_figures.bridges.add_bridge_figures(pair.bridges)
+        log_figures.unexplained.add_unexplained_figures(pair.unexplained)
     return log_figures
 
 
@@ -261,7 +261,7 @@ def _find_in_logs(batches: Batches, *, fleet: _Fleet) -> Iterator[DatasetRows | 
             bridges,
             unexplained,
         )
-        yield from (KeyedObject(_ANY_PAIR, loss) for loss in findings.connection_losses)
+        yield from (KeyedObject(_ANY_PAIR, loss) for loss in findings.bridge_connection_losses)
         yield KeyedObject(pair, replace(findings, bridges=[], spans=[], names={}, unexplained=[]))
 
 

@@ -14,7 +14,7 @@ from pyspark.sql.types import LongType, StringType, StructField, StructType
 
 from activemq_fleet.logs.chunks import record_pieces_from_line_batches
 from activemq_fleet.logs.event_batches import LogSource
-from activemq_fleet.logs.log_files import LogFile, events_of_file, events_of_host
+from activemq_fleet.logs.log_files import LogFile, event_batches_of_file, events_of_host
 from activemq_fleet.logs.rolled_files import (
     BEGINNING,
     LogBeginning,
@@ -135,7 +135,9 @@ def _scan_file_by_lines(
     size = None if file.compressed else file.size
 
     def scan(batches: Batches) -> Batches:
-        return through(_select_event_columns(events_of_file(log, record_pieces_from_line_batches(batches, size))))
+        return through(
+            _select_event_columns(event_batches_of_file(log, record_pieces_from_line_batches(batches, size)))
+        )
 
     lines = spark.read.option("lineSep", "\n").text(escaped_uri_of(file.path))
     return lines.select(sf.col("value").cast("binary").alias("line")).mapInArrow(scan, schema)

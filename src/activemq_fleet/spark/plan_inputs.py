@@ -16,7 +16,7 @@ import pyarrow as pa
 from pyspark.sql import functions as sf
 
 from activemq_fleet import Finding, InputError
-from activemq_fleet.planning.inventory_findings import findings_of_inventory
+from activemq_fleet.planning.inventory_findings import findings_about_inventory_files_and_hosts
 from activemq_fleet.planning.records import HOST_KEYS, ROLE_GROUPS, parse_ansible_inventory_list, variables_to_json
 from activemq_fleet.spark.paths import local_path, uri_of
 
@@ -135,7 +135,7 @@ def hosts_of_inventory(spark: SparkSession, data: InventoryData) -> HostRecords:
     Ansible has read the inventory on this machine; the variables are templated. Raises InputError for errors in the
     files of the inventory.
     """
-    findings = findings_of_inventory(data)
+    findings = findings_about_inventory_files_and_hosts(data)
     roles: dict[str, list[str]] = {}
     positions: dict[str, int] = {}
     for role in ROLE_GROUPS:

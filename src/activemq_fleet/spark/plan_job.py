@@ -18,7 +18,7 @@ from activemq_fleet.node.printable import count_with_noun
 from activemq_fleet.planning.components import (
     FleetDivision,
     divide_into_components,
-    fleet_component_key,
+    fleet_component_key_of_host,
     partly_set_naming_pattern,
 )
 from activemq_fleet.planning.compute import (
@@ -28,7 +28,7 @@ from activemq_fleet.planning.compute import (
     PlanContext,
     plan_fleet_component,
 )
-from activemq_fleet.planning.host_facts import HostFacts, InventoryProblemKind, host_facts
+from activemq_fleet.planning.host_facts import HostDivisionFacts, InventoryProblemKind, host_facts
 from activemq_fleet.planning.line_numbers import error_with_line_number
 from activemq_fleet.planning.records import (
     HostRecord,
@@ -127,7 +127,7 @@ def _spark_settings(options: PlanOptions) -> dict[str, str]:
 
 
 def _read_hosts(output: JobOutput, source: HostRecords, today: date) -> tuple[DataFrame, FleetDivision]:
-    """Return OBJECTS with hosts by ``fleet_component_key``, and their division. Raises what is wrong with variables."""
+    """Return OBJECTS with hosts by fleet component, and their division. Raises what is wrong with variables."""
     try:
         facts, hosts = _collect_facts(output, source, None)
         pattern = partly_set_naming_pattern(facts)
@@ -138,13 +138,15 @@ def _read_hosts(output: JobOutput, source: HostRecords, today: date) -> tuple[Da
         raise error_with_line_number(source.lines, error) from None
 
 
-def _collect_facts(output: JobOutput, source: HostRecords, pattern: str | None) -> tuple[list[HostFacts], DataFrame]:
+def _collect_facts(
+    output: JobOutput, source: HostRecords, pattern: str | None
+) -> tuple[list[HostDivisionFacts], DataFrame]:
     task = partial(_facts_and_hosts, form=source.form, pattern=pattern)
     return output.run_task_and_write_rows(source.frame.mapInArrow, task, [], keep=True)
 
 
-def _facts_and_hosts(batches: Batches, *, form: str, pattern: str | None) -> Iterator[HostFacts | KeyedObject]:
-    """Yield the facts of each host in rows of the input, and with a role the host by its ``fleet_component_key``."""
+def _facts_and_hosts(batches: Batches, *, form: str, pattern: str | None) -> Iterator[HostDivisionFacts | KeyedObject]:
+    """Yield the facts of each host in rows of the input, and hosts with a role by the key of their fleet component."""
     for row in (row for batch in batches for row in batch.to_pylist()):
         text = row["text"]
         if text is None or not text.strip():
@@ -154,10 +156,10 @@ def _facts_and_hosts(batches: Batches, *, form: str, pattern: str | None) -> Ite
             facts, variables = host_facts(record, row.get("position") or 0, pattern)
         except InputError as error:
             host, variables = row.get("host") or "", None
-            facts = HostFacts(host, problem_kind=InventoryProblemKind.INPUT, problems=(str(error),))
+            facts = HostDivisionFacts(host, problem_kind=InventoryProblemKind.INPUT, problems=(str(error),))
         facts = replace(facts, host=escape_lone_surrogates(facts.host))
         yield facts
-        if key := fleet_component_key(facts):
+        if key := fleet_component_key_of_host(facts):
             roles = facts.broker, facts.agent, facts.balancer, facts.by_hand
             yield KeyedObject(key, FleetComponentHost(facts.host, variables, facts.position, *roles))
 
@@ -172,7 +174,7 @@ def _read_host_record(form: str, text: str, host: str, groups: Iterable[str]) ->
 
 
 def _replace_keys_by_components(batches: Batches, *, division: FleetDivision) -> Batches:
-    """Yield OBJECTS with the component in place of the ``fleet_component_key``."""
+    """Yield OBJECTS with the component in place of the ``fleet_component_key_of_host``."""
     for batch in batches:
         components = [division.component_of[key] for key in batch.column("key").to_pylist()]
         yield batch.set_column(0, OBJECTS.field("key"), pa.array(components, pa.string()))

@@ -121,7 +121,7 @@ def _connect_agent(host: str, settings: Settings, pair: Pair) -> tuple[Agent | N
             group=pair.group,
             pair=pair.name,
             urls=urls,
-            tls=any(c is not None and c.tls for _, c in listening),
+            tls=any(c is not None and c.uses_tls for _, c in listening),
             java_urls=tuple((b.address, b.openwire.port) for b in pair.brokers_in_dialling_order if b.openwire),
             java_schemes=tuple(b.openwire.scheme for b in pair.brokers_in_dialling_order if b.openwire),
         ),

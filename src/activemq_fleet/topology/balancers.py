@@ -127,7 +127,7 @@ def _virtual_ports(group: Group) -> Iterator[VirtualPort]:
             connector=name,
             protocol=protocol,
             port=first.port - broker.settings.port_offset,
-            tls=first.tls,
+            tls=first.uses_tls,
             greets=protocol == "openwire" and not first.scheme.startswith("auto"),
             backends=tuple(_backends(group, name, members)),
         )

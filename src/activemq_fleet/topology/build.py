@@ -71,7 +71,7 @@ def build_fleet(
     if rest:
         waivers, waiver_warnings = list(rest.waivers), list[str]()
     else:
-        every_waiver = (waiver for name in roster.names for waiver in settings[name].waivers)
+        every_waiver = (waiver for name in roster.broker_agent_and_balancer_names for waiver in settings[name].waivers)
         waivers, waiver_warnings = split_expired_waivers(every_waiver, today or date.today())
     return Fleet(
         brokers=brokers,

@@ -153,7 +153,7 @@ def plan_network(brokers: Sequence[Broker], rest: WholeInventoryFacts | None) ->
                 known = [*by_group, *by_pair]
                 variable = f"activemq_links[{position}].{key}"
                 findings.append(unknown_link_end_finding(host, variable, name, sorted(known)))
-    return PlannedNetwork.from_planned_links(units, plans), findings
+    return PlannedNetwork.network_from_planned_links(units, plans), findings
 
 
 def _configured_links(
@@ -232,7 +232,7 @@ class PlannedNetwork:
     pure_mesh: Mapping[str, bool]
 
     @classmethod
-    def from_planned_links(cls, units: Mapping[str, LinkEnd], plans: Sequence[PlannedLink]) -> PlannedNetwork:
+    def network_from_planned_links(cls, units: Mapping[str, LinkEnd], plans: Sequence[PlannedLink]) -> PlannedNetwork:
         """Return the network that planned links form.
 
         It has its pairs and single brokers, its connected components and their longest paths.

@@ -101,7 +101,7 @@ _SHARED_EQUAL: tuple[tuple[str, _Question, str], ...] = (
     ("activemq_gid", lambda b: b.settings.gid, "the other node could not read the store"),
     (
         "activemq_tls",
-        lambda b: b.openwire is not None and b.openwire.tls,
+        lambda b: b.openwire is not None and b.openwire.uses_tls,
         "bridges and clients connect to both nodes with the same URI scheme",
     ),
 )

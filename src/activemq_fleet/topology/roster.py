@@ -48,7 +48,7 @@ class Roster:
     unread: tuple[str, ...] = ()
 
     @property
-    def names(self) -> tuple[str, ...]:
+    def broker_agent_and_balancer_names(self) -> tuple[str, ...]:
         """The names of all brokers, agents and load balancers.
 
         A host that is two of them is listed twice.
@@ -147,7 +147,7 @@ def read_settings_by_role(hosts: Variables, roster: Roster) -> tuple[dict[str, S
     """
     settings: dict[str, Settings] = {}
     errors = dict(roster.misnamed)
-    for name in dict.fromkeys(roster.names):
+    for name in dict.fromkeys(roster.broker_agent_and_balancer_names):
         try:
             settings[name] = read_settings(name, hosts[name])
         except SettingsError as error:

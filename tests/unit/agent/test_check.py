@@ -30,7 +30,7 @@ def try_one(
 ) -> str:
     config = make_config(directory, urls=(Endpoint("127.0.0.1", port, tls=tls),), tls=Tls(ca=ca), policy=policy)
     (trial,) = try_brokers(config)
-    return trial.outcome_line
+    return trial.connection_outcome_line
 
 
 def test_a_broker_that_gives_a_message_back_serves(tmp_path: Path) -> None:

@@ -26,20 +26,20 @@ from activemq_fleet.audit.result import (
     audit_outcome,
 )
 from activemq_fleet.audit.state_spans import HostStateSpan
-from activemq_fleet.reports.audit import audit_report
+from activemq_fleet.reports.audit import audit_html_page
 from tests.support.report_inputs import NOON, make_incident, make_picture, make_result, time_after
 from tests.unit.html_pages import EVIL, Page, assert_whole_and_obeys_nothing, with_evil_texts
 
 
 def test_its_elements_nest_and_it_needs_nothing_else() -> None:
-    assert_whole_and_obeys_nothing(audit_report(make_result(), make_picture()))
+    assert_whole_and_obeys_nothing(audit_html_page(make_result(), make_picture()))
 
 
 def test_no_text_of_strangers_is_obeyed() -> None:
     evil = make_picture(EVIL, hosts=2)
     evil.incidents.count_incident(with_evil_texts(make_incident(2), kept=["kind"]))
 
-    text = audit_report(with_evil_texts(make_result(), kept=["verdict"]), evil)
+    text = audit_html_page(with_evil_texts(make_result(), kept=["verdict"]), evil)
 
     assert_whole_and_obeys_nothing(text)
     assert text.count("&lt;script&gt;") > 30
@@ -47,7 +47,7 @@ def test_no_text_of_strangers_is_obeyed() -> None:
 
 
 def test_the_last_time_below_a_chart_has_room() -> None:
-    days = Page(audit_report(make_result(), make_picture(seconds=2 * 86400)))
+    days = Page(audit_html_page(make_result(), make_picture(seconds=2 * 86400)))
 
     places = [
         float(label["x"] or 0) for label in days.elements("text", "small") if label.get("text-anchor") == "middle"
@@ -56,21 +56,21 @@ def test_the_last_time_below_a_chart_has_room() -> None:
 
 
 def test_it_is_light_dark_and_printable() -> None:
-    text = audit_report(make_result(), make_picture())
+    text = audit_html_page(make_result(), make_picture())
 
     assert "prefers-color-scheme:dark" in text
     assert "@media print" in text
 
 
 def test_an_incident_shows_cause_remedy_rules_and_how_long_it_took() -> None:
-    text = audit_report(make_result(), make_picture("a was killed"))
+    text = audit_html_page(make_result(), make_picture("a was killed"))
 
     for part in ("a was killed", "start it again", "activemq-fleet rule L022", "3.9 s", "an agent&#39;s journal"):
         assert part in text, part
 
 
 def test_what_is_missing_is_said_at_the_top() -> None:
-    top = audit_report(make_result("gone"), make_picture()).partition("<section>")[0]
+    top = audit_html_page(make_result("gone"), make_picture()).partition("<section>")[0]
 
     assert "cut-gone" in top
     assert "incomplete" in top
@@ -87,7 +87,7 @@ def test_a_report_of_the_largest_fleet_stays_small() -> None:
     hosts = [TimeLineHost(f"host-{n}.example.com", f"p{n // 2}", spans) for n in range(160)]
     full = replace(big, hosts=hosts)
 
-    assert len(audit_report(make_result(), full)) < 3_000_000
+    assert len(audit_html_page(make_result(), full)) < 3_000_000
 
 
 def test_the_headline_tells_of_losses_first() -> None:
@@ -105,7 +105,7 @@ def test_a_report_of_nothing_can_be_drawn() -> None:
     )
     nothing = AuditResult("clean", AuditInputSummary("file:/x", 1, 1, 0, 1), (), AuditCounts(), "out")
 
-    assert Page(audit_report(nothing, picture)).open == []
+    assert Page(audit_html_page(nothing, picture)).open == []
 
 
 @pytest.mark.parametrize(
@@ -151,7 +151,7 @@ def test_figures_of_parts_of_the_events_add_up_to_those_of_all() -> None:
         )
         for figures in (first_half if number % 3 else second_half, both):
             figures.count_event(outcome, [])
-    first_half.merge_event_figures(second_half)
+    first_half.add_event_figures(second_half)
 
     assert (first_half.messages, first_half.worst.first_items(), first_half.worst.number_left_out) == (
         both.messages,

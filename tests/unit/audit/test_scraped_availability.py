@@ -17,8 +17,8 @@ from activemq_fleet.audit.scraped_availability import (
     unexplained_downtime_gaps,
 )
 from activemq_fleet.errors import InputError
-from activemq_fleet.reports.audit import audit_report
-from activemq_fleet.reports.drill_page import drill_report
+from activemq_fleet.reports.audit import audit_html_page
+from activemq_fleet.reports.drill_page import drill_html_page
 from tests.support.report_inputs import NOON, make_incident, make_picture, make_result, time_after
 from tests.unit.drilled import ACCOUNT, BEGAN, FAULT, A, B, result_of
 from tests.unit.html_pages import EVIL
@@ -97,18 +97,18 @@ def test_only_a_gap_that_no_incident_tells_of_makes_an_audit_incomplete() -> Non
 
 def test_the_report_of_an_audit_names_the_incident_of_each_gap() -> None:
     scraped = read_availability(taken_over(NOON.timestamp() + 30), "f")
-    text = audit_report(make_result(), replace(make_picture(), scraped=scraped))
+    text = audit_html_page(make_result(), replace(make_picture(), scraped=scraped))
     assert "Availability by Prometheus" in text
     assert "1: takeover" in text
-    assert "Availability by Prometheus" not in audit_report(make_result(), make_picture())
+    assert "Availability by Prometheus" not in audit_html_page(make_result(), make_picture())
     evil: Any = read_availability(answer({(EVIL, EVIL): {0: 0, 1: 0}}), "f")
-    assert EVIL not in audit_report(make_result(), replace(make_picture(), scraped=evil))
+    assert EVIL not in audit_html_page(make_result(), replace(make_picture(), scraped=evil))
 
 
 def test_the_report_of_a_drill_has_what_scrapes_saw_only_where_there_were_any() -> None:
     scraped = read_availability(taken_over(BEGAN), "f")
     seen = result_of([replace(FAULT, unserved=5.0)], [ACCOUNT], scraped=scraped)
-    assert "no active node, by scrapes" in drill_report(seen)
-    assert "by scrapes of the brokers" in drill_report(seen)
-    assert "scrapes" not in drill_report(result_of([FAULT], [ACCOUNT]))
+    assert "no active node, by scrapes" in drill_html_page(seen)
+    assert "by scrapes of the brokers" in drill_html_page(seen)
+    assert "scrapes" not in drill_html_page(result_of([FAULT], [ACCOUNT]))
     assert type(seen).from_dict(json.loads(json.dumps(seen.to_dict()))) == seen

@@ -11,7 +11,7 @@ import pytest
 
 from activemq_fleet.logs.chunks import offset_of_last_record, record_pieces_from_line_batches, unpacked_pieces
 from activemq_fleet.logs.event_batches import SCHEMA, LogScanner, LogSource, bytes_before_first_record
-from activemq_fleet.logs.log_files import CUT_OFF, LogFile, events_of_file, events_of_host
+from activemq_fleet.logs.log_files import CUT_OFF, LogFile, event_batches_of_file, events_of_host
 from activemq_fleet.logs.rolled_files import (
     LogBeginning,
     PlaceAmongLogFiles,
@@ -145,7 +145,9 @@ def from_lines(data: bytes, size: int, known: int | None) -> list[Row]:
     lines = data.removesuffix(b"\n").split(b"\n")
     pieces = record_pieces_from_line_batches(batches(lines, size), known)
     return [
-        row for batch in events_of_file(LogFile("h", "activemq.log", LogSource()), pieces) for row in batch.to_pylist()
+        row
+        for batch in event_batches_of_file(LogFile("h", "activemq.log", LogSource()), pieces)
+        for row in batch.to_pylist()
     ]
 
 

@@ -12,11 +12,11 @@ from activemq_fleet.artifacts import schema_bytes
 from activemq_fleet.planning.components import (
     FleetDivision,
     divide_into_components,
-    fleet_component_key,
+    fleet_component_key_of_host,
     partly_set_naming_pattern,
 )
 from activemq_fleet.planning.compute import FleetComponentHost, FleetComponentRows, PlanContext, plan_fleet_component
-from activemq_fleet.planning.host_facts import HostFacts, host_facts
+from activemq_fleet.planning.host_facts import HostDivisionFacts, host_facts
 from activemq_fleet.planning.records import HostRecord
 from activemq_fleet.releases import Release
 from tests.unit.planning.planned import Groups, Hosts
@@ -24,7 +24,7 @@ from tests.unit.planning.planned import Groups, Hosts
 NO_GROUPS: Groups = {}
 TODAY = date(2026, 11, 23)
 
-Facts = list[tuple[HostFacts, str | None]]
+Facts = list[tuple[HostDivisionFacts, str | None]]
 
 
 def facts_of(hosts: Hosts, groups: Groups = NO_GROUPS) -> Facts:
@@ -57,7 +57,7 @@ def hosts_by_component(
 ) -> dict[str, list[FleetComponentHost]]:
     components: dict[str, list[FleetComponentHost]] = defaultdict(list)
     for facts, text in facts_of(hosts, groups):
-        key = fleet_component_key(facts)
+        key = fleet_component_key_of_host(facts)
         if key is not None:
             host = FleetComponentHost(
                 facts.host, text, facts.position, facts.broker, facts.agent, facts.balancer, facts.by_hand

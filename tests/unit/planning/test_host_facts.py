@@ -9,14 +9,14 @@ import pytest
 
 from activemq_fleet.errors import InputError
 from activemq_fleet.naming import DEFAULT_PATTERN
-from activemq_fleet.planning.host_facts import HostFacts, InventoryProblemKind, host_facts
+from activemq_fleet.planning.host_facts import HostDivisionFacts, InventoryProblemKind, host_facts
 from activemq_fleet.planning.records import HostRecord
 from tests.unit.planning.planned import BASE, pairs
 
 HOST = "orders-mq01-a.example.com"
 
 
-def facts(variables: dict[str, Any], host: str = HOST, groups: tuple[str, ...] = ()) -> HostFacts:
+def facts(variables: dict[str, Any], host: str = HOST, groups: tuple[str, ...] = ()) -> HostDivisionFacts:
     return host_facts(HostRecord(host, variables, groups), 0, None)[0]
 
 

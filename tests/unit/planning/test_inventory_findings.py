@@ -12,7 +12,7 @@ from activemq_fleet.findings import Finding
 from activemq_fleet.inventory import fleet_from_inventory_data, read_inventory
 from activemq_fleet.planning.components import divide_into_components
 from activemq_fleet.planning.host_facts import host_facts
-from activemq_fleet.planning.inventory_findings import findings_of_inventory
+from activemq_fleet.planning.inventory_findings import findings_about_inventory_files_and_hosts
 from activemq_fleet.planning.records import HostRecord
 
 INVENTORY = """\
@@ -40,7 +40,7 @@ def reported(findings: tuple[Finding, ...]) -> set[tuple[str, str, str]]:
 
 def test_findings_are_those_of_the_whole_fleet(inventory: Path) -> None:
     data = read_inventory([str(inventory)])
-    findings = findings_of_inventory(data)
+    findings = findings_about_inventory_files_and_hosts(data)
     assert {finding.rule for finding in findings} == RULES
     assert reported(findings) == reported(fleet_from_inventory_data(data).findings)
 
@@ -48,7 +48,7 @@ def test_findings_are_those_of_the_whole_fleet(inventory: Path) -> None:
 def test_finding_belongs_to_the_component_of_its_host_or_is_a_warning(inventory: Path) -> None:
     data = read_inventory([str(inventory)])
     facts = [host_facts(HostRecord(host, variables), 0, None)[0] for host, variables in data.hosts.items()]
-    division = divide_into_components(facts, date(2026, 11, 28), findings_of_inventory(data))
+    division = divide_into_components(facts, date(2026, 11, 28), findings_about_inventory_files_and_hosts(data))
     (rest,) = division.rest_by_component.values()
     assert [(finding.rule, finding.host) for finding in rest.findings] == [
         ("T036", "orders-mq01-a"),
@@ -60,4 +60,4 @@ def test_finding_belongs_to_the_component_of_its_host_or_is_a_warning(inventory:
 def test_error_in_the_files_of_the_inventory_stops_the_plan(inventory: Path) -> None:
     inventory.write_text(f"{INVENTORY}orders:\n  host:\n    mqkiel:\n")
     with pytest.raises(InputError, match="Ansible ignores the key host of group orders, because it is not"):
-        findings_of_inventory(read_inventory([str(inventory)]))
+        findings_about_inventory_files_and_hosts(read_inventory([str(inventory)]))

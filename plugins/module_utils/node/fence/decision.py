@@ -144,7 +144,7 @@ class CopyFenceState:
         """
         return replace(self, built_from=None)
 
-    def state_after_admission(self, number: int) -> CopyFenceState:
+    def guard_state_after_admission_to(self, number: int) -> CopyFenceState:
         """Return the state of a broker's guard after it let the broker start on generation ``number`` of the store."""
         return replace(self, serves=number)
 
@@ -194,7 +194,7 @@ class CommandFenceState:
         """
         return replace(self, tried=number)
 
-    def state_after_admission(self, number: int) -> CommandFenceState:
+    def guard_state_after_admission_to(self, number: int) -> CommandFenceState:
         """Return the state of a broker's guard after it let the broker use the store by takeover ``number``."""
         return replace(self, serves=number)
 

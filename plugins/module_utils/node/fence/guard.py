@@ -77,7 +77,7 @@ from .shared_store import (
     FenceError,
     SharedStore,
     claimant_name,
-    refuse_root_in_untrusted_directory,
+    raise_for_root_in_untrusted_directory,
 )
 
 if TYPE_CHECKING:
@@ -163,10 +163,10 @@ def main() -> NoReturn:
         elif options.unfence:
             status = _say_all(unfence_store(options.store))
         elif options.mend:
-            refuse_root_in_untrusted_directory(options.store)
+            raise_for_root_in_untrusted_directory(options.store)
             status = _say_all(repair_stores(options.store, accept_loss=options.accept_loss))
         elif options.accept_loss:
-            refuse_root_in_untrusted_directory(options.store)
+            raise_for_root_in_untrusted_directory(options.store)
             status = _say_all(_accept_index_loss(options.store))
         elif options.keep_index:
             status = _keep_index(options.store, options.keep_index)
@@ -227,7 +227,7 @@ def _accept_index_loss(directory: str) -> Iterator[str]:
             f"the store {directory} is not in use with activemq_fence: guard, because it has no directory "
             f"{BARRIER}. To accept the loss in such a store, run the command again with the option --mend"
         )
-    number = store.gather_fence_evidence().newest_claim_number
+    number = store.gather_lock_and_claim_evidence().newest_claim_number
     store.record_accepted_index_loss(number)
     yield (
         f"the loss of messages of durable subscriptions is accepted for the store {directory}: the next takeover "
@@ -250,7 +250,7 @@ def _confirm_broker_dead(directory: str, number: int) -> Iterator[str]:
     Yields a sentence for each act. Raises FenceError if that number is not the highest, OSError.
     """
     store = SharedStore(directory)
-    highest = store.gather_fence_evidence().newest_claim_number
+    highest = store.gather_lock_and_claim_evidence().newest_claim_number
     if highest != number:
         raise FenceError(
             f"takeover {number} of the store {directory} was not confirmed, because the newest takeover has the "
@@ -363,8 +363,8 @@ class Guard:
                     return broker.wait(pause)
 
     def _look(self, *, at_end: bool) -> FenceEvidence:
-        """Check the store; late evidence counts as lost. ``at_end``: as for ``gather_fence_evidence``."""
-        look: Future[FenceEvidence] = self._looks.submit(self._store.gather_fence_evidence, at_end=at_end)
+        """Check the store; late evidence counts as lost. ``at_end``: as for ``gather_lock_and_claim_evidence``."""
+        look: Future[FenceEvidence] = self._looks.submit(self._store.gather_lock_and_claim_evidence, at_end=at_end)
         try:
             return look.result(LOOK_TIMEOUT)
         except (LateError, OSError, FenceError, NodeError) as error:
@@ -390,7 +390,7 @@ class Guard:
             return fence.state_after_claim(step.number), 0.0
         if step.action is GuardAction.ADMIT:
             self._admit(step.number)
-            return fence.state_after_admission(step.number), 0.0
+            return fence.guard_state_after_admission_to(step.number), 0.0
         return fence, LOOK_INTERVAL
 
     def _wait(self, fence: AnyFence, number: int) -> tuple[AnyFence, float]:

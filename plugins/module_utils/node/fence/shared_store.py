@@ -85,7 +85,7 @@ def _read_link(path: str, root: int | None) -> str:
     return os.readlink(path) if root is None else os.readlink(path.lstrip("/"), dir_fd=root)
 
 
-def refuse_root_in_untrusted_directory(directory: str) -> None:
+def raise_for_root_in_untrusted_directory(directory: str) -> None:
     """Raise FenceError if this process runs as root and another account can change the content of a directory.
 
     Root would follow links of that account. The message contains the command that runs as that account instead.
@@ -164,7 +164,7 @@ class SharedStore:
     """
 
     def __init__(self, directory: str) -> None:
-        refuse_root_in_untrusted_directory(directory)
+        raise_for_root_in_untrusted_directory(directory)
         self.directory = directory
         self._claims = os.path.join(directory, "fence", "claims")
         self._ended = os.path.join(directory, "fence", "ended")
@@ -232,7 +232,7 @@ class SharedStore:
 
         Writes the token to the lock's file.
         """
-        if self.holds_lock():
+        if self.guard_holds_pair_lock():
             return True
         self.unlock()
         descriptor = os.open(self._lock, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o640)
@@ -246,9 +246,9 @@ class SharedStore:
                 return False
             raise
         self._held, self._token = descriptor, token
-        return self.holds_lock()
+        return self.guard_holds_pair_lock()
 
-    def holds_lock(self) -> bool:
+    def guard_holds_pair_lock(self) -> bool:
         """Return whether this guard holds the lock of its pair.
 
         The lock's file is still the locked one, with this guard's token. Another token in the file means that the file
@@ -279,15 +279,14 @@ class SharedStore:
 
     # -- the claims ---------------------------------------------------------------------------
 
-    def gather_fence_evidence(self, *, at_end: bool = False) -> FenceEvidence:
-        """Gather the evidence for fencing a shared store.
+    def gather_lock_and_claim_evidence(self, *, at_end: bool = False) -> FenceEvidence:
+        """Gather the evidence of a shared store's lock and of its newest claim.
 
-        It shows whether the pair's lock is held, and the newest claim on the store. With ``at_end`` the evidence also
-        has whether the claim's broker is dead.
+        A guard decides by it. With ``at_end`` the evidence also has whether the claim's broker is dead.
         """
         highest = self.highest_claim()
         has_ended = at_end and highest is not None and self.is_broker_recorded_dead(highest.number)
-        return FenceEvidence(self.holds_lock(), highest, has_ended)
+        return FenceEvidence(self.guard_holds_pair_lock(), highest, has_ended)
 
     def highest_claim(self) -> StoreClaim | None:
         """Return the claim with the highest number on the shared store; None without claims.

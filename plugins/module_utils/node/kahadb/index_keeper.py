@@ -58,7 +58,7 @@ class IndexKeeper:
         self._try_seconds = 0.0
         self._removed_at: dict[str, int] = {}
 
-    def update_copies(self) -> None:
+    def update_index_and_data_file_copies(self) -> None:
         """Update the copies of a store's index and of the data files that the index needs.
 
         Holds new data files, and copies the index where that is due. Raises IndexCopyError, OSError.
@@ -142,7 +142,7 @@ def keep_copies_of_index(root: str, pid: int, report: Callable[[str], None]) -> 
             if keeper.pages not in opened:
                 continue
             try:
-                keeper.update_copies()
+                keeper.update_index_and_data_file_copies()
                 troubled.discard(store)
             except (IndexCopyError, OSError) as error:
                 if store not in troubled:

@@ -29,7 +29,7 @@ _PATIENCE = 60.0
 _UNREADABLE = "(not the name of a pair)"
 
 
-def read_marker_state(directory: str, user: str | None = None) -> dict[str, Any]:
+def read_store_and_marker_state(directory: str, user: str | None = None) -> dict[str, Any]:
     """Read the file ``.activemq-fleet-pair`` of a store, which names its pair, and the state of the store.
 
     The state shows whether the store exists, is mounted, was used and is fenced. The result has the file's lines, too.
@@ -80,7 +80,7 @@ def claim_empty_store(directory: str, pair: str, run_id: str, user: str | None =
     compares; ``user`` is the account that writes. The store's directory is created only below a mount point. Raises
     NodeError for a store that must not be claimed.
     """
-    marker_state = read_marker_state(directory, user)
+    marker_state = read_store_and_marker_state(directory, user)
     if marker_state["marked"] is not None:
         return False
     if marker_state["used"]:

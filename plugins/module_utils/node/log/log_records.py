@@ -92,7 +92,7 @@ class Record:
         return is_client_thread(self.thread)
 
 
-class LogParser:
+class IncrementalLogParser:
     """A parser of a broker's log.
 
     The log is fed piece by piece. The log may still be growing. With ``stacks`` (the default) a record is returned when
@@ -168,6 +168,6 @@ def parse_log(source: str | Iterable[str], *, stacks: bool = True) -> Iterator[R
 
     Lines may have line ends. Without ``stacks`` their stack traces are dropped.
     """
-    parser = LogParser(stacks=stacks)
+    parser = IncrementalLogParser(stacks=stacks)
     yield from parser.feed_lines(source.split("\n") if isinstance(source, str) else source)
     yield from parser.close()

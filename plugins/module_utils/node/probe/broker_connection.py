@@ -22,7 +22,7 @@ from ..protocols import is_encrypted
 from .deadline_socket import DeadlineSocket
 
 
-class ForeignListenerError(OSError):
+class ListenerOfOtherAccountError(OSError):
     """An error for a listener that belongs to a foreign account, not to the broker's.
 
     No login was sent to it.
@@ -100,8 +100,8 @@ def connect_to_broker(
     """Connect to a broker's connector, and return the connection.
 
     It is over TLS where the scheme has it. ``timeout`` and ``limit`` are those of the whole exchange: seconds, and
-    bytes that the broker may send. Raises OSError; ForeignListenerError when another account than the broker's listens
-    there.
+    bytes that the broker may send. Raises OSError; ListenerOfOtherAccountError when another account than the broker's
+    listens there.
     """
     deadline = time.monotonic() + timeout
     plain, is_local = _open_socket(address, deadline, expected)
@@ -139,7 +139,7 @@ def _open_socket(address: tuple[str, int], deadline: float, expected: ExpectedBr
 
 
 def require_owner_of_local_listener(connection: socket.socket, account: int, timeout: float) -> None:
-    """Require that a local listener belongs to an account, and raise ForeignListenerError otherwise.
+    """Require that a local listener belongs to an account, and raise ListenerOfOtherAccountError otherwise.
 
     It is the listener at the other end of a connection on this machine. A listener on another host is not checked.
     """
@@ -159,7 +159,7 @@ def _require_owner(connection: socket.socket, expected: int, timeout: float, pid
         f"{who} answers at {host}:{port} instead of the broker's account (uid {expected}), so no login was sent: stop "
         "this process"
     )
-    raise ForeignListenerError(errno.EPERM, text)
+    raise ListenerOfOtherAccountError(errno.EPERM, text)
 
 
 def _remaining(deadline: float) -> float:

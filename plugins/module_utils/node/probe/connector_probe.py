@@ -22,7 +22,7 @@ from ..config.broker_configuration import DeployedConfiguration, Listener
 from ..config.probe_account import Login, random_probe_topic
 from ..protocols import encode_mqtt_packet, encode_mqtt_text, protocol_name_of_scheme, read_varint, supports_round_trip
 from ..timeouts import PROBE
-from .broker_connection import BrokerConnection, ExpectedBroker, ForeignListenerError, connect_to_broker
+from .broker_connection import BrokerConnection, ExpectedBroker, ListenerOfOtherAccountError, connect_to_broker
 from .deadline_socket import DeadlineSocket
 from .stomp_client import StompClient, StompFrame, connect_headers
 
@@ -152,7 +152,7 @@ def probe_connector(
         return ProbeAnswer(
             False, False, f"the broker answers {error} and then sends no data for {timeout:g} s", greeted=True
         )
-    except ForeignListenerError as error:
+    except ListenerOfOtherAccountError as error:
         return ProbeAnswer(False, None, str(error.strerror))
     except ConnectionRefusedError:
         return ProbeAnswer(False, None, "the port refuses connections, because no process listens on it")

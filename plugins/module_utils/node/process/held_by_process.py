@@ -22,7 +22,7 @@ LISTENING, _ESTABLISHED = "0A", "01"
 _TABLES = ("tcp", "tcp6")
 
 
-def is_listening(pid: int, addresses: Collection[tuple[str, int]]) -> bool:
+def listens_on_any_address(pid: int, addresses: Collection[tuple[str, int]]) -> bool:
     """Return whether a process listens on one of the addresses.
 
     Another process of its account counts, too. The network namespace is that of the process. The account is compared

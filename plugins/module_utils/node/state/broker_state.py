@@ -159,7 +159,7 @@ def _gather_now(
         "changed": False,
         "state": conclusion.state,
         "how": escape_unprintable(conclusion.reason),
-        "frozen": evidence.is_frozen,
+        "frozen": evidence.is_stopped_by_signal,
         "pid": process.pid if process else None,
         "guard": guard_pid_of_broker(process) if process else None,
         "since": _moment(process.start_time) if process else None,

@@ -106,7 +106,7 @@ def _is_listening(layout: ConfigurationPaths, process: Process) -> bool:
         listeners = read_deployed_configuration(layout, layout.current_version_name()).listeners
     except (OSError, ParseError):
         return False
-    return bool(held_by_process.is_listening(process.pid, [listener.address for listener in listeners]))
+    return bool(held_by_process.listens_on_any_address(process.pid, [listener.address for listener in listeners]))
 
 
 def _send_signal(process: Process, unit: str | None, number: signal.Signals) -> None:

@@ -111,7 +111,7 @@ def gather_machine_facts(parameters: Mapping[str, Any]) -> dict[str, Any]:
             process,
             f"{os.path.basename(parameters['base'])}.service",
         ),
-        **account_facts(parameters["user"], parameters["uid"], parameters["gid"]),
+        **account_ids_and_processes(parameters["user"], parameters["uid"], parameters["gid"]),
         "base_exists": os.path.lexists(parameters["base"]),
         "missing_files": [path for path in parameters["files"] if not os.path.isfile(path)],
         "home_exists": os.path.lexists(parameters["home"]),
@@ -125,10 +125,10 @@ def gather_machine_facts(parameters: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def account_facts(user: str, uid: int | None, gid: int | None) -> dict[str, Any]:
-    """Return the facts about an account of this machine.
+def account_ids_and_processes(user: str, uid: int | None, gid: int | None) -> dict[str, Any]:
+    """Return the ids of an account of this machine, and its processes.
 
-    These are its ids, its group's ids, and its processes. The result also has the other names of the ids.
+    Its group's ids are included. The result also has the other names of the ids.
     """
     account, group = _entry(pwd.getpwnam, user), _entry(grp.getgrnam, user)
     account_uid = account.pw_uid if account else None

@@ -72,7 +72,7 @@ def classify_sample(sample: WatchdogSample) -> HangState:
         return HangState(state, IDLE, "the broker is not running")
     who = f"process {process.pid}"
     greeting = [describe_answer(name, answer) for name, answer in evidence.answers.items() if answer.greeted]
-    if evidence.is_frozen:
+    if evidence.is_stopped_by_signal:
         return HangState(state, *_unanswered(sample, state, f"{who} was stopped by a signal"))
     if greeting and not silent:
         return HangState(state, FINE, f"{who} answers: {greeting[0]}")
@@ -109,9 +109,9 @@ def _unanswered(sample: WatchdogSample, state: BrokerState, seen: str) -> tuple[
                 0.0,
             )
         # A frozen broker neither starts nor stops, and a waiting broker has no open ports.
-        is_busy = not serves and not evidence.is_frozen and phase.name not in _WAITING
+        is_busy = not serves and not evidence.is_stopped_by_signal and phase.name not in _WAITING
         return HUNG, f"{seen}, and {logged}", WATCH_BUSY if is_busy else 0.0
-    if evidence.is_frozen:
+    if evidence.is_stopped_by_signal:
         return ODD, f"{seen}, and {logged}. This broker cannot take over. {_GO_ON}", 0.0
     if phase.name == "unknown":
         return (

@@ -42,10 +42,10 @@ class WatchdogPaths:
         return os.path.join(self.units, self.name)
 
 
-def install_watchdog(place: WatchdogPaths, program: bytes, unit: str) -> list[str]:
-    """Install a broker's watchdog on this host.
+def install_and_start_watchdog(place: WatchdogPaths, program: bytes, unit: str) -> list[str]:
+    """Install, enable and start a broker's watchdog on this host.
 
-    It is also enabled and started. Returns what was done, one line each. Links its unit. Raises NodeError, OSError.
+    Returns what was done, one line each. Links its unit. Raises NodeError, OSError.
     """
     done = []
     if _read(place.program) != program:

@@ -42,7 +42,7 @@ class Connector:
     attributes: tuple[tuple[str, str], ...] = ()
 
     @property
-    def tls(self) -> bool:
+    def uses_tls(self) -> bool:
         """Whether the connector uses TLS."""
         return is_encrypted(self.scheme)
 
@@ -52,7 +52,7 @@ class Connector:
         In some releases TLS over NIO never refuses them.
         """
         requests_certificate = any(self.options.get(option) == "true" for option in _CLIENT_AUTH)
-        return requests_certificate and self.tls and (release.has_nio_client_auth or "nio" not in self.scheme)
+        return requests_certificate and self.uses_tls and (release.has_nio_client_auth or "nio" not in self.scheme)
 
 
 @dataclass(frozen=True, slots=True)
