@@ -120,10 +120,10 @@ def note_omitted_java_options(proposal: VariableProposal) -> None:
         environment = _environment(document)
         if _OURS not in environment and (names := _names_of_other_options(environment)):
             omitted[" ".join(names)].append(document.host)
-    for names, hosts in omitted.items():
+    for options, hosts in omitted.items():
         proposal.add_note(
             hosts,
-            f"adopt did not copy these Java options from the environment file: {names}. Add those that the broker "
+            f"adopt did not copy these Java options from the environment file: {options}. Add those that the broker "
             "needs to activemq_java_options",
             is_urgent=True,
         )
