@@ -33,8 +33,8 @@ class ActionModule(ActionBase):
         archive = arguments["archive"]
         if archive and not os.path.isfile(archive):
             raise AnsibleActionFail(
-                f"the configuration archive {archive} does not exist on the controller. Run activemq.fleet.compile "
-                "before this task in the same playbook run"
+                f"the configuration archive {archive} does not exist on the controller. Run a task with the "
+                "module activemq.fleet.compile, which creates the archive, before this task in the same playbook run"
             )
         try:
             if self._connection.transport == "local" and not self._play_context.become:

@@ -34,8 +34,8 @@ def prepare_evidence_directory(path: str) -> str:
         os.makedirs(path, mode=0o700, exist_ok=True)
         if os.listdir(path) and not os.path.isfile(mark):
             raise AnsibleActionFail(
-                f"nothing was collected, because the directory {path} on the controller contains files that are "
-                "not of a collection. Set a new directory with -e activemq_collect_to=DIR"
+                f"nothing was collected, because the directory {path} on the controller contains files that the "
+                "playbook collect did not write. Set a new directory with -e activemq_collect_to=DIR"
             )
         with open(mark, "a", encoding="utf-8"):
             pass
@@ -106,8 +106,8 @@ def _unpack(archive: str, tree: str, limit: int) -> None:
     for file in read_host_archive(archive, limit):
         if file.name == HOST:
             raise ValueError(
-                f"the collected archive contains {HOST}, which the module collect never adds. Find the program on the "
-                "host that changed the archive, and run the playbook collect again"
+                f"the archive that the host sent contains {HOST}, which the module collect never adds. Run the "
+                "playbook collect again. If this error returns, check whether the host is compromised"
             )
         path = os.path.join(tree, *file.name.split("/"))
         os.makedirs(os.path.dirname(path), mode=0o700, exist_ok=True)

@@ -38,6 +38,7 @@ def read_compiled_fleet() -> Any:
         text = _path().read_text(encoding="utf-8")
     except OSError:
         raise AnsibleActionFail(
-            "this playbook run has not computed the fleet. Run the task activemq.fleet.compile before this task"
+            "this playbook run has not computed the configuration of the brokers. Run a task with the module "
+            "activemq.fleet.compile before this task in the same playbook run"
         ) from None
     return import_library_module("deployment").CompiledFleet.from_json(text)

@@ -54,14 +54,15 @@ def read_host_archive(path: str, limit: int) -> Iterator[ArchivedFile]:
             name, mtime = extended.get("path", header.name), extended.get("mtime", header.mtime)
             if header.type not in (tarfile.REGTYPE, tarfile.AREGTYPE) or extended.keys() - _EXTENDED:
                 raise ValueError(
-                    f"the collected archive contains {name!r}, which is not a regular file. "
-                    "Find the program on the host that changed the archive, and run the playbook collect again"
+                    f"the archive that the host sent contains {name!r}, which is not a regular file and which the "
+                    "module collect never writes. Run the playbook collect again. If this error returns, check whether "
+                    "the host is compromised"
                 )
             count += 1
             if count > MOST_FILES:
                 raise ValueError(
-                    f"the collected archive contains more than {MOST_FILES} files. Remove old logs from the host, "
-                    "and run the playbook collect again"
+                    f"the archive that the host sent contains more than {MOST_FILES} files. Remove old logs from "
+                    "the host, and run the playbook collect again"
                 )
             content = _Content(source, header.size)
             yield ArchivedFile(_checked_name(name), header.size, _checked_time(name, mtime), content)
@@ -85,16 +86,18 @@ class _Bounded:
         self._rest -= size
         if self._rest < 0:
             raise ValueError(
-                f"the collected archive contains more than {self._limit} bytes, far more than "
-                "activemq_collect_megabytes. Find the program on the host that changed the archive, and run the "
-                "playbook collect again"
+                f"the archive that the host sent contains more than {self._limit} bytes, far more than "
+                "activemq_collect_megabytes. Run the playbook collect again. If this error returns, check whether the "
+                "host is compromised"
             )
         try:
             content = self._stream.read(size)
         except (EOFError, zlib.error, gzip.BadGzipFile) as error:
-            raise ValueError(f"the collected archive is damaged ({error}). Run the playbook collect again") from None
+            raise ValueError(
+                f"the archive that the host sent is damaged ({error}). Run the playbook collect again"
+            ) from None
         if len(content) < size:
-            raise ValueError("the collected archive is truncated. Run the playbook collect again")
+            raise ValueError("the archive that the host sent is truncated. Run the playbook collect again")
         return content
 
 
@@ -105,8 +108,8 @@ class _Content:
         self._source, self._rest = source, size
         if size < 0:
             raise ValueError(
-                "the collected archive contains a file with a negative size. "
-                "Find the program on the host that changed the archive, and run the playbook collect again"
+                "the archive that the host sent contains a file with a negative size, which the module collect never "
+                "writes. Run the playbook collect again. If this error returns, check whether the host is compromised"
             )
 
     def __iter__(self) -> Iterator[bytes]:
@@ -124,8 +127,8 @@ def _extended_header(source: _Bounded, size: int) -> dict[str, str]:
     """Return the records of a PAX header: each is ``LENGTH KEY=VALUE`` and a line end."""
     if not 0 <= size <= LONGEST_HEADER:
         raise ValueError(
-            f"the collected archive contains a header of {size} bytes, but at most {LONGEST_HEADER} are permitted. "
-            "Find the program on the host that changed the archive, and run the playbook collect again"
+            f"the archive that the host sent contains a header of {size} bytes, but at most {LONGEST_HEADER} are "
+            "permitted. Run the playbook collect again. If this error returns, check whether the host is compromised"
         )
     content = source.read(size + -size % _BLOCK)[:size]
     records: dict[str, str] = {}
@@ -134,7 +137,7 @@ def _extended_header(source: _Bounded, size: int) -> dict[str, str]:
         length = int(digits) if digits.isdigit() and len(digits) < 6 else 0
         key, is_record, text = content[len(digits) + 1 : length].partition(b"=")
         if not rest or not is_record or not text.endswith(b"\n"):
-            raise ValueError("the collected archive contains a damaged header. Run the playbook collect again")
+            raise ValueError("the archive that the host sent contains a damaged header. Run the playbook collect again")
         records[key.decode("utf-8", "surrogateescape")] = text[:-1].decode("utf-8", "surrogateescape")
         content = content[length:]
     return records
@@ -144,13 +147,14 @@ def _checked_name(name: str) -> str:
     parts = name.split("/")
     if len(name) > _LONGEST_NAME or len(parts) > _DEEPEST:
         raise ValueError(
-            f"the file name {name[:60]!r}... in the collected archive is longer than any that the module collect "
-            "writes. Find the program on the host that changed the archive, and run the playbook collect again"
+            f"the file name {name[:60]!r}... in the archive that the host sent is longer than any that the module "
+            "collect writes. Run the playbook collect again. If this error returns, check whether the host is "
+            "compromised"
         )
     if any(part in ("", ".", "..") or "\0" in part for part in parts):
         raise ValueError(
-            f"the collected archive contains {name!r}, which is not a path below the directory of the host. "
-            "Find the program on the host that changed the archive, and run the playbook collect again"
+            f"the archive that the host sent contains {name!r}, which is not a path below the directory of the host. "
+            "Run the playbook collect again. If this error returns, check whether the host is compromised"
         )
     return name
 

@@ -21,7 +21,8 @@ def broker_endpoints(items: Any, connector: str) -> tuple[Address, ...]:
     if isinstance(items, Mapping) or not isinstance(items, Iterable):
         raise ValueError(
             f"the argument with the brokers must be a list, but is the {type(items).__name__} {str(items)[:60]!r}: "
-            "write a list of addresses (HOST:PORT), or of brokers from fleet.json"
+            "write a list of addresses (HOST:PORT), or of brokers from the file fleet.json, which "
+            "`activemq-fleet render` writes"
         )
     addresses = []
     for position, item in enumerate(items):
@@ -30,7 +31,10 @@ def broker_endpoints(items: Any, connector: str) -> tuple[Address, ...]:
         except ValueError as error:
             raise ValueError(f"entry {position} of the list of brokers (counted from 0): {error}") from None
     if not addresses:
-        raise ValueError("the list of brokers is empty: give an address (HOST:PORT), or a broker from fleet.json")
+        raise ValueError(
+            "the list of brokers is empty: give an address (HOST:PORT), or a broker from the file fleet.json, which "
+            "`activemq-fleet render` writes"
+        )
     return tuple(addresses)
 
 
@@ -42,18 +46,18 @@ def _endpoint(item: Any, connector: str) -> Address:
     if not isinstance(item, Mapping):
         raise ValueError(
             f"the broker {str(item)[:60]!r} is neither text nor a mapping: write HOST:PORT, or a mapping with the keys "
-            "address and ports, as in fleet.json"
+            "address and ports, as in the file fleet.json, which `activemq-fleet render` writes"
         )
     address, ports = item.get("address"), item.get("ports")
     if not isinstance(address, str) or not isinstance(ports, Mapping):
         raise ValueError(
             f"the broker {str(dict(item))[:60]!r} lacks the key address (text) or the key ports (a mapping): copy both "
-            "from fleet.json"
+            "from the entry of this broker in the file fleet.json, which `activemq-fleet render` writes"
         )
     if not isinstance(ports.get(connector), int):
         raise ValueError(
-            f"the broker {address} has no connector {connector}: add {connector} to its key ports, or choose another "
-            f"connector (the broker has {', '.join(map(str, ports)) or 'none'})"
+            f"the broker {address} has no connector {connector}: add {connector} to the key ports of this broker's "
+            f"entry, or choose another connector (the broker has {', '.join(map(str, ports)) or 'none'})"
         )
     return parse_host_port(f"{_bracketed(address)}:{ports[connector]}")
 

@@ -281,7 +281,7 @@ def _variable_lines(request: InventoryScaffoldRequest, named: _NamedHosts) -> It
     yield _line(settings, "activemq_release")
     if named.common:
         rules = "parity of the number" if PARITY_VARIABLE in named.common else "mark of the node"
-        yield f"# How a name is read: group, number and {rules}. Check the pairs in hosts.yml.\n"
+        yield f"# How each host name is divided: into group, number and {rules}. Check the pairs in hosts.yml.\n"
         order = sorted(named.common, key=lambda name: name != PATTERN_VARIABLE)
         yield plain_variables_to_yaml({name: named.common[name] for name in order})
     yield from _failover_lines(settings)
@@ -337,7 +337,7 @@ def _installation_lines(request: InventoryScaffoldRequest, settings: Mapping[str
     yield "\n# The playbooks require root. If Ansible connects with another account, remove the # of the next line.\n"
     yield "# ansible_become: true\n"
     if request.archive is not None:
-        yield "# The playbook `site` installs the release from this archive on the controller.\n"
+        yield "# The archive of the release, on the controller. The playbook `site` installs it on the hosts.\n"
         yield plain_variables_to_yaml({
             "activemq_install": "archive",
             "activemq_archive": request.archive,

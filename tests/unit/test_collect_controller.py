@@ -46,7 +46,7 @@ def land(directory: Path, packed: str, facts: Mapping[str, Any] | None = None) -
 def test_a_directory_with_other_things_is_refused(tmp_path: Path) -> None:
     (tmp_path / "mine").touch()
 
-    with pytest.raises(AnsibleActionFail, match="contains files that are not of a collection"):
+    with pytest.raises(AnsibleActionFail, match="contains files that the playbook collect did not write"):
         collected.prepare_evidence_directory(str(tmp_path))
 
     assert os.listdir(tmp_path) == ["mine"]
@@ -161,7 +161,8 @@ def test_an_archive_with_a_long_header_is_refused_before_it_is_read(tmp_path: Pa
     tracemalloc.start()
     try:
         with pytest.raises(
-            AnsibleActionFail, match="cannot be unpacked: the collected archive contains a header of 157286400 bytes"
+            AnsibleActionFail,
+            match="cannot be unpacked: the archive that the host sent contains a header of 157286400 bytes",
         ):
             land(tmp_path, archive_path)
         assert tracemalloc.get_traced_memory()[1] < 16 << 20
@@ -334,5 +335,5 @@ def test_a_foreign_directory_is_refused_before_any_host_is_looked_at(tmp_path: P
     done = play(tmp_path, "-e", "activemq_collect_to=out")
 
     assert done.returncode == 2
-    assert "contains files that are not of a collection" in " ".join(done.stdout.split())
+    assert "contains files that the playbook collect did not write" in " ".join(done.stdout.split())
     assert "TASK [Collect the evidence of the host]" not in done.stdout

@@ -151,7 +151,8 @@ def test_records_cut_out_of_a_journal_make_what_they_may_concern_indeterminate()
 
     assert (found.lost, found.indeterminate) == (0, 1)
     assert found.gaps == (
-        "the event journal of the subscriber lacks the records 3 to 4 of its epoch (store) subscriber-epoch",
+        "the event journal of the subscriber lacks the records 3 to 4 of epoch subscriber-epoch (an epoch "
+        "begins when the agent creates its store)",
     )
 
 
@@ -165,7 +166,8 @@ def test_a_journal_whose_end_is_missing_is_not_taken_for_a_whole_one() -> None:
     found = settled(published(3), consumed([1, 2, 3], barrier=4)[:-4])
 
     assert found.gaps == (
-        "the event journal of the subscriber lacks the last records of its epoch (store) subscriber-epoch",
+        "the event journal of the subscriber lacks the last records of epoch subscriber-epoch (an epoch "
+        "begins when the agent creates its store)",
     )
     assert found.indeterminate == 1
 

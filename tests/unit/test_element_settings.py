@@ -103,7 +103,7 @@ def policy(root: etree._Element, **named: str) -> etree._Element:
             {"kahadb": {"by_destination": [{}, {"directory": "/x"}]}},
             "in activemq_kahadb.by_destination[1], the key 'directory' is not supported in this variable: use ",
         ),
-        ({"kahadb": {"by_destination": [{}, {}]}}, "by_destination of activemq_kahadb has two entries with the same"),
+        ({"kahadb": {"by_destination": [{}, {}]}}, "by_destination of activemq_kahadb has two entries for all other"),
         (
             {"kahadb": {"transaction_journal": {}}},
             "transaction_journal of activemq_kahadb requires by_destination, which is not set",

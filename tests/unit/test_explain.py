@@ -125,9 +125,9 @@ class TestPorts:
         story = explain_host_by_name(shop(port_offset=10, tls=tls), "orders-mq01-a")
         openwire = entry(story, "ports", "openwire")
         assert openwire.text == "61626 nio+ssl"
-        assert openwire.why == "Java clients and bridges, 61616 + 10, TLS because activemq_tls is set"
+        assert openwire.why == "Java clients and bridges, 61616 + port offset 10, TLS because activemq_tls is set"
         assert openwire.data["port"] == 61626
-        assert entry(story, "ports", "console").why == "web console on 127.0.0.1, 8161 + 10"
+        assert entry(story, "ports", "console").why == "web console on 127.0.0.1, 8161 + port offset 10"
 
     def test_a_pure_slave_has_no_connector_and_its_master_one_for_the_copy(self) -> None:
         found = shop(ha="pure", release="5.5.1")

@@ -156,4 +156,7 @@ def test_a_journal_is_read_over_its_files_and_a_torn_line_leaves_a_gap(tmp_path:
 
     assert [line.kind for line in journal.lines] == ["started", "connected", "stopped"]
     found = count_event_outcomes("orders-mq01", "MQTT", AgentJournal("the publisher"), journal, [])
-    assert "the event journal of the subscriber lacks the records 3 to 3 of its epoch (store) e" in found.gaps
+    assert (
+        "the event journal of the subscriber lacks the records 3 to 3 of epoch e (an epoch begins when the agent "
+        "creates its store)"
+    ) in found.gaps

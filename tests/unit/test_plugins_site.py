@@ -119,7 +119,9 @@ def test_decision_without_a_compiled_fleet_is_an_error(place: Place) -> None:
     process = place.start(str(place.root / "play.yml"))
     said, _ = process.communicate(timeout=500)
     assert process.returncode != 0
-    assert "this playbook run has not computed the fleet. Run the task activemq.fleet.compile" in " ".join(said.split())
+    assert "this playbook run has not computed the configuration of the brokers. Run a task with the" in " ".join(
+        said.split()
+    )
 
 
 def test_next_decision_takes_the_progress_of_the_one_before(place: Place) -> None:

@@ -210,7 +210,7 @@ def test_name_that_lacks_the_prefix_by_a_letter_has_a_meant_variable(name: str, 
         ({"activemq_java_options": ["-Dstore.password=hush hush"]}, "the value must be one Java option"),
         ({"activemq_users": [{"name": "ann:hush", "password": "x"}]}, "the value must contain only letters"),
         ({"activemq_network_password": "hush\tx"}, "activemq_network_password contains a line break or a tab"),
-        ({"activemq_network_password": "hush\x07"}, "contains the control character U+0007: remove it"),
+        ({"activemq_network_password": "hush\x07"}, "contains the control character U+0007: remove this character"),
         ({"activemq_network_password": "hush${x}"}, "the value of activemq_network_password contains '${'"),
     ],
 )

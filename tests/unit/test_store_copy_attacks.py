@@ -146,7 +146,7 @@ def test_a_planted_plan_does_not_move_directories_of_root(host: Host, what: str)
         str(host.store)
     )
     for act in (host.stage, lambda: store_copy.finish_store_replacement(str(host.store)), host.copy):
-        with pytest.raises(NodeError, match=r"is not used, .* does not exist, first rename the newest"):
+        with pytest.raises(NodeError, match=r"is not used, .* does not exist, rename the newest"):
             act()
     assert host.store.is_dir()
     path.unlink()
@@ -183,7 +183,7 @@ def test_a_plan_of_root_that_names_anything_else_is_refused(host: Host) -> None:
         (host.staging.name, "kahadb.before-20260101T000000Z/../x"),
     ):
         resync_plans.write_resync_plan(resync_plans.ResyncPlan(str(host.store), staging, backup, "", "a"), account)
-        with pytest.raises(NodeError, match=r"cannot be read\. The other node .*before-"):
+        with pytest.raises(NodeError, match=r"cannot be read\. On this host, if .*, rename the newest .*before-"):
             store_copy.finish_store_replacement(str(host.store))
 
 

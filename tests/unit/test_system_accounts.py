@@ -137,7 +137,7 @@ def test_a_child_that_the_account_signals_is_told_and_reaped(number: signal.Sign
 
 @needs_root
 def test_a_child_that_takes_too_long_is_ended() -> None:
-    with pytest.raises(AccountError, match=r"because the process exceeded 0\.2 s\. Run the command again"):
+    with pytest.raises(AccountError, match=r"because the process did not end within 0\.2 s\. Run the command again"):
         run_as(ACCOUNT, time.sleep, 60, patience=0.2)
 
 

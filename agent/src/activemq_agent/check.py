@@ -63,7 +63,7 @@ def check_dedupe_period(config: Config) -> None:
     needed = config.publisher_timeout + config.offline_limit
     if config.dedupe_days * DAY < needed:
         raise ConfigError(
-            f"dedupe.days: the value {config.dedupe_days:g} of this key of agent.conf is too small. A duplicate "
+            f"the value {config.dedupe_days:g} of the key dedupe.days of agent.conf is too small. A duplicate "
             f"of an event can arrive up to {needed:g} s after it (mb.publisher.timeout plus "
             "subscription.offline.limit). "
             f"Set dedupe.days to at least {needed / DAY:.4g}"
@@ -168,8 +168,8 @@ class _Attempt:
         is_plain = not self._broker.tls and "rejected the login" not in problem
         if kept_silent and is_plain and speaks_tls(self._broker.address, 2.0):
             return (
-                f"the port of the broker {self._broker.name} uses TLS, but mb.urls has no ssl:// for this broker: "
-                f"write ssl://{self._broker} in mb.urls"
+                f"the port of the broker {self._broker.name} uses TLS, but the key mb.urls of agent.conf has no "
+                f"ssl:// for this broker: write ssl://{self._broker} in mb.urls"
             )
         return problem
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import stat
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
@@ -10,7 +11,7 @@ from typing import Any
 
 from activemq_agent.agent_errors import ConfigError
 from activemq_agent.config import KEYS, Config, Tls
-from activemq_agent.config_values import Password
+from activemq_agent.config_values import KEY, Password
 from activemq_agent.connecting import ConnectionPolicy
 from activemq_agent.ini import Ini, read_ini
 from activemq_agent.similar_names import most_similar_name
@@ -34,7 +35,7 @@ def read_config(path: Path, environment: Mapping[str, str] | None = None) -> Con
     """Read an agent.conf, and return the configuration in it.
 
     The password is read from its file or systemd credential. Raises ConfigError with every problem of the file, one
-    line each: ``FILE:LINE: KEY: what to do``.
+    line each: ``FILE:LINE: what is wrong: what to do``.
     """
     environment = os.environ if environment is None else environment
     ini = read_ini(path)
@@ -73,7 +74,7 @@ class _Problems:
         for key, reason in reasons:
             if key not in self.keys and not (key == "mb.urls" and not self._ini.lines and self._ini.problems):
                 self.keys.add(key)
-                self._all.add((self._ini.lines.get(key, 0), f"{key}: {reason}"))
+                self._all.add((self._ini.lines.get(key, 0), _reason_with_key(reason, key)))
 
     def raise_any(self) -> None:
         """Raise ConfigError with all problems of agent.conf, if there are any."""
@@ -82,6 +83,12 @@ class _Problems:
                 f"{self._path}:{line}: {text}" if line else f"{self._path}: {text}" for line, text in sorted(self._all)
             ]
             raise ConfigError(*lines)
+
+
+def _reason_with_key(reason: str, key: str) -> str:
+    """Return the reason of a problem with the name of its key in front, where it does not name the key itself."""
+    names_key = re.search(rf"the key '?{re.escape(key)}(?!\.?\w)", reason)
+    return reason if names_key else f"{key}: {reason}"
 
 
 def _key_problems(texts: Mapping[str, str]) -> Iterator[tuple[str, str]]:
@@ -139,7 +146,7 @@ def _parse_values(path: Path, texts: Mapping[str, str]) -> tuple[dict[str, Any],
         try:
             setting = _BY_NAME[key].parse(text)
         except ValueError as error:
-            problems.append((key, str(error)))
+            problems.append((key, str(error).replace(KEY, f"the key {key}", 1)))
         else:
             values[key] = path.absolute().parent / setting if isinstance(setting, Path) else setting
     if "mb.urls" not in texts:

@@ -10,6 +10,8 @@ from typing import Any, TypeVar
 
 from activemq_agent.addresses import join_host_port, parse_listening_address, parse_url_and_tls
 
+KEY = "the key of agent.conf"
+"""The subject of errors about a value; ``config_parser`` replaces it by the name of the key."""
 Number = TypeVar("Number", int, float)
 
 
@@ -66,9 +68,7 @@ def _words(text: str) -> tuple[str, ...]:
 def _refuse_twice(values: tuple[Any, ...]) -> None:
     again = next((value for number, value in enumerate(values) if value in values[:number]), None)
     if again is not None:
-        raise ValueError(
-            f"the list in this key of agent.conf contains the entry {again} twice: remove one of these entries"
-        )
+        raise ValueError(f"the list in {KEY} contains the entry {again} twice: remove one of these entries")
 
 
 def parse_brokers(text: str) -> tuple[Endpoint, ...]:
@@ -110,19 +110,19 @@ def _check_filter(text: str) -> None:
     levels = text.split("/")
     if not text or len(text.encode()) > 65535 or not text.isprintable():
         raise ValueError(
-            f"the entry {text[:80]!r} in this key of agent.conf is not an MQTT topic filter: use 1 to 65535 "
+            f"the entry {text[:80]!r} in {KEY} is not an MQTT topic filter: use 1 to 65535 "
             "bytes of printable "
             "characters"
         )
     if any("#" in level and (level != "#" or number < len(levels) - 1) for number, level in enumerate(levels)):
         raise ValueError(
-            f"the entry {text!r} in this key of agent.conf is not an MQTT topic filter: use # only as the "
+            f"the entry {text!r} in {KEY} is not an MQTT topic filter: use # only as the "
             "complete last level, such "
             "as orders/#"
         )
     if any("+" in level and level != "+" for level in levels):
         raise ValueError(
-            f"the entry {text!r} in this key of agent.conf is not an MQTT topic filter: use + only as a "
+            f"the entry {text!r} in {KEY} is not an MQTT topic filter: use + only as a "
             "complete level, such as "
             "orders/+/new"
         )
@@ -147,14 +147,10 @@ def parse_client_or_agent_name(text: str) -> str:
     """
     if len(text) > 200:
         raise ValueError(
-            f"the name in this key of agent.conf, which begins with {text[:40]!r}, has {len(text)} characters: "
-            "use at most 200"
+            f"the name in {KEY}, which begins with {text[:40]!r}, has {len(text)} characters: use at most 200"
         )
     if not text.isprintable() or not text.isascii() or any(c in text for c in " /+#\"'"):
-        raise ValueError(
-            f"the value {text!r} of this key of agent.conf is not a valid name: use only ASCII letters, digits "
-            "and . _ : -"
-        )
+        raise ValueError(f"the value {text!r} of {KEY} is not a valid name: use only ASCII letters, digits and . _ : -")
     return text
 
 
@@ -168,7 +164,7 @@ def parse_boolean(text: str) -> bool:
         return True
     if word in ("false", "f", "no", "n", "off", "0"):
         return False
-    raise ValueError(f"the value {text!r} of this key of agent.conf is not permitted: write true or false")
+    raise ValueError(f"the value {text!r} of {KEY} is not permitted: write true or false")
 
 
 def choice_parser(*words: str) -> Callable[[str], str]:
@@ -180,9 +176,7 @@ def choice_parser(*words: str) -> Callable[[str], str]:
     def parse(text: str) -> str:
         if text not in words:
             *others, last = map(repr, words)
-            raise ValueError(
-                f"the value {text!r} of this key of agent.conf is not permitted: write {', '.join(others)} or {last}"
-            )
+            raise ValueError(f"the value {text!r} of {KEY} is not permitted: write {', '.join(others)} or {last}")
         return text
 
     return parse
@@ -194,20 +188,18 @@ def _finite(text: str) -> float:
     except ValueError:
         number = math.nan
     if not math.isfinite(number):
-        raise ValueError(f"the value {text!r} of this key of agent.conf is not a number: write a number, such as 30")
+        raise ValueError(f"the value {text!r} of {KEY} is not a number: write a number, such as 30")
     return number
 
 
 def _integer(text: str) -> int:
     if not re.fullmatch(r"[+-]?[0-9]+(_[0-9]+)*(\.0+)?", text):
         raise ValueError(
-            f"the value {text!r} of this key of agent.conf is not a whole number: write a number without a "
-            "fraction, such as 30"
+            f"the value {text!r} of {KEY} is not a whole number: write a number without a fraction, such as 30"
         )
     if len(text) > 100:
         raise ValueError(
-            f"the number in this key of agent.conf, which begins with {text[:40]}, has more than 100 digits: "
-            "write a smaller number"
+            f"the number in {KEY}, which begins with {text[:40]}, has more than 100 digits: write a smaller number"
         )
     return int(text.partition(".")[0])
 
@@ -221,7 +213,7 @@ def number_parser(most: int, *, above: int | None = None) -> Callable[[str], flo
     def parse(text: str) -> float:
         number = _finite(text)
         if above is not None and number <= above:
-            raise ValueError(f"the value {text!r} of this key of agent.conf is too small: write a number above {above}")
+            raise ValueError(f"the value {text!r} of {KEY} is too small: write a number above {above}")
         return _in_range(number, 0, most)
 
     return parse
@@ -237,9 +229,9 @@ def integer_parser(least: int, most: int) -> Callable[[str], int]:
 
 def _in_range(number: Number, least: int, most: int) -> Number:
     if number < least:
-        raise ValueError(f"the value {number} of this key of agent.conf is too small: write at least {least}")
+        raise ValueError(f"the value {number} of {KEY} is too small: write at least {least}")
     if number > most:
-        raise ValueError(f"the value {number} of this key of agent.conf is too large: write at most {most}")
+        raise ValueError(f"the value {number} of {KEY} is too large: write at most {most}")
     return number
 
 
@@ -265,8 +257,7 @@ def duration_parser(like: Any) -> Callable[[str], Any]:
             duration = _integer(text) if isinstance(like, int) else _finite(text)
         if not all(0 < seconds <= 86_400 for seconds in (duration if isinstance(duration, tuple) else (duration,))):
             raise ValueError(
-                f"the value {text!r} of this key of agent.conf is not permitted: write a number of seconds "
-                "above 0 and at most 86400"
+                f"the value {text!r} of {KEY} is not permitted: write a number of seconds above 0 and at most 86400"
             )
         return duration
 

@@ -94,7 +94,7 @@ def _parse_ini(text: str) -> Ini:
                 problems.append(
                     (
                         number,
-                        f"{key}: this key is set twice, here and in line {lines[key]}: remove one of the two lines",
+                        f"the key {key} is set twice, here and in line {lines[key]}: remove one of the two lines",
                     )
                 )
             lines.setdefault(key, number)

@@ -133,8 +133,8 @@ class Metrics(Collector):
             self._server.start()
         except OSError as error:
             raise AgentError(
-                f"metrics.address: the agent cannot listen on {endpoint} for its metrics ({error.strerror or error}): "
-                "set this key of agent.conf to an address of this host and a free port"
+                f"the agent cannot listen on {endpoint} for its metrics ({error.strerror or error}): in agent.conf, "
+                "set metrics.address to an address of this host and a free port"
             ) from error
 
     def close(self) -> None:

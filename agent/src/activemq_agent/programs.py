@@ -196,7 +196,7 @@ class ProgramRunner:
             _end_group(process)
             raise AgentError(
                 f"the handler {path.name} did not end in {timeout:g} s and was killed: check its output in the agent's "
-                "log, or increase handler.timeout"
+                "log, or increase handler.timeout in agent.conf"
             ) from None
         finally:
             with self._lock:

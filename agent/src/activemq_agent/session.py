@@ -176,8 +176,7 @@ class Session:
         if self._closed:
             opened.close()
             raise AgentError(
-                f"the agent closed its connection to {self._broker.name} before it was established, because it no "
-                "longer requires this connection"
+                f"the agent no longer requires a connection to {self._broker.name}, so it ended the attempt to connect"
             )
 
     def _on_connect(self, _client: Any, _data: Any, _flags: Any, reason: Any, _properties: Any) -> None:

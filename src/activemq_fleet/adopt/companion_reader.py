@@ -60,8 +60,8 @@ class CompanionFiles:
             return None
         if len(content) > _LARGEST:
             self._refuse(
-                f"adopt did not read {path}, because it has more than {_LARGEST >> 20} MiB: check that it is a "
-                "configuration file of the broker"
+                f"adopt did not read {path}, because it has more than {_LARGEST >> 20} MiB: if the broker uses this "
+                "file, make it smaller, and adopt again. Otherwise, no action is required"
             )
             return None
         self._total += len(content)

@@ -78,7 +78,8 @@ def _additions_as_text(additions: Sequence[AdditionGroup], number: int) -> Itera
     with_effect = [addition for addition in additions if addition.advice.effect]
     if with_effect:
         yield ""
-        yield f"{count_with_noun(len(with_effect), 'addition')} of the rendered files change how a broker behaves:"
+        count = count_with_noun(len(with_effect), "addition")
+        yield f"Compared with the original files, the rendered files have {count} with an effect on the broker:"
     for addition in with_effect:
         yield ""
         yield from _places(addition.hosts, "", number)
@@ -96,8 +97,8 @@ def _additions_as_text(additions: Sequence[AdditionGroup], number: int) -> Itera
         yield f"        undo: {_undo_text(addition.advice)}"
     if any(addition.advice.variables for addition in additions):
         yield ""
-        yield "To undo an addition, set the variable after `undo:` in the inventory."
-        yield "If the inventory already sets a variable after `undo:`, add the entries to its mapping or list."
+        yield "To undo an addition, set the variable that this report shows after `undo:` in the inventory."
+        yield "If the inventory already sets this variable, add the shown entries to the mapping or list in its value."
         yield "If the variable already has an entry of the same queue or key, add the new keys to that entry."
 
 

@@ -109,7 +109,11 @@ def _inexpressible_part(connector: NetworkConnector) -> str:
     if not is_valid_value("links", [entry]):
         if not connector.name:
             return "the bridge has no name, and another bridge of the same file has no name either"
-        return f"activemq_links does not accept the name {connector.name!r} of the bridge"
+        return (
+            f"activemq_links does not accept the name {connector.name!r} of the bridge, because a name "
+            "may contain only letters, digits, spaces and . _ : + > / @ ( ) -, and must begin and end with a letter or "
+            "digit"
+        )
     if None in (connector.consumer_ttl, connector.message_ttl) or not is_valid_value("network_ttl", _ttl(connector)):
         return "a networkTTL, consumerTTL or messageTTL of the bridge is neither a number from 1 on nor -1"
     if connector.duplex is None:

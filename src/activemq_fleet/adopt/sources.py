@@ -280,7 +280,7 @@ def read_addresses_by_host(arguments: Sequence[str], documents: Sequence[Adopted
 def _reason_for_address(name: str, separator: str, hosts: Sequence[str]) -> str:
     if not separator:
         return f"the value of --address has no host: write HOST=ADDRESS, such as {hosts[0]}=192.0.2.10"
-    return f"none of the adopted files belongs to the host {name!r}: use one of the hosts {', '.join(hosts)}"
+    return f"none of the given activemq.xml files belongs to the host {name!r}: use one of the hosts {', '.join(hosts)}"
 
 
 def _document(
@@ -438,7 +438,10 @@ def _no_broker_message(root: etree._Element, number: int) -> str:
         around = inside.getparent()
         profile = around.get("profile") if around is not None else None
         of = f' with the profile "{profile}"' if profile else ""
-        return f"<broker> is in a nested <beans>{of}: move the <broker> that is in force directly into the root element"
+        return (
+            f"<broker> is in a nested <beans>{of}, which adopt does not read: move the <broker> that ActiveMQ starts "
+            "(with Spring profiles, that of the active profile) directly into the root element"
+        )
     other = next((node for node in root.iter(etree.Element) if local_name(str(node.tag)) == "broker"), None)
     if other is not None:
         namespace = namespace_of(str(other.tag))

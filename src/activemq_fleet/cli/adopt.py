@@ -73,8 +73,8 @@ if TYPE_CHECKING:
 @click.option(
     "--node",
     metavar="MARK",
-    help="Node (activemq_node), such as a, of hosts whose names contain no node. Each of these hosts becomes a "
-    "broker without a standby.",
+    help="Name of the node in its pair (activemq_node), such as a, for each host whose name does not contain it. Each "
+    "of these hosts becomes a broker without a standby.",
 )
 @format_option(help="Format of the printed report.")
 def adopt_command(

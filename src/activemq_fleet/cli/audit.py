@@ -57,7 +57,7 @@ _SHOWN = 15
     "--until-idle",
     type=click.FloatRange(min=0),
     metavar="SECONDS",
-    help="Stop --follow after this time without new log or journal records.",
+    help="Stop --follow when the logs and event journals have had no new records for this number of seconds.",
 )
 @format_option(help="Output format.")
 @spark_options

@@ -124,7 +124,7 @@ def read_file_to_check(path: Path) -> bytes:
         raise UnreadableFileError(
             path,
             f"this file is larger than {_LARGEST >> 20} MiB, the limit for configuration files of a broker",
-            "name the activemq.xml of a broker, or remove the file",
+            "give the path of a broker's activemq.xml, or move this file to another directory",
         )
     return data
 

@@ -49,8 +49,8 @@ def _program() -> str:
     program = str(beside) if beside.exists() else shutil.which("ansible-playbook")
     if program is None:
         raise InputError(
-            f"ansible-playbook is neither on PATH nor in the directory of {sys.executable}. Install it with the "
-            f"library: {install_hint()}"
+            f"ansible-playbook is neither on PATH nor in the directory of {sys.executable}. To install "
+            f"ansible-core together with activemq-fleet, {install_hint()}"
         )
     return program
 

@@ -141,8 +141,14 @@ def _verdict(outcome: DeliveryOutcome | None, is_known: bool, publisher_has_gaps
 def _sentence(owner: str, gap: JournalGap) -> str:
     if gap.what == MISSING and gap.records:
         last = gap.jseq + gap.records - 1
-        return f"the event journal of {owner} lacks the records {gap.jseq} to {last} of its epoch (store) {gap.epoch}"
-    return f"the event journal of {owner} lacks the last records of its epoch (store) {gap.epoch}"
+        return (
+            f"the event journal of {owner} lacks the records {gap.jseq} to {last} of epoch {gap.epoch} (an epoch "
+            "begins when the agent creates its store)"
+        )
+    return (
+        f"the event journal of {owner} lacks the last records of epoch {gap.epoch} (an epoch begins when the agent "
+        "creates its store)"
+    )
 
 
 def longest_gap_begin_and_length(

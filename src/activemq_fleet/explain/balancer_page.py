@@ -40,7 +40,13 @@ def _address_entry(address: VirtualAddress) -> ExplanationEntry:
 
 def _backends_reason(brokers: tuple[Broker, ...]) -> str:
     if any(broker.profile.replicates for broker in brokers):
-        return "only the preferred master of each pair, because the slave of a pure pair accepts no clients"
+        return (
+            "the load balancer connects clients only to the preferred master of each pair, because the slave of a "
+            "pure pair accepts no clients"
+        )
     if not any(broker.profile.has_peer for broker in brokers):
-        return "single brokers"
-    return "both nodes of each pair, of which only the active node accepts clients: a standby has closed ports"
+        return "the load balancer connects clients to each broker of the group, because the group has no pairs"
+    return (
+        "the load balancer checks both nodes of each pair, and connects clients to the active node: a standby has "
+        "closed ports"
+    )

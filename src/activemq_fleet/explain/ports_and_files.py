@@ -63,8 +63,8 @@ def _listening_note(broker: Broker) -> str:
         return "A standby opens its ports, including the console's, only when it takes over."
     if broker.profile.replicates and broker.role == "master":
         return (
-            "The master opens its ports before its slave is attached. The master is ready when its log contains "
-            "`started`."
+            "The master opens its ports before its slave is attached. The master is ready when it logs "
+            "a line that ends with `(BROKER, ID) started`."
         )
     return ""
 
@@ -101,7 +101,7 @@ def _connector_use(connector: Connector) -> str:
 
 def _port_offset_text(settings: Settings, port: int) -> str:
     """Return how a port follows from the port offset, after a comma; "" without an offset."""
-    return f", {port - settings.port_offset} + {settings.port_offset}" if settings.port_offset else ""
+    return f", {port - settings.port_offset} + port offset {settings.port_offset}" if settings.port_offset else ""
 
 
 def _console_entry(broker: Broker) -> ExplanationEntry:

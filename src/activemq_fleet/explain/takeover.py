@@ -32,7 +32,7 @@ _NO_NODE = "no node"
 def takeover_time_text(broker: Broker, document: XmlDocument) -> str:
     """Return a text about the time of a takeover: how soon a broker's peer serves clients after its death."""
     if not broker.profile.has_peer:
-        return "never, because the broker has no second node"
+        return "no node takes over, because the broker has no second node"
     if broker.profile.replicates:
         return (
             "1 s after the master's process fails; if its host fails, after the slave's connection to the master "

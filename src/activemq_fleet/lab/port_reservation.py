@@ -129,7 +129,8 @@ class PortReservations:
         except OSError as error:
             raise LabError(
                 f"{self._directory}: the loopback addresses of a lab cannot be reserved in this directory "
-                f"({error.strerror}): remove the file lock in it, or correct the permissions of the directory"
+                f"({error.strerror}): remove the file {self._directory / 'lock'}, or correct the permissions "
+                "of the directory"
             ) from None
 
 

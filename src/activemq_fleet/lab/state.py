@@ -98,7 +98,8 @@ def load_lab_state(layout: LabLayout) -> LabState | None:
     except (ValueError, TypeError, KeyError, AttributeError):
         raise LabError(
             f"the file {layout.state} of the lab is damaged, or another version of activemq-fleet wrote it. Kill the "
-            f"processes of this lab, and remove the lab with: {shlex.join(['rm', '-r', str(layout.directory)])}"
+            f"processes of this lab, which `pgrep -af {layout.directory}` lists, and remove the lab with: "
+            f"{shlex.join(['rm', '-r', str(layout.directory)])}"
         ) from None
 
 

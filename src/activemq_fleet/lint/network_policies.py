@@ -249,13 +249,14 @@ def selectors_ignored_by_bridge_or_replay(document: Document) -> Iterator[Proble
     ]
     if not document.network_connectors or not (signs or document.elements_named("virtualSelectorCacheBrokerPlugin")):
         return
+    sign = 'selectorAware="true" of <virtualTopic>' if signs else "<virtualSelectorCacheBrokerPlugin>"
     for link in document.network_connectors:
         if link.boolean_attribute("conduitSubscriptions", default=True) and not link.boolean_attribute(
             "staticBridge", default=False
         ):
             yield link.problem(
-                "consumers have selectors, but this link with conduitSubscriptions ignores selectors: the bridge "
-                "forwards messages that no consumer accepts",
+                "this link with conduitSubscriptions ignores the selectors of consumers, so its bridge forwards "
+                f"messages that no consumer accepts. {sign} shows that consumers have selectors",
                 "conduitSubscriptions",
                 fix='set conduitSubscriptions="false" on the link',
                 why="with conduitSubscriptions all consumers of a queue behind a bridge count as one consumer without "
@@ -266,8 +267,8 @@ def selectors_ignored_by_bridge_or_replay(document: Document) -> Iterator[Proble
             replays = bridge_filter.boolean_attribute("replayWhenNoConsumers", default=False)
             if replays and bridge_filter.boolean_attribute("selectorAware", default=False) is False:
                 yield bridge_filter.problem(
-                    "replayWhenNoConsumers ignores selectors, but consumers have selectors: a message that no local "
-                    "selector accepts does not move to another broker",
+                    "replayWhenNoConsumers ignores the selectors of consumers, so a message that no local selector "
+                    f"accepts does not move to another broker. {sign} shows that consumers have selectors",
                     "selectorAware",
                     fix=f'set selectorAware="true" on <{FILTER}>, in addition to replayWhenNoConsumers',
                     why="the message stays on this broker as long as a consumer exists, even if its selector never "

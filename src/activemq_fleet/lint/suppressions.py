@@ -119,7 +119,7 @@ def _unusable_message(comment: SuppressionComment, known: frozenset[str]) -> str
         return f"the comment suppresses nothing, because it disables {', '.join(comment.rules)} without a reason"
     leading, _ = _split_reason(comment.reason, known)
     if leading:
-        return f"the comment suppresses nothing, because its reason begins with {leading[0]}, the id of a rule"
+        return f"the comment suppresses nothing, because the rule id {leading[0]} is in its reason, not in disable="
     return ""
 
 

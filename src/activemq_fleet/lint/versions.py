@@ -280,7 +280,7 @@ def _fix_of_lock(store: Element | None, name: str) -> str:
             "again after the start, so prefer 5.12 or newer for a shared store"
         )
     if name == "lockKeepAlivePeriod":
-        return "remove lockKeepAlivePeriod, or upgrade to 5.12 or later, which a shared store requires"
+        return "remove lockKeepAlivePeriod. If several nodes share the store, upgrade to 5.12 or later instead"
     return ""
 
 

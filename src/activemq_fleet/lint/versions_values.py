@@ -245,7 +245,7 @@ def _size_message(node: Element, attribute: str, kind: _NumberType) -> str:
         return f"{subject} must be a {wanted}"
     number = int(match[1].lstrip("0")[:20] or "0")
     if number > kind.largest_number:
-        return f"{subject} must be at most {kind.largest_number} before its unit"
+        return f"the number before the unit of {subject} must be at most {kind.largest_number}"
     if kind.overflows_property(kind.product_with_java_overflow(number, match[2])):
         return f"{subject} must be at most {kind.largest_result} bytes"
     return ""

@@ -114,9 +114,9 @@ def _refusals(holder: Release, wanted: Release, now: StoreFacts, then: StoreFact
     if now.kind == then.kind == "mKahaDB" and holder.mkahadb_rest != wanted.mkahadb_rest:
         yield (
             f"the broker stores messages in the directory {holder.mkahadb_rest} of its mKahaDB store, but {wanted} "
-            f"would read them from the directory {wanted.mkahadb_rest}, and find none. Stop both nodes, and rename the "
-            f"directory (it exists unless per_destination is set). Then run the playbook site with activemq_release "
-            f"{wanted}"
+            f"would read them from the directory {wanted.mkahadb_rest}, and find none. Stop both nodes. If the "
+            f"directory {holder.mkahadb_rest} exists, rename it to {wanted.mkahadb_rest} (with per_destination, it "
+            f"does not exist). Then run the playbook site with activemq_release {wanted}"
         )
     if now.directory and then.directory and now.directory != then.directory:
         yield (
@@ -172,8 +172,8 @@ def _changes(old_release: Release, wanted: Release) -> Iterator[str]:
         )
     if old_release.mqtt_swaps_dots != wanted.mqtt_swaps_dots:
         yield (
-            "MQTT topics that contain a dot, such as a.b/c, map to a different topic of the broker, so MQTT sessions "
-            "with such topics start without their messages"
+            f"with {wanted}, MQTT topics that contain a dot, such as a.b/c, map to different topics of the broker than "
+            f"with {old_release}, so MQTT sessions with such topics start without their messages"
         )
     if old_release.has_pure_master_slave and not wanted.has_pure_master_slave:
         yield f"{wanted} ignores waitForSlave and the other attributes of pure master/slave pairs"

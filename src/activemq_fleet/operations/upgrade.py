@@ -182,9 +182,10 @@ def _unfit(pair: Sequence[ObservedNode], stores: Mapping[str, StoreChange], run:
         # A broker that was just started has not opened its store yet; another check waits for it.
         if node.release is None and (node.is_serving or node.state == "standby"):
             yield (
-                f"{node.host}: the release that process {node.pid} of the broker runs is not known. Check with "
-                f"ls -l /proc/{node.pid}/fd which jars of ActiveMQ the process has open, then run the playbook upgrade "
-                "again"
+                f"{node.host}: the release that process {node.pid} of the broker runs is not known, because "
+                "no jar of ActiveMQ with a release was found among its open files. List them with ls -l "
+                f"/proc/{node.pid}/fd. If the jars of ActiveMQ were renamed, restore their names, and restart the "
+                "broker. Then run the playbook upgrade again"
             )
     if len({node.wanted for node in pair}) > 1:
         says = ", ".join(f"{node.host} {node.wanted}" for node in pair)

@@ -255,7 +255,8 @@ def _parse_groups(host: str, listed: Any) -> tuple[str, ...]:
         groups = _parse_cell(host, "groups", groups)
     if not isinstance(groups, list) or not all(isinstance(group, str) for group in groups):
         raise InputError(
-            f"{host}: the value of 'groups' is not a list of group names: write a list, or names with commas"
+            f"{host}: the value of the key groups in --hosts is not a list of names of inventory groups: write a list, "
+            "or names separated by commas"
         )
     return tuple(groups)
 

@@ -148,7 +148,7 @@ def _remedy(unit: LinkEnd) -> str:
         return "add links that bypass the broker: its slave takes over its messages, but not its bridges"
     return (
         f"list both nodes of pair {unit.name} in the uri of each link to this pair: masterslave:(tcp://A:61616,"
-        "tcp://B:61616). Set activemq_links for the whole pair, so that both nodes have the same links"
+        f"tcp://B:61616). Set the same activemq_links for both nodes of pair {unit.name}"
     )
 
 

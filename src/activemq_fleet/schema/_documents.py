@@ -234,7 +234,7 @@ def _excess_of(tag: str, name: str, value: str) -> str:
         return f"{_attribute_text(tag, name)} has more than {LONGEST_VALUE} characters"
     if "(" in value or "?" in value:
         if sum(map(value.count, _URI_MARKS)) > MOST_PARTS:
-            return f"{_attribute_text(tag, name)} is a URI of more than {MOST_PARTS} parts"
+            return f"{_attribute_text(tag, name)} is a URI with more than {MOST_PARTS} separators of its parts (, & ?)"
         if value.count("(") > DEEPEST_URI and _depth(value) > DEEPEST_URI:
             return f"{_attribute_text(tag, name)} is a URI with brackets nested more than {DEEPEST_URI} deep"
     return ""

@@ -58,11 +58,14 @@ def check_text(text: str) -> str:
     Raise ValueError for control characters and expressions of Spring or Jinja.
     """
     if control := _CONTROL.search(text):
-        raise ValueError(f"the value of the setting contains the control character U+{ord(control[0]):04X}: remove it")
+        raise ValueError(
+            f"the value of the setting contains the control character U+{ord(control[0]):04X}: remove this character"
+        )
     for mark in _EVALUATED:
         if mark in text:
             raise ValueError(
-                f"the value of the setting contains {mark!r}, which begins a Spring or Jinja expression: remove it"
+                f"the value of the setting contains {mark!r}, which begins a Spring or Jinja expression: write the "
+                f"value without {mark!r}"
             )
     return text
 

@@ -178,11 +178,12 @@ class KahadbSettings(StoreTuning):
                 )
             return self
         named = [(store.kind, store.destination) for store in self.by_destination]
-        if len(set(named)) < len(named):
-            raise ValueError(
-                "by_destination of activemq_kahadb has two entries with the same destination and kind: merge the two "
-                "entries"
-            )
+        for number, (kind, destination) in enumerate(named):
+            if (kind, destination) in named[:number]:
+                subject = f"the {kind} {destination}" if kind else "all other destinations"
+                raise ValueError(
+                    f"by_destination of activemq_kahadb has two entries for {subject}: merge the two entries"
+                )
         if (None, None) not in named and not {("queue", ">"), ("topic", ">")} <= set(named):
             # MultiKahaDBPersistenceAdapter: "No matching persistence adapter configured for destination".
             raise ValueError(

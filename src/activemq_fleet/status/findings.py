@@ -356,8 +356,8 @@ def _messages(row: BrokerStatus, broker: Broker, evidence: Evidence) -> Iterator
             "log-unreadable",
             "warning",
             row.host,
-            "status cannot read activemq.log of the running broker. Its state, the reasons of its links, and audits "
-            "can be wrong",
+            "status cannot read the records in activemq.log of the running broker. The reported state of the broker, "
+            "the reasons why its links are down, and results of audits can be wrong",
             str(evidence["log_error"]),
         )
 

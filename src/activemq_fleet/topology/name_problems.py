@@ -28,8 +28,8 @@ def unmatched_name_findings(
             name,
             text,
             fix,
-            why="the name determines the group, the pair and the node of a broker, and no configuration is generated "
-            f"without them; activemq_naming_pattern is {pattern}",
+            why="the pattern finds the group, the pair and the node of a broker in the name of its host, and no "
+            f"configuration is generated for a host without these three; activemq_naming_pattern is {pattern}",
         )
 
 

@@ -112,7 +112,8 @@ class TestMemory:
 
     def test_less_than_copies_may_take_is_refused(self, tmp_path: Path) -> None:
         with pytest.raises(
-            ConfigError, match=r"dedupe.days: the value 1 .* up to 519300 s .*\. Set dedupe.days to at least 6\.01"
+            ConfigError,
+            match=r"the value 1 of the key dedupe.days .* up to 519300 s .*\. Set dedupe.days to at least 6\.01",
         ):
             check_dedupe_period(make_config(tmp_path, dedupe_days=1))
 
@@ -152,4 +153,4 @@ class TestCommand:
     ) -> None:
         monkeypatch.setattr(socket.socket, "connect", lambda *_: pytest.fail("dialled"))
         assert self.run(tmp_path, 1, extra="dedupe.days = 1") == 2
-        assert "dedupe.days: the value 1 of this key" in capsys.readouterr().err
+        assert "the value 1 of the key dedupe.days" in capsys.readouterr().err

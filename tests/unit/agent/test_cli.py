@@ -111,7 +111,7 @@ def test_problems_of_the_configuration_are_a_line_each(
         f"activemq-agent: error: {config}:2: mb.urls: the port in the address 'a:0' is not valid: write a number "
         "from 1 to 65535, such as 1883",
         (
-            f"activemq-agent: error: {config}:3: mb.user: the agent does not support the key 'mb.user' of "
+            f"activemq-agent: error: {config}:3: the agent does not support the key 'mb.user' of "
             "agent.conf: if you mean the key mb.username, correct the spelling; otherwise remove this line of "
             "agent.conf"
         ),

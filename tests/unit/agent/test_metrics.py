@@ -125,6 +125,6 @@ def hold_idle_connections(served: Metrics, port: int) -> None:
 
 
 def test_an_address_that_is_taken_is_one_line_with_the_key(tmp_path: Path) -> None:
-    expected = r"metrics\.address: the agent cannot listen on 127\.0\.0\.1:\d+ for its metrics \(Address already"
+    expected = r"the agent cannot listen on 127\.0\.0\.1:\d+ for its metrics \(Address already"
     with Store.open(tmp_path, agent="a") as store, TinyBroker() as taken, pytest.raises(AgentError, match=expected):
         metrics_of(store).serve(Endpoint("127.0.0.1", taken.port))

@@ -26,7 +26,7 @@ ORDER = (
     "only this node of pair",
     "the adopted files do not show the values of these variables, so their defaults apply",
     "beans/broker/@vmConnectorURI: rendered lacks",
-    "of the rendered files change how a broker behaves",
+    "with an effect on the broker:",
 )
 """The parts of a report: losses, other notes, the list of changes, and what needs no action."""
 
@@ -468,7 +468,7 @@ class TestWhatItRefuses:
             (["o-mq1-a=/dev/null", "--release", "5.18.3"], "is neither a file nor a directory"),
             (
                 ["o-mq1-a={hand}", "--release", "5.18.3", "--address", "o-mq2-a=x"],
-                "none of the adopted files belongs to the host 'o-mq2-a': use one of the hosts o-mq1-a",
+                "none of the given activemq.xml files belongs to the host 'o-mq2-a': use one of the hosts o-mq1-a",
             ),
             (
                 ["o-mq1-a={hand}", "--release", "5.18.3", "--address", "10.0.0.1"],

@@ -77,10 +77,22 @@ def test_comment_before_the_root_holds_for_the_whole_file() -> None:
         ("disable N001 because", "names no rule after disable=", "disable=RULE"),
         ("disable=N0019 because", "no rule has the id N0019", "disable=N019 because"),
         ("disable=N001,N0019 because", "no rule has the id N0019", "disable=N001,N019 because"),
-        ("disable=N001, C012 because", "begins with C012, the id of a rule", "disable=N001,C012 because"),
-        ("disable=N001 c012 because", "begins with C012, the id of a rule", "disable=N001,C012 because"),
-        ("disable=N001 , C012", "begins with C012, the id of a rule", "disable=N001,C012 REASON"),
-        ("disable=N001 and C012, S003 because", "begins with C012, the id of a rule", "disable=N001,C012,S003 because"),
+        (
+            "disable=N001, C012 because",
+            "the rule id C012 is in its reason, not in disable=",
+            "disable=N001,C012 because",
+        ),
+        (
+            "disable=N001 c012 because",
+            "the rule id C012 is in its reason, not in disable=",
+            "disable=N001,C012 because",
+        ),
+        ("disable=N001 , C012", "the rule id C012 is in its reason, not in disable=", "disable=N001,C012 REASON"),
+        (
+            "disable=N001 and C012, S003 because",
+            "the rule id C012 is in its reason, not in disable=",
+            "disable=N001,C012,S003 because",
+        ),
         ("disable= N001 because", "names no rule after disable=", "disable=N001 because"),
     ],
 )

@@ -58,7 +58,7 @@ def test_cells_of_a_table_hold_lists_as_json_and_all_else_as_text() -> None:
         ),
         ('{"host": "h", "variables": 3}', "h: the variables of this host are not a JSON object"),
         ('{"host": "h", "variables": "3"}', "h: the variables of this host are not a JSON object"),
-        ('{"host": "h", "groups": 3}', "h: the value of 'groups' is not a list"),
+        ('{"host": "h", "groups": 3}', "h: the value of the key groups in --hosts is not a list"),
     ],
 )
 def test_what_is_no_record_is_told_in_one_line(text: str, message: str) -> None:

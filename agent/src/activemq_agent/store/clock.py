@@ -67,7 +67,10 @@ class ElapsedTimeCounter:
         if last and last.boot != self._boot:
             passed = clock.wall().timestamp() - last.wall
             if passed < 0:
-                _log_step(f"after a reboot, the wall clock of this host is {-passed:.0f} s behind its last time")
+                _log_step(
+                    f"after a reboot, the wall clock of this host is {-passed:.0f} s behind the time that the agent "
+                    "recorded before the reboot"
+                )
             self._anchor = self._moment(last.elapsed + max(0.0, passed))
 
     def _moment(self, elapsed: float) -> ClockReading:

@@ -41,8 +41,8 @@ def open_database(
     if counters.agent != agent:
         db.close()
         raise AgentError(
-            f"{path}: this store belongs to the agent {counters.agent!r}, not to {agent!r}: set agent.name to "
-            f"{counters.agent!r}, or set a separate state.directory for this agent"
+            f"{path}: this store belongs to the agent {counters.agent!r}, not to {agent!r}: in agent.conf, "
+            f"set agent.name to {counters.agent!r}, or set a separate state.directory for this agent"
         )
     _sort_into_lanes(db, limits)
     _count_rows(db, counters)

@@ -197,7 +197,7 @@ def main() -> NoReturn:
 def _not_done(options: argparse.Namespace) -> str:
     if options.tidy:
         return (
-            f"the guard removed no old copies (generations) of the store {options.store}, and will try again "
+            f"the guard could not remove the old copies (generations) of the store {options.store}, and will try again "
             "automatically"
         )
     if options.mend:
@@ -258,7 +258,10 @@ def _confirm_broker_dead(directory: str, number: int) -> Iterator[str]:
             "run that command"
         )
     store.record_broker_dead(number)
-    yield f"the broker of takeover {number} of the store {directory} is recorded as dead: the other node may take over"
+    yield (
+        f"the broker that became active in takeover {number} of the store {directory} is recorded as dead: the other "
+        "node may take over"
+    )
 
 
 class Guard:
@@ -370,8 +373,8 @@ class Guard:
         except (LateError, OSError, FenceError, NodeError) as error:
             print_to_unit_log(
                 f"the guard cannot read the store {self._store.directory} "
-                f"({error or f'no answer within {LOOK_TIMEOUT:g} s'}), so its broker cannot continue safely. "
-                "Check the mount of the store"
+                f"({error or f'no answer within {LOOK_TIMEOUT:g} s'}), so it kills the broker of this node if the "
+                "broker uses the store. Check the mount of the store"
             )
             return FenceEvidence(holds_lock=False, highest=None)
 

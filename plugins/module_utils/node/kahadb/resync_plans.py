@@ -73,10 +73,9 @@ def read_resync_plan(store: str, account: SystemAccount) -> ResyncPlan | None:
     except (ValueError, TypeError):
         pass
     raise NodeError(
-        f"the file {path}, which describes an interrupted resync of the store {store}, cannot be read. The other "
-        f"node of the pair has the current messages, so copy its store again. If {store} does not exist, first "
-        f"rename the newest directory {store}.before-TIME to {store}. Then remove {path}, and run the playbook "
-        "resync again"
+        f"the file {path}, which describes an interrupted resync of the store {store}, cannot be read. On this "
+        f"host, if {store} does not exist, rename the newest directory {store}.before-TIME to {store}. Remove {path}. "
+        "Then run the playbook resync again, which copies the current messages from the other node of the pair"
     )
 
 
@@ -118,9 +117,9 @@ def untrusted_plan_message(store: str, account: SystemAccount) -> str:
     path = store + _BESIDE
     return (
         f"the file {path}, which describes an interrupted resync of the store {store}, is not used, because an "
-        "account other than root could have changed it. The other node of the pair has the current messages, so "
-        f"copy its store again. If {store} does not exist, first rename the newest directory {store}.before-TIME "
-        f"to {store}. Then remove {path}, and run the playbook resync again"
+        f"account other than root could have changed it. On this host, if {store} does not exist, rename the newest "
+        f"directory {store}.before-TIME to {store}. Remove {path}. Then run the playbook resync again, which copies "
+        "the current messages from the other node of the pair"
     )
 
 

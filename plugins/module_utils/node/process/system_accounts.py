@@ -287,7 +287,7 @@ def _read(descriptor: int, child: int, patience: float) -> dict[str, Any] | None
         elif _is_stopped(child):
             raise TimeoutError("SIGSTOP stopped the process")
         if time.monotonic() >= deadline:
-            raise TimeoutError(f"the process exceeded {patience:g} s")
+            raise TimeoutError(f"the process did not end within {patience:g} s")
     data = b"".join(parts)
     if not data.endswith(b"\n"):
         return None
