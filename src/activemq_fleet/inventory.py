@@ -40,7 +40,7 @@ _VARIABLE = re.compile(r"\w+")
 _NOT_SET = re.compile(r"\b(activemq_\w+) is not set\b")
 _WORD = re.compile(r"[\w-]+(?:\.[\w-]+)*")
 _OriginReader = Callable[[Mapping[Any, Any], Mapping[Any, Any], Iterable[str]], dict[str, tuple[str, int]]]
-_CONNECTION = ("ansible_host", "ansible_port", "ansible_connection")
+_CONNECTION = ("ansible_port", "ansible_connection")
 # What is missing because of a key that Ansible ignores or misreads; reported after the key is corrected.
 _CONSEQUENCES = frozenset({"T001", "T002", "T003", "T037"})
 _CORRECT_CONFIGURATION = "correct ansible.cfg or the environment variables of Ansible"
@@ -59,7 +59,7 @@ class InventoryData:
     cannot be opened is an ``EncryptedValue``. ``groups`` are Ansible's, with the hosts of their children. ``warnings``
     are Ansible's own, one line each. ``findings`` are those about the files of the inventory, and about variables
     without the prefix that have almost the name of a variable of the fleet. ``directories`` holds by host the directory
-    of the inventory source that has the host, and ``machines`` how Ansible connects to it, if ``ansible_host`` is set.
+    of the inventory source that has the host, and ``machines`` how Ansible connects to it: address, port and type.
     ``positions`` is empty unless it was requested.
     """
 
@@ -346,7 +346,9 @@ def _with_positions(error: FleetError, data: InventoryData) -> FleetError:
     for line in error.lines:
         hosts = error.hosts_by_line.get(line, (line.partition(": ")[0],))
         hint, position = _misspelling_hint(line, hosts, misspelt_by_host, data.positions)
-        position = position or position_of_first_variable(data.positions.get(hosts[0], {}), line)
+        position = position or position_of_first_variable(
+            data.positions.get(hosts[0], {}), line, data.hosts.get(hosts[0], {})
+        )
         line += hint or _unread_variable_hint(line, hosts[0], data)
         hosts_by_line[f"{line} ({position.file}:{position.line})" if position else line] = hosts
     return type(error)(*hosts_by_line, hosts_by_line=hosts_by_line)
@@ -458,8 +460,9 @@ def _read_hosts(
     wrong: dict[str, list[str]] = {}
     for host, variables in hosts:
         directories[host] = str(variables.get("inventory_dir") or ".")
-        if isinstance(variables.get("ansible_host"), str):
-            machines[host] = tuple(str(variables.get(name)) for name in _CONNECTION)
+        address = variables.get("ansible_host", host)
+        if isinstance(address, str):
+            machines[host] = (address, *(str(variables.get(name)) for name in _CONNECTION))
         misspelt = variables_by_misspelled_name(variables)
         if reader is not None:
             positions[host] = reader.variable_positions(host, variables, [*misspelt, "ansible_host"])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Container, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -54,12 +54,18 @@ def position_of_reported_value(positions: Positions, finding: Finding) -> Positi
     return by_value or position_of_first_variable(variables, finding.message)
 
 
-def position_of_first_variable(positions: Positions, text: str) -> Position | None:
+def position_of_first_variable(positions: Positions, text: str, set_variables: Container[str] = ()) -> Position | None:
     """Return the position in the inventory of the first variable that a text names, or None.
 
-    ``positions`` maps the names of one host's variables to their positions.
+    ``positions`` maps the names of one host's variables to their positions. The result is None as well if this variable
+    is one of ``set_variables`` and has no position, because the command line sets it.
     """
-    return next((positions[name] for name in _VARIABLE.findall(text) if name in positions), None)
+    for name in _VARIABLE.findall(text):
+        if name in positions:
+            return positions[name]
+        if name in set_variables:
+            return None
+    return None
 
 
 def _position_of_origin(positions: Positions, origin: ValueOrigin, message: str) -> Position | None:

@@ -173,6 +173,16 @@ def test_error_names_the_host_with_the_misspelt_variable(inventory: Path, capsys
     assert f"actvemq_release of host {B} is ignored: did you mean activemq_release? ({path}:1)" in err
 
 
+def test_unknown_variable_of_command_line_has_no_position_of_the_suggested_one(
+    inventory: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["check", "-i", "inventory", "-e", "activemq_relaese=6.3.1"]) == 2
+
+    err = capsys.readouterr().err
+    assert "activemq_relaese is not a variable of activemq.fleet: did you mean activemq_release?" in err
+    assert "all.yml" not in err
+
+
 def test_unknown_release_names_file_and_line(inventory: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = inventory / "group_vars" / "all.yml"
     path.write_text(VARIABLES.replace("6.3.1", "7.9.1"))

@@ -268,7 +268,14 @@ FINDINGS: dict[str, tuple[dict[str, str], str, str, str, str]] = {
         },
         "T009 error",
         "hosts.yml:10",
-        "the host kiel1 has the same ansible_host 10.0.0.1 and the same activemq_instance",
+        "Ansible connects to 10.0.0.1 (ansible_host) for this host and for kiel1, and both have the same",
+        "correct ansible_host of one of the hosts",
+    ),
+    "name of another host as address": (
+        {"hosts.yml": HOSTS.replace("kiel2:\n", "kiel2:\n          ansible_host: kiel1\n")},
+        "T009 error",
+        "hosts.yml:9",
+        "Ansible connects to kiel1 (ansible_host) for this host and for kiel1, and both have the same",
         "correct ansible_host of one of the hosts",
     ),
     "misspelt pair": (

@@ -293,7 +293,7 @@ def _unreachable(row: BrokerStatus | AgentStatus | BalancerStatus) -> Finding:
         "error",
         row.host,
         f"the host did not answer Ansible ({row.reason})",
-        f"check that {row.host} runs, and that Ansible can log in (ansible -m ping {row.host})",
+        f"check that {row.host} runs, and that Ansible can log in (ansible -i INVENTORY -m ping {row.host})",
     )
 
 

@@ -79,8 +79,8 @@ def same_machine_and_instance_findings(
 ) -> Iterator[Finding]:
     """Yield an error for two brokers on the same machine with the same instance name (T009).
 
-    They would have the same directories. ``ansible_host`` defines the machine. ``machines`` are the connections of
-    hosts; a template in one may have another value on each host.
+    They would have the same directories. ``machines`` are the connections of hosts; a template in one may have another
+    value on each host.
     """
     owners: dict[tuple[str, ...], Broker] = {}
     for broker in brokers:
@@ -92,7 +92,8 @@ def same_machine_and_instance_findings(
             yield error_finding(
                 "T009",
                 broker.host,
-                f"the host {owner.host} has the same ansible_host {machine[0]} and the same activemq_instance",
+                f"Ansible connects to {machine[0]} (ansible_host) for this host and for {owner.host}, and both "
+                "have the same activemq_instance",
                 "correct ansible_host of one of the hosts, or set a different activemq_instance for each broker of the "
                 "machine",
                 why="both brokers would use the same service unit and directories",
