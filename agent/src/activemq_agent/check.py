@@ -135,7 +135,7 @@ class _Attempt:
         )
         answer = wait_for_event(self._events, Connack, began + limit, silent)
         if answer.refused is not None:
-            keys = "mb.username and mb.password" if answer.bad_credentials else "its log"
+            keys = "mb.username and mb.password in agent.conf" if answer.bad_credentials else "its log"
             raise AgentError(f"{answer.refused}: check {keys}")
         self._steps.append(("CONNACK", time.monotonic() - began))
 

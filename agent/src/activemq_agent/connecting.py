@@ -299,7 +299,7 @@ class ConnectionStateMachine:
                 self._fast_until = max(self._fast_until, hung_until)
             reason = (
                 f"the broker sent no CONNACK in {self.policy.connack_timeout:g} s after the agent's login: check the "
-                "broker's process, and check that mb.urls names its MQTT port"
+                "broker's process, and check that mb.urls in agent.conf names its MQTT port"
             )
             return (*self._close(reason), *self._next_attempt(now))
         return self._watch(connection, now)

@@ -25,7 +25,7 @@ _CHUNK = 1 << 16
 _CHUNKS = 64
 """Reads of a message that is passed over, before the connection's other work is done."""
 _PAUSE = 0.02
-_CHECK_PORT = "check that mb.urls names the MQTT connector of an ActiveMQ broker"
+_CHECK_PORT = "check that mb.urls in agent.conf names the MQTT connector of an ActiveMQ broker"
 MOST_ANSWERS = 2000
 """Outgoing packets that may wait to be sent; while more wait, nothing is read."""
 OVERHEAD = 4096

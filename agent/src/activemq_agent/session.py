@@ -191,7 +191,8 @@ class Session:
         silent = reason.value == _KEEPALIVE_TIMEOUT
         text = f"the broker sent nothing for {2 * self._keepalive} s" if silent else "the connection was closed"
         if not (silent or self._answered):
-            hint = "check its log" if self._broker.tls else "if this is its TLS port, write ssl:// in mb.urls"
+            use_tls = "if this is its TLS port, write ssl:// in mb.urls of agent.conf"
+            hint = "check its log" if self._broker.tls else use_tls
             text = f"{self._broker.name} closed the connection without an answer to CONNECT: {hint}"
         self._over(text, silent=silent)
 
@@ -199,7 +200,7 @@ class Session:
         if self._unanswered_subscribes <= 0:
             raise ProtocolViolationError(
                 "the broker violates MQTT, because it sent a SUBACK that the agent did not request: check that mb.urls "
-                "names the MQTT connector of an ActiveMQ broker"
+                "in agent.conf names the MQTT connector of an ActiveMQ broker"
             )
         self._unanswered_subscribes -= 1
         self._put(Suback(self._conn, mid, any(reason.is_failure for reason in reasons)))

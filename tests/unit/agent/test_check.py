@@ -53,7 +53,7 @@ def test_one_that_nobody_listens_on_does_not(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("broker", "said"),
     [
-        (TinyBroker(code=5), "rejected the login: Not authorized: check mb.username and mb.password"),
+        (TinyBroker(code=5), "rejected the login: Not authorized: check mb.username and mb.password in agent.conf"),
         (TinyBroker(code=3), "rejected the login: Server unavailable: check its log"),
         (
             TinyBroker(code=None),

@@ -127,7 +127,7 @@ def test_a_broker_that_says_nothing_is_left_after_five_seconds() -> None:
         Close(
             1,
             "the broker sent no CONNACK in 5 s after the agent's login: check the broker's process, and check that "
-            "mb.urls names its MQTT port",
+            "mb.urls in agent.conf names its MQTT port",
         ),
         Dial(1, 2),
     ]

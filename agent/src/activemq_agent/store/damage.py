@@ -129,7 +129,7 @@ def _damage_inside(db: sqlite3.Connection, path: Path) -> list[str]:
     if application == APPLICATION_ID and version > VERSION and len(set(version.to_bytes(4))) == 1:
         raise AgentError(
             f"{path}: a newer release of activemq-agent created this store: install that release, or set a separate "
-            "state.directory for this agent"
+            "state.directory for this agent in agent.conf"
         )
     if (application, version) != (APPLICATION_ID, VERSION):
         return ["the header of the file is damaged"]

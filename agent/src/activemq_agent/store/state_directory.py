@@ -39,7 +39,7 @@ def lock_state_directory(directory: Path) -> int:
     except OSError as error:
         raise AgentError(
             f"{directory}: the agent cannot use this state directory ({error.strerror}): correct its owner and mode, "
-            "or set state.directory"
+            "or set state.directory in agent.conf to another directory"
         ) from error
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -48,7 +48,7 @@ def lock_state_directory(directory: Path) -> int:
         os.close(descriptor)
         raise AgentError(
             f"{directory}: another agent{f', process {holder},' if holder else ''} uses this state directory: "
-            "stop that agent, or set a separate state.directory for this one"
+            "stop that agent, or set a separate state.directory for this one in agent.conf"
         ) from error
     os.ftruncate(descriptor, 0)
     os.pwrite(descriptor, f"{os.getpid()}\n".encode(), 0)
