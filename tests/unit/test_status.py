@@ -114,6 +114,8 @@ WRONG: list[tuple[str, dict[str, Any], list[tuple[str, str]]]] = [
     ("unreadable", {"b": {"state": None, "how": "current is no link"}}, [("unknown-state", B)]),
     ("subscriptions", {"a": {"subscriptions_at_risk": ["daily: 50"]}}, [("subscriptions-at-risk", A)]),
     ("stale", {"a": {"generation": 3, "generation_in_force": 4}}, [("stale-generation", A)]),
+    ("unmounted", {"a": {"generation": 3, "generation_in_force": 0}}, [("store-access", A)]),
+    ("another directory", {"a": {"generation": 3, "generation_in_force": 1}}, [("store-access", A)]),
     (
         "two with guards, one of them stale",
         {
@@ -123,6 +125,14 @@ WRONG: list[tuple[str, dict[str, Any], list[tuple[str, str]]]] = [
         [("stale-generation", A)],
     ),
 ]
+
+
+def test_unmounted_store_of_running_broker_is_named_and_no_kill_is_advised() -> None:
+    (finding,) = status(a={"generation": 3, "generation_in_force": 0, "store": "/mnt/mq/orders-mq01"}).findings
+
+    assert "the directory /mnt/mq/orders-mq01 on the host contains no generation" in finding.message
+    assert "mount the shared directory of /mnt/mq/orders-mq01 again" in finding.fix
+    assert "kill" not in finding.fix
 
 
 @pytest.mark.parametrize(("hosts", "wanted"), [case[1:] for case in WRONG], ids=[case[0] for case in WRONG])

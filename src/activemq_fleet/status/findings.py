@@ -210,16 +210,29 @@ def _taken_ports(row: BrokerStatus, broker: Broker, evidence: Evidence) -> Itera
 
 
 def _generation(row: BrokerStatus, broker: Broker, evidence: Evidence) -> Iterator[Finding]:
-    wrong = row.generation is not None and row.generation_in_force not in (None, row.generation)
-    if wrong and row.state in (*SERVING, "starting", "hung"):
+    used, newest = row.generation, row.generation_in_force
+    if used is None or newest is None or row.state not in (*SERVING, "starting", "hung"):
+        return
+    if newest > used:
         yield _finding(
             "stale-generation",
             "error",
             row.host,
-            f"the broker uses generation (numbered copy) {row.generation} of its store, but a takeover has replaced it "
-            f"with generation {row.generation_in_force}. The new generation lacks messages that this broker accepts",
+            f"the broker uses generation (numbered copy) {used} of its store, but a takeover has replaced it "
+            f"with generation {newest}. The new generation lacks messages that this broker accepts",
             "wait until the guard (the program that activemq_fence: guard starts) kills this broker at its next check. "
             f"If it does not, run {_end(row, broker)} on {row.host}",
+        )
+    elif newest < used:
+        store = evidence.get("store")
+        yield _finding(
+            "store-access",
+            "error",
+            row.host,
+            f"the broker uses generation (numbered copy) {used} of its store, but the directory {store} on the host "
+            f"contains {f'only generation {newest}' if newest else 'no generation'}: the shared directory is not "
+            "mounted there any more. The running broker still has its files open, but cannot start again",
+            f"on {row.host}, mount the shared directory of {store} again. Do not stop the broker before that",
         )
 
 
