@@ -68,7 +68,9 @@ def bridge_uri(
     """
     kind = kind or ("masterslave" if release.has_masterslave_discovery else "failover")
     if not addresses:
-        raise InputError("a network connector has no address: give the address of at least one broker")
+        raise InputError(
+            "the list of addresses for the network connector is empty: give the address of at least one broker"
+        )
     if kind not in BRIDGE_KINDS:
         raise InputError(f"{kind}: is not a URI scheme for a network connector: use one of {', '.join(BRIDGE_KINDS)}")
     if kind == "masterslave" and not release.has_masterslave_discovery:
@@ -124,7 +126,9 @@ def failover_uri_from_uris(dialled: Sequence[str], options: Mapping[str, object]
     Each of these starts with ``tcp://`` or ``ssl://``.
     """
     if not dialled:
-        raise InputError("a failover: URI has no address: give the address of at least one broker")
+        raise InputError(
+            "the list of addresses for the failover: URI is empty: give the address of at least one broker"
+        )
     texts = {name: str(value) for name, value in (options or _CLIENT_DELAYS).items()}
     return f"failover:({','.join(dialled)}){_query(texts)}"
 

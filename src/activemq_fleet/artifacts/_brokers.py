@@ -64,7 +64,7 @@ def jar_directory_for(release: Release, *, progress: Progress = log_progress) ->
         return ensure_cached(f"jars/{release}-{version}", make, progress=progress)
     except ArtifactError as error:
         raise ArtifactError(
-            f"the jars of ActiveMQ {release} are not available ({error}). {local_archive_hint(release)}"
+            f"the jars of ActiveMQ {release} are not available: {error}. {local_archive_hint(release)}"
         ) from None
 
 
@@ -88,14 +88,19 @@ def distribution_directory_for(release: Release, *, progress: Progress = log_pro
         download = part.with_suffix(".download")
         shutil.rmtree(download, ignore_errors=True)
         try:
-            _unpack(_maven.copy_artifact(f"org.apache.activemq:apache-activemq:{release}:tar.gz:bin", download), part)
+            _unpack(_download(release, download, refusal), part)
         finally:
             shutil.rmtree(download, ignore_errors=True)
 
+    return ensure_cached(name, make, progress=progress)
+
+
+def _download(release: Release, directory: Path, refusal: Path) -> Path:
+    """Return a release's downloaded archive. Raises ArtifactError, which is also recorded in the file ``refusal``."""
     try:
-        return ensure_cached(name, make, progress=progress)
+        return _maven.copy_artifact(f"org.apache.activemq:apache-activemq:{release}:tar.gz:bin", directory)
     except ArtifactError as error:
-        message = f"the distribution of ActiveMQ {release} cannot be downloaded ({error})"
+        message = f"the distribution of ActiveMQ {release} cannot be downloaded: {error}"
         with contextlib.suppress(OSError):  # without a writable cache, each run tries again
             refusal.write_text(message, encoding="utf-8")
         raise ArtifactError(message) from None
@@ -191,7 +196,7 @@ def _cached_jar(coordinate: str, make: Callable[[Path], None], progress: Progres
         directory = ensure_cached(f"drivers/{coordinate.replace(':', '-')}", make, progress=progress)
     except ArtifactError as error:
         raise ArtifactError(
-            f"the jar {coordinate} is not available ({error}). Check the settings of Maven and the connection to its "
+            f"the jar {coordinate} is not available: {error}. Check the settings of Maven and the connection to its "
             "repository"
         ) from None
     return next(directory.glob("*.jar"))

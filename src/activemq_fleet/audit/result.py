@@ -151,7 +151,7 @@ def _losses(messages: Mapping[str, int]) -> str:
     if lost := messages.get("lost"):
         return f"{count_with_noun(lost, 'event')} of {events:,} lost"
     if stuck := messages.get("stuck"):
-        return f"no event is known to be lost; {stuck:,} of {events:,} events are stuck"
+        return f"no event is known to be lost; {stuck:,} of {events:,} events are stuck (not handled yet)"
     if unknown := messages.get("indeterminate"):
         return f"no event is known to be lost; the delivery of {count_with_noun(unknown, 'event')} is indeterminate"
     return f"none of {count_with_noun(events, 'event')} lost"

@@ -85,6 +85,12 @@ def drill_command(lab: Lab, report: str | None, form: str, **options: Any) -> in
     return 0 if result.verdict == "clean" else 1
 
 
+_LEGEND = (
+    "Stuck: in transit when the drill ended. Copies dropped: events that a broker delivered again, and that the "
+    "subscriber did not handle again."
+)
+
+
 def _drill_result_text(result: DrillResult) -> str:
     """Return the result of a drill as text for a terminal.
 
@@ -104,7 +110,7 @@ def _drill_result_text(result: DrillResult) -> str:
             f"{fault.number:3} {fault.what} {fault.host.partition('.')[0]}: {successor} took over{took}{gap}"
             + (f"; {wrong}" if wrong else "")
         )
-    lines += ["", *map(_account_line, result.accounts)]
+    lines += ["", *map(_account_line, result.accounts), _LEGEND]
     lines += ["", *result.reasons] if result.reasons else []
     return "\n".join(lines)
 

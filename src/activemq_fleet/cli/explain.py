@@ -32,9 +32,9 @@ _STYLES: dict[str, dict[str, object]] = {
 @click.option(
     "--to",
     "to",
-    metavar="HOST",
+    metavar="TARGET",
     shell_complete=complete_hosts,
-    help="Show the route of a message from HOST to a consumer on this host.",
+    help="Show the route of a message from HOST to a consumer on the host TARGET.",
 )
 @click.option(
     "--destination",
@@ -55,7 +55,7 @@ def explain_command(inventory: InventoryOptions, host: str, to: str | None, dest
     from activemq_fleet.explain.route import explain_route
 
     if destination and not to:
-        raise click.UsageError("--destination requires --to: add --to HOST, or remove --destination")
+        raise click.UsageError("--destination requires --to: add --to TARGET, or remove --destination")
     fleet = inventory.load_fleet()
     print_warnings_and_inventory_findings(fleet)
     with ACTIVITY.show_activity("Following the routes of messages" if to else f"Explaining {host}"):

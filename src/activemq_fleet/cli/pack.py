@@ -20,8 +20,8 @@ from activemq_fleet.cli.printing import echo
 @click.option(
     "--python-prefix",
     metavar="DIR",
-    help="Directory on the Spark executors that contains bin/python3, such as /usr. Set it if it differs from "
-    "this machine.",
+    help="Directory on the Spark executors that contains bin/python3, such as /usr. Set this "
+    "option if the directory of Python on the executors differs from the one on this machine.",
 )
 def pack_command(output: Path, python_prefix: str | None) -> int:
     """Pack this Python environment into an archive for Spark executors.

@@ -36,6 +36,7 @@ def release_section(fleet: Fleet, broker: Broker) -> ExplanationSection:
 
 
 _Answer = tuple[str, bool, str]
+_REQUIRED_BY_AGENTS = "which the agents of the collection (hosts in activemq_agents) require"
 
 
 def _survival_answers(broker: Broker) -> Iterator[_Answer]:
@@ -47,12 +48,12 @@ def _survival_answers(broker: Broker) -> Iterator[_Answer]:
             else ("pure", False, "pure master/slave, which activemq_ha requires: its attributes have no effect")
         )
     elif profile.shares_store_directory and not release.has_lockers:
-        text = "<locker>: without it, the broker acquires the lock of its store at its start, and never checks it again"
+        text = "<locker>: the broker acquires the lock of its store at its start, and never checks it again"
         yield "lockers", False, text
     elif profile.shares_store_directory:
         yield "lockers", True, _lock_checks(broker)
     elif profile.has_database_lease and not release.has_adjustable_lease:
-        yield "lease", False, "a configurable lease: the lease of the lock in the database is always 5 s"
+        yield "lease", False, "a configurable lease of the lock in the database: the lease is always 5 s"
     if profile.shares_store:
         yield (
             ("restart", True, "demotion without a restart: a node that loses its lock becomes standby again")
@@ -67,7 +68,8 @@ def _survival_answers(broker: Broker) -> Iterator[_Answer]:
         text = "a stop of the broker on a full disk (ignoreNoSpaceErrors=false), so that no accepted message is lost"
         yield "no-space", True, text
     elif not profile.has_database_lease:
-        yield "no-space", False, "a stop of the broker on a full disk: without it, accepted messages can be lost"
+        text = "a stop of the broker on a full disk: without such a stop, accepted messages can be lost"
+        yield "no-space", False, text
 
 
 def _lock_checks(broker: Broker) -> str:
@@ -97,7 +99,7 @@ def _network_answers(broker: Broker) -> Iterator[_Answer]:
         text = "a retry of a bridge that fails while it starts: such a bridge can stay down until the broker restarts"
         yield "bridges", False, text
     if not release.has_replay_when_no_consumers:
-        text = "replayWhenNoConsumers: without it, messages cannot return to a broker that forwarded them"
+        text = "replayWhenNoConsumers: messages cannot return to a broker that forwarded them"
         yield "replay", False, text
     elif release.replay_needs_audit_off:
         text = (
@@ -122,11 +124,11 @@ def _network_answers(broker: Broker) -> Iterator[_Answer]:
 
 def _client_answers(broker: Broker) -> Iterator[_Answer]:
     if broker.release.supports_agents:
-        yield "mqtt", True, "a reliable MQTT connector, which failover agents require"
+        yield "mqtt", True, f"several durable MQTT subscriptions per client, {_REQUIRED_BY_AGENTS}"
     elif broker.release.has_usable_mqtt:
-        yield "mqtt", False, "more than one durable MQTT subscription per client, which failover agents require"
+        yield "mqtt", False, f"more than one durable MQTT subscription per client, {_REQUIRED_BY_AGENTS}"
     else:
-        yield "mqtt", False, "a reliable MQTT connector, which failover agents require"
+        yield "mqtt", False, f"an MQTT connector that delivers messages, {_REQUIRED_BY_AGENTS}"
 
 
 def _security_answer(broker: Broker) -> _Answer:

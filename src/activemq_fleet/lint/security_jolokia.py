@@ -85,7 +85,7 @@ def jolokia_connectors_rejected_by_release(document: Document) -> Iterator[Probl
     if place is not None:
         yield place.problem(
             f"{_POLICY} permits addNetworkConnector, but release {document.release} rejects masterslave:, "
-            "multicast: and failover: URIs in this operation"
+            "multicast: and failover: URIs in this operation: calls that add a link to a pair fail"
         )
 
 

@@ -119,8 +119,9 @@ def placeholder_without_value(document: Document) -> Iterator[Problem]:
     Why: with a PropertyPlaceholderConfigurer the broker does not start ("Could not resolve placeholder") unless a
         properties file, -Dname= or the environment defines the name. Without a configurer the broker uses the text
         itself, with dollar and braces, as a name, directory or address.
-    Fix: define the name in the properties file that the configurer reads, write a default as ${name:default}, or add
-        the configurer.
+    Fix: without a configurer, add one, or write the value itself. A configurer alone replaces a placeholder with a
+        default (${name:default}), a system property or an environment variable. Define each other name in a properties
+        file that the configurer reads, or write a default.
     Cannot see: the file that imports this one, so that a file without a broker is not checked if it has no
         configurer. The command line, the environment and properties files elsewhere: with a configurer the finding is
         an info. In the same directory, only files that a configurer names count. activemq.base and similar names
@@ -160,6 +161,7 @@ def placeholder_without_value(document: Document) -> Iterator[Problem]:
     configurers = {node for bean in configured for node in (bean, *bean.descendants())}
     reported: set[str] = set()
     unset: list[tuple[Element, str, str]] = []
+    matches: list[re.Match[str]] = []
     for node, attribute, value in _values_with_placeholders(document):
         for match in PLACEHOLDER_OF_SPRING.finditer(value):
             name = match[1]
@@ -170,9 +172,11 @@ def placeholder_without_value(document: Document) -> Iterator[Problem]:
             reported.add(name)
             if not configured and _is_dialled_address(node, attribute, value[: match.start()]):
                 text = f"this link cannot connect, because nothing replaces the placeholder {match[0]}"
-                yield node.problem(f"{text}: {_NO_CONFIGURER}", attribute, match[0], severity="error")
+                fix = placeholder_fix(document, [match])
+                yield node.problem(f"{text}: {_NO_CONFIGURER}", attribute, match[0], severity="error", fix=fix)
             else:
                 unset.append((node, attribute, match[0]))
+                matches.append(match)
     if unset:
         node, attribute, placeholder = unset[0]
         listed = ", ".join([placeholder, *map(_placeholder_with_line, unset[1:_MOST_NAMED])])
@@ -181,9 +185,7 @@ def placeholder_without_value(document: Document) -> Iterator[Problem]:
         text = f"nothing replaces the {noun} {listed}{more}: {_NO_CONFIGURER}"
         if configured:
             text = f"no properties file next to this file sets the {noun} {listed}{more}"
-        fix = (
-            "add a PropertyPlaceholderConfigurer, and define the name in its properties file, or write the value itself"
-        )
+        fix = placeholder_fix(document, matches)
         if configured:
             fix = (
                 "define the name in a properties file that the PropertyPlaceholderConfigurer reads, or write a default "
@@ -196,6 +198,32 @@ def placeholder_without_value(document: Document) -> Iterator[Problem]:
                 "another properties file defines the name"
             )
         yield node.problem(text, attribute, placeholder, fix=fix, why=why, severity="info" if configured else None)
+
+
+def placeholder_fix(document: Document, matches: Sequence[re.Match[str]]) -> str:
+    """Return what to do about placeholders that nothing replaces, from the matches of PLACEHOLDER_OF_SPRING.
+
+    A configurer alone replaces a placeholder with a default, a system property or an environment variable. It reads
+    other names from a properties file.
+    """
+    system = _start_properties(document)
+    sources, undefined = dict[str, None](), list[str]()
+    for match in matches:
+        if match[1] in system:
+            sources["system properties"] = None
+        elif match[2]:
+            sources["the defaults in the placeholders"] = None
+        elif _ENVIRONMENT.fullmatch(match[1]):
+            sources["environment variables"] = None
+        else:
+            undefined.append(match[1])
+    if not undefined:
+        return f"add a PropertyPlaceholderConfigurer, which uses {' and '.join(sources)}, or write the value itself"
+    names = ", ".join(undefined[:_MOST_NAMED]) + (" and the others" if len(undefined) > _MOST_NAMED else "")
+    return (
+        f"add a PropertyPlaceholderConfigurer, and define {names} in a properties file that it reads, or write the "
+        "value itself"
+    )
 
 
 def _placeholder_with_line(unset: tuple[Element, str, str]) -> str:

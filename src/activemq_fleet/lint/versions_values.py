@@ -8,7 +8,11 @@ from dataclasses import dataclass
 
 from activemq_fleet.lint.document import Document, Element, Problem, once_per_document
 from activemq_fleet.lint.engine import rule
-from activemq_fleet.lint.versions_placeholders import PLACEHOLDER_OF_SPRING, has_no_placeholder_configurer
+from activemq_fleet.lint.versions_placeholders import (
+    PLACEHOLDER_OF_SPRING,
+    has_no_placeholder_configurer,
+    placeholder_fix,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,9 +176,9 @@ def unconvertible_attribute_value(document: Document) -> Iterator[Problem]:
           <storeUsage><storeUsage limit="1536 MB"/></storeUsage>
         </systemUsage></systemUsage></broker>
     """
-    for node, attribute, _, message in _literal_sizes(document):
+    for node, attribute, kind, message in _literal_sizes(document):
         if message:
-            yield node.problem(message, attribute, fix=_size_fix(node, attribute))
+            yield node.problem(message, attribute, fix=_size_fix(node, attribute, kind))
     if document.release.is_within_span(_BOOLEANS_SINCE):
         for node in document.elements_named(*_BOOLEANS):
             for attribute in _BOOLEANS[node.name] & node.attributes.keys():
@@ -223,10 +227,11 @@ def _is_read(store: Element, attribute: str) -> bool:
     )
 
 
-def _size_fix(node: Element, attribute: str) -> str:
+def _size_fix(node: Element, attribute: str, kind: _NumberType) -> str:
     """Return what to write in place of a size that the broker cannot convert."""
     if _SIZE.fullmatch(node.get(attribute)):
-        return "write a smaller number"
+        is_plain = attribute in _PLAIN_NUMBERS
+        return "write a smaller number" if is_plain else f"write a size of at most {kind.largest_result} bytes"
     if attribute in _PLAIN_NUMBERS:
         return f'write a whole number, such as {attribute}="1000"'
     return f'write a whole number with an optional unit, such as {attribute}="1536 mb"'
@@ -245,9 +250,10 @@ def _size_message(node: Element, attribute: str, kind: _NumberType) -> str:
         return f"{subject} must be a {wanted}"
     number = int(match[1].lstrip("0")[:20] or "0")
     if number > kind.largest_number:
-        return f"the number before the unit of {subject} must be at most {kind.largest_number}"
+        before = ", before it applies the unit" if match[2] else ""
+        return f"{subject} is too large: the broker accepts numbers of at most {kind.largest_number}{before}"
     if kind.overflows_property(kind.product_with_java_overflow(number, match[2])):
-        return f"{subject} must be at most {kind.largest_result} bytes"
+        return f"{subject} is too large: the maximum is {kind.largest_result} bytes"
     return ""
 
 
@@ -304,8 +310,9 @@ def unreplaced_placeholder_in_value(document: Document) -> Iterator[Problem]:
     Why: without a PropertyPlaceholderConfigurer the broker uses the text itself, with dollar and braces. A listener
         at ${port} fails with "Port value out of range: -1", a limit of ${limit} with "Could not convert to a memory
         size".
-    Fix: add a PropertyPlaceholderConfigurer, and define the name in the properties file that it reads, or write the
-        value itself.
+    Fix: add a PropertyPlaceholderConfigurer, or write the value itself. The configurer alone replaces a placeholder
+        with a default (${name:default}), a system property or an environment variable. Define each other name in a
+        properties file that it reads.
     Cannot see: a tool that replaces the placeholder before the broker reads the file.
     Source: measured on 5.5.1, 5.18.3 and 6.3.1
 
@@ -334,24 +341,24 @@ def unreplaced_placeholder_in_value(document: Document) -> Iterator[Problem]:
                 f"nothing replaces the placeholder {match[0]} in the address of connector {connector.get('name')}: "
                 "the broker does not start"
             )
-            yield connector.problem(message, "uri", match[0])
+            yield connector.problem(message, "uri", match[0], fix=placeholder_fix(document, [match]))
     for link in document.network_connectors:
         if match := PLACEHOLDER_OF_SPRING.match(link.get("uri").strip()):
             message = f"nothing replaces the placeholder {match[0]} in the URI of this link: the broker does not start"
-            yield link.problem(message, "uri", match[0])
+            yield link.problem(message, "uri", match[0], fix=placeholder_fix(document, [match]))
     for node in document.elements_named(*_SIZES):
         for attribute in _SIZES[node.name]:
-            yield from _unconverted(node, attribute)
+            yield from _unconverted(document, node, attribute)
     if document.release.is_within_span(_BOOLEANS_SINCE):
         for node in document.elements_named(*_BOOLEANS):
             for attribute in sorted(_BOOLEANS[node.name]):
-                yield from _unconverted(node, attribute)
+                yield from _unconverted(document, node, attribute)
 
 
-def _unconverted(node: Element, attribute: str) -> Iterator[Problem]:
+def _unconverted(document: Document, node: Element, attribute: str) -> Iterator[Problem]:
     if match := PLACEHOLDER_OF_SPRING.search(node.get(attribute)):
         text = f"nothing replaces the placeholder {match[0]} in {attribute} of <{node.name}>: the broker does not start"
-        yield node.problem(text, attribute, match[0])
+        yield node.problem(text, attribute, match[0], fix=placeholder_fix(document, [match]))
 
 
 @rule("V052", "error", each="sslContext", refuses=True)

@@ -237,10 +237,10 @@ def _drain(
         if _is_stalled(master):
             left = ", ".join(f"{queue} ({number})" for queue, number in sorted(queues[master.host].items()))
             raise InputError(
-                f"{master.host}: the playbook counted the messages of this broker {STALLED} times, but their number "
-                f"did not decrease in the queues {left}. Check that the link in activemq_links does not exclude these "
-                "queues. Check whether a consumer holds messages without acknowledging them, and whether the new "
-                "store is full"
+                f"{master.host}: the playbook cannot move the remaining messages of this old broker to the new pair. "
+                f"Their number did not decrease in {STALLED} consecutive counts. The queues still hold: {left}. Check "
+                "that the link in activemq_links does not exclude these queues. Check whether a consumer holds "
+                "messages without acknowledging them, and whether the new store is full"
             )
     hosts = sorted({look.host for master in full for _, look in _drainers(master, evidence).values()})
     wanted = sorted({queue for held in queues.values() for queue in held})
@@ -288,9 +288,10 @@ def _check_leftovers(masters: Iterable[MigratedBrokerEvidence], evidence: Sequen
         if bridged and _is_stalled(master):
             _, link, _, left = bridged[0]
             raise InputError(
-                f"{master.host}: the playbook counted the messages for the link {link} (a network connector of a new "
-                f"broker) {STALLED} times, but {count_with_noun(left, 'message')} remained on this broker. Check "
-                "data/activemq.log of the new broker, and whether its store is full"
+                f"{master.host}: the playbook cannot move the remaining messages of this old broker to the new pair. "
+                f"Their number did not decrease in {STALLED} consecutive counts. {count_with_noun(left, 'message')} "
+                f"for the link {link}, a network connector of a new broker, remained. Check data/activemq.log of the "
+                "new broker, and whether its store is full"
             )
 
 
@@ -308,8 +309,10 @@ def _drained(
             return MigrationStep(act="wait", phase="draining", say=say, seconds=_PAUSE)
         if not master.counted_store_backlog.certain:
             raise InputError(
-                f"{master.host}: the list of the broker's durable subscriptions may be incomplete, so its store may "
-                "still hold messages. Check data/activemq.log of the broker, and run the playbook migrate again"
+                f"{master.host}: the messages of this broker were counted only in its store journal, not in the "
+                "running broker. The journal may not list all durable subscriptions, so the store may still hold "
+                "messages of other subscriptions, and is not considered empty. Check data/activemq.log of the broker, "
+                "and run the playbook migrate again"
             )
     connected = [text for master in running for text in _clients(master, evidence)]
     names = ", ".join(master.host for master in running)

@@ -145,7 +145,10 @@ def _remedy(unit: LinkEnd) -> str:
             "with activemq_topology: mesh or activemq_links"
         )
     if unit.preferred_broker.profile.replicates:
-        return "add links that bypass the broker: its slave takes over its messages, but not its bridges"
+        return (
+            "add links that bypass the broker, with activemq_topology: mesh or activemq_links: a slave of a pure pair "
+            "that takes over opens no port, so no bridge can connect to it"
+        )
     return (
         f"list both nodes of pair {unit.name} in the uri of each link to this pair: masterslave:(tcp://A:61616,"
         f"tcp://B:61616). Set the same activemq_links for both nodes of pair {unit.name}"

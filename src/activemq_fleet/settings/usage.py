@@ -37,7 +37,8 @@ class _Usage(XmlBean):
                 raise ValueError("the limit has no size: set its key limit to a size such as 1 gb")
             if percent is not None:
                 raise ValueError(
-                    f"the keys limit and {self.IN_PERCENT} of a limit are both set: remove one of the two keys"
+                    f"the keys limit and {self.IN_PERCENT} are both set, but {self.ELEMENT} has only one limit: "
+                    "remove one of the two keys"
                 )
             raise ValueError(
                 f"neither limit nor {self.IN_PERCENT} is set: set limit to a size such as 1 gb, or "

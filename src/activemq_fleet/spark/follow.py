@@ -166,7 +166,7 @@ def _local_directory(logs: str) -> Path:
     if root is None:
         raise InputError(
             f"{logs}: --follow supports only directories on local or mounted file systems: run the audit without "
-            "--follow whenever logs were collected"
+            "--follow after each collection of logs"
         )
     if not root.is_dir():
         raise InputError(f"{logs}: the directory does not exist: correct --logs")

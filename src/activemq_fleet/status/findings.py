@@ -155,8 +155,8 @@ def _lock(row: BrokerStatus, broker: Broker, evidence: Evidence) -> Iterator[Fin
             row.host,
             f"the broker is active, but does not hold the lock of its store {evidence.get('store')}. The other node "
             "can also become active",
-            f"kill the broker that clients do not use: on {row.host} with {_end(row, broker)}. Then find the process "
-            "that removed the lock file",
+            "kill one of the two brokers of the pair, the one that clients do not use. The command on "
+            f"{row.host} is {_end(row, broker)}. Then find the process that removed the lock file",
         )
     if row.state in (*SERVING, "standby") and evidence.get("store_access"):
         yield _finding(

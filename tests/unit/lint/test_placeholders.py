@@ -12,6 +12,7 @@ from activemq_fleet.lint.fleets import broker_file_findings
 from activemq_fleet.releases import Release
 from activemq_fleet.render import render_broker
 from activemq_fleet.schema import XmlDocument
+from tests.rule_examples import complete
 from tests.support.rule_findings import rule_findings
 from tests.unit.fleets import fleet
 
@@ -131,3 +132,32 @@ def test_of_a_fleet_what_a_fragment_asks_for_is_set_by_an_option_of_the_inventor
 
 def test_two_releases_of_one_script_are_two_answers() -> None:
     assert [Release.of(text).start_script_sets_conf for text in ("5.5.1", "5.6.0")] == [False, True]
+
+
+def fixes(rule: str, snippet: str) -> list[str]:
+    """The remedies of one rule for a snippet in a document without other placeholders."""
+    document = complete(snippet.replace("${", "@{"), Release.of("5.18.3"))
+    document = re.sub(rb"\$\{[^}]*\}", b"x", document).replace(b"@{", b"${")
+    return [finding.fix for finding in rule_findings(rule, document)]
+
+
+@pytest.mark.parametrize(
+    ("snippet", "fix"),
+    [
+        ("${far.host:a}", "which uses the defaults in the placeholders, or write the value itself"),
+        ("${activemq.data}", "which uses system properties, or write the value itself"),
+        ("${HOSTNAME}", "which uses environment variables, or write the value itself"),
+        ("${far.host}", "and define far.host in a properties file that it reads, or write the value itself"),
+    ],
+)
+def test_fix_without_configurer_depends_on_source_of_value(snippet: str, fix: str) -> None:
+    expected = f"add a PropertyPlaceholderConfigurer, {fix}"
+    size = f'<policyEntry queue=">" memoryLimit="{snippet}"/>'
+    assert fixes("V024", f'<broker brokerName="{snippet}"/>') == [expected]
+    assert fixes("V051", size) == [expected]
+
+
+def test_fix_of_several_placeholders_names_only_those_without_value() -> None:
+    xml = '<broker brokerName="${my.name}" dataDirectory="${activemq.data}"/>'
+    [fix] = fixes("V024", xml)
+    assert "and define my.name in a properties file" in fix

@@ -225,7 +225,8 @@ def _accept_index_loss(directory: str) -> Iterator[str]:
     if not os.path.isdir(os.path.join(directory, BARRIER)):
         raise FenceError(
             f"the store {directory} is not in use with activemq_fence: guard, because it has no directory "
-            f"{BARRIER}. To accept the loss in such a store, run the command again with the option --mend"
+            f"{BARRIER}. To repair a store without activemq_fence: guard, and accept the loss of messages of durable "
+            "subscriptions, run the command again with the additional option --mend"
         )
     number = store.gather_lock_and_claim_evidence().newest_claim_number
     store.record_accepted_index_loss(number)
@@ -459,7 +460,7 @@ class Guard:
         if why := self._command.run_fence_command(lambda: notify_systemd("WATCHDOG=1")):
             raise FenceError(
                 f"{why}. The broker on host {host} may still write to the store {self._store.directory}. The guard "
-                "runs the command again. If you are sure that this broker is dead, confirm it: "
+                "of this node runs the fence command again. If you are sure that this broker is dead, confirm it: "
                 f"{' '.join(guard_start_command())} --store {self._store.directory} --confirm {number}"
             )
         self._store.record_broker_dead(number)
@@ -494,8 +495,8 @@ class Guard:
             path = record_risk(self._store.directory, claim.directory, "the store has no usable index", risk)
             print_to_unit_log(
                 f"the store {self._store.directory} has no usable index, so messages of these durable "
-                f"subscriptions may be lost: {risk.describe_subscriptions()}. The file {path} lists them. Publish "
-                "these messages again if their publishers have them"
+                f"subscriptions may be lost: {risk.describe_subscriptions()}. The file {path} lists these "
+                "subscriptions. Publish the messages again if their publishers have them"
             )
         if not self._store.create_claim(claim, claim_details):
             disk.remove_tree_or_file(self._store.generation_path(claim.directory))
@@ -504,7 +505,8 @@ class Guard:
                 "stays standby"
             )
         print_to_unit_log(
-            f"this node took over the store {self._store.directory} with generation {number}, its newest copy"
+            f"this node took over the store {self._store.directory}: its broker uses the copy of the store that was "
+            f"created for this takeover (generation {number})"
         )
         if number > 1:
             with contextlib.suppress(OSError, FenceError):

@@ -79,8 +79,8 @@ def unfence_store(directory: str) -> list[str]:
         return [f"activemq_fence: guard does not protect the store {directory}, so nothing was changed"]
     if not store.try_lock(secrets.token_hex(16)):
         raise FenceError(
-            f"the fence of the store {directory} was not removed, because the guard of a node still holds its "
-            "lock: stop the brokers' service units on both nodes, and run the command again"
+            f"the fence of the store {directory} was not removed, because the guard of a node still holds the "
+            "lock of this store: stop the brokers' service units on both nodes, and run the command again"
         )
     try:
         actions = _put_in_place(store)

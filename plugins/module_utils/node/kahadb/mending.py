@@ -54,8 +54,9 @@ def _mend(store: str, root: str, *, accept_loss: bool) -> Iterator[str]:
                 yield from _replace_index(store, accept_loss=accept_loss)
     if made := begin_data_file_unless_locked(store, root):
         yield (
-            f"the empty data file {made} was created in the store {store}, because the broker would lose messages "
-            "that it writes to a data file with acknowledgements from older files. No action is required"
+            f"the empty data file {made} was created in the store {store}, so that the broker writes new messages to "
+            "it. The previous data file contains acknowledgements that the broker moved from an older file, and new "
+            "messages in it could be lost. No action is required"
         )
 
 
@@ -80,7 +81,7 @@ def _replace_index(store: str, *, accept_loss: bool) -> Iterator[str]:
         path = record_risk(store, store, problem, risk)
         yield (
             f"{problem}, so messages of these durable subscriptions may be lost: {risk.describe_subscriptions()}. "
-            f"The file {path} lists them"
+            f"The file {path} lists these subscriptions"
         )
     if missing_journal_files(store):
         move_index_aside(store)

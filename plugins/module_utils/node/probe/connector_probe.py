@@ -251,7 +251,7 @@ def _check_frame(frame: StompFrame, command: str, step: str) -> StompFrame:
         )
     if frame.command != command:
         raise ValueError(
-            f"the broker answered the STOMP frame {step} with the frame {frame.command[:20]!r} instead of {command}"
+            f"it answered the STOMP frame {step} with the frame {frame.command[:20]!r} instead of {command}"
         )
     return frame
 

@@ -9,6 +9,7 @@ Source: Java RMI Specification, chapter 10 (wire protocol), and javax.management
 from __future__ import annotations
 
 import base64
+import binascii
 import contextlib
 import hashlib
 import re
@@ -160,7 +161,7 @@ class MBeanServer:
         head = target.id + struct.pack(">i", -1) + _hash_of(method)
         self._socket.send(b"\x50" + HEADER + b"\x77" + bytes([len(head)]) + head + arguments)
         if self._socket.read(1) != b"\x51":
-            raise decoding_error(f"the JVM's reply to the JMX call {method} is not an RMI reply")
+            raise decoding_error(f"its reply to the JMX call {method} is not an RMI reply")
         reader = ObjectReader(self._socket.read)
         is_exception = reader.read_block_data()[:1] == b"\2"
         value = reader.read_value() if returns or is_exception else None
@@ -174,13 +175,17 @@ def _reported_errors() -> Iterator[None]:
     """Raise JmxError in place of any error that an answer of the JVM, or its absence, causes."""
     try:
         yield
-    except (OSError, ValueError) as error:
+    except OSError as error:
         raise JmxError(
             f"the management view (JMX) of the broker cannot be read ({error}): check whether its process hangs, "
             "and try again"
         ) from None
-    except (IndexError, TypeError, struct.error) as error:
-        raise JmxError(f"the management view (JMX) of the broker cannot be read ({decoding_error(error)})") from None
+    except (IndexError, TypeError, struct.error, binascii.Error, UnicodeError) as error:
+        raise JmxError(
+            f"the management view (JMX) of the broker cannot be read, because {decoding_error(error)}"
+        ) from None
+    except ValueError as error:  # a sentence with the remedy
+        raise JmxError(f"the management view (JMX) of the broker cannot be read, because {error}") from None
 
 
 def _described(exception: Any) -> str:
