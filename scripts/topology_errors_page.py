@@ -36,8 +36,8 @@ other formats for programs list them as findings T000, which cannot be waived.
 ## Routes
 
 These rules check whether messages reach their consumers over bridges, if all brokers are active and if any one broker
-fails. The findings are warnings: every broker works, and messages wait. `explain HOST --to TARGET` shows a route, bridge
-by bridge.
+fails. The findings are warnings: every broker works, and messages wait. `explain HOST --to TARGET` shows a route,
+bridge by bridge.
 """
 
 

@@ -319,7 +319,7 @@ def test_a_distribution_that_does_not_come_is_asked_for_again_a_day_later(reposi
 @pytest.mark.parametrize("name", ["../outside", "/outside", "apache-activemq-5.18.3/../../outside"])
 def test_a_distribution_that_reaches_outside_itself_is_not_unpacked(repository: Path, name: str) -> None:
     put(repository / "apache-activemq-5.18.3-bin.tar.gz", distribution(**{name: b"x"}))
-    with pytest.raises(ArtifactError, match="^the archive .* which no release of ActiveMQ contains"):
+    with pytest.raises(ArtifactError, match=r"^the archive .* which no release of ActiveMQ contains"):
         distribution_directory_for(NEW)
     assert not (cache_directory() / "distributions/5.18.3").exists()
     assert list(cache_directory().rglob("outside")) == []
@@ -328,7 +328,7 @@ def test_a_distribution_that_reaches_outside_itself_is_not_unpacked(repository: 
 def test_half_a_distribution_is_one_line(repository: Path) -> None:
     whole = distribution(**{"apache-activemq-5.18.3/lib/b.jar": os.urandom(9000)})
     put(repository / "apache-activemq-5.18.3-bin.tar.gz", whole[:5000])
-    with pytest.raises(ArtifactError, match=r"^the archive apache-activemq-5\.18\.3-bin\.tar\.gz is damaged, .*: remove"):
+    with pytest.raises(ArtifactError, match=r"^the archive \S+-bin\.tar\.gz is damaged, .*: remove"):
         distribution_directory_for(NEW)
     assert leftovers() == []
     assert not (cache_directory() / "distributions" / ".5.18.3.refused").exists()

@@ -150,7 +150,7 @@ REFUSED = {
         NEW,
         r"number did not decrease in 4 consecutive counts\. The queues still hold: q \(2\)\.",
     ),
-    "doubt": (replace(MASTER, held=replace(NOTHING, certain=False)), SLAVE, NEW, "may not list all durable subscriptions"),
+    "doubt": (replace(MASTER, held=replace(NOTHING, certain=False)), SLAVE, NEW, "not list all durable subscriptions"),
     "promoted": (
         replace(MASTER, state="stopped"),
         replace(SLAVE, state="active", how="it answers"),
