@@ -147,8 +147,8 @@ def test_a_schema_that_cannot_be_had_names_the_command_to_run_and_is_asked_for_o
         with pytest.raises(SchemaUnavailableError) as error:
             schema_bytes(ABSENT)
         assert str(error.value) == (
-            "the XML schema of ActiveMQ 6.3.3 is not available (Maven: Could not find artifact "
-            "org.apache.activemq:activemq-spring:6.3.3 in central). To take it from a jar or archive of the release, "
+            "the XML schema of ActiveMQ 6.3.3 is not available: Maven: Could not find artifact "
+            "org.apache.activemq:activemq-spring:6.3.3 in central. To take it from a jar or archive of the release, "
             "run `activemq-fleet schema fetch 6.3.3 --from FILE`"
         )
     assert len(runs(repository)) == 4  # activemq-spring, then activemq-all, and the same of 6.3.1
@@ -500,7 +500,7 @@ def test_note_about_the_nearest_schema_has_the_reason(repository: Path) -> None:
     lines: list[str] = []
     schema_bytes(Release.of("5.15.99"), progress=lines.append)
     (note,) = [line for line in lines if "is not available" in line]
-    assert "(Maven: Could not find artifact org.apache.activemq:activemq-spring:5.15.99 in central)" in note
+    assert "Reason: Maven: Could not find artifact org.apache.activemq:activemq-spring:5.15.99 in central." in note
 
 
 def test_maven_that_fails_does_not_run_again_for_the_nearest_release(

@@ -282,6 +282,15 @@ def test_index_that_is_cut_short_is_an_error(tmp_path: Path, cut: int) -> None:
         subscriptions_in_index(str(path))
 
 
+def test_index_with_overlong_integer_is_an_error_that_names_the_index(tmp_path: Path) -> None:
+    path = tmp_path / "db.data"
+    content = index_of_topics({"prices": [KEY]}, 1)
+    size = content.index(KEY.encode()) + len(KEY) + 1  # after the byte that marks a leaf
+    path.write_bytes(content[:size] + b"\xff" * 12 + content[size + 12 :])
+    with pytest.raises(IndexPageError, match=r"^the index .*/db\.data is damaged \(.*: restore the store"):
+        subscriptions_in_index(str(path))
+
+
 @pytest.mark.parametrize("version", [5, 6])
 def test_subscriptions_are_read_from_pages_of_index(tmp_path: Path, version: int) -> None:
     path = tmp_path / "db.data"

@@ -121,4 +121,4 @@ def read_varint(content: mmap.mmap | bytes, at: int) -> tuple[int, int]:
             return number, at
         shift += 7
         if shift > 63:
-            raise ValueError("the data is damaged, because it contains an integer (varint) of more than 10 bytes")
+            raise ValueError("the data contains an integer (varint) of more than 10 bytes")

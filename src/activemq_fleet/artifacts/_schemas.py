@@ -106,9 +106,9 @@ def _nearest(release: Release, progress: Progress) -> Path:
             if (release, nearest) not in _noted:
                 _noted.add((release, nearest))
                 progress(
-                    f"the XML schema of ActiveMQ {release} is not available ({reason}), so the schema of {nearest}, "
-                    f"the nearest available release, is used. To add the schema of {release}, run `activemq-fleet "
-                    f"schema fetch {release} --from FILE` with a jar or archive of the release"
+                    f"the XML schema of ActiveMQ {release} is not available, so the schema of {nearest}, the nearest "
+                    f"available release, is used. Reason: {reason}. To add the schema of {release}, run "
+                    f"`activemq-fleet schema fetch {release} --from FILE` with a jar or archive of the release"
                 )
             return path
         raise error
@@ -148,7 +148,7 @@ def _cached(release: Release, progress: Progress) -> Path:
 
 def _unavailable(release: Release, reason: FleetError) -> SchemaUnavailableError:
     return SchemaUnavailableError(
-        f"the XML schema of ActiveMQ {release} is not available ({reason}). To take it from a jar or archive of the "
+        f"the XML schema of ActiveMQ {release} is not available: {reason}. To take it from a jar or archive of the "
         f"release, run `activemq-fleet schema fetch {release} --from FILE`"
     )
 

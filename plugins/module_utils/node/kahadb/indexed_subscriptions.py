@@ -56,7 +56,9 @@ def subscriptions_in_index(path: str) -> set[tuple[str, str]]:
                 if tree is not None
                 for key, _unused in pages.walk_tree(tree, _skip_framed)
             }
-        except (struct.error, IndexError, UnicodeDecodeError) as error:
+        except IndexPageError:
+            raise
+        except (struct.error, IndexError, ValueError) as error:
             raise IndexPageError(pages.path, str(error)) from None
 
 
