@@ -127,6 +127,14 @@ WRONG: list[tuple[str, dict[str, Any], list[tuple[str, str]]]] = [
 ]
 
 
+def test_fix_of_stopped_pair_is_to_continue_interrupted_site() -> None:
+    (finding,) = [finding for finding in status(a=STOPPED, b=STOPPED).findings if finding.rule == "no-active"]
+
+    assert finding.fix == (
+        f"if the playbook site was interrupted, run it again. Otherwise check activemq.log on {A} and {B}"
+    )
+
+
 def test_unmounted_store_of_running_broker_is_named_and_no_kill_is_advised() -> None:
     (finding,) = status(a={"generation": 3, "generation_in_force": 0, "store": "/mnt/mq/orders-mq01"}).findings
 

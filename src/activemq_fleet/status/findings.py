@@ -489,6 +489,8 @@ def _remedy_without_active_node(rows: Sequence[BrokerStatus]) -> str:
     hosts = " and ".join(row.host for row in rows)
     if all(row.is_not_installed for row in rows):
         return f"run the playbook site, which installs and starts the broker on {hosts}"
+    if all(row.state == "stopped" for row in rows):
+        return f"if the playbook site was interrupted, run it again. Otherwise check activemq.log on {hosts}"
     return f"check activemq.log on {hosts}"
 
 
