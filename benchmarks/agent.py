@@ -132,11 +132,11 @@ def agent_rate(address: Address, who: Credentials | None, window: int, directory
         try:
             _await(lambda: publisher.link.broker is not None)
             store.accept(TOPIC, b"{}")  # the first event verifies the prefix, as in a running agent
-            _await(lambda: store.row_counts().outbox_rows == 0)
+            _await(lambda: store.row_and_byte_counts().outbox_rows == 0)
             events = payloads()
             began = time.perf_counter()
             _accept(store, events)
-            _await(lambda: store.row_counts().outbox_rows == 0)
+            _await(lambda: store.row_and_byte_counts().outbox_rows == 0)
             return EVENTS / (time.perf_counter() - began)
         finally:
             stop.set()

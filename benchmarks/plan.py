@@ -175,12 +175,12 @@ def _components(hosts: Path) -> tuple[PlanContext, dict[str, list[FleetComponent
     from activemq_fleet.artifacts import schema_bytes
     from activemq_fleet.planning.components import divide_into_components, fleet_component_key_of_host
     from activemq_fleet.planning.compute import FleetComponentHost, PlanContext
-    from activemq_fleet.planning.host_facts import host_facts
+    from activemq_fleet.planning.host_facts import host_division_facts_and_variables
     from activemq_fleet.planning.records import read_host_record
     from activemq_fleet.releases import Release
 
     with hosts.open() as lines:
-        facts = [host_facts(read_host_record(line), 0, None) for line in lines]
+        facts = [host_division_facts_and_variables(read_host_record(line), 0, None) for line in lines]
     division = divide_into_components([fact for fact, _ in facts], datetime.date.today())
     members: dict[str, list[FleetComponentHost]] = defaultdict(list)
     for fact, text in facts:

@@ -141,7 +141,7 @@ def _do_copy_step(wanted: dict[str, Any], check: bool) -> dict[str, Any]:
         size = files[wanted["name"]]["size"]
         return {
             "changed": False,
-            "data": store_copy.read_chunk(directory, wanted["name"], wanted["offset"], size, user),
+            "data": store_copy.read_packed_chunk(directory, wanted["name"], wanted["offset"], size, user),
         }
     if check:
         return {"changed": True, "missing": {}, "backup": "", "skipped": True}

@@ -64,7 +64,7 @@ def generate(random: Random, samples: Sequence[bytes]) -> bytes:
 class _Store:
     """Takes everything at once; the payload is looked at as the inbox would."""
 
-    def queue_received(self, topic: str, payload: bytes, **_: Any) -> Future[StoredReceipt]:
+    def queue_received_message(self, topic: str, payload: bytes, **_: Any) -> Future[StoredReceipt]:
         return _done(StoredReceipt(1, event_id_in(payload)))
 
     def queue_journal_record(self, kind: str, **fields: Any) -> Future[None]:

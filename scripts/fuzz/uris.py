@@ -60,7 +60,7 @@ def _generate(random: Random, samples: Sequence[bytes]) -> bytes:
 
 def _run(data: bytes) -> str:
     text = data.decode(errors="replace")
-    uri = Uri.read(text)
+    uri = Uri.parse(text)
     for part in uri.uri_and_nested_uris():
         if part.text not in text:
             return f"a part that is not in the text: {part.text!r}"

@@ -7,7 +7,7 @@ import stat
 from pathlib import Path
 
 
-def read_file_or_pipe(path: Path, limit: int) -> bytes:
+def read_beginning_of_file_or_pipe(path: Path, limit: int) -> bytes:
     """Return the first bytes of a file or pipe.
 
     ``limit`` is the number of bytes. The operator names it; a shell makes a pipe of ``<(command)``.

@@ -75,7 +75,7 @@ class NamingProposal:
             variables["activemq_master_node"] = naming.preferred_node
         return variables
 
-    def adopt_command(self) -> str:
+    def adopt_command_line(self) -> str:
         """Return the command line that adopts brokers with the proposed naming convention.
 
         It has FILE for each path.
@@ -84,10 +84,10 @@ class NamingProposal:
         files = (
             {host: f"FILE{number}" for number, host in enumerate(hosts, 1)} if len(hosts) > 1 else {hosts[0]: "FILE"}
         )
-        return adopt_command(files if len(files) <= _MOST_FILES else {}, self.naming)
+        return adopt_command_line(files if len(files) <= _MOST_FILES else {}, self.naming)
 
 
-def adopt_command(files: Mapping[str, str], naming: Naming, options: Sequence[str] = ()) -> str:
+def adopt_command_line(files: Mapping[str, str], naming: Naming, options: Sequence[str] = ()) -> str:
     """Return the command line of ``activemq-fleet adopt`` for files and a naming convention.
 
     ``files`` maps hosts to the paths of their activemq.xml; if it is empty, the command adopts a directory and contains

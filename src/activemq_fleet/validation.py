@@ -211,7 +211,7 @@ def repair_file(
         return suppress_findings_by_comments(findings, {file: edited})
 
     def is_selected(finding: Finding) -> bool:
-        return finding.file == file and finding.waived is None and selection.includes(finding.rule)
+        return finding.file == file and finding.waived is None and selection.includes_rule(finding.rule)
 
     return repair_content(content, check, is_selected)
 
@@ -246,7 +246,7 @@ def lint_links_between_files(
     link to-north and link to-south (north/activemq.xml:3) are both duplex: each message has two routes
     """
     duplex_rule = all_rules_by_id()[DUPLEX_RULE]
-    if not select_rules(select, ignore).includes(duplex_rule.id):
+    if not select_rules(select, ignore).includes_rule(duplex_rule.id):
         return ()
     documents: dict[str, Document] = {}
     for path, content in contents.items():
@@ -323,7 +323,7 @@ def check_rendered_fleet(
     findings = [*by_schema, *by_rules, *by_routes]
     findings += (*site_refusal_findings(fleet), *ignored_archive_findings(fleet)) if for_site else ()
     findings += missing_archive_findings(fleet) if files_here else ()
-    is_selected = cache(selection.includes)
+    is_selected = cache(selection.includes_rule)
     selected = (f for f in (*fleet.findings, *without_duplicate_findings(findings)) if is_selected(f.rule))
     waivers = [WaiverSettings.model_validate(waiver) for waiver in fleet.waivers]
     return replace(

@@ -101,7 +101,9 @@ def judge(found: Read, modules: SimpleNamespace = MODULES) -> tuple[Units, dict[
     entries = list(journals.records_and_gaps_in_order(in_order, epochs))
     subscribers = ranges.subscribers_by_name([one for one in entries if isinstance(one, journals.SubscriptionChange)])
     missing = {one.agent: one.records for one in entries if isinstance(one, journals.MissingRecordCount)}
-    records = sorted((one for one in entries if isinstance(one, journals.OrderedRecord)), key=lambda one: one.event_id)
+    records = sorted(
+        (one for one in entries if isinstance(one, journals.EventRecordWithPosition)), key=lambda one: one.event_id
+    )
     events_of = modules.event_records.events_from_records
     reach = dict(ranges.ranges_by_subscriber(events_of(records), subscribers, missing))
     units: Units = {}

@@ -133,7 +133,7 @@ class Controller:
         for name, offset in missing.items():
             at = offset
             while at < files[name]["size"]:
-                data = store_copy.read_chunk(source, name, at, files[name]["size"])
+                data = store_copy.read_packed_chunk(source, name, at, files[name]["size"])
                 at = store_copy.append_chunk(target, files, name, at, data)
                 pieces += 1
                 yield f"piece {pieces}"

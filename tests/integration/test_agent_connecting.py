@@ -137,7 +137,7 @@ def until_received(accepted: list[str], sender: Agent, receiver: Agent) -> None:
     received = set(receiver.ids("received"))
     missing = [event_id for event_id in accepted if event_id not in received]
     told = [record["kind"] for record in sender.journal() if missing and record.get("event_id") == missing[0]]
-    kept = sender.store.row_counts().outbox_rows
+    kept = sender.store.row_and_byte_counts().outbox_rows
     seen = (
         f"for 60 s no more came: {len(missing)} of {len(accepted)} events were missing; the sender kept {kept}, with "
         f"{len(sender.publisher._flying)} on the wire, and said of the first that was missing: {told}"
@@ -158,7 +158,7 @@ def arrives(accepted: list[str], receiver: Agent) -> bool:
     """Whether all arrive before 60 s pass without a new one; no handler takes anything out of the inbox."""
     newest, since = -1, time.monotonic()
     while newest < len(accepted):
-        if (count := receiver.store.row_counts().inbox_rows) > newest:
+        if (count := receiver.store.row_and_byte_counts().inbox_rows) > newest:
             newest, since = count, time.monotonic()
         elif time.monotonic() - since > 60:
             return False
@@ -274,9 +274,9 @@ def test_what_the_broker_denies_alarms_is_kept_and_stops_nothing_else(
         delivered = agent.store.accept("instance/status/E", b"{}")
         denied = agent.store.accept("secret/status/E", b"{}")
         until(
-            lambda: agent.store.row_counts().outbox_rows == 0 and delivered in agent.ids("received"),
+            lambda: agent.store.row_and_byte_counts().outbox_rows == 0 and delivered in agent.ids("received"),
             PATIENCE,
-            lambda: f"the outbox is empty: {agent.store.row_counts()}; received: {agent.ids('received')}",
+            lambda: f"the outbox is empty: {agent.store.row_and_byte_counts()}; received: {agent.ids('received')}",
         )
 
         assert agent.ids("unconfirmed") == [denied]

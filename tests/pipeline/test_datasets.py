@@ -22,7 +22,7 @@ def _drift(spark: SparkSession, *paths: str) -> DataFrame:
 def test_a_committed_result_is_read_back(spark: SparkSession, tmp_path: Path) -> None:
     out = tmp_path / "out"
     with JobOutput(spark, str(out), "drift") as output:
-        assert output.write("drift", _drift(spark, "b", "a", "c")) == 3
+        assert output.write_dataset("drift", _drift(spark, "b", "a", "c")) == 3
         output.write_text("drift.json", "{}\n")
         output.commit()
     rows = read_dataset(spark, str(out), "drift").collect()
@@ -33,7 +33,7 @@ def test_a_committed_result_is_read_back(spark: SparkSession, tmp_path: Path) ->
 
 def test_the_footers_carry_the_schema_version(spark: SparkSession, tmp_path: Path) -> None:
     with JobOutput(spark, str(tmp_path / "out"), "drift") as output:
-        output.write("drift", _drift(spark, "a"))
+        output.write_dataset("drift", _drift(spark, "a"))
         output.commit()
     (file,) = (tmp_path / "out" / "drift").iterdir()
     footer = pq.read_metadata(file).metadata[b"org.apache.spark.sql.parquet.row.metadata"]
@@ -43,10 +43,10 @@ def test_the_footers_carry_the_schema_version(spark: SparkSession, tmp_path: Pat
 def test_what_is_not_committed_leaves_the_earlier_result(spark: SparkSession, tmp_path: Path) -> None:
     out = tmp_path / "out"
     with JobOutput(spark, str(out), "drift") as output:
-        output.write("drift", _drift(spark, "first"))
+        output.write_dataset("drift", _drift(spark, "first"))
         output.commit()
     with JobOutput(spark, str(out), "drift") as output:
-        output.write("drift", _drift(spark, "second"))
+        output.write_dataset("drift", _drift(spark, "second"))
     assert [row["path"] for row in read_dataset(spark, str(out), "drift").collect()] == ["first"]
     assert [path.name for path in tmp_path.iterdir()] == ["out"]
 
@@ -77,11 +77,11 @@ def test_where_nothing_can_be_renamed_the_newest_manifest_counts(
 ) -> None:
     for path in ("first", "second"):
         with JobOutput(spark, elsewhere, "drift") as output:
-            output.write("drift", _drift(spark, path))
+            output.write_dataset("drift", _drift(spark, path))
             output.write_text("drift.json", f'{{"is": "{path}"}}\n')
             output.commit()
     with JobOutput(spark, elsewhere, "drift") as output:
-        output.write("drift", _drift(spark, "never committed"))
+        output.write_dataset("drift", _drift(spark, "never committed"))
     assert [row["path"] for row in read_dataset(spark, elsewhere, "drift").collect()] == ["second"]
     assert len(list((tmp_path / "out" / "drift").glob("*.parquet"))) == 3
     with pytest.raises(InputError, match="contains the output of `drift`, which `audit` does not replace"):

@@ -106,7 +106,7 @@ def test_hosts_of_one_side_alone_are_told_and_not_compared(rows: Rows, result: D
 
 def test_hosts_are_counted_the_most_different_first(result: DriftResult) -> None:
     assert [one.host for one in result.hosts[:2]] == ["more", "out-of-date"]
-    assert (result.same_hosts, len(result.hosts), result.differs) == (1, 6, True)
+    assert (result.same_hosts, len(result.hosts), result.has_differing_host) == (1, 6, True)
     assert (result.hosts[0].added, result.hosts[0].by_hand) == (2, 2)
 
 
@@ -117,10 +117,10 @@ def test_the_output_of_plan_is_compared_as_that_of_render(spark: SparkSession, t
         files = [("one", path, "0" * 64, text.format(host="one")) for path, text in FILES.items()]
         files += [("", "clients/group.properties", "0" * 64, "x")]
         rows = [(host or None, *rest) for host, *rest in files]
-        output.write("files", spark.createDataFrame(rows, SCHEMAS["files"]))
+        output.write_dataset("files", spark.createDataFrame(rows, SCHEMAS["files"]))
         output.commit()
     result = report_drift(spark, str(tmp_path / "plan"), str(tmp_path / "found"), str(tmp_path / "out"))
-    assert not result.differs
+    assert not result.has_differing_host
     assert result.same_hosts == 1
 
 

@@ -175,7 +175,7 @@ def test_without_logs_workers_write_a_dataset_without_rows(spark: SparkSession, 
     (tmp_path / "logs/h/agent/journal.jsonl").write_bytes(b"{}\n")
     with JobOutput(spark, str(tmp_path / "out")) as output:
         assert read_log_events(spark, output, list_inputs(spark, str(tmp_path / "logs"))) == []
-        assert output.row_counts == {"events": 0}
+        assert output.row_counts_by_dataset == {"events": 0}
 
 
 @pytest.mark.parametrize("names", [[], ["activemq.log"], ["a/readme.txt"]])

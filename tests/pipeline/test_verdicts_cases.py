@@ -254,7 +254,7 @@ def test_an_empty_directory_of_journals_settles_nothing(spark: SparkSession, tmp
     with JobOutput(spark, str(tmp_path / "out")) as output:
         journals = read_journals(spark, output, list_inputs(spark, str(tmp_path / "logs")))
         assert judge_deliveries(output, journals, ANY_TIME, None)[0].messages == {}
-        assert output.row_counts == {"deliveries": 0, "messages": 0}
+        assert output.row_counts_by_dataset == {"deliveries": 0, "messages": 0}
 
 
 def judge_hosts(

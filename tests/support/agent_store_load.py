@@ -45,7 +45,9 @@ def handle(store: Store) -> None:
     """As a subscriber does, with ids that no earlier run has used."""
     run = os.getpid()
     for number in itertools.count():
-        receipt = store.queue_received("in", b'{"eventId":"%d-%d"}' % (run, number), broker="b", conn=1).result()
+        receipt = store.queue_received_message(
+            "in", b'{"eventId":"%d-%d"}' % (run, number), broker="b", conn=1
+        ).result()
         store.begin_attempt(receipt.rx)
         store.record_handled(receipt.rx)
         say(f"handled {receipt.event_id}")

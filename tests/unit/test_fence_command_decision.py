@@ -73,7 +73,7 @@ def following(world: World, decide: type[CommandFenceState], *, fences: bool) ->
         if world.crashes < MOST_CRASHES:
             yield replace(freed.at(index, replace(host, fence=None, step=None)), crashes=world.crashes + 1)
         if host.step is None:
-            yield world.at(index, replace(host, step=host.fence.next_step(world.look(index))))
+            yield world.at(index, replace(host, step=host.fence.next_guard_step(world.look(index))))
         else:
             yield from carried_out(world, freed, index, host, host.fence, host.step, fences=fences)
 
@@ -90,10 +90,10 @@ def carried_out(
         yield dead.at(index, done).with_ends(1 - index, range(step.number, step.number + 1))
     elif step.action is GuardAction.CLAIM and len(world.claims) == step.number - 1:
         if len(world.claims) < MOST_CLAIMS:
-            claimed = replace(done, fence=fence.state_after_claim(step.number))
+            claimed = replace(done, fence=fence.guard_state_after_claim_of(step.number))
             yield replace(world.at(index, claimed), claims=(*world.claims, (index, False)))
     elif step.action is GuardAction.CLAIM:
-        yield freed.at(index, replace(done, fence=fence.state_after_claim()))
+        yield freed.at(index, replace(done, fence=fence.guard_state_after_claim_of()))
     elif step.action is GuardAction.ADMIT:
         yield world.at(index, replace(done, fence=fence.guard_state_after_admission_to(step.number), writes=True))
     elif step.action is GuardAction.END:
@@ -129,18 +129,18 @@ def test_a_command_that_says_it_fenced_a_host_and_did_not_is_found_out() -> None
 class TrustsItsLock(CommandFenceState):
     """Claims once it has the lock, whoever wrote before."""
 
-    def next_step(self, evidence: FenceEvidence) -> GuardStep:
-        step = super().next_step(evidence)
+    def next_guard_step(self, evidence: FenceEvidence) -> GuardStep:
+        step = super().next_guard_step(evidence)
         return GuardStep(GuardAction.CLAIM, step.number + 1) if step.action is GuardAction.FENCE else step
 
 
 class GoesOnWithItsClaim(CommandFenceState):
     """Serves by an earlier claim of its node, as a guard with generations does."""
 
-    def next_step(self, evidence: FenceEvidence) -> GuardStep:
+    def next_guard_step(self, evidence: FenceEvidence) -> GuardStep:
         if self.serves is None and evidence.holds_lock and evidence.highest and evidence.highest.node == self.node:
             return GuardStep(GuardAction.ADMIT, evidence.newest_claim_number)
-        return super().next_step(evidence)
+        return super().next_guard_step(evidence)
 
 
 @pytest.mark.parametrize("wrong", [TrustsItsLock, GoesOnWithItsClaim])

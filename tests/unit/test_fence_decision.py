@@ -84,7 +84,7 @@ def following(world: World, decide: type[CopyFenceState], most_claims: int = MOS
             crashed = replace(host, fence=None, step=None)
             yield replace(freed.at(index, crashed), crashes=world.crashes + 1)
         if host.step is None:
-            step = host.fence.next_step(
+            step = host.fence.next_guard_step(
                 FenceEvidence(world.lock == index, world.highest, len(world.claims) in world.ended)
             )
             decided = world.at(index, replace(host, step=step))
@@ -105,17 +105,17 @@ def carried_out(
     done = replace(host, step=None)
     match step.action:
         case GuardAction.WAIT:
-            dropped = world.at(index, replace(done, fence=fence.state_after_claim())).noted(index)
+            dropped = world.at(index, replace(done, fence=fence.guard_state_after_claim_of())).noted(index)
             yield replace(dropped, lock=index if world.lock is None else world.lock)
         case GuardAction.BUILD:
-            copied = replace(done, fence=fence.state_after_copy(step.number), copied=world.leaves)
+            copied = replace(done, fence=fence.guard_state_after_copy_to(step.number), copied=world.leaves)
             by_links = world.ended & {step.number}
             yield replace(world.at(index, copied), linked=world.linked | by_links)
         case GuardAction.CLAIM:
             if len(world.claims) != step.number - 1:
-                yield freed.at(index, replace(done, fence=fence.state_after_claim()))
+                yield freed.at(index, replace(done, fence=fence.guard_state_after_claim_of()))
             else:
-                claimed = replace(world.at(index, replace(done, fence=fence.state_after_claim())), leaves=0)
+                claimed = replace(world.at(index, replace(done, fence=fence.guard_state_after_claim_of())), leaves=0)
                 yield replace(claimed, claims=(*world.claims, index))
         case GuardAction.ADMIT:
             yield world.at(
@@ -172,23 +172,23 @@ def test_generation_in_force_never_has_two_writers_in_any_interleaving(worlds: s
 class TrustsItsLock(CopyFenceState):
     """Goes on with the generation in force, whoever claimed it, once it has the lock: as a broker without a guard."""
 
-    def next_step(self, evidence: FenceEvidence) -> GuardStep:
+    def next_guard_step(self, evidence: FenceEvidence) -> GuardStep:
         if self.serves is None and evidence.holds_lock and evidence.highest:
             return GuardStep(GuardAction.ADMIT, evidence.newest_claim_number)
-        return super().next_step(evidence)
+        return super().next_guard_step(evidence)
 
 
 class TrustsItsNode(CopyFenceState):
     """Goes on with the generation that its node claimed, though its end is recorded."""
 
-    def next_step(self, evidence: FenceEvidence) -> GuardStep:
-        return super().next_step(replace(evidence, has_ended=False))
+    def next_guard_step(self, evidence: FenceEvidence) -> GuardStep:
+        return super().next_guard_step(replace(evidence, has_ended=False))
 
 
 class TrustsItsCopy(TrustsItsNode):
     """Claims with what it built before it lost the lock, and has it again."""
 
-    def state_after_claim(self, number: int | None = None) -> CopyFenceState:
+    def guard_state_after_claim_of(self, number: int | None = None) -> CopyFenceState:
         return self
 
 

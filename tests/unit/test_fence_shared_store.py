@@ -42,7 +42,7 @@ def test_a_number_is_claimed_once_and_the_claim_says_who(store: SharedStore) -> 
     assert claimed(store, claim_of(1), {"host": "x"})
     assert not claimed(store, claim_of(1, NODES[1]), {"host": "y"})
     assert store.highest_claim() == claim_of(1)
-    assert store.read_claim(1)[1]["host"] == "x"
+    assert store.read_claim_and_details(1)[1]["host"] == "x"
 
 
 def _race(directory: str, node: str, wins: multiprocessing.Queue[str]) -> None:

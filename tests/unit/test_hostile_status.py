@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from activemq_fleet.node.state.agent_status import gather_agent_status
-from activemq_fleet.status import FleetStatus, fleet_status, nagios_line
+from activemq_fleet.status import FleetStatus, fleet_status, nagios_line_and_exit_code
 from activemq_fleet.topology import build_fleet
 from tests.support.broker_evidence import NOW, A, B, broker_evidence, usage_evidence
 
@@ -101,7 +101,10 @@ def test_texts_of_a_host_are_escaped_in_every_line() -> None:
     hostile = "\x1b]0;PWNED\x07\x1b[2J\u202e\nevil | evil=1"
     status = status_with(A, {"broker": {**broker_evidence(FLEET, A), "state": "hung", "how": hostile}})
 
-    lines = [nagios_line(status.restricted_to([A]))[0], *(finding.to_line() for finding in status.findings)]
+    lines = [
+        nagios_line_and_exit_code(status.restricted_to([A]))[0],
+        *(finding.to_line() for finding in status.findings),
+    ]
 
     assert all(line.isprintable() for line in lines)
     assert lines[0].count("|") == 1  # that before our own performance data

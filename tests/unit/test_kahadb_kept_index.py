@@ -318,5 +318,5 @@ def test_record_that_is_no_record_is_left_out(store: Path, content: str) -> None
     os.mkfifo(store / "at-risk/3.json")
     (record,) = read_newest_risk_records(str(store))
     assert record.path == path
-    assert (record.subscription_count, record.risk.to_rows()[0]["messages"]) == (1, None)
+    assert (record.at_risk_subscription_count, record.risk.to_rows()[0]["messages"]) == (1, None)
     assert "\x1b" not in record.describe()

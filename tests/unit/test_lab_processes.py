@@ -145,9 +145,9 @@ def test_a_process_that_ignores_sigterm_is_killed(layout: LabLayout) -> None:
 def test_a_frozen_process_is_told_from_one_that_works(layout: LabLayout) -> None:
     process = living(layout, launch(layout))
     assert not processes.is_stopped_by_signal(process)
-    processes.set_frozen(process, True)
+    processes.freeze_or_resume_process(process, True)
     assert processes.is_stopped_by_signal(process)
-    processes.set_frozen(process, False)
+    processes.freeze_or_resume_process(process, False)
     assert not processes.is_stopped_by_signal(process)
 
 
@@ -156,7 +156,7 @@ def test_a_frozen_process_is_killed_without_waiting_for_the_grace_period(
 ) -> None:
     """It cannot heed SIGTERM: the first signal that it gets is SIGKILL."""
     process = living(layout, launch(layout))
-    processes.set_frozen(process, True)
+    processes.freeze_or_resume_process(process, True)
     signals: list[tuple[int, signal.Signals]] = []
     send = processes.signal_process_group
 

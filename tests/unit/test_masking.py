@@ -137,7 +137,7 @@ def test_a_plain_word_is_masked_where_a_password_stands_and_left_elsewhere() -> 
         == "a.password=@activemq_users[0].password@\n"
     )
     assert mask_text("org.apache.activemq started", known) == "org.apache.activemq started"
-    assert known.word_like_count == 1
+    assert known.word_like_secret_count == 1
 
 
 def test_a_known_secret_is_found_in_any_text_and_in_other_escapes() -> None:

@@ -115,7 +115,9 @@ class Carrier(action.ActionModule):
             raise KeyboardInterrupt
         if arguments["state"] == "read":
             entry = arguments["files"][arguments["name"]]
-            data = store_copy.read_chunk(arguments["directory"], arguments["name"], arguments["offset"], entry["size"])
+            data = store_copy.read_packed_chunk(
+                arguments["directory"], arguments["name"], arguments["offset"], entry["size"]
+            )
             return {"data": data}
         names = ("directory", "files", "name", "offset", "data")
         return {"length": store_copy.append_chunk(*(arguments[name] for name in names))}

@@ -40,7 +40,7 @@ def transfer(source: str, target: str) -> str:
         at = offset
         while at < files[name]["size"]:
             at = store_copy.append_chunk(
-                target, files, name, at, store_copy.read_chunk(source, name, at, files[name]["size"])
+                target, files, name, at, store_copy.read_packed_chunk(source, name, at, files[name]["size"])
             )
     backup: str = store_copy.replace_store_by_copy(target, files, "a")
     return backup
@@ -89,7 +89,7 @@ def test_a_file_that_was_cut_short_goes_on_where_it_ended(stores: tuple[str, str
     source, target = stores
     files = store_copy.store_manifest(source)
     store_copy.prepare_staging_directory(target, files)
-    store_copy.append_chunk(target, files, "db-2.log", 0, store_copy.read_chunk(source, "db-2.log", 0, 43))
+    store_copy.append_chunk(target, files, "db-2.log", 0, store_copy.read_packed_chunk(source, "db-2.log", 0, 43))
     assert store_copy.prepare_staging_directory(target, files) == {"db-2.log": 10, "db.data": 0}
 
 
@@ -98,7 +98,7 @@ def test_a_piece_that_does_not_follow_is_refused(stores: tuple[str, str]) -> Non
     files = store_copy.store_manifest(source)
     store_copy.prepare_staging_directory(target, files)
     with pytest.raises(NodeError, match="received data from byte 10, but expected data from byte 0"):
-        store_copy.append_chunk(target, files, "db-2.log", 10, store_copy.read_chunk(source, "db-2.log", 10, 43))
+        store_copy.append_chunk(target, files, "db-2.log", 10, store_copy.read_packed_chunk(source, "db-2.log", 10, 43))
 
 
 def test_a_file_that_arrives_changed_is_thrown_away_and_told(stores: tuple[str, str]) -> None:
@@ -123,7 +123,7 @@ def test_half_a_copy_is_never_put_in_place(stores: tuple[str, str]) -> None:
 def test_a_store_that_changes_while_it_is_copied_is_told(stores: tuple[str, str]) -> None:
     source, _ = stores
     with pytest.raises(NodeError, match="changed while it was copied"):
-        store_copy.read_chunk(source, "db.data", 0, 999)
+        store_copy.read_packed_chunk(source, "db.data", 0, 999)
 
 
 def test_a_store_whose_lock_is_held_is_not_touched(stores: tuple[str, str]) -> None:

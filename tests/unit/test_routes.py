@@ -415,4 +415,4 @@ def test_every_rule_can_be_chosen_and_is_told() -> None:
     page = (Path(__file__).resolve().parents[2] / "docs" / "topology-errors.md").read_text()
 
     assert set(RULES) == set(re.findall(r"^\| (R\d{3}) \|", page, re.MULTILINE))
-    assert select_rules(list(RULES), []).includes("R002")
+    assert select_rules(list(RULES), []).includes_rule("R002")

@@ -14,7 +14,7 @@ import pytest
 from activemq_fleet.errors import InputError
 from activemq_fleet.findings import SEVERITIES
 from activemq_fleet.reports.status_page import status_html_page
-from activemq_fleet.status import FleetStatus, fleet_status, nagios_line, read_states
+from activemq_fleet.status import FleetStatus, fleet_status, nagios_line_and_exit_code, read_states
 from activemq_fleet.status.findings import BY_IMPORTANCE
 from activemq_fleet.status.selection import host_status_parameters, hosts_to_query, select_hosts
 from activemq_fleet.status.text import broker_cells, status_headline, table_lines
@@ -298,16 +298,16 @@ def test_a_link_to_a_pair_without_an_active_node_is_not_expected() -> None:
 
 def test_one_line_for_other_monitoring_has_the_worst_and_performance_data() -> None:
     fleet_status = status(a={"release": "5.5.1", "usage": usage_evidence(store={"percent": 85, "limit": 1})})
-    line, code = nagios_line(fleet_status.restricted_to([A]))
+    line, code = nagios_line_and_exit_code(fleet_status.restricted_to([A]))
     assert code == 2
     assert line.startswith(
         f"ACTIVEMQ CRITICAL - {A} is active; wrong-release: the broker runs release 5.5.1, "
         "but the inventory plans release 5.18.3; "
     )
     assert line.endswith("| store=85%;80;100;0 memory=1%;80;100;0 temp=1%;80;100;0 messages=3 durable=2 dlq=0")
-    assert nagios_line(status().restricted_to([A]))[1] == 0
-    assert nagios_line(status(b=STOPPED).restricted_to([B]))[1] == 1
-    assert nagios_line(status(b={"unreachable": "x|y\nz"}).restricted_to([B])) == (
+    assert nagios_line_and_exit_code(status().restricted_to([A]))[1] == 0
+    assert nagios_line_and_exit_code(status(b=STOPPED).restricted_to([B]))[1] == 1
+    assert nagios_line_and_exit_code(status(b={"unreachable": "x|y\nz"}).restricted_to([B])) == (
         f"ACTIVEMQ UNKNOWN - {B} is unreachable; unreachable: the host did not answer Ansible (x/y z)",
         3,
     )

@@ -62,7 +62,7 @@ class Host:
         for name, offset in missing.items():
             at, size = offset, self.files[name]["size"]
             while at < size:
-                data = store_copy.read_chunk(str(self.source), name, at, size)
+                data = store_copy.read_packed_chunk(str(self.source), name, at, size)
                 at = store_copy.append_chunk(str(self.store), self.files, name, at, data)
 
     def copy(self) -> str:
@@ -383,7 +383,7 @@ def test_a_hard_link_to_a_file_that_root_alone_reads_is_read_by_nobody(host: Hos
     with pytest.raises(PermissionError):
         store_info.gather_store_evidence(str(host.parent), store, read=True)
     with pytest.raises(PermissionError):
-        store_copy.read_chunk(store, "db-2.log", 0, len(SECRET))
+        store_copy.read_packed_chunk(store, "db-2.log", 0, len(SECRET))
 
 
 def test_a_piece_that_unpacks_to_gigabytes_is_refused(host: Host) -> None:

@@ -14,7 +14,14 @@ from activemq_agent.agent_errors import AgentError, ConfigError
 from activemq_agent.agent_topics import canary_topic
 from activemq_agent.config import DAY, KEYS, Config, format_value
 from activemq_agent.config_values import Endpoint
-from activemq_agent.connection_events import Connack, ConnectionEnded, Message, SessionEvent, Suback, TransportUp
+from activemq_agent.connection_events import (
+    Connack,
+    ConnectionEnded,
+    MessageReceived,
+    SessionEvent,
+    Suback,
+    TransportUp,
+)
 from activemq_agent.programs import handler_problems
 from activemq_agent.session import Session
 from activemq_agent.tls import speaks_tls, tls_context
@@ -158,7 +165,7 @@ class _Attempt:
             f"deliver it in {limit:g} s: check that the broker's ACL lets {self._config.login} read this topic, and "
             "that the store is not full"
         )
-        while wait_for_event(self._events, Message, began + limit, lost).payload != body:
+        while wait_for_event(self._events, MessageReceived, began + limit, lost).payload != body:
             pass
         self._steps.append(("round trip", time.monotonic() - began))
 

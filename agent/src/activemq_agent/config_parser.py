@@ -41,19 +41,19 @@ def read_config(path: Path, environment: Mapping[str, str] | None = None) -> Con
     ini = read_ini(path)
     problems = _Problems(path, ini)
     texts = {key: text for key, text in ini.values.items() if text.strip() or key == "mb.urls"}
-    problems.add(_key_problems(texts))
+    problems.add_problems(_key_problems(texts))
     texts = {key: text for key, text in texts.items() if key not in problems.keys}
-    problems.add(_dependency_problems(texts))
+    problems.add_problems(_dependency_problems(texts))
     values, invalid = _parse_values(path, texts)
-    problems.add(invalid)
+    problems.add_problems(invalid)
     try:
         values["mb.password"] = _find_password(path, values, environment)
     except ValueError as error:
-        problems.add([("mb.password" if "mb.password" in values else "mb.password.file", str(error))])
+        problems.add_problems([("mb.password" if "mb.password" in values else "mb.password.file", str(error))])
     policy = ConnectionPolicy(**_fields(values, "policy"))
     if not any(key.startswith("connecting.") for key in problems.keys):
-        problems.add(_policy_problems(policy))
-    problems.raise_any()
+        problems.add_problems(_policy_problems(policy))
+    problems.raise_if_any_problem()
     return Config(**_fields(values), tls=Tls(**_fields(values, "tls")), policy=policy)
 
 
@@ -66,7 +66,7 @@ class _Problems:
         self._all: set[tuple[int, str]] = set(ini.problems)
         self.keys: set[str] = set()
 
-    def add(self, reasons: Iterable[tuple[str, str]]) -> None:
+    def add_problems(self, reasons: Iterable[tuple[str, str]]) -> None:
         """Add the reasons of problems with keys of agent.conf, as (key, reason) pairs.
 
         A key that has a problem already gets no second one.
@@ -76,7 +76,7 @@ class _Problems:
                 self.keys.add(key)
                 self._all.add((self._ini.lines.get(key, 0), _reason_with_key(reason, key)))
 
-    def raise_any(self) -> None:
+    def raise_if_any_problem(self) -> None:
         """Raise ConfigError with all problems of agent.conf, if there are any."""
         if self._all:
             lines = [

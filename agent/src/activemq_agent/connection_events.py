@@ -46,7 +46,7 @@ class Puback(NamedTuple):
     mid: int
 
 
-class Message(NamedTuple):
+class MessageReceived(NamedTuple):
     """Event: a message was received.
 
     A message at QoS 1 waits for ``Session.ack(mid)``. ``held`` counts the memory of the message in a ``ReceiveBudget``.
@@ -60,7 +60,7 @@ class Message(NamedTuple):
     held: object = None
 
 
-class OversizedMessage(NamedTuple):
+class OversizedMessageReceived(NamedTuple):
     """Event: a message above the size limit was received.
 
     The message is discarded and not acknowledged.
@@ -82,4 +82,4 @@ class ConnectionEnded(NamedTuple):
     hostile: bool = False
 
 
-SessionEvent = TransportUp | Connack | Suback | Puback | Message | OversizedMessage | ConnectionEnded
+SessionEvent = TransportUp | Connack | Suback | Puback | MessageReceived | OversizedMessageReceived | ConnectionEnded

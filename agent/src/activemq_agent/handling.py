@@ -78,7 +78,7 @@ class HandlerRunner:
         """Number of events that had no handler."""
         self.failures = 0
         """Number of failed handler runs."""
-        left = [lane for lane in store.row_counts().lanes if lane not in config.topics]
+        left = [lane for lane in store.row_and_byte_counts().lanes if lane not in config.topics]
         self.workers = [Worker(self, (topic,)) for topic in config.topics]
         if left:
             self.workers.append(Worker(self, tuple(left)))  # of topics that the configuration has no more

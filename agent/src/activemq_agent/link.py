@@ -34,8 +34,8 @@ from activemq_agent.connecting import (
 from activemq_agent.connection_events import (
     Connack,
     ConnectionEnded,
-    Message,
-    OversizedMessage,
+    MessageReceived,
+    OversizedMessageReceived,
     Puback,
     SessionEvent,
     Suback,
@@ -162,7 +162,7 @@ class AgentConnection:
         """
         self._step(ConnectionEnded(self.conn, reason))
 
-    def acknowledge(self, message: Message) -> None:
+    def acknowledge(self, message: MessageReceived) -> None:
         """Acknowledge a message of the agent's current connection.
 
         This does nothing at QoS 0 or without a connection.
@@ -205,7 +205,7 @@ class AgentConnection:
         try:
             return bool(handle(event))
         except Exception as error:
-            if not isinstance(event, Puback | Message | Suback):
+            if not isinstance(event, Puback | MessageReceived | Suback):
                 raise
             self.dropped.count_drop(type(error).__name__, error=error, event_kind=type(event).__name__)
             return True
@@ -214,12 +214,12 @@ class AgentConnection:
 
     def _take(self, item: Any) -> Iterator[Any]:
         match item:
-            case Puback() | Message() | Suback() if item.conn == self.conn and self.session is not None:
+            case Puback() | MessageReceived() | Suback() if item.conn == self.conn and self.session is not None:
                 if not self.handle_or_drop(item, self._is_canarys):
                     yield item
-            case Puback() | Message() | Suback():
+            case Puback() | MessageReceived() | Suback():
                 pass  # of a connection that is over
-            case OversizedMessage():
+            case OversizedMessageReceived():
                 self.dropped.count_drop("larger than packet.bytes", broker=self.broker)
             case TransportUp() | Connack() | ConnectionEnded():
                 if not isinstance(item, TransportUp):
@@ -244,9 +244,9 @@ class AgentConnection:
                 reason=reason,
             )
 
-    def _is_canarys(self, item: Puback | Message | Suback) -> bool:
+    def _is_canarys(self, item: Puback | MessageReceived | Suback) -> bool:
         """Process an event that belongs to a canary; return whether it did."""
-        if isinstance(item, Message):
+        if isinstance(item, MessageReceived):
             if item.topic != self._canary_topic:
                 return False
             self.acknowledge(item)

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Literal, NamedTuple, Unpack
 from activemq_agent.agent_errors import AgentError
 from activemq_agent.agent_topics import LARGEST_CANARY, barrier_topic, canary_topic, event_topic_prefix
 from activemq_agent.connecting import ReportDown, ReportUp
-from activemq_agent.connection_events import Message, Puback, Suback
+from activemq_agent.connection_events import MessageReceived, Puback, Suback
 from activemq_agent.identity import add_event_id
 from activemq_agent.link import AgentConnection, ConnectionOptions
 from activemq_agent.logs import Log
@@ -189,7 +189,7 @@ class Publisher:
         match event:
             case Puback():
                 self._acknowledged(event.mid)
-            case Message():
+            case MessageReceived():
                 self._came(event)
             case Suback():
                 prefix = self._subscribing.pop(event.mid, None)
@@ -217,7 +217,7 @@ class Publisher:
         else:
             self._note(prefix.state, [flying.sent])
 
-    def _came(self, message: Message) -> None:
+    def _came(self, message: MessageReceived) -> None:
         """Process a received message: a canary of this publisher proves its prefix; anything else is dropped."""
         self.link.acknowledge(message)
         name = self._prefix_of_canary.get(message.topic)
@@ -230,7 +230,7 @@ class Publisher:
             return
         if prefix.state == "unproved":
             self._record(force=True)
-            self._store.confirm_prefix(name, self.link.conn)
+            self._store.confirm_events_below_prefix(name, self.link.conn)
         self._decide(prefix, "proved")
 
     def _give_up_on(self, name: str, reason: str) -> None:

@@ -127,7 +127,7 @@ class Service:
                 "failures": self.handlers.failures,
                 "overdue": list(self.handlers.overdue_filters),
             },
-            "store": dataclasses.asdict(self.store.row_counts()),
+            "store": dataclasses.asdict(self.store.row_and_byte_counts()),
             "damage": None if damage is None else str(damage),
         }
 
@@ -320,10 +320,14 @@ class Service:
         self._subscriber_stop.set()
         with suppress(AgentError):
             self.publisher.add_barriers()
-        while self.store.row_counts().outbox_rows and time.monotonic() < deadline and self.publisher_thread.is_alive():
+        while (
+            self.store.row_and_byte_counts().outbox_rows
+            and time.monotonic() < deadline
+            and self.publisher_thread.is_alive()
+        ):
             time.sleep(0.05)
         self.handlers.close(max(0.0, deadline - time.monotonic()))
-        left = self.store.row_counts()
+        left = self.store.row_and_byte_counts()
         if left.outbox_rows or left.inbox_rows:
             self._log.warning(
                 "the agent stops before it has sent all events and handled all messages. It continues with the others "

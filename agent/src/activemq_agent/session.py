@@ -23,8 +23,8 @@ from activemq_agent.agent_errors import AgentError
 from activemq_agent.connection_events import (
     Connack,
     ConnectionEnded,
-    Message,
-    OversizedMessage,
+    MessageReceived,
+    OversizedMessageReceived,
     Puback,
     SessionEvent,
     Suback,
@@ -77,7 +77,7 @@ class Session:
         self._gone = threading.Event()
         client: Any = BoundedClient(
             client_id, clean=clean, limit=largest or config.packet_bytes, intake=self._intake,
-            on_oversized_message=lambda: on_event(OversizedMessage(conn)),
+            on_oversized_message=lambda: on_event(OversizedMessageReceived(conn)),
         )  # fmt: skip
         self._client = client  # None once it is over: its sockets go with the last reference
         client.connect_timeout = CONNECT_TIMEOUT
@@ -214,4 +214,4 @@ class Session:
         except UnicodeDecodeError:  # the sender chose the topic, so this is no fault of the broker
             topic = "\ufffd"
         held = self._intake.hold(len(message.payload) + TOPIC_COPIES * len(topic) + OVERHEAD)
-        self._put(Message(self._conn, topic, bytes(message.payload), message.qos, message.mid, held))
+        self._put(MessageReceived(self._conn, topic, bytes(message.payload), message.qos, message.mid, held))

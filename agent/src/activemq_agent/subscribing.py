@@ -29,7 +29,7 @@ from activemq_agent.agent_topics import (
     is_canary_topic,
 )
 from activemq_agent.connecting import ReportDown, ReportUp
-from activemq_agent.connection_events import Message, Suback
+from activemq_agent.connection_events import MessageReceived, Suback
 from activemq_agent.identity import event_id_in
 from activemq_agent.link import AgentConnection, ConnectionOptions
 from activemq_agent.logs import Log
@@ -56,7 +56,7 @@ RENEW_AFTER = 30.0
 class _Lane:
     """The messages of one topic filter that are not stored yet, oldest first."""
 
-    waiting: deque[Message] = field(default_factory=deque)
+    waiting: deque[MessageReceived] = field(default_factory=deque)
     offered: int = 0  # of these, how many were handed to the store
     full: bool = False
     try_at: float = 0.0
@@ -139,7 +139,7 @@ class Subscriber:
 
     def _handle(self, event: object) -> None:
         match event:
-            case Message():
+            case MessageReceived():
                 self._arrived(event)
             case partial():
                 event()
@@ -194,7 +194,7 @@ class Subscriber:
 
     # -- messages ---------------------------------------------------------------------------------
 
-    def _arrived(self, message: Message) -> None:
+    def _arrived(self, message: MessageReceived) -> None:
         if is_canary_topic(message.topic):
             self.link.acknowledge(message)
             return
@@ -216,7 +216,7 @@ class Subscriber:
         if not lane.full:
             self._offer(lane)
 
-    def _barrier_arrived(self, message: Message) -> None:
+    def _barrier_arrived(self, message: MessageReceived) -> None:
         event_id = event_id_in(message.payload) if len(message.payload) <= LARGEST_BARRIER else None
         if event_id is None or not is_barrier_topic_of(message.topic, event_id.rsplit(":", 2)[0]):
             self.link.dropped.count_drop("barrier (test message) of another sender", topic=message.topic)
@@ -232,7 +232,7 @@ class Subscriber:
         for message in itertools.islice(lane.waiting, lane.offered, None):
             head, lane.offered = lane.offered == 0, lane.offered + 1
             try:
-                future = self._store.queue_received(
+                future = self._store.queue_received_message(
                     message.topic, message.payload, broker=self.link.broker or "", conn=message.conn, head=head
                 )
             except AgentError as error:
@@ -240,11 +240,13 @@ class Subscriber:
                 future.set_exception(error)
             self._when_done(future, self._stored, message)
 
-    def _when_done(self, future: Future[Any], handle: Callable[[Message, Future[Any]], None], message: Message) -> None:
+    def _when_done(
+        self, future: Future[Any], handle: Callable[[MessageReceived, Future[Any]], None], message: MessageReceived
+    ) -> None:
         """Call ``handle`` in the loop's thread once the store has answered."""
         future.add_done_callback(lambda done: self.link.put(partial(handle, message, done)))
 
-    def _stored(self, message: Message, future: Future[StoredReceipt]) -> None:
+    def _stored(self, message: MessageReceived, future: Future[StoredReceipt]) -> None:
         """Process the store's answer for a message; answers come in the order in which messages were offered."""
         name = lane_of(message.topic, self._config.topics)
         lane = self._lanes.get(name)
@@ -286,7 +288,7 @@ class Subscriber:
             )
             return None
 
-    def _noted(self, message: Message, future: Future[None]) -> None:
+    def _noted(self, message: MessageReceived, future: Future[None]) -> None:
         """Acknowledge a barrier whose journal record is written."""
         if message.conn == self.link.conn and future.exception() is None:
             self.link.acknowledge(message)

@@ -107,7 +107,7 @@ def encode_varint(number: int) -> bytes:
             return bytes(content)
 
 
-def read_varint(content: mmap.mmap | bytes, at: int) -> tuple[int, int]:
+def read_varint_and_next_offset(content: mmap.mmap | bytes, at: int) -> tuple[int, int]:
     """Read the varint at the offset ``at``, and return its integer and the offset after it.
 
     Raises ValueError for a varint of more than 10 bytes, and IndexError at the end of ``content``.

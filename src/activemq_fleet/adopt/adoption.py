@@ -30,7 +30,7 @@ from activemq_fleet.adopt.inventory_writer import inventory_files, secret_labels
 from activemq_fleet.adopt.leftovers import propose_attributes_and_fragments
 from activemq_fleet.adopt.network_connectors import propose_addresses, propose_master_nodes
 from activemq_fleet.adopt.network_variables import propose_network
-from activemq_fleet.adopt.profiles import propose_profiles, propose_store_directories
+from activemq_fleet.adopt.profiles import propose_ha_profiles, propose_store_directories
 from activemq_fleet.adopt.properties import PLACEHOLDER
 from activemq_fleet.adopt.proposal import VariableProposal, is_default_value
 from activemq_fleet.adopt.secrets import value_with_secret_placeholders, with_masked_passwords, with_secret_references
@@ -160,7 +160,7 @@ def adopt_documents(
         for reason in (*document.remarks, *document.files_refused):
             proposal.add_note([document.host], reason, is_urgent=True)
     companion_files.propose_heap_and_user(proposal)
-    propose_profiles(proposal, shared)
+    propose_ha_profiles(proposal, shared)
     propose_authentication(proposal)
     propose_limits_console_and_connectors(proposal)
     propose_element_variables(proposal)
@@ -269,7 +269,7 @@ def _drop_defaults(proposal: VariableProposal) -> None:
         for documents in proposal.documents_by_pair().values():
             hosts = [document.host for document in documents]
             # A pure slave has no connectors anyway, so it is given those of its master.
-            together = proposal.proposed_profile(hosts[0]).replicates
+            together = proposal.proposed_ha_profile(hosts[0]).replicates
             for host in hosts:
                 if same[host] and (not together or all(same[other] for other in hosts)):
                     proposal[host].pop(name, None)

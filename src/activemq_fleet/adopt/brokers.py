@@ -216,7 +216,7 @@ def _propose_connectors(proposal: VariableProposal, documents: Sequence[AdoptedD
         listeners_by_host[host] = listeners = _propose_tls(proposal, document, listeners)
         proposal[host]["connectors"] = [listener.to_connectors_entry() for listener in listeners]
     _propose_offset(proposal, listeners_by_host)
-    if proposal.proposed_profile(documents[0].host).replicates:
+    if proposal.proposed_ha_profile(documents[0].host).replicates:
         # A slave opens no connector, so its connectors have no effect: give it those of its master.
         master = max(documents, key=lambda document: len(listeners_by_host[document.host]))
         for document in documents:
@@ -229,7 +229,7 @@ def _propose_connectors(proposal: VariableProposal, documents: Sequence[AdoptedD
 def _listeners(proposal: VariableProposal, document: AdoptedDocument) -> Iterator[AdoptedListener]:
     names = Counter(node.get("name") for node in transport_connector_elements(document))
     announced_by_default = _connector_announced_by_default(document)
-    if document.broker.find("services/masterConnector") and proposal.proposed_profile(document.host).replicates:
+    if document.broker.find("services/masterConnector") and proposal.proposed_ha_profile(document.host).replicates:
         return
     for node in transport_connector_elements(document):
         parsed = _LISTENS.fullmatch(node.get("uri"))

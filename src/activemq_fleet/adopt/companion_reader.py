@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 
 from activemq_fleet.errors import InputError
-from activemq_fleet.given_files import read_file_or_pipe
+from activemq_fleet.given_files import read_beginning_of_file_or_pipe
 from activemq_fleet.node.files.untrusted_paths import Directory, UntrustedPathError, open_directory
 
 _LARGEST = 1 << 20  # bytes
@@ -99,7 +99,7 @@ def read_bytes_unless_too_large(path: Path, root: Path | None, largest: int, ins
     """
     try:
         if root is None:
-            content = read_file_or_pipe(path, largest + 1)
+            content = read_beginning_of_file_or_pipe(path, largest + 1)
         else:
             content = _read_file_below(root, path.relative_to(root).parts, largest + 1)
     except UntrustedPathError as error:

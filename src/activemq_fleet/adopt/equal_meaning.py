@@ -144,5 +144,5 @@ def _normalize_dialled_uri(text: str) -> str:
 
 
 def _normalize_listening_uri(text: str) -> tuple[object, ...]:
-    uri = Uri.read(text)
+    uri = Uri.parse(text)
     return uri.scheme, uri.host, uri.port, tuple(sorted(uri.options.items()))

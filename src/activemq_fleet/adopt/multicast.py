@@ -31,7 +31,7 @@ def propose_multicast_for_groups(proposal: VariableProposal) -> set[str]:
         if None not in variables_by_host.values() and same:
             fitting.add(group)
         for document in documents:
-            pure = proposal.proposed_profile(document.host).replicates
+            pure = proposal.proposed_ha_profile(document.host).replicates
             if group in fitting:
                 for name, value in (variables_by_host[document.host] or {}).items():
                     if value is not None and (name != "discovery" or not pure):
@@ -46,7 +46,7 @@ def _multicast_variables(proposal: VariableProposal, document: AdoptedDocument) 
     where the file has no such connector, or several.
     """
     identity = document.identity
-    unit_name = identity.pair if proposal.proposed_profile(document.host).shares_store else identity.host_label
+    unit_name = identity.pair if proposal.proposed_ha_profile(document.host).shares_store else identity.host_label
     multicast_connectors = [
         (node, parts)
         for node in network_connector_elements(document)

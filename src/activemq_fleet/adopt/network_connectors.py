@@ -61,7 +61,7 @@ class ReplaceableBridge:
 
         Their form is that of brokers outside the inventory in ``activemq_links``.
         """
-        tls = any("ssl" in transport.scheme for transport in Uri.read(self.node.get("uri")).transports)
+        tls = any("ssl" in transport.scheme for transport in Uri.parse(self.node.get("uri")).transports)
         return [("ssl://" if tls else "") + join_host_port(*address) for address in self.addresses]
 
 
@@ -94,7 +94,7 @@ def inexpressible_part(node: ComparedElement) -> str:
 
 def _inexpressible_part(connector: NetworkConnector) -> str:
     """Return why ``activemq_links`` cannot express a networkConnector, as a clause; "" where it can."""
-    uri = Uri.read(connector.uri)
+    uri = Uri.parse(connector.uri)
     if uri.scheme not in ("static", "masterslave", "simple") or not uri.transports:
         return (
             f"the uri {connector.uri!r} of the bridge names no hosts with static:, masterslave: or simple:, which "
@@ -125,8 +125,10 @@ def _inexpressible_part(connector: NetworkConnector) -> str:
 
 
 def _replaceable_bridge(node: ComparedElement, connector: NetworkConnector) -> ReplaceableBridge:
-    uri = Uri.read(connector.uri)
-    kind: Literal["static", "failover", "masterslave"] = "failover" if any(uri.find_by_scheme("failover")) else "static"
+    uri = Uri.parse(connector.uri)
+    kind: Literal["static", "failover", "masterslave"] = (
+        "failover" if any(uri.find_uris_by_scheme("failover")) else "static"
+    )
     if uri.scheme == "masterslave":
         kind = "masterslave"
     return ReplaceableBridge(
@@ -198,7 +200,7 @@ def propose_master_nodes(proposal: VariableProposal) -> None:
             if len(set(owners)) == 2:
                 first[owners[0]] += 1
     for documents in proposal.documents_by_pair().values():
-        if not proposal.proposed_profile(documents[0].host).shares_store:
+        if not proposal.proposed_ha_profile(documents[0].host).shares_store:
             continue
         preferred = [document for document in documents if document.preferred]
         # The nodes of a pair are in their order: of equals the first one is taken.
@@ -268,7 +270,7 @@ def _addresses_on_one_machine(
 
 def _addresses_dialled_by_slaves(proposal: VariableProposal) -> Iterator[tuple[str, str]]:
     for documents in proposal.documents_by_pair().values():
-        if proposal.proposed_profile(documents[0].host).replicates:
+        if proposal.proposed_ha_profile(documents[0].host).replicates:
             for document, master in (documents, documents[::-1]):
                 dialled = dialled_master_address(document)
                 if dialled and dialled[0] not in _ANYWHERE:

@@ -189,7 +189,7 @@ class _Network:
     ) -> None:
         """Add the link that replaces a unit's bridges of one name, or the reason where its brokers' bridges differ."""
         hosts = [document.host for document in documents]
-        pure = self.proposal.proposed_profile(hosts[0]).replicates
+        pure = self.proposal.proposed_ha_profile(hosts[0]).replicates
         slaves = {document.host for document in documents if pure and master_connector_element(document)}
         first = next((by_host[host] for host in hosts if host in by_host and host not in slaves), None)
         if first and all(
@@ -258,7 +258,7 @@ class _Network:
             group, release = document.identity.group, document.release
             default = "masterslave" if release.has_masterslave_discovery else "failover"
             kind = kinds[group].most_common(1)[0][0] if kinds[group] else default
-            if kind == default and not self.proposal.proposed_profile(document.host).default_discovery:
+            if kind == default and not self.proposal.proposed_ha_profile(document.host).default_discovery:
                 self.proposal[document.host].pop("discovery", None)
             elif kind != "masterslave" or release.has_masterslave_discovery:
                 self.proposal[document.host]["discovery"] = kind

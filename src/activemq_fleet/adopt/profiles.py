@@ -27,7 +27,7 @@ _KAHADB = ("kahaDB", "mKahaDB")
 _LOCKED = ("lockKeepAlivePeriod", "databaseLockedWaitDelay")
 
 
-def propose_profiles(proposal: VariableProposal, shared: Collection[str] = ()) -> None:
+def propose_ha_profiles(proposal: VariableProposal, shared: Collection[str] = ()) -> None:
     """Propose the high-availability profile (``activemq_ha``) of every pair.
 
     The variables of the profile are proposed, too. ``shared`` names pairs whose nodes share a KahaDB store that no file
@@ -98,7 +98,7 @@ def master_connector_element(document: AdoptedDocument) -> ComparedElement | Non
 def dialled_master_address(document: AdoptedDocument) -> tuple[str, int] | None:
     """Return the (host, port) of the master to which a pure slave connects, or None."""
     connector = master_connector_element(document)
-    dialled = Uri.read(connector.get("remoteURI")).transports if connector else ()
+    dialled = Uri.parse(connector.get("remoteURI")).transports if connector else ()
     return next(((transport.host, transport.port) for transport in dialled if transport.host and transport.port), None)
 
 
@@ -256,7 +256,7 @@ def _has_default_store(document: AdoptedDocument) -> bool:
 
 
 def _propose_name(proposal: VariableProposal, document: AdoptedDocument) -> None:
-    shared = proposal.proposed_profile(document.host).shares_store
+    shared = proposal.proposed_ha_profile(document.host).shares_store
     name = document.broker.get("brokerName")
     if name != (document.identity.pair if shared else document.identity.host_label):
         proposal.propose_value(document.host, "broker_name", name)

@@ -12,7 +12,7 @@ from lxml import etree
 from activemq_fleet.adopt.companion_reader import CompanionFiles
 from activemq_fleet.adopt.xml_diff import ComparedElement
 from activemq_fleet.errors import InputError
-from activemq_fleet.given_files import read_file_or_pipe
+from activemq_fleet.given_files import read_beginning_of_file_or_pipe
 from activemq_fleet.node.text_lines import split_lines
 from activemq_fleet.schema import LONGEST_VALUE
 
@@ -168,7 +168,7 @@ def _placeholder_host(name: str) -> str:
 
 def _read_file(path: Path) -> dict[str, str]:
     try:
-        content = read_file_or_pipe(path, _LARGEST + 1)
+        content = read_beginning_of_file_or_pipe(path, _LARGEST + 1)
     except OSError as error:
         raise InputError(
             f"--properties {path}: the file cannot be read ({error.strerror or error}): name a regular file "

@@ -53,7 +53,7 @@ class VariableProposal:
     def __getitem__(self, host: str) -> Variables:
         return self.variables[host]
 
-    def proposed_profile(self, host: str) -> Profile:
+    def proposed_ha_profile(self, host: str) -> Profile:
         """Return the high-availability profile that is proposed for a host."""
         return PROFILES[self.variables[host]["ha"]]
 

@@ -26,7 +26,7 @@ from activemq_fleet.grouping import inventory_groups_of_brokers
 from activemq_fleet.lint.file_kinds import foreign_file_kind
 from activemq_fleet.lint.versions_placeholders import first_template_mark
 from activemq_fleet.naming import Identity, Naming
-from activemq_fleet.naming_proposal import adopt_command, propose_naming, propose_naming_without_pairs
+from activemq_fleet.naming_proposal import adopt_command_line, propose_naming, propose_naming_without_pairs
 from activemq_fleet.releases import Release
 from activemq_fleet.render.rendered_header import read_rendered_header
 from activemq_fleet.schema import (
@@ -189,14 +189,14 @@ class UnparsedHostNamesError(InputError):
         hint = f"{choice} --naming-pattern to a pattern for your host names: see `activemq-fleet help names`"
         super().__init__(f"{reason}. {hint}", remedies=self._commands(()))
 
-    def with_options(self, options: Sequence[str]) -> InputError:
+    def with_command_line_options(self, options: Sequence[str]) -> InputError:
         """Return this error with the further words ``options`` in each command line."""
         return InputError(*self.lines, remedies=self._commands(options))
 
     def _commands(self, options: Sequence[str]) -> dict[str, str]:
         """Return a command line for each proposed naming convention, by the sentence that introduces it."""
         return {
-            f"{condition}:": adopt_command(self.files, naming, options)
+            f"{condition}:": adopt_command_line(self.files, naming, options)
             for condition, naming in self.conventions.items()
         }
 

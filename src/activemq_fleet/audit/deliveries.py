@@ -71,8 +71,8 @@ class _Stream:
         The range is the smallest and the largest SEQ and position of these events.
         """
         event_range = EventRange()
-        begin = subscriber.change_count_before(subscription.begin)
-        end = None if subscription.end is None else subscriber.change_count_before(subscription.end)
+        begin = subscriber.subscription_change_count_before(subscription.begin)
+        end = None if subscription.end is None else subscriber.subscription_change_count_before(subscription.end)
         for era, extremes in self.eras.items():
             if era > begin and (end is None or era <= end):
                 event_range.include_range(extremes)

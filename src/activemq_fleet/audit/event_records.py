@@ -10,7 +10,7 @@ from functools import lru_cache
 from itertools import groupby
 
 from activemq_fleet.audit import verdict_words as words
-from activemq_fleet.audit.journals import OrderedRecord, parse_event_id
+from activemq_fleet.audit.journals import EventRecordWithPosition, parse_event_id
 
 _BARRIER = re.compile(words.BARRIER_TOPIC)
 _PUBLISHED = frozenset(words.PUBLISHING)
@@ -84,7 +84,7 @@ class JournaledEvent:
     receipts: list[EventReceipt]
 
 
-def events_from_records(records: Iterable[OrderedRecord]) -> Iterator[JournaledEvent]:
+def events_from_records(records: Iterable[EventRecordWithPosition]) -> Iterator[JournaledEvent]:
     """Yield the events that journal records describe.
 
     The records must be ordered by event id; the records of one event may come in any order.
@@ -93,9 +93,9 @@ def events_from_records(records: Iterable[OrderedRecord]) -> Iterator[JournaledE
         yield _build_event(event_id, list(records_of_event))
 
 
-def _build_event(event_id: str, records: list[OrderedRecord]) -> JournaledEvent:
+def _build_event(event_id: str, records: list[EventRecordWithPosition]) -> JournaledEvent:
     parts_of_id = parse_event_id(event_id)
-    published, received = dict[str, list[OrderedRecord]](), dict[str, list[OrderedRecord]]()
+    published, received = dict[str, list[EventRecordWithPosition]](), dict[str, list[EventRecordWithPosition]]()
     for record in sorted(records, key=lambda record: (record.agent, record.place)):
         if record.is_sent or record.kind in _PUBLISHED:
             published.setdefault(record.agent, []).append(record)
@@ -127,7 +127,7 @@ def _build_event(event_id: str, records: list[OrderedRecord]) -> JournaledEvent:
 
 
 def _build_copy(
-    agent: str, records: Sequence[OrderedRecord], parts_of_id: tuple[str, str, int] | None
+    agent: str, records: Sequence[EventRecordWithPosition], parts_of_id: tuple[str, str, int] | None
 ) -> PublishedEvent:
     accepted = [record for record in records if record.kind == "accepted"]
     # Publishers without an outbox record only that they sent a barrier, not that they accepted it.
@@ -154,7 +154,7 @@ def _build_copy(
     return copy
 
 
-def _build_receipt(subscriber: str, records: Sequence[OrderedRecord]) -> EventReceipt:
+def _build_receipt(subscriber: str, records: Sequence[EventRecordWithPosition]) -> EventReceipt:
     receipt = EventReceipt(subscriber, records[0].place, _least_topic(record.topic for record in records))
     for record in records:
         kind = record.kind

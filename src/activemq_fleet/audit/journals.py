@@ -70,7 +70,7 @@ class JournalEpoch(NamedTuple):
     received: int
 
 
-class OrderedRecord(NamedTuple):
+class EventRecordWithPosition(NamedTuple):
     """A journal record about an event, with its position among all records of its agent.
 
     ``place`` orders all records of an agent: epochs by time, jseq within an epoch. ``hole``: the number of the agent's
@@ -125,7 +125,7 @@ class MissingRecordCount(NamedTuple):
     records: int
 
 
-JournalFinding = OrderedRecord | SubscriptionChange | JournalGap | MissingRecordCount
+JournalFinding = EventRecordWithPosition | SubscriptionChange | JournalGap | MissingRecordCount
 
 
 def is_sent_barrier(line: JournalLine) -> bool:
@@ -257,7 +257,7 @@ class _EpochReader:
             parts = parse_event_id(line.event_id)
             if parts and parts[:2] == (self.agent, self.epoch) and (line.kind == "accepted" or is_sent):
                 self._newest_own = max(self._newest_own or (0, 0), (parts[2], self.missing))
-            yield OrderedRecord(
+            yield EventRecordWithPosition(
                 line.event_id, self.agent, self.epoch, line.kind, place, self.missing, line.topic, line.ts, is_sent,
                 line.reason,
             )  # fmt: skip

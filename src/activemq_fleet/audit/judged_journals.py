@@ -10,10 +10,10 @@ from activemq_fleet.audit.event_records import events_from_records
 from activemq_fleet.audit.journal_lines import JournalFileSummary, ParsedJournalLine, journal_epochs_of_files
 from activemq_fleet.audit.journals import (
     EpochKey,
+    EventRecordWithPosition,
     JournalGap,
     JournalLine,
     MissingRecordCount,
-    OrderedRecord,
     SubscriptionChange,
     records_and_gaps_in_order,
 )
@@ -27,7 +27,7 @@ class JournalEvaluation(NamedTuple):
     """
 
     outcomes: list[DeliveryOutcome]
-    records: list[OrderedRecord]
+    records: list[EventRecordWithPosition]
     gaps: list[JournalGap]
 
 
@@ -46,7 +46,7 @@ def evaluate_journals(
     epochs, _ = journal_epochs_of_files(_summaries(lines, truncated_epochs))
     ordered = sorted(lines, key=lambda line: (line.agent, epochs[line.agent, line.epoch].rank, line.jseq))
     journal_findings = list(records_and_gaps_in_order(ordered, epochs))
-    records = [record for record in journal_findings if isinstance(record, OrderedRecord)]
+    records = [record for record in journal_findings if isinstance(record, EventRecordWithPosition)]
     missing = dict.fromkeys(subscribed_before_events, 1)
     missing |= {count.agent: count.records for count in journal_findings if isinstance(count, MissingRecordCount)}
     subscribers = subscribers_by_name(change for change in journal_findings if isinstance(change, SubscriptionChange))

@@ -107,7 +107,7 @@ class SubscriberSubscriptions:
     subscriptions: list[Subscription]
     changes: list[int]
 
-    def change_count_before(self, place: int) -> int:
+    def subscription_change_count_before(self, place: int) -> int:
         """Return the number of subscription changes that come before a journal position."""
         return bisect_left(self.changes, place)
 
@@ -164,7 +164,7 @@ def _range_keys(
 ) -> Iterator[RangeKey]:
     """Yield the keys of the ranges that a received event belongs to."""
     if subscriber := subscribers.get(receipt.subscriber):
-        yield RangeKey("era", stream, "", subscriber.change_count_before(receipt.place))
+        yield RangeKey("era", stream, "", subscriber.subscription_change_count_before(receipt.place))
     hole = receipt.received_hole
     if receipt.is_barrier:
         # One that came on another topic than it was accepted for is forged, and none.

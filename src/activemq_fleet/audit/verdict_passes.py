@@ -14,10 +14,10 @@ from activemq_fleet.audit.finality import EvidenceEnds
 from activemq_fleet.audit.journal_lines import is_agent_of_host, parsed_journal_lines
 from activemq_fleet.audit.journals import (
     EpochKey,
+    EventRecordWithPosition,
     JournalEpoch,
     JournalFinding,
     JournalLine,
-    OrderedRecord,
     record_position,
     records_and_gaps_in_order,
 )
@@ -37,7 +37,7 @@ class JournalLineWithAgentPosition(NamedTuple):
     line: JournalLine
 
 
-def positioned_journal_lines(
+def journal_lines_with_agent_positions(
     host: str, file: str, content: memoryview, epochs: Mapping[EpochKey, JournalEpoch], host_of: Mapping[str, str]
 ) -> Iterator[JournalLineWithAgentPosition]:
     """Yield the lines of a journal file with their positions among all lines of their agents.
@@ -63,7 +63,7 @@ def records_gaps_and_silences(
     for agent, agent_lines in groupby(lines, key=lambda placed: placed.agent):
         handled = array("q")
         for finding in records_and_gaps_in_order(_sort_copies(agent_lines), epochs):
-            if isinstance(finding, OrderedRecord) and finding.kind == "handled" and finding.ts is not None:
+            if isinstance(finding, EventRecordWithPosition) and finding.kind == "handled" and finding.ts is not None:
                 _add_moment(handled, (finding.ts - _EPOCH) // _MICROSECOND)
             yield finding
         yield from longest_silences(agent, (_EPOCH + timedelta(microseconds=at) for at in handled))
@@ -113,7 +113,10 @@ class JudgedEvent(NamedTuple):
 
 
 def judged_events(
-    records: Iterable[OrderedRecord], judge: DeliveryJudge, figures: EventFigures, horizons: EvidenceEnds | None
+    records: Iterable[EventRecordWithPosition],
+    judge: DeliveryJudge,
+    figures: EventFigures,
+    horizons: EvidenceEnds | None,
 ) -> Iterator[JudgedEvent]:
     """Yield each event in journal records with its delivery outcome.
 
@@ -121,7 +124,7 @@ def judged_events(
     """
     last: dict[str, datetime] = {}
 
-    def watched() -> Iterator[OrderedRecord]:
+    def watched() -> Iterator[EventRecordWithPosition]:
         for record in records:
             if horizons and record.ts is not None:
                 last[record.event_id] = max(record.ts, last.get(record.event_id, record.ts))

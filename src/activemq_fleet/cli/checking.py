@@ -231,7 +231,7 @@ def print_report_and_return_exit_code(
         return 2
     if write_to is not None:
         return 0
-    counts = report.finding_counts
+    counts = report.finding_counts_by_severity
     return 1 if counts["error"] or (strict and counts["warning"]) else 0
 
 

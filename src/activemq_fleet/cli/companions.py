@@ -15,7 +15,7 @@ from activemq_fleet.cli.file_releases import (
 )
 from activemq_fleet.cli.formats.report import INPUT_ERROR
 from activemq_fleet.findings import error_finding, join_sentences
-from activemq_fleet.given_files import read_file_or_pipe
+from activemq_fleet.given_files import read_beginning_of_file_or_pipe
 from activemq_fleet.lint.locations import referenced_file_names, service_files_of_unknown_schemes
 from activemq_fleet.schema import decode_xml_document
 
@@ -113,7 +113,7 @@ def read_file_to_check(path: Path) -> bytes:
     Raises UnreadableFileError for one that cannot be read, or exceeds 16 MiB.
     """
     try:
-        data = read_file_or_pipe(path, _LARGEST + 1)
+        data = read_beginning_of_file_or_pipe(path, _LARGEST + 1)
     except OSError as error:
         raise UnreadableFileError(
             path,

@@ -52,7 +52,7 @@ def drift_command(planned: str, collected: str, output: str, form: str, spark: S
         echo(terminal_safe_json(result.to_dict(), indent=1))
     else:
         _show(result, output)
-    return 1 if result.differs else 0
+    return 1 if result.has_differing_host else 0
 
 
 def _show(result: DriftResult, output: str) -> None:

@@ -10,7 +10,7 @@ import click
 
 from activemq_fleet import InputError
 from activemq_fleet.atomic_files import check_writable, write_file_atomically
-from activemq_fleet.cli.lab_options import lab_options, require_packages, sigterm_as_interrupt
+from activemq_fleet.cli.lab_options import lab_options, require_lab_packages, sigterm_as_interrupt
 from activemq_fleet.cli.options import format_option
 from activemq_fleet.cli.printing import echo, echo_to_stderr
 
@@ -73,7 +73,7 @@ def drill_command(lab: Lab, report: str | None, form: str, **options: Any) -> in
         raise InputError(f"{report}: the directory of the report does not exist: create it, or choose another --report")
     if report is not None:
         check_writable(Path(report))
-    require_packages("the agent of the drill", "activemq_agent", "structlog", "prometheus_client")
+    require_lab_packages("the agent of the drill", "activemq_agent", "structlog", "prometheus_client")
     from activemq_fleet.lab.drill import DrillOptions, run_drill
     from activemq_fleet.reports.drill_page import drill_html_page
 

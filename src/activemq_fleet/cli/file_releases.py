@@ -12,7 +12,7 @@ from typing import NamedTuple, NoReturn
 
 from activemq_fleet import InputError, Release, ReleaseError
 from activemq_fleet.errors import names_to_text
-from activemq_fleet.given_files import read_file_or_pipe
+from activemq_fleet.given_files import read_beginning_of_file_or_pipe
 from activemq_fleet.node.text_lines import split_lines
 from activemq_fleet.render.rendered_header import read_rendered_header
 
@@ -107,7 +107,7 @@ def read_release_rules(path: Path) -> Rules:
     Returns (pattern, release) pairs. The lines are ``PATTERN RELEASE``. Raises InputError for other lines.
     """
     try:
-        lines = split_lines(read_file_or_pipe(path, _MOST_BYTES).decode())
+        lines = split_lines(read_beginning_of_file_or_pipe(path, _MOST_BYTES).decode())
     except (OSError, UnicodeError) as error:
         raise InputError(
             f"{path}: the file of --release-from cannot be read ({getattr(error, 'strerror', None) or 'not UTF-8'}): "

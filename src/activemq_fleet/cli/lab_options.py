@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from activemq_fleet.lab import Lab
 
 
-def require_packages(part: str, *names: str) -> None:
+def require_lab_packages(part: str, *names: str) -> None:
     """Check that the Python packages of the extra ``lab`` are installed, and raise InputError if not.
 
     ``part``, such as "the lab", imports them.
@@ -37,7 +37,7 @@ def _open_lab(inventory: InventoryOptions, directory: str | None) -> Lab:
         inventory = inventory.with_configured_inventory()
     if not (inventory or directory):
         raise click.UsageError("no lab is selected: set -i INVENTORY, or set --dir to the directory of a lab")
-    require_packages("the lab", "paho", "psutil")
+    require_lab_packages("the lab", "paho", "psutil")
     # Imported here: it brings clients and the templates along, which --help does not need.
     from activemq_fleet.lab import Lab
 

@@ -157,7 +157,7 @@ def _by_origin(origins: Mapping[str, str]) -> dict[str, list[str]]:
 def _proposal_object(proposal: NamingProposal) -> dict[str, Any]:
     return {
         "variables": proposal.variables(),
-        "adopt": proposal.adopt_command(),
+        "adopt": proposal.adopt_command_line(),
         "hosts": [{"host": identity.name, **identity.to_dict()} for identity in proposal.identities],
     }
 
@@ -211,7 +211,7 @@ def _adopt_text(proposal: NamingProposal | None, alone: NamingProposal | None) -
     if not proposals:
         return []
     proposals.sort(key=lambda entry: -len(entry[0].identities))
-    commands = [shown.adopt_command() for shown, _ in proposals]
+    commands = [shown.adopt_command_line() for shown, _ in proposals]
     what = (
         "To adopt their activemq.xml files, put the path of each in place of FILE, and the release in place of RELEASE."
     )

@@ -171,9 +171,9 @@ def _gatherer(question: _Question) -> Callable[[], FleetStatus]:
         fleet = question.inventory.load_fleet()
         print_warnings_and_inventory_findings(fleet)
         return partial(_ask_hosts, fleet, select_hosts(fleet, question.name), question)
-    from activemq_fleet.cli.lab_options import require_packages
+    from activemq_fleet.cli.lab_options import require_lab_packages
 
-    require_packages("the lab", "paho", "psutil")
+    require_lab_packages("the lab", "paho", "psutil")
     from activemq_fleet.lab.fleet_status import lab_fleet, lab_status
     from activemq_fleet.lab.layout import lab_layout_for
 
@@ -220,9 +220,9 @@ def _ask_hosts(fleet: Fleet, chosen: tuple[str, ...], question: _Question) -> Fl
 def _show(status: FleetStatus, form: str, *, wide: bool, paged: bool) -> int:
     """Print the status and return the exit code."""
     if form == "nagios":
-        from activemq_fleet.status import nagios_line
+        from activemq_fleet.status import nagios_line_and_exit_code
 
-        line, code = nagios_line(status)
+        line, code = nagios_line_and_exit_code(status)
         echo(line)
         return code
     if form == "json":

@@ -47,4 +47,4 @@ def unused_setting_warnings(configuration: CheckConfiguration, checked: Sequence
 
 def _is_any_included(selection: RuleSelection, word: str) -> bool:
     named = select_rules([word], ())
-    return any(selection.includes(rule) for rule in known_rule_ids() if named.includes(rule))
+    return any(selection.includes_rule(rule) for rule in known_rule_ids() if named.includes_rule(rule))

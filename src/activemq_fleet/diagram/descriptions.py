@@ -211,7 +211,7 @@ def fleet_summary_texts(scene: PictureContent) -> list[str]:
     return parts
 
 
-def finding_counts_and_severity(findings: Iterable[Finding]) -> tuple[str, str]:
+def finding_counts_and_worst_severity(findings: Iterable[Finding]) -> tuple[str, str]:
     """Return the counts of findings by severity, as text, and the worst severity.
 
     The worst severity is ``good`` without findings.
@@ -262,7 +262,7 @@ def describe_fleet(scene: PictureContent, findings: Sequence[Finding], connectio
         f"Link between groups: {connection_description(connection, scene.group_sizes)}." for connection in connections
     ]
     sentences += [f"Load balancer {host} has no address." for host in scene.idle_balancers]
-    sentences.append(f"Findings: {finding_counts_and_severity(findings)[0]}." if findings else "No findings.")
+    sentences.append(f"Findings: {finding_counts_and_worst_severity(findings)[0]}." if findings else "No findings.")
     return " ".join(sentences)
 
 

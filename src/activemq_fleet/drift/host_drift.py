@@ -59,7 +59,7 @@ class DriftResult:
     not_planned_hosts: int
 
     @property
-    def differs(self) -> bool:
+    def has_differing_host(self) -> bool:
         """Whether any host differs from the plan.
 
         A host that was not collected, or is not planned, differs, too.
@@ -71,7 +71,7 @@ class DriftResult:
 
         It is the JSON object of drift.json and of ``--format json``: all fields, and ``verdict``.
         """
-        return {"verdict": "differences" if self.differs else "same", **asdict(self)}
+        return {"verdict": "differences" if self.has_differing_host else "same", **asdict(self)}
 
 
 class ComparedHost(NamedTuple):

@@ -296,11 +296,11 @@ class Lab(ReadOnlyLab):
 
         It keeps its lock and connections, and does not answer.
         """
-        processes.set_frozen(self._living_process(host), True)
+        processes.freeze_or_resume_process(self._living_process(host), True)
 
     def resume(self, host: str) -> None:
         """Resume a paused (frozen) broker of the lab by SIGCONT."""
-        processes.set_frozen(self._living_process(host), False)
+        processes.freeze_or_resume_process(self._living_process(host), False)
 
     def operations_file_path(self, host: str) -> Path:
         """Return the path of the file that records the operations on a host's broker.

@@ -228,7 +228,7 @@ def signal_process_group(process: psutil.Process, number: signal.Signals) -> Non
             process.send_signal(number)
 
 
-def set_frozen(process: psutil.Process, frozen: bool) -> None:
+def freeze_or_resume_process(process: psutil.Process, frozen: bool) -> None:
     """Freeze a process by SIGSTOP, or resume it by SIGCONT.
 
     Returns when it has changed, or after 5 s.

@@ -26,7 +26,7 @@ def listener_uri(connector: Element) -> Uri:
     The URI has no scheme if a placeholder determines the value.
     """
     known = connector.known_value("uri")
-    return Uri.read(known) if known is not None else Uri("", "")
+    return Uri.parse(known) if known is not None else Uri("", "")
 
 
 @rule("C001", "warning", each="transportConnector", releases="5.4.0", needs="@rebalanceClusterClients")

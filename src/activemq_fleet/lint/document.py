@@ -136,7 +136,7 @@ class Element:
 
         The URI has no scheme if the attribute is absent.
         """
-        return Uri.read(self.get(attribute))
+        return Uri.parse(self.get(attribute))
 
     @property
     def network_connector(self) -> NetworkConnector:

@@ -241,7 +241,7 @@ def applicable_rules(scope: Scope, release: Release, selection: RuleSelection = 
     return tuple(
         lint_rule
         for lint_rule in rules_of_scope(scope)
-        if selection.includes(lint_rule.id) and lint_rule.applies_to(release)
+        if selection.includes_rule(lint_rule.id) and lint_rule.applies_to(release)
     )
 
 

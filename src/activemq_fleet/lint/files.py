@@ -107,7 +107,7 @@ def file_findings(
         findings = [schema_finding(error.problem, release, file)]
         if _is_springs_dtd(data):
             findings = [replace(findings[0], severity="warning", message=_DTD, fix=_DTD_FIX, why=_DTD_WHY)]
-    selected = (finding for finding in without_duplicate_findings(findings) if selection.includes(finding.rule))
+    selected = (finding for finding in without_duplicate_findings(findings) if selection.includes_rule(finding.rule))
     return tuple(sorted(selected, key=lambda f: (f.line or 0, f.column or 0, f.rule, f.message)))
 
 

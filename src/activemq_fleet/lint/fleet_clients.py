@@ -47,17 +47,17 @@ def client_failover_uris(view: FleetView) -> Iterator[ClientFailoverUri]:
     for broker in view.brokers:
         for text in broker.settings.java_options:
             for match in _FAILOVER.finditer(text):
-                yield ClientFailoverUri(broker, Uri.read(match[0]), Problem(""))
+                yield ClientFailoverUri(broker, Uri.parse(match[0]), Problem(""))
         for extra in broker.settings.extra_files:
             for number, line in enumerate(extra.content.split("\n"), 1):
                 for match in _FAILOVER.finditer(line):
                     position = Problem("", file=extra.path, line=number, column=match.start() + 1)
-                    yield ClientFailoverUri(broker, Uri.read(match[0].replace("&amp;", "&")), position)
+                    yield ClientFailoverUri(broker, Uri.parse(match[0].replace("&amp;", "&")), position)
     for broker, document in view.documents_with_user_xml_containing("failover:"):
         for node in document.nodes:
             for attribute, text in node.attribute_values_and_text() if node.name not in _LINKS else ():
                 for match in _FAILOVER.finditer(text):
-                    yield ClientFailoverUri(broker, Uri.read(match[0]), node.problem("", attribute, match[0]))
+                    yield ClientFailoverUri(broker, Uri.parse(match[0]), node.problem("", attribute, match[0]))
 
 
 @rule("C004", "warning", scope="fleet")

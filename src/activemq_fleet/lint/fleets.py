@@ -180,7 +180,7 @@ def whole_fleet_findings(view: FleetView, selection: RuleSelection = EVERY_RULE)
     releases = {broker.host: broker.release for broker in view.brokers}
     findings: list[Finding] = []
     for rule in rules_of_scope("fleet"):
-        if selection.includes(rule.id):
+        if selection.includes_rule(rule.id):
             by_rule = findings_from_problems(rule, rule.check(view))
             findings += [f for f in by_rule if f.host not in releases or rule.applies_to(releases[f.host])]
     return tuple(findings)

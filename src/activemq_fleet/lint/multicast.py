@@ -19,7 +19,7 @@ _NOWHERE = frozenset({"localhost", "localdomain", "invalid"})
 def _multicast_uris(document: Document) -> Iterator[tuple[Element, str, Uri]]:
     """Yield each multicast: URI of the file as (element, attribute, URI), links first."""
     for node, attribute in document.discovery_uri_attributes:
-        for uri in node.uri_attribute(attribute).find_by_scheme("multicast"):
+        for uri in node.uri_attribute(attribute).find_uris_by_scheme("multicast"):
             yield node, attribute, uri
 
 

@@ -45,7 +45,7 @@ class RuleSelection:
                     )
         return cls(chosen, ignored)
 
-    def includes(self, name: str) -> bool:
+    def includes_rule(self, name: str) -> bool:
         """Return whether a lint rule is selected.
 
         The longer prefix takes precedence, as in ``--select N --ignore N010``.

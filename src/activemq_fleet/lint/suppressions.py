@@ -101,10 +101,10 @@ def apply_suppressions(
                 _unused_finding(rule, comment, path, of_file)
                 for rule in comment.rules
                 if (path, comment.line, rule) not in used
-                and selection.includes(rule)
+                and selection.includes_rule(rule)
                 and _has_run(rule, of_file, was_checked=was_checked, is_alone=len(contents) == 1)
             )
-    return (*result, *(problem for problem in problems if selection.includes(problem.rule)))
+    return (*result, *(problem for problem in problems if selection.includes_rule(problem.rule)))
 
 
 def _unusable_message(comment: SuppressionComment, known: frozenset[str]) -> str:

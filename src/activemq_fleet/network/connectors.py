@@ -102,7 +102,7 @@ def parse_network_connector(element: Any) -> NetworkConnector:
     attributes = {str(name): str(text) for name, text in element.attrib.items()}
     uri = attributes.get("uri", "")
     way: Way = "multicast" if uri.startswith("multicast:") else "one" if _connects_to_one(uri) else "each"
-    dialled = () if way == "multicast" else tuple(_dialled(Uri.read(uri)))
+    dialled = () if way == "multicast" else tuple(_dialled(Uri.parse(uri)))
     network_ttl = attributes.get("networkTTL", "1")
     near = attributes.get("decreaseNetworkConsumerPriority")
     lists = {name: list(_destinations_below(element, name)) for name in _LISTS}

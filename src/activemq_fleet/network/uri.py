@@ -45,7 +45,7 @@ class Uri:
     port: int = 0
 
     @classmethod
-    def read(cls, text: str) -> Uri:
+    def parse(cls, text: str) -> Uri:
         """Return the URI parsed from a text.
 
         The method never raises: a text that is not a URI has no scheme, parts or host.
@@ -60,7 +60,7 @@ class Uri:
     def _with_parts(self) -> tuple[Uri, ...]:
         return (self, *(inner for part in self.parts for inner in part._with_parts))
 
-    def find_by_scheme(self, *schemes: str) -> Iterator[Uri]:
+    def find_uris_by_scheme(self, *schemes: str) -> Iterator[Uri]:
         """Yield those of the URI and its nested URIs that have one of the given schemes."""
         return (part for part in self.uri_and_nested_uris() if part.scheme in schemes)
 

@@ -21,7 +21,7 @@ from activemq_fleet.releases import Release
 from activemq_fleet.settings.broker import WaiverSettings
 from activemq_fleet.settings.network import LinkSettings
 from activemq_fleet.topology import MOST_LISTED, GroupListing
-from activemq_fleet.topology.build import apply_waivers, split_expired_waivers
+from activemq_fleet.topology.build import apply_waivers, waivers_in_force_and_expiry_warnings
 from activemq_fleet.topology.links import connected_component_by_name, unknown_link_end_finding
 from activemq_fleet.topology.roster import common_naming_pattern, fleet_without_brokers_error
 
@@ -181,7 +181,7 @@ def _waivers_in_force(facts: Iterable[HostDivisionFacts], today: date) -> tuple[
             order = rank, host.position if rank else 0, host.host
             first[host.waivers] = min(order, first.get(host.waivers, order))
     lists = (json.loads(text) for text in sorted(first, key=lambda text: first[text]))
-    return split_expired_waivers(
+    return waivers_in_force_and_expiry_warnings(
         (WaiverSettings.model_validate(waiver) for waiver in chain.from_iterable(lists)), today
     )
 

@@ -96,10 +96,12 @@ class _Variables:
     dialled: tuple[str, ...] = ()
 
 
-def host_facts(record: HostRecord, position: int, pattern: str | None) -> tuple[HostDivisionFacts, str | None]:
-    """Return the facts about one inventory host by which a fleet is divided.
+def host_division_facts_and_variables(
+    record: HostRecord, position: int, pattern: str | None
+) -> tuple[HostDivisionFacts, str | None]:
+    """Return the facts about one inventory host by which a fleet is divided, and its variables as JSON.
 
-    Its variables are also returned, as JSON. The variables are those of a broker, agent or balancer. ``pattern`` is the
+    The variables are those of a broker, agent or balancer. ``pattern`` is the
     naming pattern of the inventory, None while that is unknown. Raises InputError for a pattern that is no regular
     expression.
     """

@@ -73,7 +73,7 @@ class _Walk:
         The consumer is on the broker ``target``.
         """
         if broker not in self._bridges:
-            onward = self.shape.bridges_with_demand[broker]
+            onward = self.shape.bridges_with_demand_by_broker[broker]
             self._bridges[broker] = [(peer, ttl) for peer, ttl, mask in onward if mask >> self.target & 1]
         return self._bridges[broker]
 
@@ -112,7 +112,7 @@ class _Walk:
                 }
             if self._may_merge_demand(state, moves):
                 return True
-            path, hops = state.path | 1 << state.broker, min(state.hops + 1, self.shape.longest_message_ttl)
+            path, hops = state.path | 1 << state.broker, min(state.hops + 1, self.shape.longest_limited_message_ttl)
             for peer in moves - {self.target}:
                 following = _State(peer, path, hops)
                 if following not in visited:

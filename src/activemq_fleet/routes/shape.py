@@ -83,7 +83,7 @@ class BridgeGraph:
         return subscribers
 
     @cached_property
-    def bridges_with_demand(self) -> tuple[tuple[tuple[int, int, int], ...], ...]:
+    def bridges_with_demand_by_broker(self) -> tuple[tuple[tuple[int, int, int], ...], ...]:
         """For each broker, its outgoing bridges that have demand from consumers.
 
         A bridge is (target broker, messageTTL, brokers of the consumers as bits).
@@ -95,13 +95,13 @@ class BridgeGraph:
         return tuple(map(tuple, bridges_by_source))
 
     @cached_property
-    def forked_demand_masks(self) -> tuple[int, ...]:
+    def forked_demand_masks_by_broker(self) -> tuple[int, ...]:
         """For each broker, the bit mask of the brokers whose demand it gets from several peers (a fork).
 
         Messages to their consumers could go over each of these peers.
         """
         forked = []
-        for bridges in self.bridges_with_demand:
+        for bridges in self.bridges_with_demand_by_broker:
             by_target: dict[int, int] = {}
             for target, _, mask in bridges:
                 by_target[target] = by_target.get(target, 0) | mask
@@ -186,8 +186,8 @@ class BridgeGraph:
         return hops_by_broker
 
     @cached_property
-    def longest_message_ttl(self) -> int:
-        """The largest limited messageTTL of all bridges, or 0.
+    def longest_limited_message_ttl(self) -> int:
+        """The largest limited messageTTL of all bridges.
 
         It is 0 if no bridge has a limit. A message that has crossed this many bridges can cross no further bridge with
         a limit, so more need not be counted.
@@ -284,7 +284,7 @@ def _reach_from(shape: BridgeGraph, source: int) -> MessageReach:
     visited = {source: targets}
     frontier = {source: targets}
     hops = 0
-    onward, forks = shape.bridges_with_demand, shape.forked_demand_masks
+    onward, forks = shape.bridges_with_demand_by_broker, shape.forked_demand_masks_by_broker
     while frontier:
         following: dict[int, int] = {}
         for broker, aims in frontier.items():

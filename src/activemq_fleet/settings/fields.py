@@ -150,7 +150,7 @@ class TextPattern:
             raise ValueError(f"the value{shown} {self._requirement}")
         return check_text(text)
 
-    def check_number(self, value: Any) -> Any:
+    def check_number_as_text(self, value: Any) -> Any:
         """Check that a number matches the pattern as text, and return it unchanged.
 
         Raise ValueError if it does not.
@@ -161,7 +161,7 @@ class TextPattern:
 
     def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> core_schema.CoreSchema:
         matching = core_schema.no_info_after_validator_function(self.check_matches, handler(source))
-        return core_schema.no_info_before_validator_function(self.check_number, matching)
+        return core_schema.no_info_before_validator_function(self.check_number_as_text, matching)
 
     def __get_pydantic_json_schema__(
         self, schema: core_schema.CoreSchema, handler: GetJsonSchemaHandler

@@ -197,7 +197,7 @@ def _build_counts(
         return dict(sorted(counter.items()))
 
     return AuditCounts(
-        events=output.row_counts["events"],
+        events=output.row_counts_by_dataset["events"],
         unknown=sum(log.unknown for log in logs),
         unread=sum(log.unread for log in logs),
         unexplained=log_figures.unexplained.count,

@@ -96,7 +96,7 @@ class JobOutput:
             frame.unpersist()
         self._target.discard()
 
-    def write(self, name: str, frame: DataFrame, *, ordered: bool = False) -> int:
+    def write_dataset(self, name: str, frame: DataFrame, *, ordered: bool = False) -> int:
         """Write the rows of a data frame to a dataset of the output.
 
         They are appended. Returns the dataset's number of rows. The dataset is called ``name``. Columns of the
@@ -153,7 +153,7 @@ class JobOutput:
                 self._record_parts(directory, name, [part for part in parts if part.dataset == name])
             else:
                 rows = frame.where(f"`{name}` IS NOT NULL").select(f"{name}.*")
-                self.write(name, rows if files is None else rows.coalesce(files), ordered=ordered)
+                self.write_dataset(name, rows if files is None else rows.coalesce(files), ordered=ordered)
         others = [other for other in objects if not isinstance(other, WrittenPart)]
         return others, frame.where("key IS NOT NULL").select(*OBJECTS.names)
 
@@ -168,7 +168,7 @@ class JobOutput:
         if directory is not None:
             self._record_parts(directory, name, [])
         else:
-            self.write(name, self._spark.createDataFrame([], SCHEMAS[name]))
+            self.write_dataset(name, self._spark.createDataFrame([], SCHEMAS[name]))
 
     def add_parquet_files(self, name: str, directory: Path, parts: Sequence[WrittenPart]) -> None:
         """Add existing Parquet files to a dataset of the output of a job.
@@ -217,11 +217,11 @@ class JobOutput:
     def _record_rows(self, name: str, rows: int) -> int:
         """Set and return the number of rows of a written dataset. Raises SparkProblem if rows are missing."""
         self._rows[name] = rows
-        self._target.check_rows(name, rows)
+        self._target.check_row_count(name, rows)
         return rows
 
     @property
-    def row_counts(self) -> Mapping[str, int]:
+    def row_counts_by_dataset(self) -> Mapping[str, int]:
         """The number of rows written to each dataset, by name."""
         return self._rows
 

@@ -23,11 +23,11 @@ from activemq_fleet.audit.journal_lines import (
 )
 from activemq_fleet.audit.journals import (
     EpochKey,
+    EventRecordWithPosition,
     JournalEpoch,
     JournalFinding,
     JournalGap,
     MissingRecordCount,
-    OrderedRecord,
     SubscriptionChange,
     gaps_of_absent_journals,
 )
@@ -39,9 +39,9 @@ from activemq_fleet.audit.reached_ranges import (
 )
 from activemq_fleet.audit.report_figures import EventFigures, ReportPeriod, SubscriberSilence
 from activemq_fleet.audit.verdict_passes import (
+    journal_lines_with_agent_positions,
     judged_events,
     merge_event_ranges,
-    positioned_journal_lines,
     records_gaps_and_silences,
 )
 from activemq_fleet.spark.datasets import JobOutput
@@ -164,7 +164,8 @@ def _key_lines_by_agent(
     """Yield the lines of journal files with their agent as key, in the order of the agent's records."""
     for file in _journal_files(batches):
         yield from (
-            KeyedObject(line.agent, line, line.place) for line in positioned_journal_lines(*file, epochs, host_of)
+            KeyedObject(line.agent, line, line.place)
+            for line in journal_lines_with_agent_positions(*file, epochs, host_of)
         )
 
 
@@ -174,7 +175,7 @@ def _put_in_order(
     """Yield the records with their event id as key, and for the driver all other findings and the first gaps."""
     gaps = TopItems(MOST_GAPS, journal_gap_sort_key)
     for finding in records_gaps_and_silences((keyed.value for keyed in unpickle_objects(batches)), epochs):
-        if isinstance(finding, OrderedRecord):
+        if isinstance(finding, EventRecordWithPosition):
             yield KeyedObject(finding.event_id, finding)
         elif isinstance(finding, JournalGap):
             gaps.add_items(finding)
@@ -183,7 +184,7 @@ def _put_in_order(
     yield from gaps.first_items()
 
 
-def _unpack_records(batches: Batches) -> Iterator[OrderedRecord]:
+def _unpack_records(batches: Batches) -> Iterator[EventRecordWithPosition]:
     """Yield the journal records in batches of OBJECTS."""
     return (keyed.value for keyed in unpickle_objects(batches))
 

@@ -71,9 +71,9 @@ class EarlierPlan:
         self._groups = (
             read_dataset(self._spark, self._since, "brokers").join(self._kept, "host", "left_semi").select("group")
         )
-        output.write("changes", self._changed_files(output.read_written_dataset("files")))
+        output.write_dataset("changes", self._changed_files(output.read_written_dataset("files")))
         for name in DATASETS if unchanged else ():
-            output.write(name, self._earlier_rows(name, "left_semi"), ordered=True)
+            output.write_dataset(name, self._earlier_rows(name, "left_semi"), ordered=True)
 
     def _changed_files(self, computed: DataFrame) -> DataFrame:
         before, now = (

@@ -64,7 +64,7 @@ def audit_after_changes(
         pass  # an OUT of another program is refused before any work
     with _lock_output(out):
         watch = _Watch(root, quiet=QUIET_SECONDS if until_idle is None else min(QUIET_SECONDS, until_idle))
-        while until_idle is None or not watch.are_files_idle(until_idle):
+        while until_idle is None or not watch.are_watched_files_idle(until_idle):
             if watch.is_audit_due():
                 fingerprints = watch.fingerprints
                 if any(file_kind(path.partition("/")[2]) in ("log", "journal") for path in fingerprints):
@@ -123,7 +123,7 @@ class _Watch:
         is_ripe = now - self._changed >= self.quiet or now - self._since >= LONGEST_WAIT_SECONDS
         return self.fingerprints != self._published and is_ripe
 
-    def are_files_idle(self, seconds: float) -> bool:
+    def are_watched_files_idle(self, seconds: float) -> bool:
         """Return whether the watched files have been idle for a number of seconds.
 
         They were not changed in that time. The last audit must include all changes.

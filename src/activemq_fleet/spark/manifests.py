@@ -112,7 +112,7 @@ class HadoopTarget:
             self._names.append(name)
         return path
 
-    def check_rows(self, name: str, rows: int) -> None:
+    def check_row_count(self, name: str, rows: int) -> None:
         """Check that the files of a dataset have the right number of rows.
 
         This does nothing, because all executors wrote to the same store.

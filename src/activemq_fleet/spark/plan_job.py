@@ -28,7 +28,11 @@ from activemq_fleet.planning.compute import (
     PlanContext,
     plan_fleet_component,
 )
-from activemq_fleet.planning.host_facts import HostDivisionFacts, InventoryProblemKind, host_facts
+from activemq_fleet.planning.host_facts import (
+    HostDivisionFacts,
+    InventoryProblemKind,
+    host_division_facts_and_variables,
+)
 from activemq_fleet.planning.line_numbers import error_with_line_number
 from activemq_fleet.planning.records import (
     HostRecord,
@@ -153,7 +157,7 @@ def _facts_and_hosts(batches: Batches, *, form: str, pattern: str | None) -> Ite
             continue
         try:
             record = _read_host_record(form, text, row.get("host") or "", row.get("groups") or ())
-            facts, variables = host_facts(record, row.get("position") or 0, pattern)
+            facts, variables = host_division_facts_and_variables(record, row.get("position") or 0, pattern)
         except InputError as error:
             host, variables = row.get("host") or "", None
             facts = HostDivisionFacts(host, problem_kind=InventoryProblemKind.INPUT, problems=(str(error),))
@@ -211,13 +215,13 @@ def _commit_plan(
         raise InputError(min(errors))
     if earlier:
         earlier.add_reused_rows(output, [computed.component for computed in totals if computed.unchanged])
-    for name, rows in output.row_counts.items():
+    for name, rows in output.row_counts_by_dataset.items():
         report(f"{name}: {rows} rows")
     output.commit()
     if earlier:
-        return PlanResult(dict(output.row_counts), *earlier.blocking_and_withheld_counts(output.path))
+        return PlanResult(dict(output.row_counts_by_dataset), *earlier.blocking_and_withheld_counts(output.path))
     return PlanResult(
-        dict(output.row_counts),
+        dict(output.row_counts_by_dataset),
         sum(computed.blocking for computed in totals),
         sum(computed.withheld for computed in totals),
     )

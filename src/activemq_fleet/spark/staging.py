@@ -86,7 +86,7 @@ class LocalTarget:
         """
         return f"file://{self.staged / name}"
 
-    def check_rows(self, name: str, rows: int) -> None:
+    def check_row_count(self, name: str, rows: int) -> None:
         """Check that the files of a dataset have the right number of rows.
 
         Raises SparkProblem if they do not. Executors elsewhere write to their own disks.

@@ -12,10 +12,10 @@ from activemq_fleet.status.model import FleetStatus
 _WORDS = ("OK", "WARNING", "CRITICAL", "UNKNOWN")
 
 
-def nagios_line(status: FleetStatus) -> tuple[str, int]:
-    """Return the output line of a Nagios check about a host's status.
+def nagios_line_and_exit_code(status: FleetStatus) -> tuple[str, int]:
+    """Return the output line and the exit code of a Nagios check about a host's status.
 
-    Its exit code is also returned. Performance data follow ``|`` in the line. 0 OK, 1 WARNING, 2 CRITICAL, 3 UNKNOWN:
+    Performance data follow ``|`` in the line. 0 OK, 1 WARNING, 2 CRITICAL, 3 UNKNOWN:
     the host did not answer, or its state is not known. Raises InputError for the status of several hosts. Source:
     Monitoring Plugins Development Guidelines.
     """

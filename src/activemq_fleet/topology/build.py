@@ -72,7 +72,7 @@ def build_fleet(
         waivers, waiver_warnings = list(rest.waivers), list[str]()
     else:
         every_waiver = (waiver for name in roster.broker_agent_and_balancer_names for waiver in settings[name].waivers)
-        waivers, waiver_warnings = split_expired_waivers(every_waiver, today or date.today())
+        waivers, waiver_warnings = waivers_in_force_and_expiry_warnings(every_waiver, today or date.today())
     return Fleet(
         brokers=brokers,
         agents=agents,
@@ -87,10 +87,10 @@ def build_fleet(
     )
 
 
-def split_expired_waivers(
+def waivers_in_force_and_expiry_warnings(
     every_waiver: Iterable[WaiverSettings], today: date
 ) -> tuple[list[WaiverSettings], list[str]]:
-    """Split waivers: return those in force on ``today``, and a warning for each expired one.
+    """Return the waivers in force on ``today``, and a warning for each expired one.
 
     The waivers in force have no repeats and keep their order.
     """

@@ -10,7 +10,7 @@ from typing import Any, Protocol, TypeVar
 
 from activemq_agent.config import Config
 from activemq_agent.config_values import Endpoint
-from activemq_agent.connection_events import Connack, ConnectionEnded, Message, Puback, Suback, TransportUp
+from activemq_agent.connection_events import Connack, ConnectionEnded, MessageReceived, Puback, Suback, TransportUp
 from activemq_agent.session import Session
 from activemq_agent.store import Store
 from activemq_fleet.agent_topics import CANARY
@@ -134,7 +134,7 @@ class FakeBroker:
             conn.put(Puback(conn.number, mid))  # before publish() has returned: the worst case is the normal one
             if topic in conn.filters and topic not in self.mute:
                 qos = conn.qos[topic]
-                conn.put(Message(conn.number, topic, payload, qos, 40_000 + mid if qos else 0))
+                conn.put(MessageReceived(conn.number, topic, payload, qos, 40_000 + mid if qos else 0))
         elif self.acknowledges:
             conn.put(Puback(conn.number, mid))
 

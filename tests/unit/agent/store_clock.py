@@ -55,9 +55,11 @@ def acknowledge(store: Store, *places: int, proved: bool, conn: int = 0, mid: in
 
 def receive(store: Store, topic: str, payload: bytes, *, conn: int = 1) -> StoredReceipt:
     """Store a message and return its receipt."""
-    return store.queue_received(topic, payload, broker="b", conn=conn).result()
+    return store.queue_received_message(topic, payload, broker="b", conn=conn).result()
 
 
 def everything_pending(store: Store) -> list[IncomingMessage]:
     """The messages of all lanes, in the order of receipt."""
-    return sorted(message for lane in store.row_counts().lanes for message in store.pending_messages(lane, 10**6))
+    return sorted(
+        message for lane in store.row_and_byte_counts().lanes for message in store.pending_messages(lane, 10**6)
+    )

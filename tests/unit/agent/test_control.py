@@ -90,7 +90,7 @@ def test_a_full_outbox_is_told_to_the_caller(path: Path, store: Store) -> None:
         client.publish_all([("a/b", "x")] * 1000)
         with pytest.raises(OutboxFullError, match="the agent's outbox of unsent events is full"):
             client.publish("a/b", "one more")
-    assert store.row_counts().outbox_rows == 1000
+    assert store.row_and_byte_counts().outbox_rows == 1000
     assert raw(path, b'{"op":"publish","topic":"a","payload":""}\n')[0]["code"] == "full"
 
 

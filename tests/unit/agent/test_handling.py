@@ -66,7 +66,7 @@ class Rig:
         wait_until(done, "the condition holds", seen=lambda: self.log.all, patience=seconds, pause=0.01)
 
     def wait_empty(self) -> None:
-        self.wait_until(lambda: self.store.row_counts().inbox_rows == 0)
+        self.wait_until(lambda: self.store.row_and_byte_counts().inbox_rows == 0)
         self.store.expire_events()  # the writer's next turn: what it counted is committed now
 
     def journal(self, kind: str) -> list[dict[str, Any]]:
@@ -172,7 +172,7 @@ def test_a_slow_handler_stalls_only_its_own_filter(rig: Rig) -> None:
     rig.receive("b/Quick")
     assert seen.wait(60)
     assert not release.is_set()
-    assert rig.store.row_counts().inbox_rows >= 1
+    assert rig.store.row_and_byte_counts().inbox_rows >= 1
     release.set()
     rig.wait_empty()
 
@@ -192,7 +192,7 @@ def test_one_that_fails_is_run_again_and_then_goes_into_quarantine(rig: Rig) -> 
     (record,) = rig.journal("quarantined")
     assert (record["event_id"], record["reason"]) == ("bad", "ValueError: no good")
     assert [one["event_id"] for one in rig.journal("handled")] == ["behind"]
-    assert rig.store.row_counts().quarantined == 1
+    assert rig.store.row_and_byte_counts().quarantined == 1
 
 
 def test_one_that_recovers_is_handled(rig: Rig, tmp_path: Path) -> None:
@@ -279,7 +279,7 @@ def test_stopping_kills_what_does_not_end_and_keeps_the_event(rig: Rig, tmp_path
     handlers = rig.start()
     rig.wait_until(lambda: (tmp_path / "began").exists())
     within(PATIENCE / 2, lambda: handlers.close(0.2))
-    assert rig.store.row_counts().inbox_rows == 1
+    assert rig.store.row_and_byte_counts().inbox_rows == 1
     assert handlers.failures == 0
 
 

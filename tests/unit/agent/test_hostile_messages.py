@@ -9,7 +9,7 @@ import pytest
 
 from activemq_agent.client import publish
 from activemq_agent.config_values import Endpoint
-from activemq_agent.connection_events import Message
+from activemq_agent.connection_events import MessageReceived
 
 from .service_runs import Running, wait_until
 from .tiny_broker import TinyBroker
@@ -100,7 +100,7 @@ def test_an_exception_in_one_message_costs_that_message(
         assert agent.service.subscriber is not None
         real = agent.service.subscriber._arrived
 
-        def fail(message: Message) -> None:
+        def fail(message: MessageReceived) -> None:
             if message.payload == b"planted":
                 raise RuntimeError(message.payload)
             real(message)

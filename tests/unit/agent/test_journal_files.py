@@ -30,7 +30,7 @@ def test_every_record_is_written_once_and_forgotten_by_the_store(tmp_path: Path)
         assert files.append_new_records() == 500
         assert files.append_new_records() == 0
         assert numbers(files) == list(range(1, 501))
-        assert store.row_counts().journal_rows == 0
+        assert store.row_and_byte_counts().journal_rows == 0
 
 
 def test_files_are_rolled_by_size(tmp_path: Path) -> None:
@@ -90,7 +90,7 @@ def test_a_disk_that_fails_is_an_error_and_loses_nothing(tmp_path: Path) -> None
         notes(store, 1)
         with pytest.raises(AgentError, match="cannot be written"):
             JournalFiles(store, tmp_path / "agent").append_new_records()
-        assert store.row_counts().journal_rows == 1
+        assert store.row_and_byte_counts().journal_rows == 1
 
 
 def test_a_write_that_fails_half_way_leaves_no_half_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

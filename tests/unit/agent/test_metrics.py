@@ -31,7 +31,7 @@ def lines(found: Metrics) -> list[str]:
 
 def metrics_of(store: Store) -> Metrics:
     """Metrics of an agent whose status has nothing but its store."""
-    return Metrics(lambda: {"store": asdict(store.row_counts())})
+    return Metrics(lambda: {"store": asdict(store.row_and_byte_counts())})
 
 
 def test_a_store_is_told_as_it_is_when_somebody_asks(tmp_path: Path) -> None:

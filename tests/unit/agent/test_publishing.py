@@ -60,7 +60,7 @@ class Bench:
 
     @property
     def rows(self) -> int:
-        return self.store.row_counts().outbox_rows
+        return self.store.row_and_byte_counts().outbox_rows
 
 
 @pytest.fixture
@@ -149,7 +149,7 @@ def test_on_a_prefix_whose_canary_does_not_come_back_events_are_kept_as_unconfir
     bench.broker.mute.add(canary_topic("a/b", "host-1"))
     ids = bench.accept(2)
     bench.turn(300, 0.02)
-    counts = bench.store.row_counts()
+    counts = bench.store.row_and_byte_counts()
     assert (counts.outbox_rows, counts.unconfirmed) == (0, 2)
     assert [record["event_id"] for record in bench.journal("unconfirmed")] == ids
     assert bench.journal("acknowledged") == []
@@ -162,7 +162,7 @@ def test_a_refused_canary_subscription_decides_at_once(bench: Bench) -> None:
     bench.broker.refuses.add(canary_topic("a/b", "host-1"))
     bench.accept(2)
     bench.turn()
-    assert bench.store.row_counts().unconfirmed == 2
+    assert bench.store.row_and_byte_counts().unconfirmed == 2
 
 
 def test_one_prefix_without_proof_leaves_the_others_alone(bench: Bench) -> None:
@@ -171,7 +171,7 @@ def test_one_prefix_without_proof_leaves_the_others_alone(bench: Bench) -> None:
     proved = bench.accept(2, topic="c/d/E")
     bench.turn()
     assert [record["event_id"] for record in bench.journal("acknowledged")] == proved
-    assert bench.store.row_counts().unconfirmed == 2
+    assert bench.store.row_and_byte_counts().unconfirmed == 2
 
 
 def test_a_canary_that_comes_late_confirms_what_was_kept(bench: Bench) -> None:
@@ -181,7 +181,7 @@ def test_a_canary_that_comes_late_confirms_what_was_kept(bench: Bench) -> None:
     bench.turn(300, 0.02)
     bench.broker.mute.clear()
     bench.turn(70, 1.0)
-    assert bench.store.row_counts().unconfirmed == 0
+    assert bench.store.row_and_byte_counts().unconfirmed == 0
     assert len(bench.journal("acknowledged")) == 2
     assert bench.publisher.unproved_topic_prefixes == ()
 
@@ -246,7 +246,7 @@ def test_expired_events_are_not_sent(bench_of: Callable[..., Bench]) -> None:
     fresh = bench.accept(1)
     bench.turn(100, 0.5)
     assert [json.loads(payload)["eventId"] for payload in bench.broker.ids()] == fresh
-    assert bench.store.row_counts().expired == 3
+    assert bench.store.row_and_byte_counts().expired == 3
 
 
 def test_rows_that_were_read_and_could_not_be_sent_are_read_again_before_they_are(

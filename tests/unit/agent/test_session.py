@@ -19,7 +19,7 @@ from activemq_agent.config_values import Endpoint, Password
 from activemq_agent.connection_events import (
     Connack,
     ConnectionEnded,
-    Message,
+    MessageReceived,
     Puback,
     SessionEvent,
     Suback,
@@ -198,7 +198,7 @@ def test_a_message_is_acknowledged_only_when_it_is_asked_for(peer: Peer, opened:
     assert peer.connection is not None
     peer.packet(CONNECT)
     peer.connection.sendall(b"\x32\x0a\x00\x03a/b\x00\x09xyz")
-    assert opened.next()[:5] == Message(7, "a/b", b"xyz", 1, 9)[:5]
+    assert opened.next()[:5] == MessageReceived(7, "a/b", b"xyz", 1, 9)[:5]
     with pytest.raises(queue.Empty):
         peer.packets.get(timeout=0.5)
     opened.session.ack(9)
@@ -209,7 +209,7 @@ def test_a_message_on_a_topic_that_is_no_text_still_comes(peer: Peer, opened: Op
     assert peer.connection is not None
     peer.connection.sendall(b"\x32\x0a\x00\x03a\xff\xfe\x00\x09xyz")
     message = opened.next()
-    assert isinstance(message, Message)
+    assert isinstance(message, MessageReceived)
     assert message.mid == 9
 
 

@@ -64,7 +64,7 @@ def test_a_step_before_a_reboot_is_not_counted_after_it(tmp_path: Path, clock: S
         while (
             store._writer.elapsed.has_wall_clock_stepped()
         ):  # the writer thread reads the clocks by itself, and stores them
-            store.row_counts()
+            store.row_and_byte_counts()
     clock.reboot(takes=50)
     assert expired_after_restart(tmp_path, clock, 100) == 0
 

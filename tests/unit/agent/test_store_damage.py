@@ -360,7 +360,7 @@ def test_a_row_altered_while_the_agent_runs_is_never_handed_out(tmp_path: Path) 
             alter(store, f"UPDATE {table} SET payload = CAST('bad' AS BLOB) WHERE payload IN (x'6f6e65', x'696e')")  # noqa: S608
         assert [event.payload for event in store.outgoing_events(1)] == [b"two"]
         assert store.pending_messages("t") == []
-        assert store.row_counts().damaged == 2
+        assert store.row_and_byte_counts().damaged == 2
     with open_store(tmp_path) as store:
         assert store.damage is not None
         assert [(gap.first, gap.last) for gap in store.damage.gaps] == [(1, 1)]

@@ -59,7 +59,7 @@ def test_each_filter_has_a_bound_of_its_own(tmp_path: Path) -> None:
         assert not receive(store, "elsewhere").full
         store.record_handled(1)
         assert not receive(store, "slow/3").full
-        assert store.row_counts().lanes == {"slow/#": 2, "fast/#": 1, "elsewhere": 1}
+        assert store.row_and_byte_counts().lanes == {"slow/#": 2, "fast/#": 1, "elsewhere": 1}
 
 
 def test_the_inbox_is_bounded_by_rows_and_bytes_quarantined_ones_among_them(tmp_path: Path) -> None:
@@ -103,7 +103,7 @@ def test_a_quarantined_message_is_passed_over_and_its_copy_is_a_duplicate(tmp_pa
         receive(store, "t", "f")
         store.quarantine(1, "poison")
         assert [message.event_id for message in store.pending_messages("t")] == ["f"]
-        assert store.row_counts().quarantined == 1
+        assert store.row_and_byte_counts().quarantined == 1
         assert receive(store, "t", "e").duplicate
 
 
@@ -112,7 +112,7 @@ def test_other_filters_after_a_restart_sort_the_inbox_anew(tmp_path: Path) -> No
         receive(store, "a/x")
         receive(store, "b/x")
     with open_store(tmp_path, limits=StoreLimits(filters=("b/#", "+/x"))) as store:
-        assert store.row_counts().lanes == {"b/#": 1, "+/x": 1}
+        assert store.row_and_byte_counts().lanes == {"b/#": 1, "+/x": 1}
         assert [message.topic for message in store.pending_messages("+/x")] == ["a/x"]
 
 

@@ -50,7 +50,7 @@ def test_unconfirmed_expired_and_requeued_events_are_told(tmp_path: Path) -> Non
     with open_store(tmp_path, clock, StoreLimits(timeout=5)) as store:
         accept_all(store, [("a", b"x"), ("b", b"x")])
         acknowledge(store, 1, proved=False, conn=1)
-        store.confirm_prefix("a", 1)
+        store.confirm_events_below_prefix("a", 1)
         clock.pass_time(5)
         store.expire_events()
         store.requeue_expired_events()
@@ -104,4 +104,4 @@ def test_a_row_that_was_altered_is_left_out_and_those_behind_it_are_not(tmp_path
         alter = "UPDATE journal SET lines = replace(lines, 'started', 'stopped') WHERE position < 3"
         store._writer.submit(lambda turn: turn.db.execute(alter)).result()
         assert [json.loads(record.line)["jseq"] for record in store.oldest_journal_records(1)] == [3]
-        assert store.row_counts().damaged == 2
+        assert store.row_and_byte_counts().damaged == 2

@@ -130,7 +130,7 @@ class StoreMachine(RuleBasedStateMachine):
             for event in self.model.unconfirmed
             if event.conn == self.conn and (event.topic == prefix or event.topic.startswith(prefix + "/"))
         ]
-        assert self.store.confirm_prefix(prefix, self.conn) == len(proved)
+        assert self.store.confirm_events_below_prefix(prefix, self.conn) == len(proved)
         self.model.unconfirmed = [event for event in self.model.unconfirmed if event not in proved]
         self.model.jseq += len(proved)
 
@@ -242,7 +242,7 @@ class StoreMachine(RuleBasedStateMachine):
         assert [(one.rx, one.event_id, one.topic, one.attempts) for one in everything_pending(self.store)] == [
             (*message, model.attempts.get(message[0], 0)) for message in model.inbox
         ]
-        counts = self.store.row_counts()
+        counts = self.store.row_and_byte_counts()
         assert counts.outbox_rows == len(model.outbox)
         assert counts.outbox_bytes == sum(len(event.topic) + len(event.payload) for event in model.outbox)
         assert (counts.expired, counts.unconfirmed) == (len(model.expired), len(model.unconfirmed))

@@ -98,7 +98,7 @@ def test_an_outbox_is_full_by_bytes_too(tmp_path: Path) -> None:
         with pytest.raises(OutboxFullError):
             store.accept("t", b"x" * 9)
         store.accept("t", b"x" * 8)
-        assert store.row_counts().outbox_bytes == 20
+        assert store.row_and_byte_counts().outbox_bytes == 20
 
 
 def test_callers_at_once_each_get_an_id_of_their_own(tmp_path: Path) -> None:
@@ -131,16 +131,16 @@ def test_an_unproved_acknowledgement_keeps_the_event_until_its_prefix_is_proved(
         accept_all(store, [("a/x", b"x"), ("ab/x", b"x"), ("a", b"x"), ("a/y", b"x")])
         acknowledge(store, 1, 2, 3, proved=False, conn=7)
         acknowledge(store, 4, proved=False, conn=6)
-        assert (store.outgoing_events(9), store.row_counts().unconfirmed) == ([], 4)
-        assert store.confirm_prefix("a", 7) == 2
-        assert store.row_counts().unconfirmed == 2
+        assert (store.outgoing_events(9), store.row_and_byte_counts().unconfirmed) == ([], 4)
+        assert store.confirm_events_below_prefix("a", 7) == 2
+        assert store.row_and_byte_counts().unconfirmed == 2
 
 
 def test_unconfirmed_events_are_bounded_and_those_dropped_are_counted(tmp_path: Path) -> None:
     with open_store(tmp_path, limits=StoreLimits(unconfirmed_rows=2)) as store:
         accept_all(store, [("t", b"x")] * 5)
         acknowledge(store, 1, 2, 3, 4, 5, proved=False)
-        assert (store.row_counts().unconfirmed, store.row_counts().unconfirmed_dropped) == (2, 3)
+        assert (store.row_and_byte_counts().unconfirmed, store.row_and_byte_counts().unconfirmed_dropped) == (2, 3)
 
 
 def test_an_expired_event_is_kept_apart_and_requeued_with_its_id(tmp_path: Path) -> None:
@@ -149,7 +149,7 @@ def test_an_expired_event_is_kept_apart_and_requeued_with_its_id(tmp_path: Path)
         accepted = [store.accept("t", b"x", timeout=10), store.accept("t", b"y", timeout=30)]
         clock.pass_time(10)
         assert ids(store) == accepted[1:], "expired, though nobody has looked yet"
-        assert (store.expire_events(), store.row_counts().expired) == (1, 1)
+        assert (store.expire_events(), store.row_and_byte_counts().expired) == (1, 1)
         assert store.requeue_expired_events([accepted[0]]) == 1
         assert ids(store) == [accepted[1], accepted[0]]
         clock.pass_time(10)
@@ -166,7 +166,7 @@ def test_expired_events_without_room_apart_stay_unsent_in_the_outbox(tmp_path: P
     with open_store(tmp_path, clock, StoreLimits(expired_rows=1, outbox_rows=3, timeout=5)) as store:
         accept_all(store, [("t", b"x")] * 3)
         clock.pass_time(6)
-        assert (store.expire_events(), store.row_counts().outbox_rows, store.outgoing_events(9)) == (1, 2, [])
+        assert (store.expire_events(), store.row_and_byte_counts().outbox_rows, store.outgoing_events(9)) == (1, 2, [])
         store.accept("t", b"x")
         with pytest.raises(OutboxFullError):
             store.accept("t", b"x")
@@ -179,7 +179,7 @@ def test_requeue_takes_as_many_as_fit(tmp_path: Path) -> None:
         clock.pass_time(6)
         store.expire_events()
         store.accept("t", b"y")
-        assert (store.requeue_expired_events(), store.row_counts().expired) == (1, 1)
+        assert (store.requeue_expired_events(), store.row_and_byte_counts().expired) == (1, 1)
 
 
 def test_drop_expired_drops_and_says_so(tmp_path: Path) -> None:
@@ -187,7 +187,11 @@ def test_drop_expired_drops_and_says_so(tmp_path: Path) -> None:
     with open_store(tmp_path, clock, StoreLimits(drop_expired=True)) as store:
         store.accept("t", b"x", timeout=1)
         clock.pass_time(2)
-        assert (store.expire_events(), store.row_counts().expired, store.row_counts().outbox_rows) == (1, 0, 0)
+        assert (
+            store.expire_events(),
+            store.row_and_byte_counts().expired,
+            store.row_and_byte_counts().outbox_rows,
+        ) == (1, 0, 0)
         assert '"reason":"dropped"' in store.oldest_journal_records(99)[-1].line
 
 
@@ -198,14 +202,14 @@ def test_an_expired_event_that_is_acknowledged_after_all_is_forgotten(tmp_path: 
         clock.pass_time(2)
         store.expire_events()
         acknowledge(store, 1, proved=True)
-        assert store.row_counts().expired == 0
+        assert store.row_and_byte_counts().expired == 0
 
 
 def test_expiry_is_noticed_soon_without_being_asked(tmp_path: Path) -> None:
     with Store.open(tmp_path, agent="a1", synchronous="OFF") as store:
         store.accept("t", b"x", timeout=0.1)
         began = time.monotonic()
-        while not store.row_counts().expired and time.monotonic() - began < 30:
+        while not store.row_and_byte_counts().expired and time.monotonic() - began < 30:
             time.sleep(0.01)
         [due] = [json.loads(record.line) for record in store.oldest_journal_records(9) if '"expired"' in record.line]
         accepted = json.loads(store.oldest_journal_records(1)[0].line)
@@ -216,10 +220,10 @@ def test_expiry_is_noticed_soon_without_being_asked(tmp_path: Path) -> None:
 def test_the_age_of_the_oldest_event_is_elapsed_time(tmp_path: Path) -> None:
     clock = SimulatedClock()
     with open_store(tmp_path, clock) as store:
-        assert store.row_counts().oldest_age is None
+        assert store.row_and_byte_counts().oldest_age is None
         store.accept("t", b"x")
         clock.pass_time(12.5)
-        assert store.row_counts().oldest_age == pytest.approx(12.5)
+        assert store.row_and_byte_counts().oldest_age == pytest.approx(12.5)
 
 
 def test_a_second_agent_is_kept_out_of_the_state_directory(tmp_path: Path) -> None:
@@ -256,9 +260,9 @@ def test_what_is_not_yet_on_the_disk_is_not_counted(tmp_path: Path, monkeypatch:
         monkeypatch.setattr(outbox, "process_acknowledgements", hold)
         future = store.queue_acknowledgements([SentEvent(1, 1, 1, "b")], proved=False)
         assert deleted.wait(10)
-        during = store.row_counts()
+        during = store.row_and_byte_counts()
         go_on.set()
         future.result()
 
         assert (during.outbox_rows, during.unconfirmed) == (1, 0)
-        assert (store.row_counts().outbox_rows, store.row_counts().unconfirmed) == (0, 1)
+        assert (store.row_and_byte_counts().outbox_rows, store.row_and_byte_counts().unconfirmed) == (0, 1)

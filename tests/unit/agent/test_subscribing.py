@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from activemq_agent.agent_errors import AgentError
-from activemq_agent.connection_events import Message
+from activemq_agent.connection_events import MessageReceived
 from activemq_agent.store import Store, StoredReceipt
 from activemq_agent.subscribing import Subscriber
 from activemq_fleet.agent_topics import canary_topic
@@ -49,7 +49,7 @@ class Bench:
     def come(self, mid: int, payload: dict[str, Any] | bytes = b"x", topic: str = "a/E") -> None:
         conn = self.broker.last
         body = payload if isinstance(payload, bytes) else json.dumps(payload).encode()
-        conn.put(Message(conn.number, topic, body, 1, mid))
+        conn.put(MessageReceived(conn.number, topic, body, 1, mid))
 
     def journal(self, kind: str) -> list[dict[str, Any]]:
         self.store.expire_events()  # whatever was written without waiting is committed before this
@@ -127,7 +127,7 @@ def test_messages_are_stored_then_acknowledged_in_their_order(bench: Bench) -> N
 
 def test_nothing_is_acknowledged_before_its_commit(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
     promise: Future[StoredReceipt] = Future()
-    monkeypatch.setattr(bench.store, "queue_received", lambda *_, **__: promise)
+    monkeypatch.setattr(bench.store, "queue_received_message", lambda *_, **__: promise)
     bench.come(1)
     bench.turn()
     assert bench.conn.acked == []
@@ -145,7 +145,7 @@ def test_a_disk_that_fails_withholds_the_acknowledgement_and_is_tried_again(
         return failed
 
     with monkeypatch.context() as patch:
-        patch.setattr(bench.store, "queue_received", fail)
+        patch.setattr(bench.store, "queue_received_message", fail)
         bench.come(1)
         bench.turn()
         assert bench.conn.acked == []
@@ -195,7 +195,7 @@ def test_room_that_is_made_between_two_messages_does_not_let_the_later_one_pass(
     bench = bench_of(topic_rows=1)
     bench.come(1, b"1")
     bench.turn()
-    take = bench.store.queue_received
+    take = bench.store.queue_received_message
 
     def make_room_after(topic: str, payload: bytes, **rest: Any) -> Future[StoredReceipt]:
         future = take(topic, payload, **rest)
@@ -203,7 +203,7 @@ def test_room_that_is_made_between_two_messages_does_not_let_the_later_one_pass(
             bench.handle_first()
         return future
 
-    monkeypatch.setattr(bench.store, "queue_received", make_room_after)
+    monkeypatch.setattr(bench.store, "queue_received_message", make_room_after)
     bench.come(2, b"2")
     bench.come(3, b"3")
     bench.turn()

@@ -13,7 +13,7 @@ from activemq_fleet.audit.journal_lines import (
     parse_journal_line,
     summarize_journal_and_connections,
 )
-from activemq_fleet.audit.verdict_passes import positioned_journal_lines
+from activemq_fleet.audit.verdict_passes import journal_lines_with_agent_positions
 
 EPOCH = "00000000-0000-4000-8000-000000000001"
 
@@ -55,7 +55,9 @@ def test_journal_belongs_to_one_host(owner: str, hosts: list[str], agent_hosts: 
     counted = {
         host: [
             positioned.line.jseq
-            for positioned in positioned_journal_lines(host, "agent/j.jsonl", memoryview(text), epochs, host_of)
+            for positioned in journal_lines_with_agent_positions(
+                host, "agent/j.jsonl", memoryview(text), epochs, host_of
+            )
         ]
         for host, text in contents.items()
     }

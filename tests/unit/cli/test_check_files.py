@@ -14,7 +14,7 @@ import pytest
 from activemq_fleet.cli import fleet_checks as shared
 from activemq_fleet.cli.main import main
 from activemq_fleet.errors import SchemaUnavailableError
-from activemq_fleet.given_files import read_file_or_pipe
+from activemq_fleet.given_files import read_beginning_of_file_or_pipe
 from activemq_fleet.releases import Release
 from activemq_fleet.schema import SchemaProblem
 from tests.rule_examples import complete
@@ -305,7 +305,7 @@ def test_a_pipe_from_another_process_is_read_to_its_end(delay: float) -> None:
     writer = threading.Thread(target=write)
     writer.start()
     try:
-        assert read_file_or_pipe(Path(f"/dev/fd/{read_end}"), 1 << 20) == content
+        assert read_beginning_of_file_or_pipe(Path(f"/dev/fd/{read_end}"), 1 << 20) == content
     finally:
         os.close(read_end)
         writer.join()

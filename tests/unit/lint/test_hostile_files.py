@@ -89,16 +89,16 @@ def test_adopt_refuses_a_file_beyond_a_bound(tmp_path: Path, capsys: pytest.Capt
     ids=["open", "closed", "brackets alone"],
 )
 def test_a_uri_of_any_depth_is_read_without_a_stack(make: Callable[[int], str], size: int) -> None:
-    assert len(list(Uri.read(make(10 * size)).uri_and_nested_uris())) <= DEEPEST + 2
-    assert growth_of_time(lambda text: list(Uri.read(text).uri_and_nested_uris()), make, size) < QUADRATIC
+    assert len(list(Uri.parse(make(10 * size)).uri_and_nested_uris())) <= DEEPEST + 2
+    assert growth_of_time(lambda text: list(Uri.parse(text).uri_and_nested_uris()), make, size) < QUADRATIC
 
 
 def test_what_is_deeper_than_brackets_are_followed_has_no_scheme() -> None:
     inner = "tcp://a:1"
     for _ in range(DEEPEST - 1):
         inner = f"failover:({inner})"
-    assert [part.host for part in Uri.read(inner).transports] == ["a"]
-    assert Uri.read(f"failover:(failover:({inner}))").transports == ()
+    assert [part.host for part in Uri.parse(inner).transports] == ["a"]
+    assert Uri.parse(f"failover:(failover:({inner}))").transports == ()
 
 
 def test_an_unclosed_comment_after_a_stray_ampersand_is_searched_once() -> None:

@@ -16,7 +16,7 @@ from activemq_fleet.planning.components import (
     partly_set_naming_pattern,
 )
 from activemq_fleet.planning.compute import FleetComponentHost, FleetComponentRows, PlanContext, plan_fleet_component
-from activemq_fleet.planning.host_facts import HostDivisionFacts, host_facts
+from activemq_fleet.planning.host_facts import HostDivisionFacts, host_division_facts_and_variables
 from activemq_fleet.planning.records import HostRecord
 from activemq_fleet.releases import Release
 from tests.unit.planning.planned import Groups, Hosts
@@ -32,7 +32,9 @@ def facts_of(hosts: Hosts, groups: Groups = NO_GROUPS) -> Facts:
 
     def read(pattern: str | None) -> Facts:
         return [
-            host_facts(HostRecord(host, variables, tuple(name for name in groups if host in groups[name])), 0, pattern)
+            host_division_facts_and_variables(
+                HostRecord(host, variables, tuple(name for name in groups if host in groups[name])), 0, pattern
+            )
             for host, variables in hosts.items()
         ]
 

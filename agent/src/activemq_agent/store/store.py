@@ -173,7 +173,7 @@ class Store:
         """
         return self._writer.submit(lambda transaction: outbox.process_acknowledgements(transaction, events, proved))
 
-    def confirm_prefix(self, prefix: str, conn: int) -> int:
+    def confirm_events_below_prefix(self, prefix: str, conn: int) -> int:
         """Confirm the unconfirmed events whose topics are below a prefix, and return their number.
 
         They are deleted. Connection ``conn`` got them acknowledged. Called when the prefix's canary (test message) came
@@ -206,7 +206,7 @@ class Store:
 
     # The subscriber's side
 
-    def queue_received(
+    def queue_received_message(
         self, topic: str, payload: bytes, *, broker: str, conn: int, head: bool = True
     ) -> Future[StoredReceipt]:
         """Queue a received message, so that the writer thread stores it in the inbox.
@@ -299,8 +299,8 @@ class Store:
             lambda transaction: transaction.db.execute("DELETE FROM journal WHERE position <= ?", (position,)) and None
         ).result()
 
-    def row_counts(self) -> StoreCounts:
-        """Return the counts of rows in the store, and of their bytes.
+    def row_and_byte_counts(self) -> StoreCounts:
+        """Return the counts of rows and bytes in the store.
 
         Only committed rows count.
         """

@@ -115,8 +115,8 @@ class _Work:
         self.known = KnownSecrets(
             deployed_files.known_secrets([version for home in homes for version in _versions(home)])
         )
-        if self.known.word_like_count:
-            number = count_with_noun(self.known.word_like_count, "secret")
+        if self.known.word_like_secret_count:
+            number = count_with_noun(self.known.word_like_secret_count, "secret")
             self.notes.append(
                 f"the inventory contains {number} of this host that are short or common words. The collected "
                 "files mask them only as values of password settings. Search the collected files for these words "

@@ -114,7 +114,7 @@ class CopyFenceState:
     built_from: int | None = None
     serves: int | None = None
 
-    def next_step(self, evidence: FenceEvidence) -> GuardStep:
+    def next_guard_step(self, evidence: FenceEvidence) -> GuardStep:
         """Return the guard's next step, decided from its evidence and its state.
 
         The caller executes the step, records it with a ``state_after_`` method, and gathers evidence again.
@@ -130,14 +130,14 @@ class CopyFenceState:
             return GuardStep(GuardAction.CLAIM, evidence.newest_claim_number + 1)
         return GuardStep(GuardAction.BUILD, evidence.newest_claim_number)
 
-    def state_after_copy(self, number: int) -> CopyFenceState:
+    def guard_state_after_copy_to(self, number: int) -> CopyFenceState:
         """Return the guard's state after it copied generation ``number`` of the store.
 
         The copy is not yet claimed. The copy is usable as long as that generation is in force.
         """
         return replace(self, built_from=number)
 
-    def state_after_claim(self, number: int | None = None) -> CopyFenceState:
+    def guard_state_after_claim_of(self, number: int | None = None) -> CopyFenceState:
         """Return the guard's state after it tried to claim generation ``number`` of the store.
 
         The next evidence shows whether it succeeded.
@@ -170,7 +170,7 @@ class CommandFenceState:
     tried: int | None = None
     serves: int | None = None
 
-    def next_step(self, evidence: FenceEvidence) -> GuardStep:
+    def next_guard_step(self, evidence: FenceEvidence) -> GuardStep:
         """Return the guard's next step, decided from its evidence and its state.
 
         The caller executes the step, records it with a ``state_after_`` method, and gathers evidence again.
@@ -187,7 +187,7 @@ class CommandFenceState:
             return GuardStep(GuardAction.CLAIM, evidence.newest_claim_number + 1)
         return GuardStep(GuardAction.FENCE, evidence.newest_claim_number)
 
-    def state_after_claim(self, number: int | None = None) -> CommandFenceState:
+    def guard_state_after_claim_of(self, number: int | None = None) -> CommandFenceState:
         """Return the guard's state after it tried to make claim ``number`` on the store.
 
         The next evidence shows whether it succeeded.

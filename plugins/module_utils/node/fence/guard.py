@@ -343,7 +343,7 @@ class Guard:
 
     def _watch(self, fence: AnyFence, broker: subprocess.Popen[bytes]) -> int:
         while True:
-            step = fence.next_step(self._look(at_end=fence.serves is None))
+            step = fence.next_guard_step(self._look(at_end=fence.serves is None))
             notify_systemd("WATCHDOG=1")
             if step.action is GuardAction.END:
                 self._kill()
@@ -356,7 +356,7 @@ class Guard:
                     raise
                 print_to_unit_log(f"the guard cannot {step.action.value}, and tries again: {error}")
                 self._store.unlock()
-                fence = fence.state_after_claim()
+                fence = fence.guard_state_after_claim_of()
                 is_slow = step.action is GuardAction.FENCE or isinstance(error, RebuildRefusedError)
                 pause = FENCE_INTERVAL if is_slow else RETRY_INTERVAL
                 self._drop_building()
@@ -385,13 +385,13 @@ class Guard:
             return self._wait(fence, step.number)
         if step.action is GuardAction.BUILD and isinstance(fence, CopyFenceState):
             self._build(step.number)
-            return fence.state_after_copy(step.number), 0.0
+            return fence.guard_state_after_copy_to(step.number), 0.0
         if step.action is GuardAction.FENCE:
             self._fence_other(step.number)
             return fence, 0.0
         if step.action is GuardAction.CLAIM:
             self._claim(step.number)
-            return fence.state_after_claim(step.number), 0.0
+            return fence.guard_state_after_claim_of(step.number), 0.0
         if step.action is GuardAction.ADMIT:
             self._admit(step.number)
             return fence.guard_state_after_admission_to(step.number), 0.0
@@ -404,7 +404,7 @@ class Guard:
         if has_it and self._command is None and not self._store.block_unguarded_brokers():
             self._store.unlock()  # A broker without a guard serves, so this node waits.
             has_it = False
-        return fence.state_after_claim(), 0.0 if has_it else TRY_INTERVAL
+        return fence.guard_state_after_claim_of(), 0.0 if has_it else TRY_INTERVAL
 
     def _build(self, number: int) -> None:
         """Create a generation in the directory that only the guard of this node uses."""
@@ -440,7 +440,7 @@ class Guard:
     def _make(self, number: int, target: str) -> GenerationCopy:
         if not number:
             return make_first_generation(target)
-        source = self._store.read_claim(number)[0]
+        source = self._store.read_claim_and_details(number)[0]
         path = self._store.generation_path(source.directory)
         make = hard_link_generation if self._store.is_broker_recorded_dead(number) else copy_store_generation
         return make(path, target, in_place=path == self._store.directory)
@@ -475,7 +475,7 @@ class Guard:
             disk.remove_tree_or_file(self._store.unclaimed_copy_path(self._node))
 
     def _path_of(self, number: int) -> str:
-        return self._store.generation_path(self._store.read_claim(number)[0].directory)
+        return self._store.generation_path(self._store.read_claim_and_details(number)[0].directory)
 
     def _claim(self, number: int) -> None:
         if self._command is not None:
@@ -543,7 +543,7 @@ class Guard:
         for number in {*self._store.generation_names_by_number(), highest}:
             if number > highest or self._store.is_broker_recorded_dead(number):
                 continue
-            node = self._store.read_claim(number)[0].node
+            node = self._store.read_claim_and_details(number)[0].node
             if node == self._node or (not node and self._both_have_guards and number < highest):
                 self._store.record_broker_dead(number)
         self._noted_until = highest

@@ -52,7 +52,9 @@ def move_top_directory_files(store: SharedStore, number: int) -> None:
     names = _files_of(store)
     if not names:
         return
-    claims = (store.read_claim(earlier)[0] for earlier in reversed(store.claim_numbers()) if earlier < number)
+    claims = (
+        store.read_claim_and_details(earlier)[0] for earlier in reversed(store.claim_numbers()) if earlier < number
+    )
     claim = next((claim for claim in claims if claim.is_in_place), None)
     if claim is None:
         raise FenceError(

@@ -68,8 +68,8 @@ def uncopied_messages(store: SharedStore, number: int) -> Iterator[UncopiedMessa
     The generation received them after its files were copied. A message of a transaction counts if the commit came after
     the copy. Raises OSError, FenceError.
     """
-    claim, _unused = store.read_claim(number)
-    _next_claim, next_claim_record = store.read_claim(number + 1)
+    claim, _unused = store.read_claim_and_details(number)
+    _next_claim, next_claim_record = store.read_claim_and_details(number + 1)
     if next_claim_record.get("is_whole"):
         return
     yield from uncopied_messages_after(
@@ -128,7 +128,7 @@ def remove_old_generations(store: SharedStore) -> Iterator[str]:
     for number, directories in store.generation_names_by_number().items():
         if highest is None or number > highest.number:
             break
-        claimed = store.read_claim(number)[0].directory
+        claimed = store.read_claim_and_details(number)[0].directory
         for directory in directories:
             if directory != claimed or (number < highest.number and number + 1 not in claims):
                 # Another directory has its number, or it was claimed after later claims: no broker has opened it.

@@ -294,12 +294,12 @@ class SharedStore:
         Raises FenceError for an unreadable claim.
         """
         numbers = self.claim_numbers()
-        return self.read_claim(numbers[-1])[0] if numbers else None
+        return self.read_claim_and_details(numbers[-1])[0] if numbers else None
 
-    def read_claim(self, number: int) -> tuple[StoreClaim, dict[str, Any]]:
-        """Read a claim on the shared store by its number, and return it.
+    def read_claim_and_details(self, number: int) -> tuple[StoreClaim, dict[str, Any]]:
+        """Read a claim on the shared store by its number, and return it with its details.
 
-        It is returned with its details. The details are the content of its file, such as the offsets copied up to.
+        The details are the content of its file, such as the offsets copied up to.
         """
         path = os.path.join(self._claims, str(number))
         content = _read_record(path, _LONGEST_CLAIM)

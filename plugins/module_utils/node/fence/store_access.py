@@ -111,7 +111,7 @@ def generation_times_of_host(store: str, local: str) -> list[dict[str, Any]]:
         node, highest = claimant_name(local), shared.highest_claim()
         newest = highest.number if highest else 0
         for number in range(max(1, newest - _NEWEST), newest + 1):
-            claim, claim_record = shared.read_claim(number)
+            claim, claim_record = shared.read_claim_and_details(number)
             if claim.node == node and "made" in claim_record:
                 made.append({"number": number, "made": claim_record["made"]})
     return made

@@ -183,7 +183,7 @@ def inspect_store(directory: str) -> StoreInspection:
     for command in journal.read_journal_commands(directory, tail, verify=True):
         scan.note(command, tail.file)
     with open_directory(directory) as opened:
-        numbered = journal.data_files(opened)
+        numbered = journal.data_file_numbers_and_names(opened)
         sizes = {name: opened.status(name).st_size for _unused, name in numbered}
         index = {name: opened.status(name).st_size for name in _INDEX if opened.exists(name)}
     numbers = [number for number, _unused in numbered]

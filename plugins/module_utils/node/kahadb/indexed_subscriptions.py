@@ -12,7 +12,7 @@ from __future__ import annotations
 import struct
 from collections.abc import Callable, Iterator
 
-from ..protocols import read_varint
+from ..protocols import read_varint_and_next_offset
 
 _HEADER = 4096
 _HEADER_TEXT = 2048
@@ -97,7 +97,7 @@ def _subscriptions_of(content: bytes, at: int, version: int) -> tuple[int | None
 
 
 def _skip_framed(content: bytes, at: int) -> tuple[None, int]:
-    size, at = read_varint(content, at)
+    size, at = read_varint_and_next_offset(content, at)
     return None, at + size
 
 

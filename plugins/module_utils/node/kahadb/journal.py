@@ -21,7 +21,7 @@ from dataclasses import dataclass
 
 from ..errors import NodeError
 from ..files.untrusted_paths import Directory, open_directory, open_file
-from ..protocols import read_varint
+from ..protocols import read_varint_and_next_offset
 from .protocol_buffers import field_offsets, short_field_bytes
 
 MAX_FILE = 4 << 30
@@ -100,12 +100,12 @@ class JournalEnd:
     batches: int = 0
     checked: int = 0
 
-    def record_damage(self, start: int, stop: int, reason: str) -> None:
+    def record_damaged_range(self, start: int, stop: int, reason: str) -> None:
         """Record a damaged range of the current file of a kahaDB journal."""
         self.damaged += 1
         self._note(start, stop, reason)
 
-    def record_undecodable(self, start: int, stop: int, reason: str) -> None:
+    def record_undecodable_range(self, start: int, stop: int, reason: str) -> None:
         """Record an undecodable range of the current file of a kahaDB journal.
 
         It holds a record which cannot be decoded.
@@ -179,22 +179,22 @@ def data_file_number(name: str) -> int:
     return int(match[1]) if match else 0
 
 
-def data_files(directory: Directory) -> list[tuple[int, str]]:
-    """Return the kahaDB data files in a directory, as number and name in order.
+def data_file_numbers_and_names(directory: Directory) -> list[tuple[int, str]]:
+    """Return the number and the name of each kahaDB data file in a directory, in order.
 
     Their names are ``db-N.log``.
     """
     return sorted((int(match[1]), name) for name in directory.names() if (match := FILE.fullmatch(name)))
 
 
-def data_file_sizes(store: str) -> list[list[int]]:
-    """Return the sizes of a store's kahaDB data files, as number and size in bytes, in order.
+def data_file_numbers_and_sizes(store: str) -> list[list[int]]:
+    """Return the number and the size in bytes of each kahaDB data file of a store, in order.
 
     The result is empty without a store. Raises NodeError, OSError.
     """
     file_sizes: list[list[int]] = []
     with contextlib.suppress(FileNotFoundError), open_directory(store) as directory:
-        for number, name in data_files(directory):
+        for number, name in data_file_numbers_and_names(directory):
             with contextlib.suppress(FileNotFoundError):
                 file_sizes.append([number, directory.status(name).st_size])
     return file_sizes
@@ -215,14 +215,14 @@ def read_journal_commands(store: str, tail: JournalEnd, *, verify: bool = False)
     except FileNotFoundError:
         return
     with directory:
-        files = data_files(directory)
+        files = data_file_numbers_and_names(directory)
         _refuse_holes(directory, files)
         for position, (number, name) in enumerate(files):
             tail.file, tail.offset = number, 0
             with contextlib.suppress(FileNotFoundError), os.fdopen(directory.open_file(name), "rb") as file:
                 size = os.fstat(file.fileno()).st_size
                 if size > MAX_FILE:
-                    tail.record_damage(0, size, "file too large")
+                    tail.record_damaged_range(0, size, "file too large")
                 elif size:
                     with mmap.mmap(file.fileno(), size, access=mmap.ACCESS_READ) as data:
                         for start, stop, checksum in _batches(data, tail, 0, size):
@@ -230,14 +230,14 @@ def read_journal_commands(store: str, tail: JournalEnd, *, verify: bool = False)
                             tail.checked += checksum != 0
                             is_suspect = verify and bool(checksum) and zlib.adler32(data[start:stop]) != checksum
                             if is_suspect:
-                                tail.record_damage(start, stop, "wrong checksum")
+                                tail.record_damaged_range(start, stop, "wrong checksum")
                             for command in _records(data, start, stop, tail):
                                 yield dataclasses.replace(command, is_suspect=True) if is_suspect else command
                         rest = data[tail.offset : tail.offset + 4096].replace(_END_OF_FILE, b"").rstrip(b"\0")
                         # A batch is written from its beginning; a page that was never written contains zeros.
                         is_begun = _HEADER.startswith(rest[: len(_HEADER)].rstrip(b"\0"))
                         if rest and (position < len(files) - 1 or not is_begun):
-                            tail.record_damage(tail.offset, size, "no records")
+                            tail.record_damaged_range(tail.offset, size, "no records")
                         tail.unfinished = len(rest) if is_begun else 0
             tail.ends[number] = tail.offset
 
@@ -286,7 +286,7 @@ def _batches(data: mmap.mmap, tail: JournalEnd, at: int, end: int) -> Iterator[t
         following = data.find(_HEADER, at + 1)
         if following < 0:
             break
-        tail.record_damage(at, following, "no records")
+        tail.record_damaged_range(at, following, "no records")
         at = following
     tail.offset = at
 
@@ -338,7 +338,7 @@ def _records(
     while at + _RECORD.size < end:
         length, kind = _RECORD.unpack_from(data, at)
         if length <= _RECORD.size or at + length > end:
-            tail.record_damage(at, end, f"record length {length}")
+            tail.record_damaged_range(at, end, f"record length {length}")
             return
         command = data[at + _RECORD.size]
         if kind == 1 and (kinds is None or command in kinds):
@@ -346,16 +346,18 @@ def _records(
                 try:
                     yield _command(data, at + _RECORD.size, at + length)
                 except (ValueError, IndexError):
-                    tail.record_undecodable(at, at + length, "undecodable record")
+                    tail.record_undecodable_range(at, at + length, "undecodable record")
             else:
-                tail.record_undecodable(at, at + length, f"unknown record type {command}, perhaps of a newer release")
+                tail.record_undecodable_range(
+                    at, at + length, f"unknown record type {command}, perhaps of a newer release"
+                )
         at += length
 
 
 def _command(data: mmap.mmap, at: int, end: int) -> JournalCommand:
     span = (at - _RECORD.size, end)
     kind = data[at]
-    size, at = read_varint(data, at + 1)
+    size, at = read_varint_and_next_offset(data, at + 1)
     if at + size > end:
         raise ValueError(size)
     if kind in _WITHOUT_MESSAGE:
@@ -398,7 +400,7 @@ def _destination(data: mmap.mmap, at: int, end: int) -> str:
     kind, name = 0, ""
     for field, start, stop in field_offsets(data, at, end):
         if field == 1:
-            kind = read_varint(data, start)[0]
+            kind = read_varint_and_next_offset(data, start)[0]
         elif field == 2:
             name = short_field_bytes(data, start, stop).decode(errors="surrogateescape")
     return f"{kind}:{name}"

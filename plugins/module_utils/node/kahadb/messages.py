@@ -178,7 +178,7 @@ def read_store_contents(store: str) -> dict[str, Any]:
     tail, contents = journal.JournalEnd(), StoreContents()
     contents.apply_records(journal.read_journal_commands(store, tail))
     items = contents.remaining_keys()
-    files = journal.data_file_sizes(store)
+    files = journal.data_file_numbers_and_sizes(store)
     order = list(map(_RECORD.pack, contents.kinds[-LIMIT:], contents.keys[-LIMIT:]))
     records = len(contents.kinds) + contents.dropped
     packed = b"".join(_ITEM.pack(*item) for item in items)

@@ -7,7 +7,7 @@ from __future__ import annotations
 import mmap
 from collections.abc import Iterator
 
-from ..protocols import read_varint
+from ..protocols import read_varint_and_next_offset
 
 MAX_NAME = 1 << 20
 """Maximum bytes of a destination, message id, subscription or transaction; a longer one counts as unreadable."""
@@ -30,13 +30,13 @@ def field_offsets(data: mmap.mmap, at: int, end: int) -> Iterator[tuple[int, int
     Raises ValueError, IndexError.
     """
     while at < end:
-        tag, at = read_varint(data, at)
+        tag, at = read_varint_and_next_offset(data, at)
         kind = tag & 7
         if kind == _LENGTH_DELIMITED:
-            size, at = read_varint(data, at)
+            size, at = read_varint_and_next_offset(data, at)
             stop = at + size
         elif kind == _VARINT:
-            stop = read_varint(data, at)[1]
+            stop = read_varint_and_next_offset(data, at)[1]
         elif kind in (_FIXED64, _FIXED32):
             stop = at + (8 if kind == _FIXED64 else 4)
         else:

@@ -57,7 +57,7 @@ def count_remaining_messages(directory: str, known: Iterable[tuple[str, str]] | 
     try:
         for command in journal.read_journal_commands(directory, tail):
             recovery.apply_record(command)
-        files = journal.data_file_sizes(directory)
+        files = journal.data_file_numbers_and_sizes(directory)
     except OSError as error:
         raise NodeError(
             f"the store {directory} cannot be read ({error.strerror}): check its mount and its permissions"

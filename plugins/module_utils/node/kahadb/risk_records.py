@@ -89,7 +89,7 @@ class RiskRecord:
     more: int = 0
 
     @property
-    def subscription_count(self) -> int:
+    def at_risk_subscription_count(self) -> int:
         """The number of durable subscriptions at risk according to a risk record.
 
         Those that the record does not list are included.
@@ -112,7 +112,7 @@ class RiskRecord:
         return {
             "time": self.time,
             "path": escape_unprintable(self.path)[:_LONGEST_TEXT],
-            "subscriptions": self.subscription_count,
+            "subscriptions": self.at_risk_subscription_count,
             "description": self._subscriptions(),
         }
 

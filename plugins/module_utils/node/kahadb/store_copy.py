@@ -189,8 +189,8 @@ def _make_staging(where: _StoreLocation, prefix: str, staging: str, mode: int) -
         parent.sync()
 
 
-def read_chunk(store: str, name: str, offset: int, size: int, user: str | None = None) -> str:
-    """Read a chunk of a store's file, and return it as compressed base64 text.
+def read_packed_chunk(store: str, name: str, offset: int, size: int, user: str | None = None) -> str:
+    """Read a chunk of a store's file, and return it packed as compressed base64 text.
 
     It has up to 8 MiB. Raises NodeError when the file has changed.
     """

@@ -55,13 +55,17 @@ def store_manifest(store: str) -> dict[str, dict[str, Any]]:
                 try:
                     status = os.fstat(descriptor)
                     mode = stat.S_IMODE(status.st_mode) & 0o777
-                    file_attributes[relative] = {"size": status.st_size, "sha256": sha256(descriptor), "mode": mode}
+                    file_attributes[relative] = {
+                        "size": status.st_size,
+                        "sha256": sha256_of_open_file(descriptor),
+                        "mode": mode,
+                    }
                 finally:
                     os.close(descriptor)
     return dict(sorted(file_attributes.items()))
 
 
-def sha256(descriptor: int) -> str:
+def sha256_of_open_file(descriptor: int) -> str:
     """Return the SHA-256 of an open file's whole content, in hexadecimal."""
     digest = hashlib.sha256()
     os.lseek(descriptor, 0, os.SEEK_SET)
@@ -232,7 +236,9 @@ def _is_whole(directory: Directory, name: str, entry: Mapping[str, Any]) -> bool
     except (FileNotFoundError, UntrustedPathError):
         return False
     try:
-        return bool(os.fstat(descriptor).st_size == entry["size"] and sha256(descriptor) == entry["sha256"])
+        return bool(
+            os.fstat(descriptor).st_size == entry["size"] and sha256_of_open_file(descriptor) == entry["sha256"]
+        )
     finally:
         os.close(descriptor)
 
@@ -293,7 +299,7 @@ def _received_length(directory: Directory, part: str, size: int) -> int:
 
 def _complete_file(directory: Directory, name: str, descriptor: int, entry: Mapping[str, Any], path: str) -> None:
     """Verify a complete file, and rename it to its final name. Raises NodeError for a wrong checksum."""
-    if sha256(descriptor) != entry["sha256"]:
+    if sha256_of_open_file(descriptor) != entry["sha256"]:
         directory.unlink(name + PART)
         raise NodeError(f"the store's file {path} was damaged in transfer: run the playbook resync again")
     os.fchmod(descriptor, entry["mode"] & 0o777)

@@ -142,7 +142,7 @@ class KnownSecrets:
         return -1
 
     @property
-    def word_like_count(self) -> int:
+    def word_like_secret_count(self) -> int:
         """The number of known secrets that resemble plain words.
 
         These are masked only as values of secret names.

@@ -20,7 +20,13 @@ from dataclasses import dataclass
 
 from ..config.broker_configuration import DeployedConfiguration, Listener
 from ..config.probe_account import Login, random_probe_topic
-from ..protocols import encode_mqtt_packet, encode_mqtt_text, protocol_name_of_scheme, read_varint, supports_round_trip
+from ..protocols import (
+    encode_mqtt_packet,
+    encode_mqtt_text,
+    protocol_name_of_scheme,
+    read_varint_and_next_offset,
+    supports_round_trip,
+)
 from ..timeouts import PROBE
 from .broker_connection import BrokerConnection, ExpectedBroker, ListenerOfOtherAccountError, connect_to_broker
 from .deadline_socket import DeadlineSocket
@@ -303,7 +309,7 @@ def _expect_packet(exchange: DeadlineSocket, kind: int) -> bytes:
     digits = exchange.read(1)
     while digits[-1] & 0x80 and len(digits) <= _LONGEST_LENGTH:
         digits += exchange.read(1)
-    length, _unused = read_varint(digits, 0)
+    length, _unused = read_varint_and_next_offset(digits, 0)
     if head >> 4 != kind or length > _LIMIT:
         raise ValueError(f"the server on this port sent an MQTT packet of type {head >> 4} instead of type {kind}")
     return exchange.read(length)

@@ -102,7 +102,7 @@ class _Jvm:
     process: Process
     root: int
 
-    def path_in_tmp(self, name: str) -> str:
+    def path_in_jvm_tmp(self, name: str) -> str:
         """Return the path of a file in the JVM's /tmp that is named after its pid there.
 
         An example is ``.java_pid``.
@@ -141,7 +141,7 @@ def _ask(jvm: _Jvm, deadline: float, *words: str) -> str:
 
     Raises NodeError if the JVM refuses or does not answer before the deadline.
     """
-    pid, path = jvm.process.pid, jvm.path_in_tmp(".java_pid")
+    pid, path = jvm.process.pid, jvm.path_in_jvm_tmp(".java_pid")
     data = b"".join(word.encode() + b"\0" for word in ("1", *words, *[""] * (4 - len(words))))
     try:
         if not os.path.exists(path):
@@ -188,7 +188,7 @@ def _wake(jvm: _Jvm, deadline: float, path: str) -> None:
             f"the JVM with process {jvm.process.pid} was not queried, because it does not catch SIGQUIT and would "
             "stop: remove -Xrs from its options"
         )
-    trigger = jvm.path_in_tmp(".attach_pid")
+    trigger = jvm.path_in_jvm_tmp(".attach_pid")
     os.close(os.open(trigger, os.O_CREAT | os.O_WRONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, 0o600))
     try:
         with open_process_handle(jvm.process) as handle:

@@ -264,7 +264,7 @@ class _StoreRisks:
     def _read(self, store: str) -> None:
         with contextlib.suppress(OSError):
             records = read_newest_risk_records(shared_store_directory(store))
-            self._count = sum(record.subscription_count for record in records)
+            self._count = sum(record.at_risk_subscription_count for record in records)
 
 
 def kill_with_thread_dump(process: Process) -> bool:

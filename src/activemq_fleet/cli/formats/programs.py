@@ -36,7 +36,7 @@ def to_json(report: CheckReport) -> str:
         "waivers": [dict(waiver) for waiver in report.waivers],
         "warnings": list(report.warnings),
         "files" if report.is_about_files else "hosts": list(report.hosts),
-        "counts": report.finding_counts,
+        "counts": report.finding_counts_by_severity,
     }
     return terminal_safe_json(content)
 

@@ -50,7 +50,7 @@ class CheckReport:
         return cls(tuple(hosts), fleet.findings, fleet.waivers, fleet.warnings)
 
     @property
-    def finding_counts(self) -> dict[str, int]:
+    def finding_counts_by_severity(self) -> dict[str, int]:
         """The number of a check's findings by severity.
 
         Waived findings are counted only as ``waived``. Equal findings about several hosts are one mistake, and count

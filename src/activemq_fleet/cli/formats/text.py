@@ -98,7 +98,7 @@ def _place(report: CheckReport, findings: Sequence[Finding]) -> str | None:
 
 
 def _summary(report: CheckReport) -> str:
-    counts = report.finding_counts
+    counts = report.finding_counts_by_severity
     severity_counts = [
         _counted(counts["error"], "error"),
         _counted(counts["warning"], "warning"),
