@@ -49,7 +49,7 @@ def job():
             text = sf.sha2(sf.col("id").cast("string"), 512)
             long = [sf.concat(text, sf.lit(one)).alias(one) for one in columns]
             frame = rows.mapInArrow(slow, "id long").select(*long)
-            output.write("drift", frame, ordered=True)
+            output.write_dataset("drift", frame, ordered=True)
             output.commit()
     return 0
 
