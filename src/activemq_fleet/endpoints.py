@@ -56,8 +56,8 @@ def _endpoint(item: Any, connector: str) -> Address:
         )
     if not isinstance(ports.get(connector), int):
         raise ValueError(
-            f"the broker {address} has no connector {connector}: add {connector} to the key ports of this broker's "
-            f"entry, or choose another connector (the broker has {', '.join(map(str, ports)) or 'none'})"
+            f"the entry of the broker {address} has no connector {connector} in its key ports: add {connector} with "
+            f"its port, or choose another connector (the entry has {', '.join(map(str, ports)) or 'none'})"
         )
     return parse_host_port(f"{_bracketed(address)}:{ports[connector]}")
 

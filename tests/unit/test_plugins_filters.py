@@ -151,7 +151,7 @@ def test_the_tests_go_by_the_preferred_role(name: str, master: bool, slave: bool
             "filter",
             "mb_urls",
             ([{"address": A, "ports": {"openwire": 61616}}],),
-            "has no connector mqtt: add mqtt to the key ports of this broker's entry",
+            "has no connector mqtt in its key ports: add mqtt with its port",
         ),
         ("filter", "mb_urls", ([3],), "the broker '3' is neither text nor a mapping: write HOST:PORT"),
         ("filter", "failover_uri", (["vm://x"],), "entry 0 of the list of brokers (counted from 0): "),

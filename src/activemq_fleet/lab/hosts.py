@@ -233,8 +233,8 @@ class LabBrokers:
             )
             if done.returncode and broker.settings.index_rebuild == "refuse":
                 raise LabError(
-                    f"{broker.host}: the broker is not started, because its store cannot be repaired. "
-                    f"Correct this error: {done.stdout.strip()}"
+                    f"{broker.host}: the broker is not started, because the check of its store failed with the "
+                    f"following error. Correct it, and start the broker again. {done.stdout.strip()}"
                 )
         java = [self.lab.java, *service.java_options(broker), *_arguments(broker, self.lab.software)]
         _, *guard = service.guard_command(broker) or ("",)

@@ -132,12 +132,15 @@ def removed_master_connector(document: Document) -> Iterator[Problem]:
           <locker><shared-file-locker lockAcquireSleepInterval="1000"/></locker>
         </kahaDB>
     """
-    reason = f"release {document.release.text} has no pure master/slave (removed in 5.8.0)"
+    release = document.release.text
+    reason = "pure master/slave was removed in 5.8.0"
     for connector in document.elements_named("masterConnector"):
-        yield connector.problem(f"<masterConnector> is not supported: {reason}")
+        yield connector.problem(f"ActiveMQ {release} does not support <masterConnector>: {reason}")
     for broker in document.brokers:
         if broker.has_attribute("masterConnectorURI"):
-            yield broker.problem(f"masterConnectorURI is not supported: {reason}", "masterConnectorURI")
+            yield broker.problem(
+                f"ActiveMQ {release} does not support masterConnectorURI: {reason}", "masterConnectorURI"
+            )
 
 
 @rule("V004", "error", each="broker", releases="5.8.0")

@@ -204,8 +204,8 @@ def _realm_password(password: str, place: str) -> str:
         return password
     if not password.isascii():
         raise SettingsError(
-            f"{place} has non-ASCII characters together with a comma, spaces around it or a prefix such as MD5:. The "
-            "account file of the web console cannot hold such a password: choose another password"
+            f"{place} has non-ASCII characters, and also a comma, a leading or trailing space or a prefix such as "
+            "MD5:. The account file of the web console cannot hold such a password: choose another password"
         )
     return "OBF:" + _obfuscate(password)
 

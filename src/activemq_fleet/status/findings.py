@@ -396,7 +396,8 @@ def _links(row: BrokerStatus, broker: Broker, evidence: Evidence) -> Iterator[Fi
                 "error",
                 row.host,
                 text,
-                f"run the playbook restart for {row.host}: its broker opens the link {link.link} when it starts",
+                f"run the playbook restart for {row.host}: its broker opens the network connector {link.link} when it "
+                "starts",
             )
 
 

@@ -58,8 +58,9 @@ def move_top_directory_files(store: SharedStore, number: int) -> None:
     claim = next((claim for claim in claims if claim.is_in_place), None)
     if claim is None:
         raise FenceError(
-            f"the store directory {store.directory} contains the file {names[0]}, but with activemq_fence: guard "
-            f"brokers use only the files in {store.generations}: move this file to a different directory"
+            f"the store directory {store.directory} contains the file {names[0]}. Because activemq_fence is guard, "
+            f"the brokers use only the files in {store.generations}, and no messages in other files. Move this file to "
+            "a different directory, and keep it until you know that nobody needs its messages"
         )
     target = os.path.join(store.generations, claim.directory)
     os.makedirs(target, 0o750, exist_ok=True)
