@@ -37,14 +37,14 @@ def spark(logs: Path, out: Path, watch: ResourceWatch) -> None:
     """Run the log stage of ``audit``: list the files, parse them, and write the dataset."""
     from activemq_fleet.spark.audit_job import read_log_events
     from activemq_fleet.spark.datasets import JobOutput
-    from activemq_fleet.spark.inputs import list_inputs
+    from activemq_fleet.spark.inputs import list_audit_inputs
     from activemq_fleet.spark.session import SessionOptions, spark_session
 
     with spark_session("bench", SessionOptions(master="local[2]", conf={"spark.driver.memory": "1g"})) as running:
         running.range(1).count()
         watch.ready()
         with JobOutput(running, str(out / "audit")) as output:
-            read_log_events(running, output, list_inputs(running, str(logs)))
+            read_log_events(running, output, list_audit_inputs(running, str(logs)))
             output.commit()
         watch.finished()
 

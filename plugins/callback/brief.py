@@ -53,9 +53,9 @@ class CallbackModule(CallbackBase):
         self._play = ""
 
     def v2_playbook_on_play_start(self, play: Any) -> None:
-        """Handle the start of a play: store the play's name, which is printed before its first message.
+        """Handle the start of a play.
 
-        A play without messages is not printed.
+        The play's name is stored, and printed before its first message. A play without messages is not printed.
         """
         self._play = play.get_name().strip()
 
@@ -90,7 +90,10 @@ class CallbackModule(CallbackBase):
                 self._display.display(self._get_diff(diff))
 
     def v2_playbook_on_no_hosts_matched(self) -> None:
-        """Handle a play that matches no hosts: print nothing."""
+        """Handle a play that matches no hosts.
+
+        It prints nothing.
+        """
 
     def v2_playbook_on_no_hosts_remaining(self) -> None:
         self._print_line("  the play has no hosts left", constants.COLOR_ERROR)

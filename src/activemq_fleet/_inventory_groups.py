@@ -113,9 +113,9 @@ def _meant_part(name: str) -> str | None:
     if name.startswith(PREFIX) or most_similar_name(name, PART_VARIABLES, certain=True) is None:
         return None
     # Imported here: it brings the models of all settings along, which the inventory plugin does not need otherwise.
-    from activemq_fleet.settings.reading import probable_variable
+    from activemq_fleet.settings.reading import probable_activemq_variable
 
-    meant = probable_variable(name)
+    meant = probable_activemq_variable(name)
     return meant if meant in PART_VARIABLES else None
 
 

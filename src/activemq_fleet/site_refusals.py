@@ -67,7 +67,10 @@ def missing_archive_findings(fleet: Fleet) -> Iterator[Finding]:
 
 
 def ignored_archive_findings(fleet: Fleet) -> Iterator[Finding]:
-    """Yield a warning for each release archive that ``activemq_install`` makes the playbook ``site`` ignore (T042)."""
+    """Yield a warning for each release archive that the playbook ``site`` ignores (T042).
+
+    The reason is the value of ``activemq_install``.
+    """
     for broker in fleet.brokers:
         settings = broker.settings
         values = {"activemq_archive": settings.archive, "activemq_archive_sha512": settings.archive_sha512}

@@ -22,7 +22,7 @@ from activemq_fleet.node.kahadb.store_files import allocated_bytes
 from activemq_fleet.node.state.broker_state import gather_broker_state
 from activemq_fleet.node.state.evidence import BrokerEvidence
 from activemq_fleet.operations.recency import ReplicatedNodeStore
-from activemq_fleet.operations.resync import PureNode, ResyncStep, next_resync_step
+from activemq_fleet.operations.resync import PurePairNode, ResyncStep, next_resync_step
 
 _ROUNDS = 200
 _ZONE = re.compile(r"-Duser\.timezone=GMT\+(\d\d:\d\d)")
@@ -70,13 +70,13 @@ class Controller:
         found: dict[str, Any] = read_store_contents(directory)
         return found
 
-    def look(self, host: str, peer: str, role: str) -> PureNode:
+    def look(self, host: str, peer: str, role: str) -> PurePairNode:
         module = importlib.import_module("ansible_collections.activemq.fleet.plugins.modules.store_info")
         with _time_zone(self.lab.fleet.broker(host).settings.java_options):
             broker = gather_broker_state(self.base(host), None)
         store = module.gather_store_evidence(self.base(host), self.store(host), read=True)
         needed = allocated_bytes(self.store(peer))
-        return PureNode.from_node_store(
+        return PurePairNode.from_node_store(
             ReplicatedNodeStore.from_evidence(host, role, store),
             BrokerEvidence.from_module_result(broker),
             store,

@@ -18,7 +18,7 @@ from activemq_fleet.logs.event_batches import SCHEMA, LogScanner, LogSource
 from activemq_fleet.logs.log_files import CUT_OFF
 from activemq_fleet.spark.audit_job import read_log_events
 from activemq_fleet.spark.datasets import JobOutput
-from activemq_fleet.spark.inputs import AuditedHost, AuditInputs, list_inputs
+from activemq_fleet.spark.inputs import AuditedHost, AuditInputs, list_audit_inputs
 from activemq_fleet.spark.log_events import EVENTS_SCHEMA, ONE_PARTITION, scan_logs
 from activemq_fleet.spark.settings import temporary_settings
 from tests.log_reading import LINES
@@ -85,7 +85,9 @@ def test_logs_of_a_fleet_are_read_across_their_files(spark: SparkSession, tmp_pa
     lay(tmp_path, "unknown", {"activemq.log": STACK + LINE, "activemq.log.2": LINE + b"\n"})
     lay(tmp_path, "torn", {"activemq.log.1.gz": gzip.compress(whole * 50)[:-60]}, timezone="Mars/Olympus")
 
-    inputs = list_inputs(spark, str(tmp_path), {"unknown": AuditedHost("unknown", "America/New_York", "5.16.7", "g2")})
+    inputs = list_audit_inputs(
+        spark, str(tmp_path), {"unknown": AuditedHost("unknown", "America/New_York", "5.16.7", "g2")}
+    )
     frame = events(spark, inputs)
     rows = rows_of(frame)
     of = {host: [row for row in rows if row["host"] == host] for host in inputs.hosts}
@@ -129,7 +131,7 @@ def test_large_files_are_read_as_the_one_log_that_they_are(
     lay(tmp_path, "b", {"activemq.log": first + b"\n\n"}, timezone="UTC")
 
     with temporary_settings(spark, ONE_PARTITION):
-        rows = rows_of(events(spark, list_inputs(spark, str(tmp_path))))
+        rows = rows_of(events(spark, list_audit_inputs(spark, str(tmp_path))))
 
     for host, data, problem in (("a", first + STACK + last, CUT_OFF), ("b", first + b"\n\n", None)):
         mine, wanted = [row for row in rows if row["host"] == host], scanned(data, None, "UTC")
@@ -146,7 +148,7 @@ def test_what_workers_write_themselves_is_what_spark_writes(
     block = b"".join(line + b"\n" for line in (LINE, OTHER, STACK[:-1], b"x" * 700, *LINES))
     lay(tmp_path / "logs", "b", {"activemq.log.1": block * 6, "activemq.log": LINE + b"\n\xff" + OTHER}, timezone="UTC")
     lay(tmp_path / "logs", "a", {"activemq.log.1.gz": gzip.compress(LINE)[:-4], "activemq.log": LINE}, timezone="UTC")
-    inputs = list_inputs(spark, str(tmp_path / "logs"))
+    inputs = list_audit_inputs(spark, str(tmp_path / "logs"))
     found = {}
     for way in ("workers", "spark"):
         if way == "spark":
@@ -174,7 +176,7 @@ def test_without_logs_workers_write_a_dataset_without_rows(spark: SparkSession, 
     (tmp_path / "logs/h/agent").mkdir(parents=True)
     (tmp_path / "logs/h/agent/journal.jsonl").write_bytes(b"{}\n")
     with JobOutput(spark, str(tmp_path / "out")) as output:
-        assert read_log_events(spark, output, list_inputs(spark, str(tmp_path / "logs"))) == []
+        assert read_log_events(spark, output, list_audit_inputs(spark, str(tmp_path / "logs"))) == []
         assert output.row_counts_by_dataset == {"events": 0}
 
 
@@ -188,4 +190,4 @@ def test_a_directory_without_hosts_is_refused_in_one_line(
     with pytest.raises(
         InputError, match="this path contains no logs" if "activemq.log" not in names else "name its parent directory"
     ):
-        list_inputs(spark, str(tmp_path))
+        list_audit_inputs(spark, str(tmp_path))

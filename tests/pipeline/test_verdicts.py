@@ -15,7 +15,7 @@ from pyspark.sql import SparkSession
 from activemq_fleet.audit.journals import JournalGap
 from activemq_fleet.spark.datasets import JobOutput
 from activemq_fleet.spark.deliveries import judge_deliveries, read_journals
-from activemq_fleet.spark.inputs import list_inputs
+from activemq_fleet.spark.inputs import list_audit_inputs
 from activemq_fleet.spark.schemas import arrow_schema_of
 from activemq_fleet.spark.settings import temporary_settings
 from tests.histories.damage import History, history
@@ -79,7 +79,7 @@ def run(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Run:
     """All histories, settled together."""
     histories = [history(seed) for seed in range(HISTORIES)]
     place = tmp_path_factory.mktemp("histories")
-    inputs = list_inputs(spark, str(laid_down(place / "logs", histories)))
+    inputs = list_audit_inputs(spark, str(laid_down(place / "logs", histories)))
     before = jobs_of(spark)
     with temporary_settings(spark, ONE_JOB_AN_ACTION), JobOutput(spark, str(place / "out")) as output:
         _, gaps = judge_deliveries(output, read_journals(spark, output, inputs), ANY_TIME, None)

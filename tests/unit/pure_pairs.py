@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from activemq_fleet.operations.recency import LoggedBrokerRun, ReplicatedNodeStore
-from activemq_fleet.operations.resync import PureNode
+from activemq_fleet.operations.resync import PurePairNode
 
 MASTER, SLAVE = "x-mq01-a", "x-mq01-b"
 TRACE, ADD, REMOVE = 0, 1, 2
@@ -65,7 +65,7 @@ def slave(words: str, *runs: LoggedBrokerRun, **more: object) -> ReplicatedNodeS
     return store("slave", words, *(runs or (ATTACHED,)), **more)  # type: ignore[arg-type]
 
 
-def node(store: ReplicatedNodeStore, state: str, **more: object) -> PureNode:
+def node(store: ReplicatedNodeStore, state: str, **more: object) -> PurePairNode:
     """A node with this store, in this state."""
     phases = {"active": "started", "standby": "attached", "starting": "starting", "stopped": "unknown"}
-    return PureNode(store, state, **{"phase": phases.get(state, "unknown"), **more})  # type: ignore[arg-type]
+    return PurePairNode(store, state, **{"phase": phases.get(state, "unknown"), **more})  # type: ignore[arg-type]

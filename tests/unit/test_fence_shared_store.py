@@ -79,12 +79,12 @@ def taken_by_another(lock: Path) -> None:
 def test_a_lock_that_was_given_away_is_not_held(
     store: SharedStore, tmp_path: Path, lose: Callable[[Path], None]
 ) -> None:
-    assert store.try_lock(TOKENS[0])
+    assert store.try_to_acquire_pair_lock(TOKENS[0])
     assert store.gather_lock_and_claim_evidence().holds_lock
     lose(tmp_path / "fence/lock")
     assert not store.gather_lock_and_claim_evidence().holds_lock
     # It is free, as far as the file system knows: whose turn it is, the claims decide.
-    assert store.try_lock(TOKENS[0])
+    assert store.try_to_acquire_pair_lock(TOKENS[0])
     assert store.gather_lock_and_claim_evidence().holds_lock
 
 
@@ -92,13 +92,13 @@ def test_the_lock_has_one_holder_who_keeps_it_though_others_look_at_its_file(
     store: SharedStore, tmp_path: Path
 ) -> None:
     other = SharedStore(str(tmp_path))
-    assert store.try_lock(TOKENS[0])
-    assert not other.try_lock(TOKENS[1])
+    assert store.try_to_acquire_pair_lock(TOKENS[0])
+    assert not other.try_to_acquire_pair_lock(TOKENS[1])
     (tmp_path / "fence/lock").read_text()
-    assert not other.try_lock(TOKENS[1])
+    assert not other.try_to_acquire_pair_lock(TOKENS[1])
     assert store.guard_holds_pair_lock()
-    store.unlock()
-    assert other.try_lock(TOKENS[1])
+    store.release_pair_lock()
+    assert other.try_to_acquire_pair_lock(TOKENS[1])
     assert not store.guard_holds_pair_lock()
 
 

@@ -7,7 +7,7 @@ import pytest
 from activemq_fleet.errors import InputError
 from activemq_fleet.node.state.evidence import BrokerEvidence
 from activemq_fleet.operations.recency import ReplicatedNodeStore, ResyncRefusedError
-from activemq_fleet.operations.resync import PureNode, ResyncStep, next_resync_step
+from activemq_fleet.operations.resync import PurePairNode, ResyncStep, next_resync_step
 from tests.unit.pure_pairs import MASTER, SERVED, SLAVE, master, node, run, slave
 
 EQUAL = (master("| 1 2"), slave("| 1 2"))
@@ -15,11 +15,11 @@ NEWER_SLAVE = (master("| 1 2"), slave("| 1 2 3", SERVED))
 NEWER_MASTER = (master("| 1 2 3"), slave("| 1 2"))
 
 
-def step(a: PureNode, b: PureNode, **more: object) -> ResyncStep:
+def step(a: PurePairNode, b: PurePairNode, **more: object) -> ResyncStep:
     return next_resync_step({"x-mq01": (a, b)}, **more)  # type: ignore[arg-type]
 
 
-def act(a: PureNode, b: PureNode, **more: object) -> tuple[str, tuple[str, ...]]:
+def act(a: PurePairNode, b: PurePairNode, **more: object) -> tuple[str, tuple[str, ...]]:
     found = step(a, b, **more)
     return found.act, found.hosts
 
@@ -165,5 +165,5 @@ def test_an_empty_store_is_not_chosen_over_one_that_holds_messages() -> None:
 def test_master_listens_when_its_replication_connector_answers(answering: tuple[str, ...], listening: bool) -> None:
     broker = BrokerEvidence(state="starting", log={"phase": "waiting"}, answering_connectors=answering)
     contents = {"obstacle": "", "free": 1 << 40, "locked": False, "unfinished": False}
-    node = PureNode.from_node_store(ReplicatedNodeStore(host=MASTER, role="master"), broker, contents)
+    node = PurePairNode.from_node_store(ReplicatedNodeStore(host=MASTER, role="master"), broker, contents)
     assert node.listening is listening

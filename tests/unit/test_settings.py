@@ -9,7 +9,7 @@ from pydantic import SecretStr
 
 from activemq_fleet.errors import SettingsError
 from activemq_fleet.settings.encrypted import EncryptedValue
-from activemq_fleet.settings.reading import KNOWN, probable_variable, read_settings
+from activemq_fleet.settings.reading import KNOWN, probable_activemq_variable, read_settings
 
 # design.md's table; a variable that is dropped breaks users' inventories
 DOCUMENTED = """
@@ -201,7 +201,7 @@ def test_error_suggests_no_variable_that_does_not_accept_the_value(variables: di
     ],
 )
 def test_name_that_lacks_the_prefix_by_a_letter_has_a_meant_variable(name: str, meant: str) -> None:
-    assert probable_variable(name) == meant
+    assert probable_activemq_variable(name) == meant
 
 
 @pytest.mark.parametrize(
@@ -235,7 +235,7 @@ def test_error_of_value_that_may_be_secret_does_not_quote_it(variables: dict[str
     ],
 )
 def test_ordinary_variable_has_no_meant_variable(name: str) -> None:
-    assert probable_variable(name) is None
+    assert probable_activemq_variable(name) is None
 
 
 def test_a_password_in_the_wrong_place_is_not_shown() -> None:

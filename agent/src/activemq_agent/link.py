@@ -137,9 +137,9 @@ class AgentConnection:
         self._fruitless = 0  # connections in a row whose canaries were acknowledged, and never came
 
     def put(self, item: Any) -> None:
-        """Put an object into the queue of the agent's connection, and so let ``run_once`` yield it.
+        """Put an object into the queue of the agent's connection.
 
-        This may be called from any thread.
+        ``run_once`` yields it. This may be called from any thread.
         """
         self._queue.put(item)
 
@@ -151,11 +151,11 @@ class AgentConnection:
         """Stop the agent's connection: close it permanently."""
         self._step(Stopped())
 
-    def give_up(self, reason: str) -> None:
+    def give_up_connection(self, reason: str) -> None:
         """Give up a connection whose broker does not answer: end it, and dial the next broker."""
         self._step(ConnectionEnded(self.conn, reason, silent=True))
 
-    def renew(self, reason: str) -> None:
+    def renew_connection(self, reason: str) -> None:
         """Renew a working connection: end it, and dial the first broker.
 
         That broker then delivers unacknowledged messages again.

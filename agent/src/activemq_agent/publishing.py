@@ -259,7 +259,7 @@ class Publisher:
         if oldest is None or now - oldest.at < self._config.policy.puback_timeout:
             return True
         self._up = False
-        self.link.give_up(f"the broker sent no PUBACK in {self._config.policy.puback_timeout:g} s")
+        self.link.give_up_connection(f"the broker sent no PUBACK in {self._config.policy.puback_timeout:g} s")
         return False
 
     # -- prefixes ---------------------------------------------------------------------------------

@@ -135,7 +135,9 @@ class Subscriber:
         if now - self._up_at >= RENEW_AFTER and any(
             lane.has_left and not lane.waiting for lane in self._lanes.values()
         ):
-            self.link.renew("the agent reconnects to its broker to receive the messages that had no room in its memory")
+            self.link.renew_connection(
+                "the agent reconnects to its broker to receive the messages that had no room in its memory"
+            )
 
     def _handle(self, event: object) -> None:
         match event:

@@ -54,10 +54,12 @@ class Evidence:
 
         Their outcomes are mapped by name. They accepted the probe or timed out.
         """
-        return [describe_answer(name, answer) for name, answer in self.answers.items() if answer.returned is False]
+        return [
+            describe_probe_answer(name, answer) for name, answer in self.answers.items() if answer.returned is False
+        ]
 
 
-def describe_answer(name: str, answer: ProbeAnswer) -> str:
+def describe_probe_answer(name: str, answer: ProbeAnswer) -> str:
     """Describe the answer of a broker's connector to a probe, as a clause.
 
     An example is "on connector stomp the broker …".
@@ -102,7 +104,7 @@ def conclude_state(evidence: Evidence) -> Conclusion:
             if evidence.pure and not phase.has_started and phase.name != "unknown":
                 return Conclusion("starting", f"{lives} and answers, and {logged}")
             state: BrokerState = "unhealthy" if is_unhealthy else "active"
-            return Conclusion(state, f"{lives}, and {describe_answer(name, answer)}")
+            return Conclusion(state, f"{lives}, and {describe_probe_answer(name, answer)}")
     if silent and evidence.listens:
         return Conclusion("hung", f"{lives} and its ports are open, but {silent[0]}")
     # Each node of a pure pair, also the slave, has a separate store and holds its lock.

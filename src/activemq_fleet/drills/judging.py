@@ -73,9 +73,9 @@ def drill_headline(result: DrillResult) -> str:
 
 
 def loss_probability_upper_bound(faults: int) -> float:
-    """Return an upper bound of the probability that a fault loses events, given the number of faults without a loss.
+    """Return an upper bound of the probability that a fault loses events.
 
-    It is the 95 % confidence bound (0 to 1).
+    It is the 95 % confidence bound (0 to 1). ``faults`` is the number of faults without a loss.
     """
     return float(1 - 0.05 ** (1 / faults)) if faults else 1.0
 

@@ -79,7 +79,10 @@ class Element:
         return (self._element.text or "").strip().replace(STRAY, "&")
 
     def attribute_values_and_text(self) -> Iterator[tuple[str, str]]:
-        """Yield the values of the XML element's attributes as (name, value), and then its text as ("", text)."""
+        """Yield the values of the XML element's attributes, and then its text.
+
+        Values are (name, value), and the text is ("", text).
+        """
         yield from self.attributes.items()
         yield "", self.leading_text
 
@@ -471,9 +474,9 @@ class Document:
 
     @property
     def discovery_uri_attributes(self) -> list[tuple[Element, str]]:
-        """The attributes in the file that contain a discovery URI, as (element, attribute) pairs.
+        """The attributes in the file that contain a discovery URI.
 
-        Those of networkConnectors precede those of transportConnectors.
+        Each is (element, attribute). Those of networkConnectors precede those of transportConnectors.
         """
         links = [(link, "uri") for link in self.network_connectors]
         return links + [(connector, "discoveryUri") for connector in self.transport_connectors]

@@ -12,7 +12,10 @@ _ASKS_FOR_PASSWORD = ("simpleAuthenticationPlugin", "jaasAuthenticationPlugin", 
 
 
 def master_uri_attributes(document: Document) -> Iterator[tuple[Element, str]]:
-    """Yield the (element, attribute) pairs whose URI is the address at which a slave connects to its master."""
+    """Yield the attributes whose URI is the address at which a slave connects to its master.
+
+    Each is (element, attribute).
+    """
     for connector in document.elements_named("masterConnector"):
         yield from ((connector, name) for name in ("remoteURI", "remoteUri") if connector.has_attribute(name))
     yield from (

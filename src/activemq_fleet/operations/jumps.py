@@ -77,10 +77,11 @@ def release_change_effects(
 
 
 def downgrade_possibility_of_store(old_release: Release, wanted: Release, now: StoreFacts, then: StoreFacts) -> Back:
-    """Return whether a store can be used after a downgrade to an old release: ``open``, ``rebuilds`` or ``closed``.
+    """Return whether a store can be used after a downgrade to an old release.
 
-    The store is used as it is (``open``), with a new index (``rebuilds``), or not at all. A store of JDBC has no index:
-    its rows are read as long as both use one OpenWire version.
+    The result is ``open``, ``rebuilds`` or ``closed``. The store is used as it is (``open``), with a new index
+    (``rebuilds``), or not at all. A store of JDBC has no index: its rows are read as long as both use one OpenWire
+    version.
     """
     if now.kind == _JDBC:
         return "open" if _openwire(old_release, now) == _openwire(wanted, then) else "closed"

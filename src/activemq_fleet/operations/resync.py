@@ -33,7 +33,7 @@ _SPARE = 64 << 20
 
 
 @dataclass(frozen=True)
-class PureNode:
+class PurePairNode:
     """A node of a pure (replicating) pair.
 
     It has its broker's state and its store. ``state`` is the state from ``broker_info``; ``unit`` is systemd's
@@ -58,7 +58,7 @@ class PureNode:
     @classmethod
     def from_node_store(
         cls, store: ReplicatedNodeStore, broker: BrokerEvidence, contents: Mapping[str, Any], needed: int = 0
-    ) -> PureNode:
+    ) -> PurePairNode:
         """Return the node of a pure pair from its store and its broker's evidence.
 
         ``contents`` is the result of ``store_info``; ``needed``: bytes of the peer's store.
@@ -119,7 +119,7 @@ class ResyncStep(OperationStep):
 
 
 def next_resync_step(
-    pairs: Mapping[str, Sequence[PureNode]],
+    pairs: Mapping[str, Sequence[PurePairNode]],
     *,
     chosen: str = "",
     restart_older: float | None = None,
@@ -154,7 +154,7 @@ def next_resync_step(
     return ResyncStep("done", "; ".join(summaries))
 
 
-def _find(pairs: Mapping[str, Sequence[PureNode]], chosen: str) -> str:
+def _find(pairs: Mapping[str, Sequence[PurePairNode]], chosen: str) -> str:
     hosts = [node.host for nodes in pairs.values() for node in nodes]
     matching_hosts = [host for host in hosts if chosen in (host, host.partition(".")[0])]
     if len(pairs) != 1:
@@ -169,7 +169,9 @@ def _find(pairs: Mapping[str, Sequence[PureNode]], chosen: str) -> str:
     return matching_hosts[0]
 
 
-def _next(pair: str, master: PureNode, slave: PureNode, chosen: str | None, restart_older: float | None) -> ResyncStep:
+def _next(
+    pair: str, master: PurePairNode, slave: PurePairNode, chosen: str | None, restart_older: float | None
+) -> ResyncStep:
     both = (master, slave)
     if well := _well(pair, master, slave, restart_older):
         return well
@@ -195,7 +197,7 @@ def _next(pair: str, master: PureNode, slave: PureNode, chosen: str | None, rest
     return ResyncStep("copy", text, (choice.winner, loser.host), winner=choice.winner, reasons=choice.reasons)
 
 
-def _well(pair: str, master: PureNode, slave: PureNode, restart_older: float | None) -> ResyncStep | None:
+def _well(pair: str, master: PurePairNode, slave: PurePairNode, restart_older: float | None) -> ResyncStep | None:
     """Return the step of a pair that needs at most a restart; None for a pair that needs a resync."""
     if master.state not in SERVING or slave.state != "standby" or slave.phase != "attached":
         return None
@@ -218,7 +220,7 @@ def _well(pair: str, master: PureNode, slave: PureNode, restart_older: float | N
     )
 
 
-def _rising(master: PureNode, slave: PureNode) -> ResyncStep | None:
+def _rising(master: PurePairNode, slave: PurePairNode) -> ResyncStep | None:
     """Return the step of a pair that is starting with equal stores; None for any other pair."""
     attached = slave.state == "standby" and slave.phase == "attached"
     if attached and master.state == "starting":
@@ -237,7 +239,7 @@ def _rising(master: PureNode, slave: PureNode) -> ResyncStep | None:
     return None
 
 
-def _judge(master: PureNode, slave: PureNode, chosen: str | None) -> StoreChoice:
+def _judge(master: PurePairNode, slave: PurePairNode, chosen: str | None) -> StoreChoice:
     if chosen is None and master.state in SERVING and slave.state in SERVING:
         raise ResyncRefusedError(
             f"{master.host} and {slave.host}: both brokers serve clients, and each has messages that the other does "
@@ -255,7 +257,7 @@ def _judge(master: PureNode, slave: PureNode, chosen: str | None) -> StoreChoice
     return choice
 
 
-def _stop(master: PureNode, slave: PureNode, choice: StoreChoice) -> ResyncStep:
+def _stop(master: PurePairNode, slave: PurePairNode, choice: StoreChoice) -> ResyncStep:
     """Stop the node whose store is overwritten first; a slave that loses its master would begin to serve."""
     order = (slave, master) if choice.winner == master.host else (master, slave)
     host = next(node.host for node in order if not node.is_down)
@@ -301,7 +303,7 @@ def decide_resync_step(request: OperationRequest) -> Decision:
     return request.decide_and_show_notes(step)
 
 
-def _node(request: OperationRequest, host: str, peer: str) -> PureNode:
+def _node(request: OperationRequest, host: str, peer: str) -> PurePairNode:
     broker, stores = request.broker_facts_by_host[host], request.options["stores"]
     if broker.service != "systemd":
         raise InputError(
@@ -309,4 +311,4 @@ def _node(request: OperationRequest, host: str, peer: str) -> PureNode:
             "that systemd runs. Set activemq_service to systemd, or set activemq_target to another pair"
         )
     store = ReplicatedNodeStore.from_evidence(host, broker.role, stores[host])
-    return PureNode.from_node_store(store, request.evidence[host], stores[host], stores[peer]["allocated"])
+    return PurePairNode.from_node_store(store, request.evidence[host], stores[host], stores[peer]["allocated"])

@@ -30,10 +30,11 @@ def routes_without_refused_links(
 
 
 def find_routes(fleet: Fleet) -> Routes:
-    """Return the routes of messages through a fleet, including links that ``activemq_xml_fragments`` define.
+    """Return the routes of messages through a fleet.
 
-    ``Routes.reaches(source, target)`` answers whether messages from one broker reach a consumer at another one, within
-    the TTL and also while one broker is down; names are those of hosts or pairs.
+    Links that ``activemq_xml_fragments`` define are included. ``Routes.reaches(source, target)`` answers whether
+    messages from one broker reach a consumer at another one, within the TTL and also while one broker is down; names
+    are those of hosts or pairs.
 
     Raises SettingsError for fragments that cannot be used.
 

@@ -160,7 +160,7 @@ class Routes:
         return self.reaches(source, target, down=down).path
 
     def source_target_pairs_lost_without(self, host: str) -> tuple[tuple[str, str], ...]:
-        """Return (source, target) pairs whose messages no longer arrive while the broker of ``host`` is down.
+        """Return the (source, target) pairs whose messages no longer arrive without the broker of ``host``.
 
         They arrive with all brokers up. Pairs that begin or end at ``host`` are left out: messages on a broker without
         a peer wait for its restart, and its consumers stop with it.

@@ -56,9 +56,10 @@ def has_network_connector_fragments(broker: Broker) -> bool:
 def changed_connectors_by_host(
     fleet: Fleet, documents: Mapping[str, XmlDocument]
 ) -> dict[str, tuple[NetworkConnector, ...]]:
-    """Return, by host, the networkConnectors of each broker whose XML fragments add or change networkConnectors.
+    """Return, by host, the networkConnectors of brokers whose XML fragments change them.
 
-    Raises InputError for such a document that is no XML, or of a host that is no broker.
+    Fragments that add networkConnectors count, too. Raises InputError for a document that is no XML, or of a host
+    that is no broker.
     """
     brokers = {host: fleet.broker(host) for host in documents}
     return {
@@ -229,7 +230,10 @@ class Network:
                 yield closed, ConnectionRefusal("closed", port)
 
     def connectors_to_other_pairs(self, host: str) -> tuple[tuple[NetworkConnector, tuple[Broker, ...]], ...]:
-        """Return the networkConnectors of a broker that lead to other pairs, each with its possible target brokers."""
+        """Return the networkConnectors of a broker that lead to other pairs.
+
+        Each comes with its possible target brokers.
+        """
         return self._connectors[host]
 
     def _find_steady(self) -> None:
@@ -294,7 +298,10 @@ class Network:
                     break
 
     def connectors_within_pairs(self) -> list[tuple[str, NetworkConnector]]:
-        """Return (host, connector) for each networkConnector within a pair, which leads only to the broker's peer."""
+        """Return the networkConnectors within pairs, which lead only to the broker's peer.
+
+        Each is (host, connector).
+        """
         return [
             (unit.preferred_broker.host, connector)
             for unit in self.units.values()

@@ -68,9 +68,9 @@ class _Walk:
         self._bridges: dict[int, list[tuple[int, int]]] = {}
 
     def bridges_forwarding_to_consumer(self, broker: int) -> list[tuple[int, int]]:
-        """Return the bridges from a broker that forward messages for the consumer, as (peer, messageTTL).
+        """Return the bridges from a broker that forward messages for the consumer.
 
-        The consumer is on the broker ``target``.
+        Each is (peer, messageTTL). The consumer is on the broker ``target``.
         """
         if broker not in self._bridges:
             onward = self.shape.bridges_with_demand_by_broker[broker]

@@ -165,9 +165,9 @@ class BridgeGraph:
         return tuple(map(tuple, sources_by_target))
 
     def demand_distances_from(self, consumer: int, avoided: int = -1) -> dict[int, int]:
-        """Return the distance of demand from ``consumer`` to each broker: the least number of bridges that it crosses.
+        """Return the distance of demand from ``consumer`` to each broker.
 
-        Paths through ``avoided`` are ignored.
+        The distance is the least number of bridges that the demand crosses. Paths through ``avoided`` are ignored.
         """
         hops_by_broker = {consumer: 0}
         frontier = [consumer]

@@ -48,9 +48,9 @@ class XmlElementSettingsBase(BaseModel):
         return self
 
     def xml_beans(self) -> Iterator[tuple[str, XmlBean]]:
-        """Yield every XML bean that the settings define, as (key, XmlBean).
+        """Yield every XML bean that the settings define.
 
-        A key is, for example, ``activemq_destination_policies[0]``.
+        Each is (key, XmlBean). A key is, for example, ``activemq_destination_policies[0]``.
         """
         for position, policy in enumerate(self.destination_policies):
             yield f"activemq_destination_policies[{position}]", policy

@@ -70,7 +70,7 @@ def check_known_variables(host: str, variables: Mapping[str, Any], *, certain: b
 
 
 @lru_cache(maxsize=4096)
-def probable_variable(name: str) -> str | None:
+def probable_activemq_variable(name: str) -> str | None:
     """Return the ``activemq_*`` variable that a name without this prefix probably means, or None.
 
     ``read_settings`` ignores such names: ``active_mq_fence`` probably means ``activemq_fence``.
@@ -83,7 +83,7 @@ def probable_variable(name: str) -> str | None:
 
 def variables_by_misspelled_name(names: Iterable[object]) -> dict[str, str]:
     """Return the probably intended ``activemq_*`` variables, by the misspelled names without this prefix."""
-    meant = {name: probable_variable(name) for name in names if isinstance(name, str)}
+    meant = {name: probable_activemq_variable(name) for name in names if isinstance(name, str)}
     return {name: variable for name, variable in meant.items() if variable}
 
 

@@ -27,7 +27,7 @@ from activemq_fleet.spark.datasets import JobOutput, read_output_file
 from activemq_fleet.spark.deliveries import judge_deliveries, read_journals
 from activemq_fleet.spark.event_cache import EventCache
 from activemq_fleet.spark.incidents import FoundIncidents, find_incidents
-from activemq_fleet.spark.inputs import AuditedHost, AuditInputs, input_summary, list_inputs, with_inventory_hosts
+from activemq_fleet.spark.inputs import AuditedHost, AuditInputs, input_summary, list_audit_inputs, with_inventory_hosts
 from activemq_fleet.spark.log_events import ONE_PARTITION, scan_logs
 from activemq_fleet.spark.progress import show_phase
 from activemq_fleet.spark.settings import is_local_master, temporary_settings
@@ -65,7 +65,7 @@ def audit(
     """
     with JobOutput(spark, out, "audit") as output:
         with show_phase("listing the files"):
-            inputs, absent = with_inventory_hosts(list_inputs(spark, logs, inventory_hosts), inventory_hosts)
+            inputs, absent = with_inventory_hosts(list_audit_inputs(spark, logs, inventory_hosts), inventory_hosts)
         with temporary_settings(spark, shuffle_settings(spark, inputs)):
             summaries = read_log_events(spark, output, inputs)
             result = write_audit(
@@ -169,8 +169,8 @@ def write_audit(
         lines = _line_figures(output, times)
         incidents, bridges, unexplained = log_figures.incidents, log_figures.bridges, log_figures.unexplained
         picture = AuditReportData(times, incidents, hosts, hosts_left, bridges, lines, events, scraped, unexplained)
-        output.write_text("audit.json", json.dumps(result.to_dict(), indent=2, ensure_ascii=False) + "\n")
-        output.write_text("report.html", audit_html_page(result, picture))
+        output.write_text_file("audit.json", json.dumps(result.to_dict(), indent=2, ensure_ascii=False) + "\n")
+        output.write_text_file("report.html", audit_html_page(result, picture))
     return result
 
 

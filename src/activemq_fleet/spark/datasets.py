@@ -86,7 +86,7 @@ class JobOutput:
             HadoopTarget(spark, uri_of(path)) if directory is None else LocalTarget(directory)
         )
         self._target.check_replaceable(kind)
-        self._target.prepare()
+        self._target.prepare_output_path()
 
     def __enter__(self) -> Self:
         return self
@@ -94,7 +94,7 @@ class JobOutput:
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
         for frame in self._kept:
             frame.unpersist()
-        self._target.discard()
+        self._target.discard_uncommitted_output()
 
     def write_dataset(self, name: str, frame: DataFrame, *, ordered: bool = False) -> int:
         """Write the rows of a data frame to a dataset of the output.
@@ -180,7 +180,7 @@ class JobOutput:
         self._record_parts(self.staged_directory, name, [*self.parts[name], *parts])
 
     @property
-    def is_written_by_tasks(self) -> bool:
+    def is_written_by_spark_tasks(self) -> bool:
         """Whether Spark's tasks write the files of datasets themselves.
 
         They do if Spark runs on this machine, and the output is a directory of it.
@@ -229,12 +229,12 @@ class JobOutput:
         """Return a dataset that this job has written, read from its files."""
         return self._spark.read.schema(SCHEMAS[name]).parquet(*map(escaped_uri_of, self._target.written_paths(name)))
 
-    def write_text(self, name: str, text: str) -> None:
+    def write_text_file(self, name: str, text: str) -> None:
         """Write a text file to the output of a job.
 
         The file is next to the datasets. An example is ``audit.json``.
         """
-        self._target.write_text(name, text)
+        self._target.write_text_file(name, text)
 
     def commit(self) -> None:
         """Commit the output of a job: it replaces the earlier content of the output path.

@@ -57,7 +57,7 @@ def report_drift(spark: SparkSession, planned: str, collected: str, out: str) ->
         with show_phase("comparing planned with collected files"):
             hosts, _ = output.run_task_and_write_rows(repartition_by_key(records).mapInArrow, _compare_hosts, ["drift"])
         result = drift_result(hosts)
-        output.write_text("drift.json", json_text(result.to_dict()))
+        output.write_text_file("drift.json", json_text(result.to_dict()))
         output.commit()
         return result
 

@@ -24,7 +24,7 @@ from activemq_fleet.spark.event_cache import (
     has_replaced_files,
     host_fingerprint,
 )
-from activemq_fleet.spark.inputs import AuditedHost, file_kind, list_inputs, with_inventory_hosts
+from activemq_fleet.spark.inputs import AuditedHost, file_kind, list_audit_inputs, with_inventory_hosts
 from activemq_fleet.spark.paths import local_path
 from activemq_fleet.spark.settings import temporary_settings
 
@@ -72,7 +72,7 @@ def audit_after_changes(
                         watch.read_fingerprints()
                         continue
                 elif until_idle is not None:
-                    list_inputs(spark, logs, inventory_hosts)  # raises InputError, which names what is missing
+                    list_audit_inputs(spark, logs, inventory_hosts)  # raises InputError, which names what is missing
                 watch.record_audit(fingerprints)
             elif until_idle != 0:
                 time.sleep(every)
@@ -142,9 +142,9 @@ def _audit_once(
 ) -> bool:
     """Run an audit and return whether OUT was replaced; it is not if a log file was rolled and may be read twice."""
     try:
-        inputs, absent = with_inventory_hosts(list_inputs(spark, logs, inventory_hosts), inventory_hosts)
+        inputs, absent = with_inventory_hosts(list_audit_inputs(spark, logs, inventory_hosts), inventory_hosts)
         with JobOutput(spark, out) as output, temporary_settings(spark, shuffle_settings(spark, inputs)):
-            local = local_path(out) if output.is_written_by_tasks else None
+            local = local_path(out) if output.is_written_by_spark_tasks else None
             cache = None if local is None else EventCache(local / STATE_DIRECTORY / EVENTS_DIRECTORY)
             names = {file.host for file in inputs.files_of_kind("log")}
             host_fingerprints = {name: host_fingerprint(inputs.hosts[name], fingerprints) for name in names}

@@ -113,7 +113,7 @@ class AuditInputs:
         return tuple(file for file in self.files if file.kind == kind)
 
 
-def list_inputs(
+def list_audit_inputs(
     spark: SparkSession, logs: str, inventory_hosts: Mapping[str, AuditedHost] | None = None
 ) -> AuditInputs:
     """List the input files of an audit, and return them with their hosts.

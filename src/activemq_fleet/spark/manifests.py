@@ -95,7 +95,7 @@ class HadoopTarget:
             )
         self._earlier = check_manifest(self.out, kind, text)
 
-    def prepare(self) -> None:
+    def prepare_output_path(self) -> None:
         """Prepare the output path for writing.
 
         This does nothing, because an object store needs no directory.
@@ -126,7 +126,7 @@ class HadoopTarget:
         new = set(_list_files(self._spark, self.dataset_uri(name))) - self._before[name]
         return sorted(path for path in new if path.endswith(".parquet"))
 
-    def write_text(self, name: str, text: str) -> None:
+    def write_text_file(self, name: str, text: str) -> None:
         """Write a text file to the output path.
 
         It is written at the commit. Its content is remembered until ``commit`` writes it as ``NAME/part-….txt``.
@@ -149,7 +149,7 @@ class HadoopTarget:
             files[name] = sorted(set(_list_files(self._spark, f"{self.out}/{name}")) - before)
         _append_text(self._spark, f"{self.out}/{MANIFEST}", json_text({**manifest, "run": run, "files": files}))
 
-    def discard(self) -> None:
+    def discard_uncommitted_output(self) -> None:
         """Discard the output that was not committed.
 
         This does nothing, because readers ignore files that are not in the manifest.

@@ -58,7 +58,7 @@ class LocalTarget:
                 f"remove: move {foreign[0]} away, or choose another output directory"
             )
 
-    def prepare(self) -> None:
+    def prepare_output_path(self) -> None:
         """Prepare the output path for writing.
 
         This creates and locks an empty staging directory (``OUT.staged``). Raises InputError when another run has
@@ -111,7 +111,7 @@ class LocalTarget:
         """
         return [str(self.staged / name)]
 
-    def write_text(self, name: str, text: str) -> None:
+    def write_text_file(self, name: str, text: str) -> None:
         """Write a text file to the staging directory.
 
         The file ``name`` is next to the datasets.
@@ -125,12 +125,12 @@ class LocalTarget:
         result is removed.
         """
         contents = sorted(path.name for path in self.staged.iterdir())
-        self.write_text(MANIFEST, json_text({**manifest, "contents": contents}))
+        self.write_text_file(MANIFEST, json_text({**manifest, "contents": contents}))
         exchange_paths(self.staged, self.out)
         finish_replacement(self.out)
-        self.discard()
+        self.discard_uncommitted_output()
 
-    def discard(self) -> None:
+    def discard_uncommitted_output(self) -> None:
         """Discard the staged output of a job.
 
         The output path stays as it is. ``OUT.staged`` and its lock are removed. Does nothing when called again.

@@ -19,7 +19,7 @@ from activemq_fleet.addresses import Address, parse_url_and_tls
 from activemq_fleet.findings import Finding, error_finding
 from activemq_fleet.settings.network import LinkSettings, SplitTtl
 from activemq_fleet.similar_names import most_similar_name
-from activemq_fleet.topology.model.broker import Broker, Link, LinkKind, dialling_order
+from activemq_fleet.topology.model.broker import Broker, Link, LinkKind, brokers_in_dialling_order
 from activemq_fleet.topology.model.fleet import MOST_LISTED, LinkEnd, WholeInventoryFacts
 
 MULTICAST_TTL = 3
@@ -74,7 +74,7 @@ def link_ends_by_name(brokers: Iterable[Broker]) -> dict[str, LinkEnd]:
     for broker in brokers:
         members[broker.link_end_name].append(broker)
     ordered = sorted(members.items(), key=lambda unit: (unit[1][0].group, _number_sort_key(unit[1][0]), unit[0]))
-    return {name: LinkEnd(name, brokers[0].group, dialling_order(brokers)) for name, brokers in ordered}
+    return {name: LinkEnd(name, brokers[0].group, brokers_in_dialling_order(brokers)) for name, brokers in ordered}
 
 
 def _number_sort_key(broker: Broker) -> tuple[int, str]:

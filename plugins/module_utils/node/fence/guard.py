@@ -325,7 +325,7 @@ class Guard:
             # Recorded before the lock is released, so that the other node makes its generation without copies.
             with contextlib.suppress(OSError, FenceError):
                 self._note_ends(max(self._store.claim_numbers(), default=0))
-            self._store.unlock()
+            self._store.release_pair_lock()
             self._close_gate()
 
     def _prepare(self) -> None:
@@ -355,7 +355,7 @@ class Guard:
                 if fence.serves is not None:
                     raise
                 print_to_unit_log(f"the guard cannot {step.action.value}, and tries again: {error}")
-                self._store.unlock()
+                self._store.release_pair_lock()
                 fence = fence.guard_state_after_claim_of()
                 is_slow = step.action is GuardAction.FENCE or isinstance(error, RebuildRefusedError)
                 pause = FENCE_INTERVAL if is_slow else RETRY_INTERVAL
@@ -400,9 +400,9 @@ class Guard:
     def _wait(self, fence: AnyFence, number: int) -> tuple[AnyFence, float]:
         """Try to acquire the lock. An earlier copy is outdated, because the other node may have written since then."""
         self._note_ends(number)
-        has_it = self._store.try_lock(self._token)
+        has_it = self._store.try_to_acquire_pair_lock(self._token)
         if has_it and self._command is None and not self._store.block_unguarded_brokers():
-            self._store.unlock()  # A broker without a guard serves, so this node waits.
+            self._store.release_pair_lock()  # A broker without a guard serves, so this node waits.
             has_it = False
         return fence.guard_state_after_claim_of(), 0.0 if has_it else TRY_INTERVAL
 

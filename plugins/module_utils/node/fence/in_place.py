@@ -80,7 +80,7 @@ def unfence_store(directory: str) -> list[str]:
     store = SharedStore(directory)
     if not os.path.isdir(os.path.join(directory, BARRIER)):
         return [f"activemq_fence: guard does not protect the store {directory}, so nothing was changed"]
-    if not store.try_lock(secrets.token_hex(16)):
+    if not store.try_to_acquire_pair_lock(secrets.token_hex(16)):
         raise FenceError(
             f"the fence of the store {directory} was not removed, because the guard of a node still holds the "
             "lock of this store: stop the brokers' service units on both nodes, and run the command again"
@@ -95,7 +95,7 @@ def unfence_store(directory: str) -> list[str]:
         disk.remove_tree_or_file(os.path.join(directory, "fence", "nodes"))
         store.unblock_unguarded_brokers()
     finally:
-        store.unlock()
+        store.release_pair_lock()
     return actions
 
 

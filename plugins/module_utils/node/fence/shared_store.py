@@ -227,14 +227,14 @@ class SharedStore:
 
     # -- the lock -----------------------------------------------------------------------------
 
-    def try_lock(self, token: str) -> bool:
+    def try_to_acquire_pair_lock(self, token: str) -> bool:
         """Try to acquire the lock of the pair, and return whether this guard holds it.
 
         Writes the token to the lock's file.
         """
         if self.guard_holds_pair_lock():
             return True
-        self.unlock()
+        self.release_pair_lock()
         descriptor = os.open(self._lock, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o640)
         try:
             _lock(descriptor)
@@ -269,7 +269,7 @@ class SharedStore:
             os.close(descriptor)
         return (there.st_ino, there.st_dev) == (held_status.st_ino, held_status.st_dev) and content == self._token
 
-    def unlock(self) -> None:
+    def release_pair_lock(self) -> None:
         """Release the lock of the pair, if this guard holds it."""
         if self._held is not None:
             held, self._held = self._held, None

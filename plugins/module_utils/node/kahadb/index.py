@@ -53,9 +53,9 @@ def recovery_file_numbers(path: str) -> tuple[int, ...]:
 
 
 def recovery_start_position(path: str) -> tuple[int, int] | None:
-    """Return the journal position (data file, offset) from which recovery starts, by the store's index at ``path``.
+    """Return the journal position from which recovery starts, by the store's index at ``path``.
 
-    Returns None if the index does not contain it. Raises OSError.
+    The position is (data file, offset). Returns None if the index does not contain it. Raises OSError.
     """
     return next(iter(_recovery_positions(path)), None)
 

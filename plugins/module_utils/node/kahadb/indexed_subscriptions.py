@@ -40,10 +40,11 @@ class IndexPageError(ValueError):
 
 
 def subscriptions_in_index(path: str) -> set[tuple[str, str]]:
-    """Return the durable subscriptions in the index of a kahaDB store, as (destination, subscription key) pairs.
+    """Return the durable subscriptions in the index of a kahaDB store.
 
-    ``path`` is that of its ``db.data``. An example is ``("1:prices", "client:name")``. Subscriptions since the last
-    checkpoint may be missing. Raises IndexPageError for a damaged index, OSError.
+    Each is (destination, subscription key). ``path`` is that of its ``db.data``. An example is ``("1:prices",
+    "client:name")``. Subscriptions since the last checkpoint may be missing. Raises IndexPageError for a damaged index,
+    OSError.
     """
     with _PageFile(path) as pages:
         try:

@@ -70,10 +70,10 @@ def read_log_records(data: str, since: float) -> list[Record]:
 
 
 def unread_log_reason(data: str, since: float) -> str:
-    """Return the reason why a broker's log is unread, for a process that began at ``since``; "" for a readable log.
+    """Return the reason why a broker's log is unread.
 
-    The log is ``activemq.log`` in the directory ``data``. A log that the process has not written to is readable:
-    nothing is missing in it.
+    The result is "" for a readable log. The broker's process began at ``since``. The log is ``activemq.log`` in the
+    directory ``data``. A log that the process has not written to is readable: nothing is missing in it.
     """
     try:
         was_written = os.lstat(os.path.join(data, _LOG)).st_mtime >= since

@@ -19,7 +19,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from ..judge import BrokerState, Evidence, conclude_state, describe_answer
+from ..judge import BrokerState, Evidence, conclude_state, describe_probe_answer
 from ..process.proc import Process
 from ..timeouts import MISSES, WATCH_BUSY
 
@@ -71,7 +71,7 @@ def classify_sample(sample: WatchdogSample) -> HangState:
     if process is None:
         return HangState(state, IDLE, "the broker is not running")
     who = f"process {process.pid}"
-    greeting = [describe_answer(name, answer) for name, answer in evidence.answers.items() if answer.greeted]
+    greeting = [describe_probe_answer(name, answer) for name, answer in evidence.answers.items() if answer.greeted]
     if evidence.is_stopped_by_signal:
         return HangState(state, *_unanswered(sample, state, f"{who} was stopped by a signal"))
     if greeting and not silent:
@@ -79,7 +79,7 @@ def classify_sample(sample: WatchdogSample) -> HangState:
     if greeting:
         details = ", ".join(dict.fromkeys([*silent, *greeting]))
         return HangState(state, ODD, f"{who} is running but unhealthy: {details}. {_NOT_WELL}")
-    if failing := [describe_answer(name, answer) for name, answer in evidence.answers.items() if answer.failed]:
+    if failing := [describe_probe_answer(name, answer) for name, answer in evidence.answers.items() if answer.failed]:
         return HangState(state, ODD, f"{who} is running but unhealthy: {', '.join(failing)}. {_NOT_WELL}")
     if silent:
         return HangState(state, *_unanswered(sample, state, f"{who}: {', '.join(silent)}"))

@@ -285,6 +285,6 @@ class Broker:
         }
 
 
-def dialling_order(brokers: Iterable[Broker]) -> tuple[Broker, ...]:
+def brokers_in_dialling_order(brokers: Iterable[Broker]) -> tuple[Broker, ...]:
     """Return brokers in the order in which clients and bridges connect to them, preferred master first."""
     return tuple(sorted(brokers, key=lambda b: (b.role != "master", b.identity.node)))

@@ -18,7 +18,7 @@ from activemq_fleet.settings.broker import Settings, WaiverSettings
 from activemq_fleet.settings.network import LinkSettings
 from activemq_fleet.similar_names import most_similar_name
 from activemq_fleet.topology.model.balancer import Balancer
-from activemq_fleet.topology.model.broker import Broker, dialling_order
+from activemq_fleet.topology.model.broker import Broker, brokers_in_dialling_order
 
 MOST_LISTED = 10
 """How many of the known names (such as groups) a finding lists for the user to choose from."""
@@ -54,7 +54,7 @@ class Pair:
     @property
     def brokers_in_dialling_order(self) -> tuple[Broker, ...]:
         """The brokers of the pair in the order in which clients and bridges connect to them, preferred master first."""
-        return dialling_order(self.brokers)
+        return brokers_in_dialling_order(self.brokers)
 
 
 @dataclass(frozen=True)
