@@ -137,7 +137,7 @@ class CopyFenceState:
         """
         return replace(self, built_from=number)
 
-    def guard_state_after_claim_of(self, number: int | None = None) -> CopyFenceState:
+    def guard_state_after_claim(self, number: int | None = None) -> CopyFenceState:
         """Return the guard's state after it tried to claim generation ``number`` of the store.
 
         The next evidence shows whether it succeeded.
@@ -187,7 +187,7 @@ class CommandFenceState:
             return GuardStep(GuardAction.CLAIM, evidence.newest_claim_number + 1)
         return GuardStep(GuardAction.FENCE, evidence.newest_claim_number)
 
-    def guard_state_after_claim_of(self, number: int | None = None) -> CommandFenceState:
+    def guard_state_after_claim(self, number: int | None = None) -> CommandFenceState:
         """Return the guard's state after it tried to make claim ``number`` on the store.
 
         The next evidence shows whether it succeeded.

@@ -356,7 +356,7 @@ class Guard:
                     raise
                 print_to_unit_log(f"the guard cannot {step.action.value}, and tries again: {error}")
                 self._store.release_pair_lock()
-                fence = fence.guard_state_after_claim_of()
+                fence = fence.guard_state_after_claim()
                 is_slow = step.action is GuardAction.FENCE or isinstance(error, RebuildRefusedError)
                 pause = FENCE_INTERVAL if is_slow else RETRY_INTERVAL
                 self._drop_building()
@@ -391,7 +391,7 @@ class Guard:
             return fence, 0.0
         if step.action is GuardAction.CLAIM:
             self._claim(step.number)
-            return fence.guard_state_after_claim_of(step.number), 0.0
+            return fence.guard_state_after_claim(step.number), 0.0
         if step.action is GuardAction.ADMIT:
             self._admit(step.number)
             return fence.guard_state_after_admission_to(step.number), 0.0
@@ -404,7 +404,7 @@ class Guard:
         if has_it and self._command is None and not self._store.block_unguarded_brokers():
             self._store.release_pair_lock()  # A broker without a guard serves, so this node waits.
             has_it = False
-        return fence.guard_state_after_claim_of(), 0.0 if has_it else TRY_INTERVAL
+        return fence.guard_state_after_claim(), 0.0 if has_it else TRY_INTERVAL
 
     def _build(self, number: int) -> None:
         """Create a generation in the directory that only the guard of this node uses."""
