@@ -53,11 +53,11 @@ def offset_of_last_record(data: bytes | memoryview) -> int:
     return 0
 
 
-def record_pieces_from_line_batches(batches: Iterable[pa.RecordBatch], size: int | None) -> Iterator[Piece]:
+def record_pieces_from_line_batches(batches: Iterable[pa.RecordBatch], file_size: int | None) -> Iterator[Piece]:
     """Yield pieces of whole log records, from batches of a log file's lines.
 
-    A batch is an Arrow record batch of one binary column. Lines come without their ends. ``size`` is that of the file
-    in bytes, None if it is not known. It shows whether the last line has an end.
+    A batch is an Arrow record batch of one binary column. Lines come without their ends. ``file_size`` is in bytes,
+    None if it is not known. It shows whether the last line has an end.
     """
     rest, seen = b"", 0
     for batch in batches:
@@ -67,4 +67,4 @@ def record_pieces_from_line_batches(batches: Iterable[pa.RecordBatch], size: int
             yield memoryview(rest)[:cut], False, ""
             rest = rest[cut:]
     if rest:
-        yield memoryview(rest[:-1] if seen - 1 == size else rest), True, ""
+        yield memoryview(rest[:-1] if seen - 1 == file_size else rest), True, ""

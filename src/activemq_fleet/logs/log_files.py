@@ -33,7 +33,7 @@ class LogFile:
     place: PlaceAmongLogFiles | None = None
 
 
-def events_of_host(files: Sequence[tuple[LogFile, memoryview]]) -> Iterator[pa.RecordBatch]:
+def event_batches_of_host(files: Sequence[tuple[LogFile, memoryview]]) -> Iterator[pa.RecordBatch]:
     """Yield the events in the log files of one host as record batches.
 
     They are yielded file by file. The files are given with their contents. Files without a place have to be all files
@@ -53,7 +53,7 @@ def events_of_host(files: Sequence[tuple[LogFile, memoryview]]) -> Iterator[pa.R
 def event_batches_of_file(log: LogFile, pieces: Iterable[Piece]) -> Iterator[pa.RecordBatch]:
     """Yield the events of one log file as Arrow record batches.
 
-    Its content is given in pieces of whole records. The columns are those of ``events_of_host``.
+    Its content is given in pieces of whole records. The columns are those of ``event_batches_of_host``.
     """
     place = log.place or PlaceAmongLogFiles()
     scanner = LogScanner(log.source)

@@ -14,7 +14,7 @@ from pyspark.sql.types import LongType, StringType, StructField, StructType
 
 from activemq_fleet.logs.chunks import record_pieces_from_line_batches
 from activemq_fleet.logs.event_batches import LogSource
-from activemq_fleet.logs.log_files import LogFile, event_batches_of_file, events_of_host
+from activemq_fleet.logs.log_files import LogFile, event_batches_of_file, event_batches_of_host
 from activemq_fleet.logs.rolled_files import (
     BEGINNING,
     LogBeginning,
@@ -121,7 +121,7 @@ def _events_of_files(batches: Batches, logs: Mapping[str, LogFile]) -> Batches:
     for _, files in groupby(
         read, key=lambda read_file: (read_file[0].host, read_file[0].file if read_file[0].place else "")
     ):
-        yield from _select_event_columns(events_of_host(list(files)))
+        yield from _select_event_columns(event_batches_of_host(list(files)))
 
 
 def _scan_file_by_lines(

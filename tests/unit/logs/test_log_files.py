@@ -11,7 +11,7 @@ import pytest
 
 from activemq_fleet.logs.chunks import offset_of_last_record, record_pieces_from_line_batches, unpacked_pieces
 from activemq_fleet.logs.event_batches import SCHEMA, LogScanner, LogSource, bytes_before_first_record
-from activemq_fleet.logs.log_files import CUT_OFF, LogFile, event_batches_of_file, events_of_host
+from activemq_fleet.logs.log_files import CUT_OFF, LogFile, event_batches_of_file, event_batches_of_host
 from activemq_fleet.logs.rolled_files import (
     LogBeginning,
     PlaceAmongLogFiles,
@@ -47,7 +47,7 @@ def host_rows(contents: dict[str, bytes], place: PlaceAmongLogFiles | None = Non
         (LogFile("h", name, LogSource(), name.endswith(".gz"), place), memoryview(data))
         for name, data in contents.items()
     ]
-    found = [row for batch in events_of_host(files) for row in batch.to_pylist()]
+    found = [row for batch in event_batches_of_host(files) for row in batch.to_pylist()]
     return sorted(found, key=lambda row: int(row["sequence"]))
 
 

@@ -16,7 +16,7 @@ from activemq_fleet.audit.gaps import gaps_in_log_files
 from activemq_fleet.audit.log_summaries import LogFileSummary
 from activemq_fleet.audit.result import InputGap
 from activemq_fleet.logs.event_batches import SCHEMA, LogScanner, LogSource
-from activemq_fleet.logs.log_files import LogFile, events_of_host
+from activemq_fleet.logs.log_files import LogFile, event_batches_of_host
 from activemq_fleet.logs.rolled_files import log_beginning_of
 from activemq_fleet.node.log.broker_log import phase_after, unread_log_reason
 from activemq_fleet.node.log.log_layouts import READABLE_LAYOUTS
@@ -183,7 +183,7 @@ def test_first_time_of_a_rolled_file_is_in_the_default_form(layout: str) -> None
 def gaps_of(log: bytes) -> list[InputGap]:
     file = LogFile("mq01", "activemq.log", LogSource())
     summaries: dict[str, LogFileSummary] = {}
-    for batch in events_of_host([(file, memoryview(log))]):
+    for batch in event_batches_of_host([(file, memoryview(log))]):
         summaries.setdefault("mq01", LogFileSummary.empty_for_batch(batch)).count_events(batch)
     return gaps_in_log_files(list(summaries.values()), {"mq01": ["activemq.log"]})
 

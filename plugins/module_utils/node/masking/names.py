@@ -67,12 +67,12 @@ def is_secret_name(name: str) -> bool:
     return bool(words) and words[-1].lower() in _WEAK
 
 
-def is_english_word(name: str) -> bool:
-    """Return whether a name, such as ``password``, is an English word.
+def is_english_word(secret_name: str) -> bool:
+    """Return whether the name of a secret, such as ``password``, is an English word.
 
     Prose may contain it, too.
     """
-    return _ENGLISH.fullmatch(name.strip(".-_[]")) is not None
+    return _ENGLISH.fullmatch(secret_name.strip(".-_[]")) is not None
 
 
 def looks_like_generated_password(word: str) -> bool:
