@@ -196,10 +196,7 @@ def main() -> NoReturn:
 
 def _not_done(options: argparse.Namespace) -> str:
     if options.tidy:
-        return (
-            f"the guard could not remove the old copies (generations) of the store {options.store}, and will try again "
-            "automatically"
-        )
+        return f"the guard could not remove old generations (copies) of the store {options.store}, and will try again"
     if options.mend:
         return f"the store {options.store} was not repaired completely"
     return (
@@ -224,9 +221,8 @@ def _accept_index_loss(directory: str) -> Iterator[str]:
     store = SharedStore(directory)
     if not os.path.isdir(os.path.join(directory, BARRIER)):
         raise FenceError(
-            f"the store {directory} is not in use with activemq_fence: guard, because it has no directory "
-            f"{BARRIER}. To repair a store without activemq_fence: guard, and accept the loss of messages of durable "
-            "subscriptions, run the command again with the additional option --mend"
+            f"the store {directory} is not in use with activemq_fence: guard, because it has no directory {BARRIER}. "
+            "To repair it, and accept the loss of messages of durable subscriptions, add the option --mend"
         )
     number = store.gather_lock_and_claim_evidence().newest_claim_number
     store.record_accepted_index_loss(number)
@@ -259,10 +255,7 @@ def _confirm_broker_dead(directory: str, number: int) -> Iterator[str]:
             "run that command"
         )
     store.record_broker_dead(number)
-    yield (
-        f"the broker that became active in takeover {number} of the store {directory} is recorded as dead: the other "
-        "node may take over"
-    )
+    yield f"the broker of takeover {number} of {directory} is recorded as dead: the other node may take over"
 
 
 class Guard:

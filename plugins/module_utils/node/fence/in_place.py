@@ -60,7 +60,7 @@ def move_top_directory_files(store: SharedStore, number: int) -> None:
         raise FenceError(
             f"the store directory {store.directory} contains the file {names[0]}. Because activemq_fence is guard, "
             f"the brokers use only the files in {store.generations}, and no messages in other files. Move this file to "
-            "a different directory, and keep it until you know that nobody needs its messages"
+            "a different directory, and keep it until you know that its messages are not needed"
         )
     target = os.path.join(store.generations, claim.directory)
     os.makedirs(target, 0o750, exist_ok=True)
