@@ -99,3 +99,14 @@ def test_evidence_of_another_type_is_refused_by_host_and_key() -> None:
 def test_decision_refuses_a_host_that_the_play_has_lost() -> None:
     with pytest.raises(InputError, match=f"{B} failed or was not reached, so no further host .* run the same command"):
         restart(RunProgress(), {A: {}}, alive=[A], same_command="the same command")
+
+
+def test_lost_host_without_sudo_is_error_with_remedy_for_sudo() -> None:
+    failed = {"failed": True, "msg": "Task failed: Missing sudo password"}
+    with pytest.raises(InputError) as error:
+        restart(RunProgress(), {A: {}, B: failed}, alive=[A], same_command="the same command")
+
+    assert str(error.value).startswith(
+        f"{B} failed or was not reached, so no further host is changed. Permit sudo without a password for the SSH user "
+        f"on {B}, or add --ask-become-pass to ansible-playbook, and run the same command."
+    )

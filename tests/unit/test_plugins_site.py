@@ -245,6 +245,27 @@ def test_site_changes_no_host_if_one_is_unreachable(place: Place, host: str, gro
     assert not place.hosts.exists()
 
 
+WITHOUT_SUDO = {"ansible_become": True, "ansible_become_user": "nobody"}
+
+
+@some_situations(1)
+@pytest.mark.parametrize(("host", "group"), [(B, "all"), ("lb02", "activemq_loadbalancers")])
+def test_site_names_remedy_for_host_without_sudo(place: Place, host: str, group: str) -> None:
+    place.lay(A, B, vip="192.0.2.9", vip_interface="eth0", vip_username="balancer", vip_password="made-up")
+    set_host(place, "lb01", "activemq_loadbalancers", {})
+    sudo = place.root / "sudo"
+    sudo.write_text("#!/bin/sh\necho 'sudo: a password is required' >&2\nexit 1\n")
+    sudo.chmod(0o755)
+    set_host(place, host, group, {**WITHOUT_SUDO, "ansible_become_exe": str(sudo)})
+    code, said = place.play("site")
+    assert code != 0
+    assert (
+        f"nothing was changed, because these hosts failed or were not reached: {host}. Permit sudo without a password "
+        f"for the SSH user on {host}, or add --ask-become-pass to ansible-playbook, and run the playbook again"
+    ) in said
+    assert not place.hosts.exists()
+
+
 def test_site_deploys_reachable_hosts_if_the_limit_excludes_the_others(place: Place) -> None:
     place.lay(A, B, "web01")
     set_host(place, B, "all", UNREACHABLE)

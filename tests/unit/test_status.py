@@ -54,6 +54,18 @@ def test_a_pair_of_one_active_and_one_standby_is_well() -> None:
     ]
 
 
+def test_host_without_sudo_is_finding_with_remedy_for_sudo() -> None:
+    (finding,) = [f for f in status(b={"unreachable": "Missing sudo password"}).findings if f.rule == "unreachable"]
+
+    assert finding.message == (
+        "Ansible can log in to the host, but privilege escalation (become) fails there: Missing sudo password"
+    )
+    assert finding.fix == (
+        f"permit sudo without a password for the SSH user on {B}. Or enter the password: run activemq-fleet status with "
+        "--ansible-options=--ask-become-pass, or the playbook status with --ask-become-pass"
+    )
+
+
 def test_headline_counts_brokers_that_are_starting() -> None:
     starting = status(b={"state": "starting", "usage": {}, "holds_lock": None, "release": None})
     assert status_headline(starting) == "2 brokers: no problem, and 1 broker still starting"

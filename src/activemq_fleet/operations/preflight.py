@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+from activemq_fleet.become_failures import remedy_for_lost_hosts
 from activemq_fleet.deployment import BrokerFacts
 from activemq_fleet.errors import ReleaseError, names_to_text
 from activemq_fleet.findings import lines_of_findings
@@ -64,15 +65,17 @@ def host_rule_findings(request: OperationRequest) -> Decision:
 def raise_for_unreachable_hosts(request: OperationRequest) -> Decision:
     """Raise RefusalError if required hosts of a play are unreachable.
 
-    ``required`` hosts are not among the ``remaining`` ones (``options``).
+    ``required`` hosts are not among the ``remaining`` ones (``options``). ``results`` of ``options`` are the registered
+    results of the play's tasks, each by host.
     """
     remaining = set(request.options.get("remaining", ()))
     lost = [host for host in request.options.get("required", ()) if host not in remaining]
     if lost:
         excluded = ":".join(["all", *(f"!{host}" for host in lost)])
+        remedy = remedy_for_lost_hosts(lost, request.options.get("results", ()), "correct the error above")
         raise RefusalError(
-            f"nothing was changed, because these hosts failed or were not reached: {', '.join(lost)}. Correct the "
-            f"error above, and run the playbook again. To deploy the other hosts only, add --limit '{excluded}'",
+            f"nothing was changed, because these hosts failed or were not reached: {', '.join(lost)}. {remedy}, and run "
+            f"the playbook again. To deploy the other hosts only, add --limit '{excluded}'",
             [],
         )
     return {}

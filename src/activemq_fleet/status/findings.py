@@ -6,6 +6,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
+from activemq_fleet.become_failures import is_become_failure
 from activemq_fleet.findings import Finding, Severity
 from activemq_fleet.node.fence.store_access import StoreAccess, brokers_with_newest_generation, two_masters_message
 from activemq_fleet.node.judge import SERVING
@@ -301,6 +302,15 @@ def _not_deployed(row: BrokerStatus | AgentStatus) -> Finding:
 
 
 def _unreachable(row: BrokerStatus | AgentStatus | BalancerStatus) -> Finding:
+    if is_become_failure(row.reason):
+        return _finding(
+            "unreachable",
+            "error",
+            row.host,
+            f"Ansible can log in to the host, but privilege escalation (become) fails there: {row.reason}",
+            f"permit sudo without a password for the SSH user on {row.host}. Or enter the password: run activemq-fleet "
+            "status with --ansible-options=--ask-become-pass, or the playbook status with --ask-become-pass",
+        )
     return _finding(
         "unreachable",
         "error",

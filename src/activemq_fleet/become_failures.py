@@ -1,0 +1,73 @@
+"""Recognize failures of Ansible's privilege escalation (``become``), and name their remedy."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from activemq_fleet.errors import names_to_text
+
+_PROGRAMS = "sudo|su|doas|dzdo|ksu|pbrun|pfexec|pmrun|sesu|machinectl"
+# The errors of Ansible's connection plugins, then those of sudo, su and doas.
+_FAILURE = re.compile(
+    rf"\b(missing|incorrect) ({_PROGRAMS}) password\b"
+    r"|waiting for become success"
+    r"|\ba password is required\b"
+    r"|\ba terminal is required to (read the password|authenticate)\b|\bno tty present and no askpass program\b"
+    r"|\b[0-9]+ incorrect password attempts?\b"
+    r"|\bis not in the sudoers file\b|\bmay not run sudo\b|\bis not allowed to (execute|run)\b"
+    r"|\bsu: (authentication failure|permission denied|must be run from a terminal)"
+    r"|\bdoas: (authentication failed|authorization failed|operation not permitted)",
+    re.IGNORECASE,
+)
+_OUTPUTS = ("msg", "module_stderr", "module_stdout")
+"""The keys of a failed result of Ansible that can contain the error of sudo."""
+
+
+def is_become_failure(reason: str) -> bool:
+    """Return whether the error of a task shows that Ansible logged in to the host, but could not become another user.
+
+    >>> is_become_failure("Task failed: Missing sudo password"), is_become_failure("No route to host")
+    (True, False)
+    """
+    return _FAILURE.search(reason) is not None
+
+
+def failure_reason(result: Mapping[str, Any]) -> str:
+    """Return the reason of a failed task of Ansible on one line: its message, or the error of sudo if one is printed.
+
+    The result is empty if the task has no message.
+    """
+    texts = [str(result[key]) for key in _OUTPUTS if result.get(key)]
+    lines = [" ".join(line.split()) for text in texts for line in text.splitlines()]
+    first = " ".join(texts[0].split()).removeprefix("Task failed: ") if texts else ""
+    if is_become_failure(first):
+        return first
+    return next((line for line in lines if is_become_failure(line)), first)
+
+
+def become_remedy(hosts: Iterable[str]) -> str:
+    """Return the remedy for hosts on which ``become`` fails, as an imperative without a period."""
+    names = names_to_text(list(hosts))
+    return f"permit sudo without a password for the SSH user on {names}, or add --ask-become-pass to ansible-playbook"
+
+
+def remedy_for_lost_hosts(lost: Iterable[str], results: Iterable[Mapping[str, Any]], otherwise: str) -> str:
+    """Return the remedy for hosts that left a play: that of ``become`` for the hosts where it failed.
+
+    ``results`` are the registered results of tasks, each by host, as far as they are known. ``otherwise`` is the remedy
+    for the other hosts. Both remedies are imperatives without a period; the result begins with a capital letter.
+    """
+    hosts = list(lost)
+    denied_hosts = {
+        host
+        for results_by_host in results
+        for host, result in results_by_host.items()
+        if isinstance(result, Mapping) and is_become_failure(failure_reason(result))
+    }
+    denied = [host for host in hosts if host in denied_hosts]
+    remedies = [become_remedy(denied)] if denied else []
+    if len(denied) < len(hosts):
+        remedies.append(otherwise)
+    return ". ".join(f"{remedy[0].upper()}{remedy[1:]}" for remedy in remedies)
