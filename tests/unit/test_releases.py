@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from activemq_fleet.errors import ReleaseError
-from activemq_fleet.releases import Release, describe_releases_with, known_release_lines
+from activemq_fleet.releases import Release, describe_releases_with, example_release, known_release_lines
 from activemq_fleet.releases._data import load_release_data, load_schema_spans
 from activemq_fleet.releases._spans import VersionSpan, parse_version
 
@@ -86,12 +86,43 @@ def test_anything_else_is_an_error_that_names_the_nearest(text: str, nearest: st
         ("5.118.3", "5.118", "5.18.3"),
         ("5.91.11", "5.91", "5.19.11"),
         ("6.12.1", "6.12", "6.2.1"),
-        ("6.6.0", "6.6", "6.3.0"),
     ],
 )
 def test_line_far_above_newest_line_is_error_with_similar_release(text: str, line: str, meant: str) -> None:
     with pytest.raises(ReleaseError, match=f"^ActiveMQ has no release line {line}: did you mean {meant}[?] The newest"):
         Release.of(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "line", "newest_line", "newest"),
+    [("6.9.9", "6.9", "6.3", "6.3.2"), ("6.6.0", "6.6", "6.3", "6.3.2"), ("5.99", "5.99", "5.19", "5.19.11")],
+)
+def test_unknown_line_without_mistyped_release_is_error_with_newest_line(
+    text: str, line: str, newest_line: str, newest: str
+) -> None:
+    with pytest.raises(ReleaseError) as error:
+        Release.of(text)
+    assert str(error.value) == (
+        f"ActiveMQ has no release line {line}: the newest line of {text[0]} is {newest_line}. Set a release such as "
+        f"{newest}"
+    )
+
+
+@pytest.mark.parametrize(
+    ("line", "release"),
+    [
+        ("6.3", "6.3.2"),
+        ("5.1", "5.10.2"),
+        ("6.4", "6.4.0"),
+        ("6.9", "6.3.2"),
+        ("5", "5.19.11"),
+        ("7.1", "6.3.2"),
+        ("nan", "6.3.2"),
+        ("1e+22", "6.3.2"),
+    ],
+)
+def test_example_release_of_line_has_three_parts(line: str, release: str) -> None:
+    assert example_release(line) == release
 
 
 def test_misplaced_digit_of_major_version_is_error_with_release_meant() -> None:

@@ -90,7 +90,23 @@ def test_an_unknown_variable_gets_a_suggestion() -> None:
     [
         (
             {"activemq_release": 5.10},
-            "in activemq_release, YAML reads the release 5.1 as a number, and 5.10 as 5.1: write the release in quotes",
+            "in activemq_release, YAML reads the release 5.1 as a number (5.10 as 5.1): write all three parts of the "
+            "release, such as 5.10.2",
+        ),
+        (
+            {"activemq_release": 6.3},
+            "in activemq_release, YAML reads the release 6.3 as a number: write all three parts of the release, such "
+            "as 6.3.2",
+        ),
+        (
+            {"activemq_release": 6.9},
+            "in activemq_release, YAML reads the release 6.9 as a number: write all three parts of the release, such "
+            "as 6.3.2",
+        ),
+        (
+            {"activemq_release": 5},
+            "in activemq_release, YAML reads the release 5 as a number: write all three parts of the release, such as "
+            "5.19.11",
         ),
         ({"activemq_ha": "raid"}, "activemq_ha must be 'pure', 'shared-file', 'shared-jdbc' or 'none', not 'raid'"),
         ({"activemq_port_offset": "ten"}, "activemq_port_offset must be a whole number such as 10, not 'ten'"),
@@ -309,7 +325,11 @@ def test_one_archive_is_for_every_release() -> None:
             "activemq_archive has no entry for activemq_release 5.18.6 (it has 5.18.3): add an entry for this release",
         ),
         ({}, "activemq_archive has no entry for activemq_release 5.18.6 (it is empty): add an entry for this release"),
-        ({5.18: "/x"}, "in activemq_archive, YAML reads the key 5.18 as a number"),
+        (
+            {5.18: "/x"},
+            "in activemq_archive, YAML reads the key 5.18 as a number: write all three parts of the release, such as "
+            "5.18.7",
+        ),
         (
             {"5.18": "/x"},
             "in activemq_archive, the key '5.18' is not a complete release: write a release such as 5.18.6",

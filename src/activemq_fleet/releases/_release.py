@@ -262,6 +262,31 @@ def describe_releases_with(element: str, key: str | None = None) -> str:
     return since.attributes[element][name].versions_in_words() if name else ""
 
 
+def example_release(line: str) -> str:
+    """Return a release of three parts for a release line such as 6.3, or for a major version such as 6.
+
+    It is the newest known one of the line. A line without data has the newest release of its major version, or the
+    newest known release. YAML reads 5.10 as the number 5.1, so ``5.1`` gives a release of the line 5.10.
+
+    >>> example_release("5.18"), example_release("5.1")
+    ('5.18.7', '5.10.2')
+    """
+    data = load_release_data()
+    match = _LINE.fullmatch(line)
+    if match is not None and match[2]:
+        if _data_line(line, data):
+            return _example_of_line(line, data)
+        if f"{line}0" in data.lines:
+            return data.newest_release(f"{line}0")
+    newest_line = _newest_line(int(match[1]), data) if match else None
+    return data.newest_release(newest_line or list(data.lines)[-1])
+
+
+def _example_of_line(line: str, data: ReleaseData) -> str:
+    """Return a release of a line that has data, or whose data is that of an earlier line."""
+    return data.newest_release(line) if line in data.lines else f"{line}.0"
+
+
 def known_release_lines() -> tuple[str, ...]:
     """Return the names of all known ActiveMQ release lines, from ``5.3`` to the newest."""
     return tuple(load_release_data().lines)
@@ -392,7 +417,7 @@ def _refusal(text: str, data: ReleaseData) -> str:
     nearest = min(data.lines, key=distance)
     line = f"{requested[0]}.{requested[1]}"
     if match[2] and _data_line(line, data):
-        example = data.newest_release(line) if line in data.lines else f"{line}.0"
+        example = _example_of_line(line, data)
         if re.search("[A-Za-z]", text):
             return (
                 f"{shown!r} is not a release number of Apache ActiveMQ: for a vendor's build, set the Apache release "
@@ -403,11 +428,21 @@ def _refusal(text: str, data: ReleaseData) -> str:
     similar = _similar_release(text, data)
     if newest_line is not None and requested[1] > int(newest_line.partition(".")[2]):
         newest = data.newest_release(newest_line)
-        hint = f"did you mean {similar}? The newest" if similar else f"set {newest} or an earlier release; the newest"
-        return f"ActiveMQ has no release line {line}: {hint} known release of {requested[0]}.x is {newest}"
+        if similar and _is_mistyped(text, similar):
+            hint = f"did you mean {similar}? The newest known release of {requested[0]}.x is {newest}"
+        else:
+            hint = f"the newest line of {requested[0]} is {newest_line}. Set a release such as {newest}"
+        return f"ActiveMQ has no release line {line}: {hint}"
     if similar and sorted(similar) == sorted(text):
         return f"release {shown!r} is not known: did you mean {similar}?"
     return f"release {shown!r} is not known: set a known release; the nearest one is {data.newest_release(nearest)}"
+
+
+def _is_mistyped(text: str, release: str) -> bool:
+    """Return whether a text is a release with its digits in another order, or with one digit too many."""
+    return sorted(text) == sorted(release) or any(
+        f"{text[:place]}{text[place + 1 :]}" == release for place in range(len(text))
+    )
 
 
 def _similar_release(text: str, data: ReleaseData) -> str | None:

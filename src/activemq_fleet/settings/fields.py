@@ -26,6 +26,7 @@ from pydantic_core import core_schema
 from activemq_fleet.addresses import join_host_port, parse_listening_address, parse_url_and_tls, validated_host_name
 from activemq_fleet.errors import text_required_message
 from activemq_fleet.node.process.systemd import WATCHDOG_SUFFIX
+from activemq_fleet.releases import example_release
 from activemq_fleet.settings.encrypted import EncryptedValue
 
 _CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u2028\u2029\ufffe\uffff\ud800-\udfff]")
@@ -201,8 +202,10 @@ def _split_words(value: Any) -> Any:
 
 def _no_float(value: Any) -> Any:
     if isinstance(value, float | int) and not isinstance(value, bool):
+        example = example_release(str(value))
+        note = " (5.10 as 5.1)" if example.startswith(f"{value}0.") else ""
         raise ValueError(
-            f"YAML reads the release {value} as a number, and 5.10 as 5.1: write the release in quotes, such as '5.10'"
+            f"YAML reads the release {value} as a number{note}: write all three parts of the release, such as {example}"
         )
     return value
 
@@ -241,7 +244,10 @@ def _without_subject(sentence: str) -> str:
 
 def _check_release(key: Any) -> str:
     if not isinstance(key, str):
-        raise ValueError(f"YAML reads the key {key} as a number: write a complete release in quotes, such as '5.18.6'")
+        raise ValueError(
+            f"YAML reads the key {key} as a number: write all three parts of the release, such as "
+            f"{example_release(str(key))}"
+        )
     if not re.fullmatch(r"\d+\.\d+\.\d+", key, re.ASCII):
         raise ValueError(f"the key {key[:_SHOWN]!r} is not a complete release: write a release such as 5.18.6")
     return str(key)
