@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from activemq_fleet.errors import SettingsError
+from activemq_fleet.findings import lines_of_findings
 from activemq_fleet.naming import DEFAULT_PATTERN
 from activemq_fleet.settings.encrypted import EncryptedValue
 from activemq_fleet.topology import build_fleet
@@ -141,9 +142,29 @@ def test_t006_two_brokers_on_one_port() -> None:
     ],
 )
 def test_t006_names_variables_of_two_listeners_of_one_broker(variables: dict[str, Any], ports: str) -> None:
-    fixes = [f.fix for f in fleet("o-mq1", **variables).findings if f.rule == "T006"]
+    findings = [f for f in fleet("o-mq1", **variables).findings if f.rule == "T006"]
 
-    assert fixes == [f"set another port for one of the two: {ports}"] * 2
+    assert [f.fix for f in findings] == [f"set another port for one of the two: {ports}"] * 2
+    assert {f.why for f in findings} == {"the broker can open the port for only one of its two listeners, and stops"}
+
+
+def test_t006_of_one_broker_each_is_one_line_with_all_hosts() -> None:
+    findings = [f for f in fleet("o-mq1", console_port=61616).findings if f.rule == "T006"]
+
+    (line,) = lines_of_findings(findings)
+    assert line.startswith(
+        "T006 o-mq1-a.example.com, o-mq1-b.example.com: the listeners console and openwire of this broker both use "
+        "port 61616. Set another port"
+    )
+
+
+def test_t006_reason_of_two_brokers_on_one_port_names_second_broker() -> None:
+    both = hosts("o-mq1", address="mq.example.com", console=False, metrics=True, metrics_port=9420)
+    both["o-mq1-b.example.com"] |= {"activemq_port_offset": 10, "activemq_metrics_port": 9410}
+
+    (finding,) = [finding for finding in build_fleet(both, {}).findings if finding.rule == "T006"]
+
+    assert finding.why == "the broker that starts second cannot open the port, and stops"
 
 
 def test_t006_names_variable_of_same_listener_of_two_brokers_once() -> None:

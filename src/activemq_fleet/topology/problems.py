@@ -28,6 +28,7 @@ _Question = Callable[[Broker], Any]
 _MOST_NAMED = 4
 _NO_FAILOVER = "without a second node, no broker takes over when this broker fails"
 _PORT_IN_USE = "the broker that starts second cannot open the port, and stops"
+_PORT_USED_TWICE = "the broker can open the port for only one of its two listeners, and stops"
 _PORT_VARIABLES = {
     "console": "activemq_console_port",
     "metrics": "activemq_metrics_port",
@@ -373,16 +374,16 @@ def _port_conflict_findings(brokers: Sequence[Broker]) -> Iterator[Finding]:
 
 def _port_finding(broker: Broker, host: str, name: str, other: str, port: int) -> Finding:
     if host == broker.host:
-        whose = f"{other} of this broker"
+        # Without the address, which differs from host to host, so that the finding of several hosts is shown once.
+        message = f"the listeners {name} and {other} of this broker both use port {port}"
         fix = f"set another port for one of the two: {_port_variable(name)}, or {_port_variable(other)}"
-    else:
-        whose = f"{other} of {host}"
-        variables = " or ".join(dict.fromkeys((_port_variable(name), _port_variable(other))))
-        fix = (
-            "set activemq_port_offset: 10 or another activemq_address for one of the two brokers. Or change the port "
-            f"of one of the two listeners ({variables})"
-        )
-    message = f"the listeners {name} and {whose} both use port {port} of {broker.address}"
+        return error_finding("T006", broker.host, message, fix, _PORT_USED_TWICE)
+    variables = " or ".join(dict.fromkeys((_port_variable(name), _port_variable(other))))
+    fix = (
+        "set activemq_port_offset: 10 or another activemq_address for one of the two brokers. Or change the port of "
+        f"one of the two listeners ({variables})"
+    )
+    message = f"the listeners {name} and {other} of {host} both use port {port} of {broker.address}"
     return error_finding("T006", broker.host, message, fix, _PORT_IN_USE)
 
 
