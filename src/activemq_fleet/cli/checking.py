@@ -27,6 +27,7 @@ from activemq_fleet.cli.activity import ACTIVITY
 from activemq_fleet.cli.baseline import read_baseline, with_baseline_waived, write_baseline
 from activemq_fleet.cli.companions import (
     UnreadableFileError,
+    UnreadableFilesError,
     read_companion_files,
     read_file_to_check,
     unreadable_file_finding,
@@ -47,12 +48,26 @@ from activemq_fleet.cli.printing import echo_to_stderr, print_warning
 from activemq_fleet.cli.terminal import print_through_pager
 from activemq_fleet.lint.file_kinds import KIND_RULE, NO_BROKER_RULE, foreign_file_kind
 from activemq_fleet.node.printable import count_with_noun
+from activemq_fleet.topology.inventory_rules import INPUT_RULE
 from activemq_fleet.validation import suppress_findings_by_comments
 
 _POSITION = re.compile(
     r"\((?P<path>/[^()]*):(?P<line>[0-9]+)\)(?=: |\. |$)|^(?P<first>/[^:]*):(?P<first_line>[0-9]+): "
 )
 """How errors name a place: ``… (/srv/inventory/hosts.yml:8)``, also before a remedy, or before the message."""
+
+_IMPERATIVES = (
+    "add|allow|assign|check|choose|close|configure|connect|convert|correct|create|declare|define|delete|download|enable"
+    "|enter|free|give|indent|insert|install|lower|make|mount|move|omit|put|quote|raise|remove|rename|repair|replace"
+    "|restore|run|save|select|set|shorten|specify|start|stop|unset|upgrade|use|wait|write"
+)
+_REMEDY = re.compile(
+    rf": (?=(?:{_IMPERATIVES}) )|[.?] (?=(?:{_IMPERATIVES.title()}) |(?:If|To) [^.]*, (?:{_IMPERATIVES}) )"
+)
+"""Where the remedy of an error begins: with an imperative, or with the condition or the purpose of one."""
+_HOSTS = re.compile(r"[^\s:,']+(, [^\s:,']+)*( and [0-9]+ more)?")
+"""How an error names its hosts at its beginning."""
+_WHY = "this error prevents all other checks"
 
 _ANY_RELEASE = "5.18.3"
 """A release for files that no release reads."""
@@ -248,14 +263,19 @@ def report_on_error(error: FleetError, subject: str) -> CheckReport:
 
     The input is unusable. There is a finding for each problem; ``subject`` names the input.
     """
+    if isinstance(error, UnreadableFilesError):
+        unreadable = tuple(unreadable_file_finding(path, reason) for path, reason in error.errors.items())
+        return CheckReport(tuple(map(str, error.errors)), unreadable, is_about_files=True)
     findings = []
     for problem in error.lines:
         named, colon, text = problem.partition(": ")
-        of_hosts = isinstance(error, SettingsError | ReleaseError) and bool(colon)
+        of_hosts = problem in error.hosts_by_line or (
+            isinstance(error, SettingsError | ReleaseError) and bool(colon) and _HOSTS.fullmatch(named) is not None
+        )
         hosts = tuple(error.hosts_by_line.get(problem, (named,))) if of_hosts else (subject,)
-        message = " ".join((text if of_hosts else problem).split())
-        file, line = _position_in(message)
-        fix = "correct this error first, because it prevents all other checks"
+        whole_message = " ".join((text if of_hosts else problem).split())
+        file, line = _position_in(whole_message)
+        message, fix = _message_and_fix(whole_message)
         findings.append(
             Finding(
                 rule=INPUT_ERROR,
@@ -263,12 +283,22 @@ def report_on_error(error: FleetError, subject: str) -> CheckReport:
                 host=hosts[0],
                 message=message,
                 fix=fix,
+                why=_WHY,
                 file=file,
                 line=line,
                 hosts=hosts if of_hosts else (),
             )
         )
     return CheckReport((subject,), tuple(findings))
+
+
+def _message_and_fix(text: str) -> tuple[str, str]:
+    """Return the message and the fix of an error's text, which has its remedy after a colon or in further sentences."""
+    match = _REMEDY.search(text)
+    if match is None:
+        return text, INPUT_RULE.fix
+    fix = text[match.end() :]
+    return text[: match.end()].rstrip(" .:"), f"{fix[0].lower()}{fix[1:]}"
 
 
 def _position_in(message: str) -> tuple[str | None, int | None]:
@@ -294,5 +324,5 @@ def _read_all(paths: Sequence[Path]) -> tuple[dict[Path, bytes], list[Finding]]:
         except UnreadableFileError as error:
             errors[path] = error
     if not contents:
-        raise InputError(*(line for error in errors.values() for line in error.lines))
+        raise UnreadableFilesError(errors)
     return contents, [unreadable_file_finding(path, error) for path, error in errors.items()]

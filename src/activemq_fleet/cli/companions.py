@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path, PurePosixPath
 from zipfile import BadZipFile, ZipFile
 
@@ -105,6 +105,14 @@ class UnreadableFileError(InputError):
         super().__init__(f"{path}: {join_sentences(problem, fix)}")
         self.problem = problem
         self.fix = fix
+
+
+class UnreadableFilesError(InputError):
+    """An error for a check of which no file can be read: ``errors`` has the error of each file."""
+
+    def __init__(self, errors: Mapping[Path, UnreadableFileError]) -> None:
+        super().__init__(*(line for error in errors.values() for line in error.lines))
+        self.errors = dict(errors)
 
 
 def read_file_to_check(path: Path) -> bytes:

@@ -223,8 +223,63 @@ def test_what_no_file_can_hold_is_told_of_every_broker(tmp_path: Path, capsys: p
 def test_all_files_that_cannot_be_read_are_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     files = [tmp_path / "one.xml", tmp_path / "two.xml"]
     assert run(*files, "--release", "5.18.3", "--format", "json") == 2
-    messages = [finding["message"] for finding in json.loads(capsys.readouterr().out)["findings"]]
-    assert [message.partition(": ")[0] for message in messages] == [str(path) for path in files]
+    findings = json.loads(capsys.readouterr().out)["findings"]
+    assert [finding["file"] for finding in findings] == [str(path) for path in files]
+    assert {finding["fix"] for finding in findings} == {"correct the path, or allow this account to read the file"}
+
+
+UNREADABLE = (
+    "this file of a broker's configuration cannot be read (No such file or directory), and its content was not checked"
+)
+CORRECT_PATH = "correct the path, or allow this account to read the file"
+
+
+@pytest.mark.parametrize(
+    ("words", "place", "message", "fix"),
+    [
+        (["nothere", "--release", "6.3.1"], "file=nothere,", UNREADABLE, CORRECT_PATH),
+        (
+            ["activemq.xml", "--release", "5.18"],
+            "",
+            "'5.18' is not a release number of three parts",
+            "set a release such as 5.18.7",
+        ),
+        (
+            ["-i", "nothere.yml"],
+            "",
+            "nothere.yml: this inventory file or directory does not exist",
+            "correct the path. To name a single host, write a comma after its name",
+        ),
+    ],
+)
+def test_unusable_input_has_one_message_and_one_fix_in_every_format(
+    words: list[str],
+    place: str,
+    message: str,
+    fix: str,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("activemq.xml").write_text("<beans/>")
+    printed = {}
+    for form in ("github", "sarif", "codeclimate", "junit"):
+        assert run(*words, "--format", form) == 2
+        printed[form] = capsys.readouterr().out
+
+    line = f"{message}. Fix: {fix}"
+    assert printed["github"] == f"::error {place}title=T000::{line}\n"
+    (result,) = json.loads(printed["sarif"])["runs"][0]["results"]
+    assert result["message"]["text"] == line
+    (issue,) = json.loads(printed["codeclimate"])
+    assert issue["description"] == line
+    (failure,) = etree.fromstring(printed["junit"]).iter("failure")
+    assert failure.get("message") == message
+    assert failure.text is not None
+    assert failure.text.endswith(f"{message}\nfix: {fix}") or failure.text.endswith(
+        f"{message}\nwhy: this error prevents all other checks\nfix: {fix}"
+    )
 
 
 def test_json_names_every_host_of_a_wrong_variable(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

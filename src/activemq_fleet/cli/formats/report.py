@@ -137,6 +137,14 @@ def finding_subject(finding: Finding) -> str:
     return finding.host or finding.file or ""
 
 
+def reported_host(finding: Finding) -> str:
+    """Return the host that a finding is about.
+
+    It is "" for a finding about a file, an option or a whole inventory, whose message names it.
+    """
+    return "" if finding.rule == INPUT_ERROR and not finding.hosts else finding.host
+
+
 def _finding_position(finding: Finding) -> str:
     """Return the position of a finding as ``FILE:LINE:COLUMN``.
 
