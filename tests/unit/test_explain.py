@@ -8,7 +8,7 @@ import pytest
 
 from activemq_fleet.addresses import format_mb_urls_of_agent_conf
 from activemq_fleet.errors import InputError
-from activemq_fleet.explain import explain_host_by_name
+from activemq_fleet.explain import explain_host_by_name, explanation_to_text
 from activemq_fleet.findings import Finding
 from activemq_fleet.render import render_agent, render_broker
 from activemq_fleet.topology import AGENTS, BALANCERS, BROKERS, build_fleet
@@ -189,6 +189,12 @@ class TestLinks:
             "opened by the active node of shop-mq01-a and shop-mq01-b, masterslave: messages flow in both directions"
         )
         assert "hub-mq01-a.example.com:61616, hub-mq01-b.example.com:61616" in incoming.details[0]
+
+    def test_section_without_links_is_one_line(self) -> None:
+        alone = explanation_to_text(explain_host_by_name(fleet("orders-mq01", nodes="a", ha="none"), "orders-mq01-a"))
+        assert "\nIncoming links\n  none\n\n" in alone
+        standby = explanation_to_text(explain_host_by_name(shop(ha="pure", release="5.5.1"), "orders-mq01-b"))
+        assert "\nIncoming links\n  none (no other broker can open a link to it)\n\n" in standby
 
     def test_multicast_names_the_brokers_that_hear_it(self) -> None:
         found = shop(ha="pure", release="5.5.1")

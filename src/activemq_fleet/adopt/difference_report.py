@@ -70,7 +70,7 @@ def _places(hosts_by_path: Mapping[str, Sequence[str]], ending: str, number: int
 
 
 def _hosts_text(hosts: Sequence[str], number: int) -> str:
-    return f"all {number} hosts" if len(hosts) == number > 1 else ", ".join(hosts)
+    return f"all {number}" if len(hosts) == number > 1 else ", ".join(hosts)
 
 
 def _additions_as_text(additions: Sequence[AdditionGroup], number: int) -> Iterator[str]:

@@ -10,6 +10,8 @@ from activemq_fleet.settings.broker import PREFIX, Settings
 from activemq_fleet.topology import Broker, Fleet
 
 Origin = Literal["inventory", "default"]
+NONE = "none"
+"""The label, and without a reason also the text, of the only entry of an empty section."""
 
 
 @dataclass(frozen=True, slots=True)

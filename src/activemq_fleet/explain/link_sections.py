@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from activemq_fleet.addresses import join_host_port
 from activemq_fleet.errors import names_to_text
 from activemq_fleet.explain.explanation import (
+    NONE,
     ExplanationEntry,
     ExplanationSection,
     Origin,
@@ -198,7 +199,7 @@ def incoming_links_section(fleet: Fleet, broker: Broker, routes: Routes | None =
     if entries:
         return ExplanationSection("links-in", "Incoming links", tuple(entries), stacked=True)
     why = "no other broker can open a link to it" if broker.openwire is None else ""
-    return ExplanationSection("links-in", "Incoming links", (ExplanationEntry("none", "none", why=why),))
+    return ExplanationSection("links-in", "Incoming links", (ExplanationEntry(NONE, NONE, why=why),))
 
 
 def _incoming_connector_entry(opener: Broker, connector: NetworkConnector) -> ExplanationEntry:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import textwrap
 from collections.abc import Callable, Iterator
 
-from activemq_fleet.explain.explanation import Explanation, ExplanationEntry, ExplanationSection
+from activemq_fleet.explain.explanation import NONE, Explanation, ExplanationEntry, ExplanationSection
 from activemq_fleet.node.printable import escape_unprintable
 
 MOST_LABEL = 30
@@ -43,6 +43,9 @@ def _section_lines(section: ExplanationSection, width: int, emphasis: Emphasis) 
 
 def _entry_lines(entry: ExplanationEntry, width: int, column: int, emphasis: Emphasis) -> Iterator[str]:
     text = f"{entry.text} ({entry.why})" if entry.why else entry.text
+    if entry.label == entry.text == NONE:
+        yield from _wrap(text, width, _INDENT)
+        return
     variable = _variable_word(entry)
     lines = _wrap(f"{text} {variable}" if variable else text, width, column)
     if variable:
