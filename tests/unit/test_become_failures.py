@@ -63,7 +63,10 @@ def test_reason_of_failed_task_is_message_or_error_of_sudo(result: dict[str, Any
 
 
 def test_remedy_names_hosts_without_sudo_and_remedy_of_others() -> None:
-    results = [{"b": {"msg": "Missing sudo password"}}, {"c": {"msg": "No route to host"}, "a": {"skipped": True}}]
+    results: list[dict[str, dict[str, Any]]] = [
+        {"b": {"msg": "Missing sudo password"}},
+        {"c": {"msg": "No route to host"}, "a": {"skipped": True}},
+    ]
 
     assert remedy_for_lost_hosts(["b", "c"], results, "correct the error above") == (
         "Permit sudo without a password for the SSH user on b, or add --ask-become-pass to ansible-playbook. Correct "

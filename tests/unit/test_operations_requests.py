@@ -107,6 +107,6 @@ def test_lost_host_without_sudo_is_error_with_remedy_for_sudo() -> None:
         restart(RunProgress(), {A: {}, B: failed}, alive=[A], same_command="the same command")
 
     assert str(error.value).startswith(
-        f"{B} failed or was not reached, so no further host is changed. Permit sudo without a password for the SSH user "
-        f"on {B}, or add --ask-become-pass to ansible-playbook, and run the same command."
+        f"{B} failed or was not reached, so no further host is changed. Permit sudo without a password for the SSH "
+        f"user on {B}, or add --ask-become-pass to ansible-playbook, and run the same command."
     )

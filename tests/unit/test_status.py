@@ -61,8 +61,8 @@ def test_host_without_sudo_is_finding_with_remedy_for_sudo() -> None:
         "Ansible can log in to the host, but privilege escalation (become) fails there: Missing sudo password"
     )
     assert finding.fix == (
-        f"permit sudo without a password for the SSH user on {B}. Or enter the password: run activemq-fleet status with "
-        "--ansible-options=--ask-become-pass, or the playbook status with --ask-become-pass"
+        f"permit sudo without a password for the SSH user on {B}. Or enter the password: run activemq-fleet status "
+        "with --ansible-options=--ask-become-pass, or the playbook status with --ask-become-pass"
     )
 
 

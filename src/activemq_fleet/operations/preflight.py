@@ -74,8 +74,8 @@ def raise_for_unreachable_hosts(request: OperationRequest) -> Decision:
         excluded = ":".join(["all", *(f"!{host}" for host in lost)])
         remedy = remedy_for_lost_hosts(lost, request.options.get("results", ()), "correct the error above")
         raise RefusalError(
-            f"nothing was changed, because these hosts failed or were not reached: {', '.join(lost)}. {remedy}, and run "
-            f"the playbook again. To deploy the other hosts only, add --limit '{excluded}'",
+            f"nothing was changed, because these hosts failed or were not reached: {', '.join(lost)}. {remedy}, and "
+            f"run the playbook again. To deploy the other hosts only, add --limit '{excluded}'",
             [],
         )
     return {}
