@@ -425,6 +425,9 @@ def _refusal(text: str, data: ReleaseData) -> str:
             )
         return f"{shown!r} is not a release number of three parts: set a release such as {example}"
     newest_line = _newest_line(requested[0], data)
+    if newest_line is not None and text.strip() == match[1]:
+        newest = data.newest_release(newest_line)
+        return f"{shown!r} is not a release number of three parts: set a release such as {newest}"
     similar = _similar_release(text, data)
     if newest_line is not None and requested[1] > int(newest_line.partition(".")[2]):
         newest = data.newest_release(newest_line)
