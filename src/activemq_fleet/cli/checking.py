@@ -48,8 +48,7 @@ from activemq_fleet.cli.printing import echo_to_stderr, print_warning
 from activemq_fleet.cli.terminal import print_through_pager
 from activemq_fleet.lint.file_kinds import KIND_RULE, NO_BROKER_RULE, foreign_file_kind
 from activemq_fleet.node.printable import count_with_noun
-from activemq_fleet.topology.inventory_rules import INPUT_RULE
-from activemq_fleet.validation import suppress_findings_by_comments
+from activemq_fleet.validation import lint_and_inventory_rules_by_id, suppress_findings_by_comments
 
 _POSITION = re.compile(
     r"\((?P<path>/[^()]*):(?P<line>[0-9]+)\)(?=: |\. |$)|^(?P<first>/[^:]*):(?P<first_line>[0-9]+): "
@@ -62,9 +61,11 @@ _IMPERATIVES = (
     "|restore|run|save|select|set|shorten|specify|start|stop|unset|upgrade|use|wait|write"
 )
 _REMEDY = re.compile(
-    rf": (?=(?:{_IMPERATIVES}) )|[.?] (?=(?:{_IMPERATIVES.title()}) |(?:If|To) [^.]*, (?:{_IMPERATIVES}) )"
+    rf": (?=(?:for [^.:]*, )?(?:{_IMPERATIVES}) )"
+    rf"|[.?] (?=(?:{_IMPERATIVES.title()}) |(?:If|To) [^.]*, (?:{_IMPERATIVES}) )"
 )
 """Where the remedy of an error begins: with an imperative, or with the condition or the purpose of one."""
+_LAST_POSITION = re.compile(r" \(/[^()]*:[0-9]+\)$")
 _HOSTS = re.compile(r"[^\s:,']+(, [^\s:,']+)*( and [0-9]+ more)?")
 """How an error names its hosts at its beginning."""
 _WHY = "this error prevents all other checks"
@@ -293,11 +294,14 @@ def report_on_error(error: FleetError, subject: str) -> CheckReport:
 
 
 def _message_and_fix(text: str) -> tuple[str, str]:
-    """Return the message and the fix of an error's text, which has its remedy after a colon or in further sentences."""
+    """Return the message and the fix of an error's text, which has its remedy after a colon or in further sentences.
+
+    The fix does not have the position in a file that ends the text.
+    """
     match = _REMEDY.search(text)
     if match is None:
-        return text, INPUT_RULE.fix
-    fix = text[match.end() :]
+        return text, lint_and_inventory_rules_by_id()[INPUT_ERROR].fix
+    fix = _LAST_POSITION.sub("", text[match.end() :])
     return text[: match.end()].rstrip(" .:"), f"{fix[0].lower()}{fix[1:]}"
 
 

@@ -282,6 +282,27 @@ def test_unusable_input_has_one_message_and_one_fix_in_every_format(
     )
 
 
+def test_number_as_release_of_two_hosts_is_annotation_with_both_hosts_and_one_fix(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("hosts.yml").write_text("all:\n  hosts: {web-mq01-a: , web-mq02-a: }\n  vars:\n    activemq_release: 6.3\n")
+    assert run("-i", "hosts.yml", "--format", "github") == 2
+    assert capsys.readouterr().out == (
+        "::error file=hosts.yml,line=4,title=T000 web-mq01-a%2C web-mq02-a::in activemq_release, YAML reads the "
+        "release 6.3 as a number. Fix: write all three parts of the release, such as 6.3.2\n"
+    )
+
+
+def test_vendor_build_as_release_has_fix_of_its_error(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "activemq.xml"
+    path.write_text("<beans/>")
+    assert run(path, "--release", "5.18.3-fuse", "--format", "json") == 2
+    (finding,) = json.loads(capsys.readouterr().out)["findings"]
+    assert finding["message"] == "'5.18.3-fuse' is not a release number of Apache ActiveMQ"
+    assert finding["fix"] == ("for a vendor's build, set the Apache release on which it is based, such as 5.18.7")
+
+
 def test_json_names_every_host_of_a_wrong_variable(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     names = [f"orders-mq{number:02}-a" for number in range(1, 9)]
     path = tmp_path / "hosts.yml"

@@ -18,7 +18,7 @@ from activemq_fleet.cli.baseline import REASON as BASELINE_REASON
 from activemq_fleet.cli.formats.report import (
     CheckReport,
     finding_subject,
-    reported_host,
+    reported_hosts,
 )
 from activemq_fleet.cli.help_pages import strip_markdown_links
 from activemq_fleet.documentation import replace_page_paths_by_addresses, rule_address, rule_address_or_command
@@ -98,8 +98,8 @@ def _sarif_rule(name: str) -> dict[str, Any]:
 
 def _sarif_result(report: CheckReport, finding: Finding, rules: list[str]) -> dict[str, Any]:
     text = report.message_with_rendered_position(finding)
-    if host := reported_host(finding):
-        text = f"{host}: {text}"
+    if hosts := reported_hosts(finding):
+        text = f"{names_to_text(hosts)}: {text}"
     result: dict[str, Any] = {
         "ruleId": finding.rule,
         "ruleIndex": rules.index(finding.rule),
@@ -184,7 +184,7 @@ def to_github(report: CheckReport) -> str:
 def _github_command(report: CheckReport, findings: Sequence[Finding]) -> str:
     finding = findings[0]
     # The annotation is shown at the file, so its title does not repeat the path.
-    hosts = names_to_text(list(dict.fromkeys(map(reported_host, findings))))
+    hosts = names_to_text(list(dict.fromkeys(host for finding in findings for host in reported_hosts(finding))))
     properties = {"title": f"{finding.rule} {hosts}".rstrip()}
     path, line, column = _place_in_repository(report, finding)
     if path is not None:

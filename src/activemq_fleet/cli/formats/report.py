@@ -137,12 +137,14 @@ def finding_subject(finding: Finding) -> str:
     return finding.host or finding.file or ""
 
 
-def reported_host(finding: Finding) -> str:
-    """Return the host that a finding is about.
+def reported_hosts(finding: Finding) -> tuple[str, ...]:
+    """Return the hosts that a finding is about.
 
-    It is "" for a finding about a file, an option or a whole inventory, whose message names it.
+    There are none for a finding about a file, an option or a whole inventory, whose message names it.
     """
-    return "" if finding.rule == INPUT_ERROR and not finding.hosts else finding.host
+    if finding.hosts or finding.rule == INPUT_ERROR:
+        return finding.hosts
+    return (finding.host,) if finding.host else ()
 
 
 def _finding_position(finding: Finding) -> str:
