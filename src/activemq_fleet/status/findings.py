@@ -14,6 +14,7 @@ from activemq_fleet.node.process.systemd import watchdog_service_name
 from activemq_fleet.node.state.evidence import TakenPort
 from activemq_fleet.node.state.health import MIN_FREE_BYTES
 from activemq_fleet.node.watchdog.hang_detection import NOT_WATCHED
+from activemq_fleet.status.bridge_findings import bridge_findings
 from activemq_fleet.status.model import AgentStatus, BalancerStatus, BrokerStatus, Certificate
 from activemq_fleet.topology import Broker, Fleet
 
@@ -49,7 +50,6 @@ BY_IMPORTANCE = (
     *("dlq", "certificate-unknown"),
 )
 """The rules of findings, the most important first: ``status`` sorts the findings of one severity in this order."""
-_NAMED = 3
 _HINTS = {
     "store": "drain queues without consumers, or raise activemq_store_limit",
     "memory": "check which queues have no consumers, or raise activemq_memory_limit or activemq_heap",
@@ -385,55 +385,6 @@ def _messages(row: BrokerStatus, broker: Broker, evidence: Evidence) -> Iterator
         )
 
 
-def _links(row: BrokerStatus, broker: Broker, evidence: Evidence) -> Iterator[Finding]:
-    breaking = {bridge.get("peer"): bridge for bridge in evidence.get("breaking_bridges") or ()}
-    for link in row.links:
-        text = f"the link {link.link} to {' or '.join(link.to)}"
-        if link.breaking in breaking:
-            yield _breaking_bridge(row, text, breaking[link.breaking], link.reason)
-        elif link.state == "down":
-            yield _finding(
-                "bridge-down",
-                "error",
-                row.host,
-                f"{text} is not up: {link.reason}",
-                f"check activemq.log on both hosts, and run activemq-fleet explain {row.host}, which shows the link",
-            )
-        elif link.state == "half":
-            text = f"{text} carries messages in one direction only: {link.reason}"
-            yield _finding(
-                "bridge-half",
-                "error",
-                row.host,
-                text,
-                f"run the playbook restart for {row.host}: its broker opens the network connector {link.link} when it "
-                "starts",
-            )
-
-
-def _breaking_bridge(row: BrokerStatus, link: str, bridge: Mapping[str, Any], reason: str) -> Finding:
-    error = reason or bridge.get("error") or "the log has no error"
-    waiting = [queue for queue in row.usage.get("queues", ()) if not queue["dlq"]]
-    largest = max(waiting, key=lambda queue: queue.get("largest", 0), default=None)
-    if largest and largest.get("largest"):
-        size = largest["largest"]
-        message = f"probably the first message of queue://{largest['name']}, whose largest message has {size} bytes"
-    elif waiting:
-        names = ", ".join(f"queue://{queue['name']}" for queue in waiting[:_NAMED])
-        message = f"probably the first message of one of these queues: {names}"
-    else:
-        message = "a message that the log does not name"
-    text = (
-        f"{link} disconnected {bridge['count']} times, each time soon after it came up: {error}. The cause is {message}"
-    )
-    if "MaxFrameSize" in error or "larger than max allowed" in error:
-        fix = "raise wireFormat.maxFrameSize of the OpenWire connectors at both ends"
-    else:
-        fix = "check activemq.log at both ends, and correct this error"
-    fix += ", or move this message out of its queue"
-    return _finding("bridge-breaking", "error", row.host, text, fix)
-
-
 def _broker_certificates(row: BrokerStatus, broker: Broker, evidence: Evidence) -> Iterator[Finding]:
     yield from _certificates(row.host, row.certificates)
 
@@ -619,6 +570,6 @@ _OF_BROKERS: tuple[Callable[[BrokerStatus, Broker, Evidence], Iterator[Finding]]
     _taken_ports,
     _watchdog,
     _messages,
-    _links,
+    bridge_findings,
     _broker_certificates,
 )

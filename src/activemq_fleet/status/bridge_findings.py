@@ -1,0 +1,64 @@
+"""Find links of brokers that are not up, from the rows of a fleet's status."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from activemq_fleet.findings import Finding
+from activemq_fleet.status.model import BrokerStatus
+from activemq_fleet.topology import Broker
+
+_NAMED = 3
+
+
+def bridge_findings(row: BrokerStatus, broker: Broker, evidence: Mapping[str, Any]) -> Iterator[Finding]:
+    """Yield an error for each link of a broker that is down, half up, or disconnects again and again."""
+    breaking = {bridge.get("peer"): bridge for bridge in evidence.get("breaking_bridges") or ()}
+    for link in row.links:
+        text = f"the link {link.link} to {' or '.join(link.to)}"
+        if link.breaking in breaking:
+            yield _breaking_bridge(row, text, breaking[link.breaking], link.reason)
+        elif link.state == "down":
+            yield _error(
+                "bridge-down",
+                row.host,
+                f"{text} is not up: {link.reason}",
+                f"check activemq.log on both hosts, and run activemq-fleet explain {row.host}, which shows the link",
+            )
+        elif link.state == "half":
+            text = f"{text} carries messages in one direction only: {link.reason}"
+            yield _error(
+                "bridge-half",
+                row.host,
+                text,
+                f"run the playbook restart for {row.host}: its broker opens the network connector {link.link} when it "
+                "starts",
+            )
+
+
+def _breaking_bridge(row: BrokerStatus, link: str, bridge: Mapping[str, Any], reason: str) -> Finding:
+    error = reason or bridge.get("error") or "the log has no error"
+    waiting = [queue for queue in row.usage.get("queues", ()) if not queue["dlq"]]
+    largest = max(waiting, key=lambda queue: queue.get("largest", 0), default=None)
+    if largest and largest.get("largest"):
+        size = largest["largest"]
+        message = f"probably the first message of queue://{largest['name']}, whose largest message has {size} bytes"
+    elif waiting:
+        names = ", ".join(f"queue://{queue['name']}" for queue in waiting[:_NAMED])
+        message = f"probably the first message of one of these queues: {names}"
+    else:
+        message = "a message that the log does not name"
+    text = (
+        f"{link} disconnected {bridge['count']} times, each time soon after it came up: {error}. The cause is {message}"
+    )
+    if "MaxFrameSize" in error or "larger than max allowed" in error:
+        fix = "raise wireFormat.maxFrameSize of the OpenWire connectors at both ends"
+    else:
+        fix = "check activemq.log at both ends, and correct this error"
+    fix += ", or move this message out of its queue"
+    return _error("bridge-breaking", row.host, text, fix)
+
+
+def _error(rule: str, host: str, message: str, fix: str) -> Finding:
+    return Finding(rule=rule, severity="error", host=host, message=message, fix=fix)
