@@ -154,7 +154,8 @@ def _wait_for_standby(
 def _wait(problem: str, node: ObservedNode, run: RollingProgress) -> RollingStep:
     if run.waited >= run.settle or (node.state == "stopped" and not node.is_about_to_start):
         raise run.refusal_error(
-            f"{problem}. Check {node.base}/data/activemq.log on {node.host}, and run the playbook site again"
+            f"{problem}. Check {node.base}/data/activemq.log on {node.host} for the cause, and correct it. When "
+            f"activemq-fleet status shows {node.host} as active or standby, run the playbook site again"
         )
     return run.wait_step(problem)
 

@@ -100,7 +100,7 @@ def _start(row: BrokerStatus, broker: Broker) -> str:
     if row.is_not_installed:
         return f"run the playbook site, which installs and starts the broker on {broker.host}"
     if row.state == "hung":
-        return f"on {broker.host}, kill the broker with {_end(row, broker)}, and start it if no service unit does"
+        return f"on {broker.host}, kill the broker with {_end(row, broker)}. If it does not start by itself, start it"
     if broker.settings.service != "systemd":
         return f"start the broker of {broker.host}"
     unit = broker.settings.instance

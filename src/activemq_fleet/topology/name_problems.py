@@ -46,7 +46,8 @@ def misspelled_broker_name_findings(names: Iterable[str], pattern: str) -> Itera
             message="the host name resembles that of a broker, but activemq_naming_pattern finds no group and node in "
             "it",
             fix=f"if the host is a broker, rename it to {_form_of_name(pattern)}, or change activemq_naming_pattern. "
-            "Otherwise add it to the inventory group activemq_agents or activemq_loadbalancers",
+            "If it is the host of an agent or a load balancer, add it to the inventory group activemq_agents or "
+            "activemq_loadbalancers",
             why=f"no configuration is generated for the host; activemq_naming_pattern is {pattern}",
         )
 

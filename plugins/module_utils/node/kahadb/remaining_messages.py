@@ -98,7 +98,8 @@ class RecoverySimulation:
         if self._held + self._transactions.held > MAX_RECORDS:
             raise NodeError(
                 "the messages in the store of this broker were not counted, because the store has more than "
-                f"{MAX_RECORDS} messages and acknowledgements: let clients consume messages, and run the command again"
+                f"{MAX_RECORDS} messages and acknowledgements: let clients consume messages until the broker "
+                "has deleted old journal files, and run the command again"
             )
 
     def holds_message(self, destination: str, message: str) -> bool:
