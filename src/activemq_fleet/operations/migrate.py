@@ -163,8 +163,9 @@ def _old_nodes(
 def _check_running(master: MigratedBrokerEvidence, slave: MigratedBrokerEvidence | None) -> None:
     if slave and slave.state in SERVING:
         raise InputError(
-            f"{slave.host}: the preferred slave serves clients{_reason(slave)}. No link may connect to it, because it "
-            f"would treat the connecting broker as its master. Run the playbook resync for pair {master.pair} first"
+            f"{slave.host}: the preferred slave serves clients{_reason(slave)}, so its messages cannot be moved: it "
+            "treats each broker that connects to it by a bridge as its master. Run the playbook resync for pair "
+            f"{master.pair}, then run the playbook migrate again"
         )
     if master.state == "stopped" and slave and slave.state == "stopped":
         _check_empty(master)  # stopped by an earlier run that left other pairs

@@ -209,8 +209,8 @@ def _typed_host(parts: Mapping[str, type[_EvidencePart]], returned: Any) -> dict
 
 def _unusable(reason: str) -> dict[str, Any]:
     how = (
-        f"the module host_status of the collection returned an unusable result ({reason}): install the collection and "
-        "the library in the same version"
+        f"the module host_status of the collection returned an unusable result ({reason}): install the collection "
+        "activemq.fleet and the Python library activemq-fleet in the same version"
     )
     return {"state": None, "how": how}
 
