@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from activemq_fleet.errors import names_to_text
+from activemq_fleet.node.text_lines import split_lines
 
 _PROGRAMS = "sudo|su|doas|dzdo|ksu|pbrun|pfexec|pmrun|sesu|machinectl"
 # The errors of Ansible's connection plugins, then those of sudo, su and doas.
@@ -40,7 +41,7 @@ def failure_reason(result: Mapping[str, Any]) -> str:
     The result is empty if the task has no message.
     """
     texts = [str(result[key]) for key in _OUTPUTS if result.get(key)]
-    lines = [" ".join(line.split()) for text in texts for line in text.splitlines()]
+    lines = [" ".join(line.split()) for text in texts for line in split_lines(text)]
     first = " ".join(texts[0].split()).removeprefix("Task failed: ") if texts else ""
     if is_become_failure(first):
         return first
