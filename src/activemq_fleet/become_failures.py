@@ -13,7 +13,7 @@ _PROGRAMS = "sudo|su|doas|dzdo|ksu|pbrun|pfexec|pmrun|sesu|machinectl"
 # The errors of Ansible's connection plugins, then those of sudo, su and doas.
 _FAILURE = re.compile(
     rf"\b(missing|incorrect) ({_PROGRAMS}) password\b"
-    r"|waiting for become success"
+    r"|waiting for become success|waiting for privilege escalation prompt"
     r"|\ba password is required\b"
     r"|\ba terminal is required to (read the password|authenticate)\b|\bno tty present and no askpass program\b"
     r"|\b[0-9]+ incorrect password attempts?\b"

@@ -340,7 +340,8 @@ def _with_positions(error: FleetError, data: InventoryData) -> FleetError:
     """Return an error about variables whose lines end with the file and line that define the variable, if known."""
     from activemq_fleet.settings.reading import variables_by_misspelled_name
 
-    hosts_by_line = {}
+    lines: dict[str, None] = {}
+    hosts_by_line: dict[str, Sequence[str]] = {}
     misspelt_by_host = {host: variables_by_misspelled_name(positions) for host, positions in data.positions.items()}
     misspelt_by_host = {host: misspelt for host, misspelt in misspelt_by_host.items() if misspelt}
     for line in error.lines:
@@ -350,8 +351,11 @@ def _with_positions(error: FleetError, data: InventoryData) -> FleetError:
             data.positions.get(hosts[0], {}), line, data.hosts.get(hosts[0], {})
         )
         line += hint or _unread_variable_hint(line, hosts[0], data)
-        hosts_by_line[f"{line} ({position.file}:{position.line})" if position else line] = hosts
-    return type(error)(*hosts_by_line, hosts_by_line=hosts_by_line)
+        line = f"{line} ({position.file}:{position.line})" if position else line
+        lines[line] = None
+        if hosts[0] in data.hosts:  # else the text before the colon names no host
+            hosts_by_line[line] = hosts
+    return type(error)(*lines, hosts_by_line=hosts_by_line)
 
 
 def _unread_variable_hint(line: str, host: str, data: InventoryData) -> str:

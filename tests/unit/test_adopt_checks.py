@@ -185,6 +185,35 @@ def test_java_options_that_adopt_does_not_copy_are_named_without_values(tmp_path
     )
 
 
+@pytest.mark.parametrize(
+    ("line", "names"),
+    [
+        ("ACTIVEMQ_OPTS=\"-Dapp.password='-S3cret word -x' -Dpw=a\"", "-Dapp.password -Dpw"),
+        ('ACTIVEMQ_OPTS="$ACTIVEMQ_OPTS \\\n -XX:+UseG1GC"', "-XX:+UseG1GC"),
+        ('ACTIVEMQ_OPTS+=" -Xss2m"', "-Xss2m"),
+        ('ACTIVEMQ_OPTS="-javaagent:/opt/j.jar:T0KEN"', "-javaagent:/opt/j.jar"),
+    ],
+)
+def test_no_part_of_a_value_is_in_the_note_about_java_options(line: str, names: str, tmp_path: Path) -> None:
+    environment = tmp_path / "hosts/o-mq01-a/bin/env"
+    environment.parent.mkdir(parents=True)
+    environment.write_text(f"{line}\n")
+
+    notes = adopt_with_account(tmp_path, "app", "Kp4-xw8v").notes
+
+    assert any(f"from the environment file: {names}. Add" in note for note in notes)
+
+
+def test_java_options_with_unclosed_quotation_mark_have_no_note(tmp_path: Path) -> None:
+    environment = tmp_path / "hosts/o-mq01-a/bin/env"
+    environment.parent.mkdir(parents=True)
+    environment.write_text('ACTIVEMQ_OPTS="-Dapp.password=\'-S3cret word"\n')
+
+    notes = adopt_with_account(tmp_path, "app", "Kp4-xw8v").notes
+
+    assert not [note for note in notes if "did not copy these Java options" in note]
+
+
 def test_java_options_that_releases_set_themselves_have_no_note(tmp_path: Path) -> None:
     environment = tmp_path / "hosts/o-mq01-a/bin/env"
     environment.parent.mkdir(parents=True)
@@ -205,7 +234,7 @@ def test_account_with_default_password_has_note_about_new_password(name: str, pa
 
     assert adoption.secrets == {name: f"new password of user {name}"}
     assert [note for note in adoption.notes if "default password" in note] == [
-        f"o-mq01-a: the account {name} has a default password of ActiveMQ, which check, render and site refuse. Choose "
+        f"o-mq01-a: the account {name} has a well-known default password, which check, render and site refuse. Choose "
         f"a new password, write it to .secrets/{name}, and give it to the clients that use this account before site "
         "restarts the brokers"
     ]

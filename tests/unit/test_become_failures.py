@@ -26,6 +26,7 @@ from activemq_fleet.become_failures import failure_reason, is_become_failure, re
         "Sorry, user ops is not allowed to execute '/bin/sh' as root on web2.",
         "su: Authentication failure",
         "doas: Operation not permitted",
+        "Timeout (12s) waiting for privilege escalation prompt: ",
         "Premature end of stream waiting for become success. >>> Standard Error sudo: a password is required",
     ],
 )

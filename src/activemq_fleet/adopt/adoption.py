@@ -211,7 +211,7 @@ def _note_default_passwords(proposal: VariableProposal) -> None:
         if hosts:
             proposal.add_note(
                 hosts,
-                f"the account {account} has a default password of ActiveMQ, which check, render and site refuse. "
+                f"the account {account} has a well-known default password, which check, render and site refuse. "
                 f"Choose a new password, write it to .secrets/{label}, and give it to the clients that use this "
                 "account before site restarts the brokers",
                 is_urgent=True,

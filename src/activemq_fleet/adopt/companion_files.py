@@ -15,7 +15,7 @@ from activemq_fleet.render.service import java_options
 from activemq_fleet.topology import Fleet
 
 _OURS = "written by activemq.fleet"
-_OPTIONS = re.compile(r"\bACTIVEMQ_OPTS(?:_MEMORY)?=")
+_OPTIONS = re.compile(r"\bACTIVEMQ_OPTS(?:_MEMORY)?\+?=")
 _HEAP = re.compile(r"-Xmx([1-9][0-9]*[kKmMgG])")
 # Options that bin/env of the releases sets, or for which there is a variable of its own.
 _KNOWN_OPTIONS = re.compile(
@@ -132,12 +132,18 @@ def note_omitted_java_options(proposal: VariableProposal) -> None:
 def _names_of_other_options(environment: str) -> list[str]:
     """Return the Java options that an environment file sets, each without the value behind its equals sign."""
     names: dict[str, None] = {}
-    for line in split_lines(environment):
+    for line in split_lines(environment.replace("\\\n", " ")):
         assigned = _OPTIONS.search(line.partition("#")[0])
-        words = line[assigned.end() :].replace('"', " ").replace("'", " ").split() if assigned else ()
+        try:
+            # The assigned text is one word of the shell, whose own quotation marks keep a value with blanks together.
+            texts = shlex.split(line[assigned.end() :], comments=True) if assigned else []
+            words = [word for text in texts for word in shlex.split(text)]
+        except ValueError:
+            continue  # quotation marks without an end: a word could be a part of a password
         for word in words:
             if word.startswith("-") and not _KNOWN_OPTIONS.fullmatch(word):
-                names[word.partition("=")[0]] = None
+                # -javaagent:FILE:ARGUMENTS has no equals sign.
+                names[":".join(word.partition("=")[0].split(":")[:2])] = None
     return list(names)
 
 

@@ -270,8 +270,9 @@ def report_on_error(error: FleetError, subject: str) -> CheckReport:
     findings = []
     for problem in error.lines:
         named, colon, text = problem.partition(": ")
-        of_hosts = problem in error.hosts_by_line or (
-            isinstance(error, SettingsError | ReleaseError) and bool(colon) and _HOSTS.fullmatch(named) is not None
+        of_hosts = bool(colon) and (
+            problem in error.hosts_by_line
+            or (isinstance(error, SettingsError | ReleaseError) and _HOSTS.fullmatch(named) is not None)
         )
         hosts = tuple(error.hosts_by_line.get(problem, (named,))) if of_hosts else (subject,)
         whole_message = " ".join((text if of_hosts else problem).split())

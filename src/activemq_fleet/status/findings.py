@@ -100,7 +100,7 @@ def _start(row: BrokerStatus, broker: Broker) -> str:
     if row.is_not_installed:
         return f"run the playbook site, which installs and starts the broker on {broker.host}"
     if row.state == "hung":
-        return f"on {broker.host}, kill the broker with {_end(row, broker)}. If it does not start by itself, start it"
+        return f"on {broker.host}, kill the broker with {_end(row, broker)}. If it stays stopped, start it"
     if broker.settings.service != "systemd":
         return f"start the broker of {broker.host}"
     unit = broker.settings.instance
@@ -159,7 +159,7 @@ def _lock(row: BrokerStatus, broker: Broker, evidence: Evidence) -> Iterator[Fin
             "kill one of the two brokers of the pair, the one that clients do not use. The command on "
             f"{row.host} is {_end(row, broker)}. Then find the process that removed the lock file",
         )
-    if row.state in (*SERVING, "standby") and evidence.get("store_access"):
+    if row.state in (*SERVING, "standby") and evidence.get("store_access") and not _is_store_hidden(row):
         yield _finding(
             "store-access",
             "error",
@@ -210,6 +210,12 @@ def _taken_ports(row: BrokerStatus, broker: Broker, evidence: Evidence) -> Itera
         )
 
 
+def _is_store_hidden(row: BrokerStatus) -> bool:
+    """Return whether the store's directory lacks the generation that the broker uses, as after an unmount."""
+    used, newest = row.generation, row.generation_in_force
+    return used is not None and newest is not None and newest < used
+
+
 def _generation(row: BrokerStatus, broker: Broker, evidence: Evidence) -> Iterator[Finding]:
     used, newest = row.generation, row.generation_in_force
     if used is None or newest is None or row.state not in (*SERVING, "starting", "hung"):
@@ -224,16 +230,16 @@ def _generation(row: BrokerStatus, broker: Broker, evidence: Evidence) -> Iterat
             "wait until the guard (the program that activemq_fence: guard starts) kills this broker at its next check. "
             f"If it does not, run {_end(row, broker)} on {row.host}",
         )
-    elif newest < used:
-        store = evidence.get("store")
+    elif _is_store_hidden(row):
         yield _finding(
             "store-access",
             "error",
             row.host,
-            f"the broker uses generation (numbered copy) {used} of its store, but the directory {store} on the host "
-            f"contains {f'only generation {newest}' if newest else 'no generation'}: the shared directory is not "
-            "mounted there any more. The running broker still has its files open, but cannot start again",
-            f"on {row.host}, mount the shared directory of {store} again. Do not stop the broker before that",
+            f"the broker uses generation (numbered copy) {used} of its store, but the directory "
+            f"{evidence.get('store')} on the host contains "
+            f"{f'only generation {newest}' if newest else 'no generation'}: the shared directory is probably not "
+            "mounted there any more, so the broker cannot start again",
+            f"on {row.host}, mount the shared directory of {evidence.get('store')} again",
         )
 
 

@@ -363,3 +363,26 @@ def test_text_names_the_file_of_many_lines_and_each_of_three(
         run("-i", path, "--select", "T030")
         printed = " ".join(capsys.readouterr().out.split())
         assert f"warning T030 {shown} activemq_install is archive" in printed
+
+
+def test_error_about_a_whole_inventory_names_no_sentence_as_host(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "hosts.yml"
+    path.write_text(json.dumps({"all": {"hosts": {"web1": {}, "web2": {}}}}))
+
+    assert run("-i", path, "--format", "json") == 2
+
+    (finding,) = json.loads(capsys.readouterr().out)["findings"]
+    assert finding["hosts"] == []
+    assert finding["message"].startswith("no host of this inventory is a broker")
+
+
+def test_error_about_one_host_names_the_host(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = lay(tmp_path, {"orders-mq01-b": {"heap": "much"}})
+
+    assert run("-i", path, "--format", "json") == 2
+
+    (finding,) = json.loads(capsys.readouterr().out)["findings"]
+    assert finding["hosts"] == [PAIR[1]]
+    assert "activemq_heap" in finding["message"]

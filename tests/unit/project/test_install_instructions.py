@@ -18,7 +18,6 @@ import pytest
 
 from activemq_fleet import __version__
 from activemq_fleet.install_hint import install_hint
-from tests.situations import in_every_situation
 
 ROOT = Path(__file__).resolve().parents[3]
 STRANGER = "print('STRANGER CODE RUNS')"
@@ -127,7 +126,6 @@ def test_a_bare_name_runs_a_strangers_code(checkout: Path, tmp_path: Path) -> No
     assert "STRANGER" in (tmp_path / "bare/activemq_fleet/__init__.py").read_text()
 
 
-@in_every_situation
 def test_no_instruction_of_the_project_runs_a_strangers_code(checkout: Path, tmp_path: Path) -> None:
     commands = instructions()
     assert len(commands) >= 4

@@ -47,8 +47,11 @@ def _json_finding(report: CheckReport, finding: Finding) -> dict[str, Any]:
 
     ``variable`` is where the inventory defines the variable that the finding is about, None where that is not known.
     """
-    hosts = finding.hosts or ((finding.host,) if finding.host else ())
-    content: dict[str, Any] = {**finding.to_dict(), "hosts": list(hosts), "fixable": bool(finding.edits)}
+    content: dict[str, Any] = {
+        **finding.to_dict(),
+        "hosts": list(reported_hosts(finding)),
+        "fixable": bool(finding.edits),
+    }
     variable = report.variable_position_of(finding)
     content["variable"] = variable and {"file": variable.file, "line": variable.line}
     if finding.file is None:
