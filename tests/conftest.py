@@ -60,18 +60,20 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     )
 
 
-def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+@pytest.hookimpl(wrapper=True)
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> Iterator[None]:
     for item in items:
         tier = tier_of(item)
         item.add_marker(tier)
         if item.get_closest_marker("timeout") is None:
             item.add_marker(pytest.mark.timeout(TIMEOUTS[tier]))
-    skip_further_situations(items)
     items.sort(key=lambda item: LONGEST.index(place_of(item)) if place_of(item) in LONGEST else len(LONGEST))
     if config.getoption("--update-golden"):
         others = [item for item in items if "golden" not in getattr(item, "fixturenames", ())]
         config.hook.pytest_deselected(items=others)
         items[:] = [item for item in items if "golden" in getattr(item, "fixturenames", ())]
+    yield
+    skip_further_situations(items)  # after -k and -m, so that what they select runs
 
 
 def place_of(item: pytest.Item) -> str:

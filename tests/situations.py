@@ -33,7 +33,7 @@ def some_situations(count: int) -> pytest.MarkDecorator:
 
 
 def skip_further_situations(items: Iterable[pytest.Item]) -> None:
-    """Skip all but the marked number of situations of each test, evenly spread over those that were collected."""
+    """Skip all but the marked number of situations of each test, evenly spread over those that were selected."""
     if EVERY_SITUATION:
         return
     situations: dict[str, list[pytest.Item]] = defaultdict(list)

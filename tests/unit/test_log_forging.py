@@ -125,9 +125,9 @@ def test_a_listening_process_is_known_by_its_ports_and_account() -> None:
         assert process.stdout is not None
         port = int(process.stdout.readline())
         addresses = [("127.0.0.1", port), ("127.0.0.2", port), ("a-name", port)]
-        found = [held_by_process.listens_on_any_address(process.pid, [address]) for address in addresses]
+        listening = [held_by_process.listens_on_any_address(process.pid, [address]) for address in addresses]
         process.kill()
-    assert found == [True, False, True]
+    assert listening == [True, False, True]
     assert not held_by_process.listens_on_any_address(process.pid, [("127.0.0.1", port)])
 
 

@@ -257,12 +257,12 @@ def test_site_names_remedy_for_host_without_sudo(place: Place, host: str, group:
     sudo.write_text("#!/bin/sh\necho 'sudo: a password is required' >&2\nexit 1\n")
     sudo.chmod(0o755)
     set_host(place, host, group, {**WITHOUT_SUDO, "ansible_become_exe": str(sudo)})
-    code, said = place.play("site")
+    code, output = place.play("site")
     assert code != 0
     assert (
         f"nothing was changed, because these hosts failed or were not reached: {host}. Permit sudo without a password "
         f"for the SSH user on {host}, or add --ask-become-pass to ansible-playbook, and run the playbook again"
-    ) in said
+    ) in output
     assert not place.hosts.exists()
 
 

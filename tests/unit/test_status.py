@@ -148,10 +148,10 @@ def test_fix_of_stopped_pair_is_to_continue_interrupted_site() -> None:
 
 
 def test_unmounted_store_has_one_finding_although_the_account_cannot_lock_it() -> None:
-    found = status(a={"generation": 3, "generation_in_force": 0, "store_access": "Permission denied"})
+    fleet_status = status(a={"generation": 3, "generation_in_force": 0, "store_access": "Permission denied"})
 
-    assert rules(found) == [("store-access", A)]
-    assert "mount the shared directory" in found.findings[0].fix
+    assert rules(fleet_status) == [("store-access", A)]
+    assert "mount the shared directory" in fleet_status.findings[0].fix
 
 
 def test_unmounted_store_of_running_broker_is_named_and_no_kill_is_advised() -> None:

@@ -206,7 +206,7 @@ def adopt_documents(
 
 def _note_default_passwords(proposal: VariableProposal) -> None:
     """Note accounts whose current password is a default of ActiveMQ, because no command accepts it."""
-    for label, account in proposal.secrets.default_credentials.items():
+    for label, account in proposal.secrets.accounts_with_default_password.items():
         hosts = [host for host, variables in proposal.variables.items() if label in secret_labels_in(variables)]
         if hosts:
             proposal.add_note(

@@ -105,7 +105,7 @@ class LabeledPasswords:
     _next_number: dict[str, int] = field(default_factory=dict)
     used: dict[str, str] = field(default_factory=dict)
     """A description of each label's password."""
-    default_credentials: dict[str, str] = field(default_factory=dict)
+    accounts_with_default_password: dict[str, str] = field(default_factory=dict)
     """The account of each label whose current password is a default of ActiveMQ or of another product."""
 
     def secret_lookup_for(self, name: str, value: str, what: str) -> SecretReference:
@@ -124,7 +124,7 @@ class LabeledPasswords:
             self._labels[key] = label
             self._taken.add(label)
         if is_default_credential(name, value):
-            self.default_credentials[label] = name
+            self.accounts_with_default_password[label] = name
             what = f"new {what}"
         self.used.setdefault(label, what)
         return SecretReference(label)

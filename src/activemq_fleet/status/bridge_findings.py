@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from activemq_fleet.findings import Finding
+from activemq_fleet.findings import Finding, error_finding
 from activemq_fleet.status.model import BrokerStatus
 from activemq_fleet.topology import Broker
 
@@ -20,7 +20,7 @@ def bridge_findings(row: BrokerStatus, broker: Broker, evidence: Mapping[str, An
         if link.breaking in breaking:
             yield _breaking_bridge(row, text, breaking[link.breaking], link.reason)
         elif link.state == "down":
-            yield _error(
+            yield error_finding(
                 "bridge-down",
                 row.host,
                 f"{text} is not up: {link.reason}",
@@ -28,7 +28,7 @@ def bridge_findings(row: BrokerStatus, broker: Broker, evidence: Mapping[str, An
             )
         elif link.state == "half":
             text = f"{text} carries messages in one direction only: {link.reason}"
-            yield _error(
+            yield error_finding(
                 "bridge-half",
                 row.host,
                 text,
@@ -57,8 +57,4 @@ def _breaking_bridge(row: BrokerStatus, link: str, bridge: Mapping[str, Any], re
     else:
         fix = "check activemq.log at both ends, and correct this error"
     fix += ", or move this message out of its queue"
-    return _error("bridge-breaking", row.host, text, fix)
-
-
-def _error(rule: str, host: str, message: str, fix: str) -> Finding:
-    return Finding(rule=rule, severity="error", host=host, message=message, fix=fix)
+    return error_finding("bridge-breaking", row.host, text, fix)

@@ -61,9 +61,7 @@ def test_a_drift_of_less_than_a_minute_is_not_worth_a_word(
 def test_a_step_before_a_reboot_is_not_counted_after_it(tmp_path: Path, clock: SimulatedClock) -> None:
     with Store.open(tmp_path, agent="a1", clock=clock, synchronous="OFF", sweep=0.01) as store:
         clock.wall_error += 1e6
-        while (
-            store._writer.elapsed.has_wall_clock_stepped()
-        ):  # the writer thread reads the clocks by itself, and stores them
+        while store._writer.elapsed.has_wall_clock_stepped():  # the writer thread also reads and stores the clocks
             store.row_and_byte_counts()
     clock.reboot(takes=50)
     assert expired_after_restart(tmp_path, clock, 100) == 0

@@ -47,8 +47,8 @@ def host_rows(contents: dict[str, bytes], place: PlaceAmongLogFiles | None = Non
         (LogFile("h", name, LogSource(), name.endswith(".gz"), place), memoryview(data))
         for name, data in contents.items()
     ]
-    found = [row for batch in event_batches_of_host(files) for row in batch.to_pylist()]
-    return sorted(found, key=lambda row: int(row["sequence"]))
+    rows = [row for batch in event_batches_of_host(files) for row in batch.to_pylist()]
+    return sorted(rows, key=lambda row: int(row["sequence"]))
 
 
 def cut_up(random: Random) -> list[bytes]:

@@ -61,9 +61,11 @@ def test_a_problem_does_not_name_the_host_so_that_many_hosts_share_its_line(
 
 
 def test_hosts_of_no_role_may_have_any_variables() -> None:
-    found, text = host_division_facts_and_variables(HostRecord("db.example.com", {"activemq_heap": 3}), 0, None)
+    division_facts, text = host_division_facts_and_variables(
+        HostRecord("db.example.com", {"activemq_heap": 3}), 0, None
+    )
 
-    assert (found.has_role, found.problems, text) == (False, (), None)
+    assert (division_facts.has_role, division_facts.problems, text) == (False, (), None)
 
 
 def test_a_name_that_no_file_could_have_is_a_problem_of_a_host_with_a_role() -> None:
@@ -76,7 +78,7 @@ def test_a_pattern_of_the_inventory_wins_over_that_of_a_host() -> None:
     own = {**BASE, "activemq_naming_pattern": r"^(?P<group>x)(?P<number>\d)(?P<node>[ab])"}
 
     assert facts(own, host="x1a").group == "x"
-    found, text = host_division_facts_and_variables(HostRecord("x1a", own), 0, DEFAULT_PATTERN)
-    assert (found.group, found.pattern, text) == (None, own["activemq_naming_pattern"], None)
+    division_facts, text = host_division_facts_and_variables(HostRecord("x1a", own), 0, DEFAULT_PATTERN)
+    assert (division_facts.group, division_facts.pattern, text) == (None, own["activemq_naming_pattern"], None)
     with pytest.raises(InputError, match="contains none of the named groups"):
         facts({"activemq_naming_pattern": "x"})
