@@ -70,16 +70,16 @@ DescribedRule = Rule | InventoryRule
 
 @cache
 def lint_and_inventory_rules_by_id() -> Mapping[str, DescribedRule]:
-    """Return all rules by id.
+    """Return the lint rules and the rules about an inventory, by their ids.
 
-    They are lint rules, rules about an inventory, and that of unusable input (T000).
+    The rule about unusable input (T000) is included.
     """
     described: tuple[DescribedRule, ...] = (*rules_of_scope(), INPUT_RULE, *inventory_rules())
     return MappingProxyType({rule.id: rule for rule in described})
 
 
 def select_rules(select: Sequence[str], ignore: Sequence[str]) -> RuleSelection:
-    """Return the rules that remain after ``select`` and ``ignore``.
+    """Select the rules to check: those in ``select``, or all of them, without those in ``ignore``.
 
     The options ``--select`` and ``--ignore`` of ``check`` have the same effect.
 
@@ -110,11 +110,11 @@ def check_fleet(
     select: Sequence[str] = (),
     ignore: Sequence[str] = (),
 ) -> tuple[Finding, ...]:
-    """Check a fleet, and return all findings.
+    """Check the brokers of a fleet, and return all findings.
 
-    They are sorted by host, rule and message, as ``activemq-fleet check`` reports them. Renders the ``activemq.xml`` of
-    each broker, and checks topology, schemas, rules, routes, and what the playbook ``site`` refuses. Waived findings
-    are included, with the reason in ``waived``.
+    The findings are sorted by host, rule and message, as ``activemq-fleet check`` reports them. Renders the
+    ``activemq.xml`` of each broker, and checks topology, schemas, rules, routes, and what the playbook ``site``
+    refuses. Waived findings are included, with the reason in ``waived``.
 
     ``schema_of`` returns the compiled XML schema of a release, by default from the cache or through Maven; None skips
     the findings of schemas. ``select`` and ``ignore`` are ids of rules or families: ``["N", "L003"]``.
@@ -333,7 +333,7 @@ def check_rendered_fleet(
 
 
 def with_lint_findings(fleet: Fleet, documents: Mapping[str, XmlDocument]) -> Fleet:
-    """Return a fleet with the lint findings about its rendered files.
+    """Return a fleet of brokers with the findings of the lint rules about its rendered configuration files.
 
     Only schema findings are missing, which would need downloaded schemas.
     """
@@ -341,7 +341,7 @@ def with_lint_findings(fleet: Fleet, documents: Mapping[str, XmlDocument]) -> Fl
 
 
 def make_for_each(nodes: Iterable[_Node], make: Callable[[_Node], _Made]) -> list[_Made]:
-    """Return the list of ``make(node)`` for each node, in order.
+    """Make an object for each node with ``make(node)``, and return the objects in order.
 
     Raises one SettingsError with the problems of all nodes.
     """
@@ -362,10 +362,10 @@ def preflight_findings(
     facts: Mapping[str, MachineFacts],
     waivers: Sequence[Mapping[str, Any]] = (),
 ) -> list[Finding]:
-    """Return the preflight findings about machines.
+    """Return the findings about the machines of brokers before their deployment.
 
-    They are found in facts gathered on the machines. They are lint findings, with waivers applied. ``brokers`` and
-    ``facts`` are by inventory name.
+    They result from facts gathered on the machines, with waivers applied. ``brokers`` and ``facts`` are by inventory
+    name.
     """
     findings: list[Finding] = []
     for host, facts_of_host in facts.items():

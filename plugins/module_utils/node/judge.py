@@ -50,9 +50,9 @@ class Evidence:
 
     @property
     def silent_connectors(self) -> list[str]:
-        """The silent connectors of a broker, which returned no message to a probe.
+        """The connectors of a broker that sent no answer to a probe, each described as a clause.
 
-        Their outcomes are mapped by name. They accepted the probe or timed out.
+        They accepted the connection of the probe or timed out.
         """
         return [
             describe_probe_answer(name, answer) for name, answer in self.answers.items() if answer.returned is False

@@ -65,7 +65,7 @@ _PATIENCE = 60
 
 
 def write_evidence_archive(parameters: Mapping[str, Any]) -> dict[str, Any]:
-    """Write the archive of a broker's evidence: logs, files and facts.
+    """Write the archive of the evidence of a broker: its logs, files and facts.
 
     Returns the result of the module collect. Raises NodeError with one line when there can be no archive.
     """

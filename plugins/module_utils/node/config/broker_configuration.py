@@ -34,7 +34,7 @@ FENCED = "generations"
 
 @dataclass(frozen=True)
 class Listener:
-    """A listener of a broker, that is, one of its transportConnectors.
+    """A listener of a broker: the address of one of its transportConnectors.
 
     It has a name, scheme and local address. A probe connects to this address. ``requires_client_certificate``: clients
     without a certificate are refused. ``bind`` is the address on which it listens, ``0.0.0.0`` for all.
@@ -70,7 +70,7 @@ class DeployedConfiguration:
 
 
 def read_deployed_configuration(layout: ConfigurationPaths, name: str | None) -> DeployedConfiguration:
-    """Read the deployed configuration (activemq.xml) of a broker.
+    """Read the deployed configuration of a broker from its activemq.xml.
 
     Returns its connectors, accounts and store. ``name`` is a version of the configuration; for None the result is
     empty. Raises OSError or ElementTree.ParseError when it cannot be read.
@@ -135,10 +135,10 @@ def _is_pure(root: ElementTree.Element) -> bool:
 
 
 def was_store_ever_used(store: str, root_fd: int | None = None) -> bool:
-    """Return whether a kahaDB store was ever used.
+    """Return whether a broker ever used a kahaDB store, from the files in its directory.
 
-    The files in its directory show it. ``root_fd``: the descriptor of a directory from which the path starts, in place
-    of ``/``. Raises UntrustedPathError for a store behind a link of an untrusted account.
+    ``root_fd``: the descriptor of a directory from which the path starts, in place of ``/``. Raises UntrustedPathError
+    for a store behind a link of an untrusted account.
     """
     try:
         with open_directory(store, root_fd) as directory:

@@ -127,7 +127,7 @@ def record_pending_restart(layout: ConfigurationPaths, previous: str, more: Iter
 
 
 def record_configuration_deployed(layout: ConfigurationPaths, pending: PendingRestart) -> PendingRestart:
-    """Record in a pending restart that the changed configuration has just been deployed.
+    """Record that a changed configuration was just deployed for which the broker must be restarted.
 
     Returns the record of the pending restart.
     """

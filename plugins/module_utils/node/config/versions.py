@@ -72,9 +72,10 @@ class InstalledVersion:
             return None
 
     def drifted_files(self, owner_of: Callable[[int], Owner]) -> dict[str, str]:
-        """Return the files of an installed configuration that were changed since they were deployed.
+        """Return the files of an installed configuration that drifted: were changed, added or removed by hand.
 
-        path -> what differs (content, existence, owner, mode).
+        The dict maps the path to what differs (content, existence, owner, mode). ``owner_of`` returns the expected
+        owner for a mode.
         """
         differences = {}
         for path, digest in self.manifest.items():
@@ -135,7 +136,7 @@ def read_installed_version(directory: str) -> InstalledVersion | None:
 
 
 class ConfigurationPaths:
-    """The paths of one broker's or agent's configuration on its host.
+    """The paths of the configuration of a broker, or of the event-reporting agent, on its host.
 
     Below BASE are the versions, the link ``current``, the data and the pending restart. ``link`` and ``data`` may be
     outside of BASE; ``data`` is empty if there is no such directory.
@@ -152,9 +153,9 @@ class ConfigurationPaths:
         return os.path.join(self.versions, name)
 
     def current_link_target(self, name: str) -> str:
-        """Return the target of the symbolic link ``current`` for a version of a configuration.
+        """Return the target of the symbolic link ``current`` that puts a version of a configuration in force.
 
-        The link puts the version in force. The target is relative.
+        The target is relative. ``name`` is the name of the version.
         """
         return os.path.relpath(self.directory(name), os.path.dirname(self.current))
 
@@ -201,7 +202,7 @@ class ConfigurationPaths:
         return [entry.name for entry in version_directories]
 
     def leftover_paths(self) -> list[str]:
-        """Return the paths of leftovers of interrupted installations of a configuration.
+        """Return the paths of leftover files of interrupted installations of a configuration.
 
         Nothing refers to them.
         """

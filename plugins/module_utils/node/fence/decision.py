@@ -33,18 +33,18 @@ class StoreClaim:
 
 
 def in_place_claim(number: int, node: str) -> StoreClaim:
-    """Return a claim in place: a node's claim on the store's own directory, which is not copied.
+    """Return a node's claim to the store's own directory, which is used in place and not copied.
 
-    The files are moved to the claim's ``directory`` when a generation follows.
+    The files are moved to the claim's ``directory`` when a generation (a copy of the store) follows.
     """
     return StoreClaim(number, node, f"{number}-{IN_PLACE}")
 
 
 @dataclass(frozen=True)
 class FenceEvidence:
-    """The evidence for the fencing of a pair's shared store.
+    """The evidence by which a guard decides on the fence of a pair's shared store.
 
-    A guard (the process that starts a broker and fences its store) decides by it: whether the guard holds the pair's
+    A guard is the process that starts a broker and fences its store. The evidence is whether the guard holds the pair's
     lock, and the newest claim. All observations are of one moment. A lock that cannot be checked in time counts as not
     held.
 
@@ -89,14 +89,14 @@ class GuardStep:
 
 @dataclass(frozen=True)
 class CopyFenceState:
-    """The state of a fence that copies the shared store at each takeover.
+    """The state of a guard that protects a pair's shared store by copying it at each takeover.
 
     The guard, which starts the broker, decides its next step by this state. Invariant: only brokers of the node that
-    claimed a generation write to it, one at a time. A broker may open a generation only after a check showed that its
-    claim is the highest and that its end is not recorded. A guard claims a generation by the exclusive creation of the
-    next number, so generations form one sequence, and each is made from its predecessor. A broker that continues
-    without permission (it was frozen or disconnected, or the other node got its lock) can write only to a generation
-    that a later claim has replaced. The generation in force has one writer.
+    claimed a generation (a numbered copy) write to it, one at a time. A broker may open a generation only after a check
+    showed that its claim is the highest and that its end is not recorded. A guard claims a generation by the exclusive
+    creation of the next number, so generations form one sequence, and each is made from its predecessor. A broker that
+    continues without permission (it was frozen or disconnected, or the other node got its lock) can write only to a
+    generation that a later claim has replaced. The generation in force has one writer.
 
     The pair's lock only determines which guard tries next. Two guards that both believe that they hold the lock do no
     harm: only one of them gets the next number.
@@ -131,30 +131,34 @@ class CopyFenceState:
         return GuardStep(GuardAction.BUILD, evidence.newest_claim_number)
 
     def guard_state_after_copy_to(self, number: int) -> CopyFenceState:
-        """Return the guard's state after it copied generation ``number`` of the store.
+        """Return the state of a guard after it copied the shared store from generation ``number``.
 
-        The copy is not yet claimed. The copy is usable as long as that generation is in force.
+        A generation is a numbered copy of the store. The new copy is not yet claimed; it is usable as long as
+        generation ``number`` is in force.
         """
         return replace(self, built_from=number)
 
     def guard_state_after_claim(self, number: int | None = None) -> CopyFenceState:
-        """Return the guard's state after it tried to claim generation ``number`` of the store.
+        """Return the state of a guard after its attempt to claim generation ``number`` of the shared store.
 
-        The next evidence shows whether it succeeded.
+        A generation is a numbered copy of the store. The next evidence shows whether the claim succeeded.
         """
         return replace(self, built_from=None)
 
     def guard_state_after_admission_to(self, number: int) -> CopyFenceState:
-        """Return the state of a broker's guard after it let the broker start on generation ``number`` of the store."""
+        """Return the state of a guard after the start of its broker on generation ``number`` of the shared store.
+
+        A generation is a numbered copy of the store.
+        """
         return replace(self, serves=number)
 
 
 @dataclass(frozen=True)
 class CommandFenceState:
-    """The state of a fence that runs the operator's fence command at each takeover.
+    """The state of a guard that protects a pair's shared store by the operator's fence command at each takeover.
 
-    The guard, which starts the broker, decides its next step by this state. Both nodes write to the store's own
-    directory, without generations.
+    The guard, which starts the broker, decides its next step by this state. The command terminates the peer's broker.
+    Both nodes write to the store's own directory, without generations.
 
     Invariant: a broker may open the store only after two checks. The broker of the previous claim is known to be dead:
     its guard recorded that, the fence command terminated it, or an operator confirmed it. This guard's claim is the
@@ -188,14 +192,17 @@ class CommandFenceState:
         return GuardStep(GuardAction.FENCE, evidence.newest_claim_number)
 
     def guard_state_after_claim(self, number: int | None = None) -> CommandFenceState:
-        """Return the guard's state after it tried to make claim ``number`` on the store.
+        """Return the state of a guard after its attempt to claim the shared store as takeover ``number``.
 
-        The next evidence shows whether it succeeded.
+        The next evidence shows whether the claim succeeded.
         """
         return replace(self, tried=number)
 
     def guard_state_after_admission_to(self, number: int) -> CommandFenceState:
-        """Return the state of a broker's guard after it let the broker use the store by takeover ``number``."""
+        """Return the state of a guard after the start of its broker on the shared store by claim ``number``.
+
+        A claim is the record of a takeover of the store by a node.
+        """
         return replace(self, serves=number)
 
 

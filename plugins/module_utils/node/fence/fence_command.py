@@ -71,9 +71,9 @@ class FenceCommand:
 
 
 def read_fence_command(path: str) -> FenceCommand:
-    """Read the fence command that is deployed with the broker's configuration.
+    """Read the fence command of an operator, which terminates the peer's broker, from a JSON file.
 
-    Raises OSError, ValueError.
+    The file is deployed with the broker's configuration. Raises OSError, ValueError.
     """
     with open(path, "rb") as file:
         content = json.loads(file.read())

@@ -76,7 +76,7 @@ class GenerationCopy:
     risk: RebuildRisk = NO_RISK
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the result of copying a store as a dict for JSON."""
+        """Return the result of copying a store to a new generation (a numbered copy) as a dict for JSON."""
         return {**vars(self), "risk": self.risk.to_rows()}
 
 
@@ -135,7 +135,7 @@ def copy_store_generation(
 
 
 def replace_lock_file_by_directory(generation: str) -> None:
-    """Replace the lock file of a generation (a copy of the store) by a directory.
+    """Replace the lock file of a generation (a copy of the store) by a directory, so that no broker can lock it.
 
     A broker of 5.9 or later that uses the generation then stops. The broker restarts in its process as a standby
     (``restartAllowed``), and could lock a new file.

@@ -103,7 +103,10 @@ _BUILD_TIMEOUT = 600
 
 
 def main() -> NoReturn:
-    """Run the guard's program, and exit with its broker's status, which is 75 if the guard killed the broker."""
+    """Run the guard: start a broker on its shared store, supervise it, and exit with its status.
+
+    The status is 75 if the guard killed the broker.
+    """
     parser = argparse.ArgumentParser(
         prog="guard",
         description=(

@@ -20,9 +20,10 @@ _NODES = 2
 
 
 def record_guard_start(store: SharedStore, node: str) -> bool:
-    """Record in a shared store that a node's guard has started.
+    """Record in a shared store that the guard of a node has started.
 
-    Returns whether guards of both nodes have. A node whose guard has started no longer runs a broker without a guard.
+    A guard is the process that starts a broker and fences its store. Returns whether guards of both nodes have started.
+    A node whose guard has started no longer runs a broker without a guard.
     """
     nodes = os.path.join(store.directory, "fence", "nodes")
     os.makedirs(nodes, 0o750, exist_ok=True)
@@ -44,10 +45,10 @@ def claim_existing_store(store: SharedStore) -> bool:
 
 
 def move_top_directory_files(store: SharedStore, number: int) -> None:
-    """Move the kahaDB files in a store's top directory below ``generations``.
+    """Move the kahaDB files in the top directory of a shared store to the directory of a generation.
 
-    This is done once a generation (a copy) is claimed. A broker that still has these files open continues to write to
-    them there, but they are read only to list its messages.
+    This is done once a generation (a copy of the store) is claimed. A broker that still has these files open continues
+    to write to them there, but they are read only to list its messages.
     """
     names = _files_of(store)
     if not names:
@@ -71,7 +72,7 @@ def move_top_directory_files(store: SharedStore, number: int) -> None:
 
 
 def unfence_store(directory: str) -> list[str]:
-    """Remove the fence of a store, so that brokers without a guard can use it.
+    """Remove the fence of a shared store, so that brokers that no guard starts can use it.
 
     Returns what was done. A guard is the process that starts a broker and fences its store. The newest generation is
     moved to the top directory. Brokers and guards must be stopped on both hosts. An interrupted call can be repeated.

@@ -27,12 +27,11 @@ few kilobytes."""
 
 @dataclass(frozen=True)
 class UncopiedMessage:
-    """A message that a broker wrote to a generation (copy of the store) after the other node had copied that
-    generation.
+    """A message of a generation (copy of the store) that was not copied to the next generation.
 
-    The other node had taken over. ``destination`` is type and name as in ``journal.JournalCommand``. The message is an
-    OpenWire frame of ``size`` bytes at ``offset`` of the data file ``path``. ``in_doubt``: its XA transaction was
-    prepared, but not decided.
+    The broker wrote it after the other node, which had taken over, had copied the generation. ``destination`` is type
+    and name as in ``journal.JournalCommand``. The message is an OpenWire frame of ``size`` bytes at ``offset`` of the
+    data file ``path``. ``in_doubt``: its XA transaction was prepared, but not decided.
     """
 
     destination: str
@@ -43,15 +42,15 @@ class UncopiedMessage:
     in_doubt: bool
 
     def read_openwire_frame(self) -> bytes:
-        """Read the OpenWire frame of an uncopied message from its journal file."""
+        """Read the OpenWire frame of an uncopied message, which only an old generation (copy of the store) holds."""
         with os.fdopen(open_file(self.path), "rb") as file:
             file.seek(self.offset)
             return file.read(self.size)
 
     def to_dict(self) -> dict[str, str]:
-        """Return the uncopied message as a dict for JSON.
+        """Return an uncopied message, which only an old generation (copy of the store) holds, as a dict for JSON.
 
-        It has the destination, message id and, for an agent's event, event id.
+        The dict has the destination, the message id and, for an agent's event, the event id.
         """
         event = openwire_message.event_id_of_message(self.read_openwire_frame())
         return {
@@ -78,9 +77,10 @@ def uncopied_messages(store: SharedStore, number: int) -> Iterator[UncopiedMessa
 
 
 def uncopied_messages_after(generation: str, open_file: str, ends: dict[str, int]) -> Iterator[UncopiedMessage]:
-    """Yield the messages in a store's journal after the offsets up to which its files were copied.
+    """Yield the messages of a generation (copy of the store) that were not copied to the next generation.
 
-    ``open_file`` and ``ends`` are as in ``Generation``.
+    They were written after the copied offsets of its data files. ``open_file`` and ``ends`` are as in
+    ``GenerationCopy``.
     """
     names = sorted(filter(journal.FILE.fullmatch, os.listdir(generation)), key=journal.data_file_number)
     behind = {

@@ -20,10 +20,10 @@ def guard_program(python: str) -> bytes:
 
 
 def install_executable(path: str, content: bytes, *, check: bool = False) -> bool:
-    """Install an executable file with a content, and return whether it was changed.
+    """Install an executable file with the given content.
 
-    In check mode, returns whether it would be changed. Raises OSError. A running guard keeps the program that it was
-    started with.
+    Returns whether the file was changed; in check mode, whether it would be changed. Raises OSError. A running guard
+    keeps the program that it was started with.
     """
     try:
         with open(path, "rb") as file:

@@ -60,14 +60,14 @@ This directory replaces the lock file of a broker without a guard, so such a bro
 
 
 class FenceError(Exception):
-    """An error for a shared store that cannot be fenced in its current form.
+    """An error for a shared store that cannot be protected by a fence against two writing brokers.
 
     Its text contains the remedy.
     """
 
 
 def shared_store_directory(store: str, root: int | None = None) -> str:
-    """Return the directory of the store that a broker's configuration names, shared by both nodes.
+    """Return the directory of the store that both nodes of a pair share, from the path in a broker's configuration.
 
     Without a guard this is the store itself. ``root``: an open directory that paths start from in place of ``/``. A
     guard's directory contains two links with absolute paths; the broker's configuration names one of them. A link next
@@ -86,7 +86,7 @@ def _read_link(path: str, root: int | None) -> str:
 
 
 def raise_for_root_in_untrusted_directory(directory: str) -> None:
-    """Raise FenceError if this process runs as root and another account can change the content of a directory.
+    """Raise FenceError if root would change a directory in which another account can create links.
 
     Root would follow links of that account. The message contains the command that runs as that account instead.
     """
@@ -112,7 +112,7 @@ def raise_for_root_in_untrusted_directory(directory: str) -> None:
 
 
 def claimant_name(local: str) -> str:
-    """Return the name under which this node claims shared stores.
+    """Return the name under which this machine claims shared stores, that is, takes them over.
 
     It consists of hexadecimal digits of the host name and of a random id. ``local`` is the guard's directory on the
     host's own disk. The name changes when the host name changes. Raises OSError if no guard has run.
@@ -270,7 +270,10 @@ class SharedStore:
         return (there.st_ino, there.st_dev) == (held_status.st_ino, held_status.st_dev) and content == self._token
 
     def release_pair_lock(self) -> None:
-        """Release the lock of the pair, if this guard holds it."""
+        """Release the lock of a pair's shared store.
+
+        Nothing is done if this guard does not hold the lock.
+        """
         if self._held is not None:
             held, self._held = self._held, None
             # NFS may report an error of earlier writes here; the descriptor is closed in any case.
@@ -280,9 +283,10 @@ class SharedStore:
     # -- the claims ---------------------------------------------------------------------------
 
     def gather_lock_and_claim_evidence(self, *, at_end: bool = False) -> FenceEvidence:
-        """Gather the evidence of a shared store's lock and of its newest claim.
+        """Gather the evidence of the lock and the newest claim of a pair's shared store.
 
-        A guard decides by it. With ``at_end`` the evidence also has whether the claim's broker is dead.
+        A claim is the record of a takeover of the store by a node; a guard decides by the evidence. With ``at_end`` the
+        evidence also has whether the claim's broker is dead.
         """
         highest = self.highest_claim()
         has_ended = at_end and highest is not None and self.is_broker_recorded_dead(highest.number)
@@ -368,16 +372,16 @@ class SharedStore:
         return os.path.lexists(os.path.join(self._ended, str(claim_number)))
 
     def write_uncopied_messages(self, number: int, rows: list[dict[str, str]]) -> None:
-        """Write the list of the uncopied messages of the store's generation ``number``.
+        """Write the list of the uncopied messages of generation ``number``, which no later copy of the store holds.
 
-        Only this generation holds them; each is one row.
+        A generation is a numbered copy of the store. Each message is one row.
         """
         self._note(self._behind, number, rows)
 
     def read_uncopied_messages(self, number: int) -> list[dict[str, str]]:
-        """Read the list of the uncopied messages of the store's generation ``number``.
+        """Read the list of the uncopied messages of generation ``number``, which no later copy of the store holds.
 
-        Raises FenceError for an unreadable list.
+        A generation is a numbered copy of the store. Raises FenceError for an unreadable list.
         """
         path = self.uncopied_messages_path(number)
         try:
@@ -392,14 +396,18 @@ class SharedStore:
         return rows
 
     def record_replay(self, number: int, sent: int) -> None:
-        """Record that the uncopied messages of a store's generation were sent to the pair again.
+        """Record that the uncopied messages of a generation (copy of the store) were replayed: sent to the pair again.
 
-        The generation can then be removed.
+        Uncopied messages are those that no later generation holds. The generation can then be removed.
         """
         self._note(self._replayed, number, {"replayed": time.time(), "messages": sent})
 
     def were_uncopied_messages_replayed(self, number: int) -> bool:
-        """Return whether the uncopied messages of a store's generation were sent to the pair again."""
+        """Return whether the uncopied messages of a generation (copy of the store) were replayed: sent to the pair
+        again.
+
+        Uncopied messages are those that no later generation holds.
+        """
         return os.path.lexists(os.path.join(self._replayed, str(number)))
 
     def record_accepted_index_loss(self, number: int) -> None:
@@ -468,9 +476,9 @@ class SharedStore:
         return self.directory if is_in_place else path
 
     def unclaimed_copy_path(self, node: str) -> str:
-        """Return the path of a copy of the store that the guard of ``node`` has not yet claimed.
+        """Return the path of a copy of the shared store that the guard of ``node`` makes and has not yet claimed.
 
-        The guard has no number for the copy before the claim.
+        The guard has no number for the copy before the claim, the record by which the node takes over.
         """
         return os.path.join(self.generations, f"building-{node}")
 
@@ -483,5 +491,9 @@ class SharedStore:
         return [number for number in numbers if not self.were_uncopied_messages_replayed(number)]
 
     def uncopied_messages_path(self, number: int) -> str:
-        """Return the path of the file that lists the uncopied messages of the store's generation ``number``."""
+        """Return the path of the list of uncopied messages of generation ``number``, which no later copy of the store
+        holds.
+
+        A generation is a numbered copy of the store.
+        """
         return os.path.join(self._behind, str(number))

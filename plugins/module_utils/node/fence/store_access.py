@@ -22,7 +22,7 @@ _NEWEST = 200
 
 @dataclass(frozen=True)
 class StoreAccess:
-    """The access of a broker to a fenced store: the generation to which it can write.
+    """The access of a broker to a shared store: the generation (copy of the store) to which the broker can write.
 
     The number of the store's newest generation is included. ``writes`` is the generation that the broker can write to,
     ``in_force`` the newest one of the store. Each takeover makes a generation. 0 is the store itself, without
@@ -35,9 +35,9 @@ class StoreAccess:
 
 
 def brokers_with_newest_generation(accesses: Mapping[str, StoreAccess]) -> list[str]:
-    """Return the names of a pair's brokers that can write to the newest generation of its store.
+    """Return the names of the brokers of a pair that write to the newest generation (copy) of its shared store.
 
-    Two names mean two masters.
+    They have its files open. Two names mean two masters.
     """
     newest = max((access.in_force for access in accesses.values() if access.in_force is not None), default=None)
     return sorted(host for host, access in accesses.items() if newest is not None and access.writes == newest)
@@ -55,9 +55,10 @@ def two_masters_message(accesses: Mapping[str, StoreAccess]) -> str:
 
 
 def writable_generation_number(paths: Iterable[str], store: str) -> int | None:
-    """Return the number of the store's generation that a process can write to, by the paths of its open files.
+    """Return the number of the store's generation (copy of the store) that a process can write to.
 
-    Returns 0 if it has files of the store itself open, None without any. The file system is not accessed.
+    It is read from the ``paths`` of the process's open files. Returns 0 if it has files of the store itself open, None
+    without any. The file system is not accessed.
     """
     directories = {os.path.dirname(path) for path in paths if is_store_file(os.path.basename(path))}
     numbers = [
@@ -71,7 +72,7 @@ def writable_generation_number(paths: Iterable[str], store: str) -> int | None:
 
 
 def newest_claimed_generation_number(store: str) -> int | None:
-    """Return the number of a shared store's newest claimed generation.
+    """Return the number of the newest generation (copy of a shared store) that a node has claimed.
 
     Returns 0 without generations, None for a broken claim. Raises OSError.
     """
@@ -100,10 +101,11 @@ def current_store_directory(store: str) -> str:
 
 
 def generation_times_of_host(store: str, local: str) -> list[dict[str, Any]]:
-    """Return number and time of each of the newest generations that this host's guard made.
+    """Return the number and the time of the newest generations (copies of the shared store) that a guard of this host
+    made.
 
-    Times are in epoch seconds. ``local`` is the guard's directory on the host's own disk. Empty where no guard has run.
-    Raises OSError.
+    A guard is the process that starts a broker and fences its store. Times are in epoch seconds. ``local`` is the
+    guard's directory on the host's own disk. Empty where no guard has run. Raises OSError.
     """
     shared = SharedStore(store)
     made = []

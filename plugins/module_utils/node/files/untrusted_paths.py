@@ -46,7 +46,7 @@ _KINDS = (
 
 
 class UntrustedPathError(NodeError):
-    """An error for an untrusted path.
+    """An error for a path that another account could have manipulated.
 
     It contains an untrusted symbolic link, or leads to a file of a wrong type or owner. Its message contains the path,
     the reason and the remedy.
@@ -82,10 +82,9 @@ class Directory:
 
     @property
     def is_private(self) -> bool:
-        """Whether the open directory is private.
+        """Whether the open directory is private: only root and this process's account can change its entries.
 
-        Only root and this process's account can then change the names in it. Neither can another account exchange the
-        directory itself.
+        Neither can another account exchange the directory itself.
         """
         return self.foreign is None and _is_private(self.directory_status())
 
@@ -321,11 +320,12 @@ def open_file(
 
 
 def open_process_file(path: str, owners: Collection[int] | None = None) -> int:
-    """Open for reading a file that a process has open, ``/proc/PID/fd/NUMBER``; return its descriptor.
+    """Open for reading a file that a process has open.
 
-    The process controls its descriptor and may replace it at any time. So the kernel resolves ``path`` only once, and
-    without opening a device. A process can also have a descriptor of a file that its account must not read
-    (``O_PATH``): ``owners`` are the uids of which one must own the file. Raises UntrustedPathError, OSError.
+    ``path`` is ``/proc/PID/fd/NUMBER``. Returns the descriptor. The process controls its descriptor and may replace it
+    at any time. So the kernel resolves ``path`` only once, and without opening a device. A process can also have a
+    descriptor of a file that its account must not read (``O_PATH``): ``owners`` are the uids of which one must own the
+    file. Raises UntrustedPathError, OSError.
     """
     handle = os.open(path, os.O_PATH | os.O_CLOEXEC)
     try:
@@ -345,11 +345,11 @@ def read_file(path: str, limit: int, owners: Collection[int] | None = None, sing
 
 
 def open_owned_file(directory: Directory, name: str) -> int:
-    """Open a file for reading that root or the owner of its directory has written; return its descriptor.
+    """Open a file for reading that is owned by root or by the owner of its directory.
 
-    In a directory that other accounts can write, the file must be neither a symbolic link nor have a second hard link.
-    In a directory that only root and this process's account can write, any regular file is accepted, also through a
-    link of one of the two. Raises UntrustedPathError, OSError.
+    Returns the descriptor. In a directory that other accounts can write, the file must be neither a symbolic link nor
+    have a second hard link. In a directory that only root and this process's account can write, any regular file is
+    accepted, also through a link of one of the two. Raises UntrustedPathError, OSError.
     """
     if not directory.is_private:
         return directory.open_file(name, {0, directory.directory_status().st_uid}, single_name=True)

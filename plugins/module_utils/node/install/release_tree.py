@@ -39,11 +39,11 @@ def releases_in_home(home: str) -> list[str]:
 
 
 def move_new_release_into_place(home: str, release: str, source: str = "the unpacked archive") -> dict[str, Any]:
-    """Move the new release of an ActiveMQ home directory into its place.
+    """Move a new ActiveMQ release into its home directory, unless a process runs from that directory.
 
-    This is refused while a process runs from that directory. Renames the unpacked release ``HOME.new`` to ``HOME``.
-    Returns ``changed``, whether it was or will be renamed, and ``waits``, whether a process still runs from ``HOME``,
-    so that ``HOME.new`` is kept. ``HOME.new`` is removed if ``HOME`` already contains the release.
+    Renames the unpacked release ``HOME.new`` to ``HOME``. Returns ``changed``, whether it was or will be renamed, and
+    ``waits``, whether a process still runs from ``HOME``, so that ``HOME.new`` is kept. ``HOME.new`` is removed if
+    ``HOME`` already contains the release.
 
     Raises NodeError if ``HOME.new`` is not this release, and removes it.
     """

@@ -99,7 +99,7 @@ def _keeps_passwords(old: bytes | None, new: ConfigurationFile | None) -> bool:
 
 
 def live_change_of_activemq_xml(old: bytes, new: bytes) -> LiveChange | None:
-    """Return the difference of two activemq.xml that a running broker can apply without a restart.
+    """Return the live change between two activemq.xml: a change that a running broker applies without a restart.
 
     Returns None if runtimeConfigurationPlugin cannot apply it. Both must configure the plugin. Pure.
     """
@@ -150,7 +150,7 @@ def trigger_reload(layout: ConfigurationPaths, version: str) -> None:
 
 
 def suppress_reload(layout: ConfigurationPaths, version: str, previous: str | None) -> None:
-    """Suppress the broker's reload of a new activemq.xml.
+    """Suppress the broker's reload of a new activemq.xml at runtime, by keeping the file's modification time.
 
     Sets the modification time to that of its predecessor, so that runtimeConfigurationPlugin ignores it. Used for a
     change that requires a restart, and of which the plugin would apply a part.
@@ -184,9 +184,9 @@ def end_of_log(layout: ConfigurationPaths) -> EndOfLog:
 
 
 def wait_until_change_applied(since: EndOfLog, wanted: LiveChange) -> bool:
-    """Wait until a broker has applied a changed configuration; return whether it has.
+    """Wait until a broker has applied a change of its configuration at runtime.
 
-    The broker's log reports it. Returns False if the change failed or was not logged in time.
+    The broker's log reports it. Returns whether the change was applied; False if it failed or was not logged in time.
     """
     deadline = time.monotonic() + wanted.period + _PATIENCE
     while time.monotonic() < deadline:

@@ -53,9 +53,10 @@ def recovery_file_numbers(path: str) -> tuple[int, ...]:
 
 
 def recovery_start_position(path: str) -> tuple[int, int] | None:
-    """Return the journal position from which recovery starts, by the store's index at ``path``.
+    """Return the journal position at which a broker starts the recovery of a kahaDB store.
 
-    The position is (data file, offset). Returns None if the index does not contain it. Raises OSError.
+    The position is (data file, offset), read from the store's index file at ``path``. Returns None if the index does
+    not contain it. Raises OSError.
     """
     return next(iter(_recovery_positions(path)), None)
 
@@ -116,9 +117,9 @@ def describe_unusable_index(store: str) -> str:
 
 
 def move_index_aside(store: str) -> None:
-    """Move the index of a kahaDB store aside.
+    """Move the index files of a kahaDB store aside, so that the broker rebuilds the index from the journal.
 
-    Its files get the suffix ``.unusable``, replacing earlier ones. No broker may use the store. Raises OSError.
+    The files get the suffix ``.unusable``, replacing earlier ones. No broker may use the store. Raises OSError.
     """
     # The pages last, so that an interrupted call can be repeated.
     for name in reversed(INDEX):

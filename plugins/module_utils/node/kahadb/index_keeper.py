@@ -41,7 +41,7 @@ class IndexCopyError(Exception):
 
 
 class IndexKeeper:
-    """The keeper of a copy of a kahaDB store's index.
+    """A keeper of an up-to-date copy of the index of a running broker's kahaDB store.
 
     It also keeps the data files that the copy needs.
     """
@@ -59,9 +59,10 @@ class IndexKeeper:
         self._removed_at: dict[str, int] = {}
 
     def update_index_and_data_file_copies(self) -> None:
-        """Update the copies of a store's index and of the data files that the index needs.
+        """Update the copies of the index and of the data files of a kahaDB store.
 
-        Holds new data files, and copies the index where that is due. Raises IndexCopyError, OSError.
+        The data files are those that the index needs. Holds new data files, and copies the index where that is due.
+        Raises IndexCopyError, OSError.
         """
         self._kept.hard_link_data_files()
         page = _read_head(self.pages)
@@ -126,11 +127,11 @@ class IndexKeeper:
 
 
 def keep_copies_of_index(root: str, pid: int, report: Callable[[str], None]) -> None:
-    """Keep copies of the index of each of a broker's stores.
+    """Keep copies of the index of each kahaDB store of a running broker, until the broker ends.
 
-    This ends when the broker ends. The stores are in the directory ``root``; the broker is the process ``pid``. Stores
-    whose index the broker does not have open are skipped, because another broker may use them. ``report`` gets a
-    sentence for each store of which no copy can be kept at the moment.
+    The stores are in the directory ``root``; the broker is the process ``pid``. Stores whose index the broker does not
+    have open are skipped, because another broker may use them. ``report`` gets a sentence for each store of which no
+    copy can be kept at the moment.
     """
     keepers: dict[str, IndexKeeper] = {}
     troubled: set[str] = set()

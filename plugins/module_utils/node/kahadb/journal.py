@@ -130,9 +130,10 @@ class OpenTransactions:
         self._prepared: set[tuple[bool, bytes]] = set()
 
     def records_taking_effect(self, command: JournalCommand) -> Sequence[JournalCommand]:
-        """Return the records of a journal that take effect with a command.
+        """Return the records of a kahaDB journal that take effect with a command, such as a commit.
 
-        These are the command itself, all of its transaction at a commit, or none.
+        For a commit these are all records of its transaction. A rollback, a prepare and a command within a transaction
+        return none, any other command itself.
         """
         transaction = (command.xa, command.transaction)
         if command.kind in (ADD, REMOVE) and command.transaction:

@@ -39,7 +39,7 @@ _PIECE = 16 << 20
 
 
 class KeptIndex:
-    """The kept copy of a kahaDB store's index.
+    """The kept copy of the index of a kahaDB store, from which a damaged index is restored.
 
     The later data files of the store are kept, too. Every method may raise OSError.
     """
@@ -70,9 +70,9 @@ class KeptIndex:
                     os.link(os.path.join(self.store, name), os.path.join(self._journal, name))
 
     def removed_file_sizes(self) -> dict[str, int]:
-        """Return the size of each kept data file that the broker has removed, by name.
+        """Return the disk usage in bytes of each kept data file that the broker has removed from its kahaDB store.
 
-        The size is the disk usage in bytes.
+        The dict is by name of the file. The files are kept for the copy of the store's index.
         """
         present = _inodes(self.store)
         removed = {}
@@ -82,9 +82,9 @@ class KeptIndex:
         return removed
 
     def delete_removed_files(self, names: Iterable[str]) -> None:
-        """Delete kept data files that the broker has removed from its store, by name.
+        """Delete kept data files by name that the broker has removed from its kahaDB store.
 
-        Those that the copy of the index requires stay.
+        The files that the copy of the store's index requires stay.
         """
         needed = recovery_file_numbers(os.path.join(self._copy, INDEX[0]))
         for name in names:
@@ -135,9 +135,9 @@ class KeptIndex:
         return set()
 
     def is_complete(self) -> bool:
-        """Return whether the kept copy of an index is complete and can replace the store's index.
+        """Return whether the kept copy of a kahaDB index is complete.
 
-        No later data file is missing.
+        A complete copy can replace the store's index: no later data file is missing.
         """
         held, present = self._held_inodes(), _inodes(self.store)
         return _are_of_one_store(held, present) and self._covers(held.keys() | present.keys())
@@ -189,7 +189,7 @@ class KeptIndex:
         disk.sync_directory(target)
 
     def link_into_generation(self, target: str) -> None:
-        """Hard-link the kept copy of an index into a generation, a numbered copy of the store.
+        """Hard-link the kept copy of a kahaDB index into a generation, a numbered copy of the store.
 
         The kept data files are linked, too.
         """
@@ -210,9 +210,10 @@ class KeptIndex:
 
 
 def copy_settled_index(store: str, target: str, settling: float = SETTLING) -> bool:
-    """Copy the index of a store to a directory, and return False if the index changed meanwhile.
+    """Copy the index of a kahaDB store to a directory while the index does not change.
 
-    The copy is a synced snapshot. ``settling``: seconds before and after the copy in which it must not change.
+    Returns False if the index changed meanwhile. The copy is a synced snapshot. ``settling``: seconds before and after
+    the copy in which the index must not change.
     """
     before = _looks(store)
     time.sleep(settling)

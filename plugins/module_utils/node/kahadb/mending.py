@@ -28,7 +28,7 @@ _STORE_OF_MKAHADB = re.compile(r"(queue|topic)#3a#2f#2f.+|#210|0")
 
 
 def repair_stores(root: str, *, accept_loss: bool) -> Iterator[str]:
-    """Repair the kahaDB stores of a broker that was killed.
+    """Repair the kahaDB stores of a broker that was killed, so that the broker can start on them.
 
     Yields one sentence for each repair. Nothing is done if a broker runs there. An unusable index is replaced by the
     kept copy, or moved aside. A new data file prevents that messages are written to a file of moved acknowledgements.

@@ -22,11 +22,10 @@ _NOTE = "messages go on here, and not in the file of moved acknowledgements befo
 
 
 def begin_data_file_after_moved_acks(store: str) -> str:
-    """Begin a new data file of a kahaDB store after a data file with moved acknowledgements.
+    """Begin a new data file of a kahaDB store if its last data file contains acknowledgements that kahaDB moved.
 
-    The last data file has acknowledgements that kahaDB moved. Returns the name of the new file. The new file contains
-    one trace record, which brokers skip, and is synced. Returns "" if no file was created. No broker may use the store.
-    Raises OSError.
+    Returns the name of the new file. The new file contains one trace record, which brokers skip, and is synced. Returns
+    "" if no file was created. No broker may use the store. Raises OSError.
     """
     number = _last_file_of_moved_acks(store)
     if not number:
@@ -37,10 +36,10 @@ def begin_data_file_after_moved_acks(store: str) -> str:
 
 
 def begin_data_file_unless_locked(store: str, root: str = "") -> str:
-    """Begin a new data file of a kahaDB store unless a broker holds the store's lock.
+    """Begin a new data file of a kahaDB store, unless a broker holds the store's lock.
 
-    It is begun after moved acknowledgements. Returns the name of the file, or "" if no file was created. ``root`` is as
-    in ``try_lock_store``.
+    The file is begun only after a data file with acknowledgements that kahaDB moved. Returns the name of the file, or
+    "" if no file was created. ``root`` is as in ``try_lock_store``.
     """
     if not _last_file_of_moved_acks(store):
         return ""

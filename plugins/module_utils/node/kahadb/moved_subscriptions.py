@@ -24,11 +24,11 @@ _SHORTEST = 2
 
 
 def neutralize_moved_subscriptions(store: str, start: tuple[int, int], known: set[tuple[str, str]]) -> int:
-    """Neutralize the records of durable subscriptions that kahaDB moved, and return their number.
+    """Neutralize records of durable subscriptions that kahaDB's cleanup moved, by which a broker would lose messages.
 
-    They are replaced by trace records, which brokers skip. A cleanup of kahaDB writes the record of a subscription
-    again at the end of the store journal; without the replacement, a broker that reads it loses the messages that wait
-    for the subscription.
+    The records are replaced by trace records, which brokers skip. Returns their number. A cleanup of kahaDB writes the
+    record of a subscription again at the end of the store journal; without the replacement, a broker that reads it
+    loses the messages that wait for the subscription.
 
     ``start`` is the data file and the offset from which the broker reads; ``known`` are the (destination, key) pairs of
     the subscriptions of its index. A data file with such a record is replaced by a new file, so that hard links to the

@@ -22,10 +22,10 @@ _MESSAGE_ID, _LOCAL_TRANSACTION, _XA_TRANSACTION = 110, 111, 112
 
 @dataclass(frozen=True)
 class StoredMessage:
-    """One message as a kahaDB store holds it: its OpenWire frame, and the offsets of its parts.
+    """One message as it is stored in a kahaDB journal.
 
-    ``frame`` is the whole frame, which begins with its length; ``version`` is the version of OpenWire. Offsets in
-    bytes of the frame are those of the destination, the transaction, the rest (from the original destination on) and
+    ``frame`` is the whole OpenWire frame, which begins with its length; ``version`` is the version of OpenWire. Offsets
+    in bytes of the frame are those of the destination, the transaction, the rest (from the original destination on) and
     the message id. ``content`` are start and end of the body.
     """
 

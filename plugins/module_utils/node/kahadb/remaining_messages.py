@@ -74,9 +74,9 @@ def count_remaining_messages(directory: str, known: Iterable[tuple[str, str]] | 
 
 
 class RecoverySimulation:
-    """A simulated recovery of a kahaDB store.
+    """A simulated recovery of a kahaDB store from its journal, which counts the messages left in the store.
 
-    It counts the messages left. Applies journal records in order. Pure.
+    It applies journal records in order. Pure.
     """
 
     def __init__(self) -> None:
@@ -142,7 +142,7 @@ class RecoverySimulation:
             self._gone.add((topic, key))
 
     def message_counts(self, existing: set[tuple[str, str]] | None = None) -> MessageCounts:
-        """Return the numbers of messages left in the simulated store.
+        """Return the counts of the messages left in a kahaDB store after its simulated recovery.
 
         They result from the journal records applied so far. For a subscription whose first record is no longer in the
         journal, all messages that it has not acknowledged count.
@@ -172,12 +172,12 @@ class RecoverySimulation:
     def messages_lost_by_rebuild(
         self, known: set[tuple[str, str]], *, is_complete: bool, reads_records: bool
     ) -> dict[tuple[str, str], int]:
-        """Return the maximum number of messages that each durable subscription loses by a rebuild of the index.
+        """Return the maximum number of messages lost by a rebuild of the index, for each durable subscription.
 
-        The index is built from this journal. The keys are topic and subscription key. ``known``: (destination, key)
-        pairs in addition to those of the journal. ``is_complete`` False: there may be other subscriptions, which are
-        listed with an empty key. A subscription gets the messages after its record. It gets none without a record, or
-        if the broker skips such records (``reads_records`` False).
+        The index is built from the journal of the kahaDB store. The keys are topic and subscription key. ``known``:
+        (destination, key) pairs in addition to those of the journal. ``is_complete`` False: there may be other
+        subscriptions, which are listed with an empty key. A subscription gets the messages after its record. It gets
+        none without a record, or if the broker skips such records (``reads_records`` False).
         """
         pairs = known | set(self._acked) | {(topic, key) for topic, keys in self._known.items() for key in keys}
         if not is_complete:

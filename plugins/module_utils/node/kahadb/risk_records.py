@@ -61,9 +61,9 @@ class RebuildRisk:
         return text if self.is_complete else f"{text}; the index cannot be read, so there may be others"
 
     def to_rows(self) -> list[dict[str, Any]]:
-        """Return the subscriptions at risk as rows for JSON.
+        """Return the durable subscriptions at risk of losing messages as rows for JSON.
 
-        Only the first 1,000 are returned.
+        A row has topic, subscription and number of messages. Only the first 1,000 are returned.
         """
         return [
             {"topic": topic, "subscription": key, "messages": number}
@@ -121,10 +121,11 @@ class RiskRecord:
 
 
 def record_risk(directory: str, store: str, reason: str, risk: RebuildRisk) -> str:
-    """Record the risk of losing messages by a broker's start, and return the path of the record.
+    """Record the risk of losing messages by the rebuild of a store's index.
 
-    The broker started without the index of its store. It is written durably. ``directory`` is the store, or the shared
-    directory of a fenced store. If the newest record has the same content, no new record is written. Raises OSError.
+    The broker started without the index of its store. The record is written durably. Returns its path. ``directory`` is
+    the store, or the shared directory of a fenced store. If the newest record has the same content, no new record is
+    written. Raises OSError.
     """
     rows = risk.to_rows()
     earlier = read_newest_risk_records(directory)

@@ -64,11 +64,11 @@ class _StoreLocation:
 
 
 def locate_store(store: str, user: str | None = None) -> _StoreLocation:
-    """Locate a store, and return its location.
+    """Locate a kahaDB store, and return its path and the accounts with which to change it.
 
-    This is its absolute path, and the accounts with which to change it. One account changes its files, the other its
-    parent directory. ``user`` is the broker's account in the inventory. Raises NodeError if root would have to act in
-    directories in which other accounts can exchange files; OSError.
+    The path is absolute. One account changes the files of the store, the other its parent directory. ``user`` is the
+    broker's account in the inventory. Raises NodeError if root would have to act in directories in which other accounts
+    can exchange files; OSError.
     """
     store = os.path.abspath(store)
     owner = account_for_path(store, user)
@@ -133,7 +133,7 @@ def _is_mount_point(parent: Directory, name: str) -> bool:
 
 
 def is_replacement_unfinished(store: str, user: str | None = None) -> bool:
-    """Return whether the replacement of a store by a copy is unfinished.
+    """Return whether the replacement of a kahaDB store by the copy of the other node's store is unfinished.
 
     Raises NodeError, OSError.
     """
@@ -219,9 +219,9 @@ def unpack_chunk(data: str) -> bytes:
 
 
 def append_chunk(store: str, files: Manifest, name: str, offset: int, data: str, user: str | None = None) -> int:
-    """Append a chunk to a file of a store's staged copy.
+    """Append a compressed chunk of data to a file of a staged copy, by which a kahaDB store is replaced.
 
-    The chunk is compressed. Returns the file's new length. After the last chunk the SHA-256 of the file is checked.
+    Returns the file's new length. After the last chunk the SHA-256 of the file is checked.
 
     Raises NodeError for a chunk with a wrong offset, or for a file with a wrong checksum.
     """
@@ -256,10 +256,10 @@ def replace_store_by_copy(store: str, files: Manifest, source: str, user: str | 
 
 
 def finish_store_replacement(store: str, user: str | None = None) -> str:
-    """Finish the interrupted replacement of a store by its copy.
+    """Finish the interrupted replacement of a kahaDB store by the copy of the other node's store.
 
-    Returns the path of the old store's backup. Follows the plan. Returns "" if there is no plan, or was no store.
-    Raises NodeError, OSError.
+    Returns the path of the old store's backup. Follows the plan in the store. Returns "" if there is no plan, or was no
+    store. Raises NodeError, OSError.
     """
     where = locate_store(store, user)
     _refuse_untrusted_plan(where)
@@ -351,8 +351,8 @@ def _sums(files: Manifest) -> str:
 
 
 def spool_file_name(name: str) -> str:
-    """Return the name of the spool file for a file of a store.
+    """Return the name under which the controller stores a file of a kahaDB store while it is copied between hosts.
 
-    The controller has a directory of such files. The name is a hash of the path, without slashes.
+    The controller has a spool directory of such files. The name is a hash of the path, without slashes.
     """
     return hashlib.sha256(name.encode(errors="surrogateescape")).hexdigest()[:24]

@@ -75,9 +75,9 @@ def sha256_of_open_file(descriptor: int) -> str:
 
 
 def store_fingerprint(files: Manifest) -> str:
-    """Return the fingerprint of a store by its files.
+    """Return the fingerprint of a kahaDB store, a hash of the paths, sizes and hashes of its files.
 
-    It has 16 hexadecimal digits of a hash of their paths, sizes and hashes.
+    It has 16 hexadecimal digits.
     """
     text = json.dumps({name: [entry["size"], entry["sha256"]] for name, entry in files.items()}, sort_keys=True)
     return hashlib.sha256(text.encode()).hexdigest()[:16]
@@ -131,9 +131,10 @@ def allocated_bytes(store: str) -> int:
 
 
 def copy_identical_files(store: str, staging: str, files: Manifest) -> dict[str, int]:
-    """Copy the files that are identical in the other node's store from this store into the staging directory.
+    """Copy the files that are identical in the old and the new store from the old store into the staging directory.
 
-    Returns the files that must still be transferred, each with its first missing byte. Raises NodeError, OSError.
+    The new store is described by the manifest ``files`` of the other node's store. Returns the files that must still be
+    transferred, each with its first missing byte. Raises NodeError, OSError.
     """
     wanted: dict[str, int] = {}
     with open_directory(staging) as top:
@@ -152,7 +153,7 @@ def copy_identical_files(store: str, staging: str, files: Manifest) -> dict[str,
 
 
 def append_piece(staging: str, files: Manifest, name: str, offset: int, piece: bytes) -> int:
-    """Append a piece to a file of a store's staged copy.
+    """Append a piece of data to a file of a staged copy, by which a kahaDB store is replaced.
 
     Returns the file's new length. The last piece completes the file. Raises NodeError for a piece with a wrong offset,
     or for a file with a wrong checksum.
@@ -197,9 +198,9 @@ def read_piece(store: str, name: str, offset: int, size: int, length: int) -> by
 
 
 def remove_directory_content(path: str) -> None:
-    """Remove the content of a directory, but not the directory itself.
+    """Remove the content of a directory.
 
-    Raises NodeError, OSError.
+    The directory itself stays. Raises NodeError, OSError.
     """
     with suppress(FileNotFoundError), open_directory(path) as directory:
         directory.remove_content()

@@ -30,12 +30,12 @@ _UNREADABLE = "(not the name of a pair)"
 
 
 def read_store_and_marker_state(directory: str, user: str | None = None) -> dict[str, Any]:
-    """Read the file ``.activemq-fleet-pair`` of a store, which names its pair, and the state of the store.
+    """Read the state of a store's directory and its marker file, which names the pair that owns the store.
 
-    The state shows whether the store exists, is mounted, was used and is fenced. The result has the file's lines, too.
-    The store is read as the account ``user``, or as its owner if ``user`` is not an account of this host. ``marked``:
-    the marker's lines, None without a marker. Raises NodeError for an invalid store or marker; OSError, for instance if
-    the server of the share is unreachable.
+    The marker is ``.activemq-fleet-pair``. The state shows whether the store exists, is mounted, was used and is
+    fenced. The result has the file's lines, too. The store is read as the account ``user``, or as its owner if ``user``
+    is not an account of this host. ``marked``: the marker's lines, None without a marker. Raises NodeError for an
+    invalid store or marker; OSError, for instance if the server of the share is unreachable.
     """
     account = account_for_path(directory, user if user and is_account_name(user) else None)
     try:

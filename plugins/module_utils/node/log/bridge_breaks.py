@@ -22,11 +22,12 @@ _LONGEST = 300
 
 
 def repeatedly_broken_bridges(records: Sequence[Record], now: float) -> list[dict[str, Any]]:
-    """Return the bridges between brokers that broke repeatedly.
+    """Return the network bridges of a broker that broke repeatedly soon after they were established.
 
-    Records of a broker's log show them. They break at ``now`` (seconds since the epoch). Each has ``peer`` (the remote
-    brokerName), ``count``, ``first`` and ``last`` (seconds since the epoch), ``error``, the most frequent one, and
-    ``destination`` of the message that it was about to forward; both are empty where the log does not name them. Pure.
+    The records of the broker's log show them. They break at ``now`` (seconds since the epoch). Each has ``peer`` (the
+    remote brokerName), ``count``, ``first`` and ``last`` (seconds since the epoch), ``error``, the most frequent one,
+    and ``destination`` of the message that it was about to forward; both are empty where the log does not name them.
+    Pure.
     """
     up: dict[str, tuple[str, float]] = {}
     times: dict[str, list[float]] = {}

@@ -60,20 +60,20 @@ def phase_of_process_since(records: Sequence[Record], since: float) -> Phase:
 
 
 def read_log_records(data: str, since: float) -> list[Record]:
-    """Return the records of a broker's log in its data directory that are no older than ``since``.
+    """Return the records of a broker's log since a time.
 
-    They are those of activemq.log and the file before it. ``since`` is in seconds since the epoch; of each file its
-    last 4 MiB are read.
+    They are those of activemq.log and the file before it in the directory ``data``. ``since`` is in seconds since the
+    epoch; of each file its last 4 MiB are read.
     """
     lines = [*_tail(data, "activemq.log.1"), *_tail(data, _LOG)]
     return [record for record in parse_records(lines) if _is_of(record, since)]
 
 
 def unread_log_reason(data: str, since: float) -> str:
-    """Return the reason why a broker's log is unread.
+    """Return the reason why a broker's log cannot be read; empty for a readable log.
 
-    The result is "" for a readable log. The broker's process began at ``since``. The log is ``activemq.log`` in the
-    directory ``data``. A log that the process has not written to is readable: nothing is missing in it.
+    The broker's process began at ``since``. The log is ``activemq.log`` in the directory ``data``. A log that the
+    process has not written to is readable: nothing is missing in it.
     """
     try:
         was_written = os.lstat(os.path.join(data, _LOG)).st_mtime >= since

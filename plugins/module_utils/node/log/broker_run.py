@@ -85,12 +85,12 @@ class BrokerRun:
 
     @property
     def one_way_duplex_links(self) -> tuple[str, ...]:
-        """The names of duplex links to a broker that forward in one direction only.
+        """The names of duplex network connectors to a broker that forward messages in one direction only.
 
-        The links are network connectors of other brokers. They were established without the other broker's id, and
-        forward nothing in the reverse direction. The remote broker permanently counts such a link as established.
-        Measured on 5.5.1: the passive end is logged as ``LINK@null``, the first message to the remote broker ends it
-        with a NullPointerException, and the remote failover transport connects again without opening a new passive end.
+        They are connectors of other brokers. They were established without the other broker's id, and forward nothing
+        in the reverse direction. The remote broker permanently counts such a link as established. Measured on 5.5.1:
+        the passive end is logged as ``LINK@null``, the first message to the remote broker ends it with a
+        NullPointerException, and the remote failover transport connects again without opening a new passive end.
         Restart the owner of the link.
         """
         return tuple(link for link, half in self._responders.items() if half)

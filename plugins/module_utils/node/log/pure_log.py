@@ -32,7 +32,7 @@ _PROPERTIES = {
 
 
 def read_pure_broker_runs(data: str) -> list[dict[str, Any]]:
-    """Read the runs of a pure broker (a pure master or slave) from its logs.
+    """Read the runs of a broker of a Pure Master/Slave pair from its logs.
 
     Returns a dict per run, oldest first. The files are activemq.log and its rotated files. At most 50 runs are
     returned. Each has ``began``, ``started``, ``attached``, ``established``, ``served``; ``began`` is empty if the

@@ -132,9 +132,9 @@ class KnownSecrets:
         return "".join(pieces) + text[position:]
 
     def word_like_secret_end(self, text: str, start: int, end: int) -> int:
-        """Return the end of the word-like secret that is the value at ``start`` in a text; -1 without one.
+        """Return the end of a known secret that resembles a word at ``start`` in a text; -1 if there is none.
 
-        The secret is a known one.
+        The secret must be the whole value.
         """
         for value in self._word_like:
             if text.startswith(value, start, end) and _AFTER_VALUE.match(text, start + len(value), end):

@@ -35,16 +35,16 @@ def is_secret_free_value(value: str) -> bool:
 
 
 def secret_free_value_end(text: str, start: int, end: int) -> int:
-    """Return the end of the value at ``start`` in a text if it contains no secret; -1 for any other value.
+    """Return the end of the value at ``start`` in a text that contains no secret, such as ``${variable}``; else -1.
 
-    Examples are a variable, a mark, a boolean and null.
+    Other examples are a mark, a boolean and null.
     """
     match = _LEADING_REFERENCE.match(text, start, end)
     return match.end() if match else -1
 
 
 def logger_and_thread_start(text: str, start: int, end: int) -> int:
-    """Return the start of the logger and thread at the end of a log record in a text.
+    """Return the start of the logger and thread that end a log record, in a text that contains the record.
 
     A note on a cut line also counts. Both begin before ``end``.
     """

@@ -155,10 +155,9 @@ _KEY_LINE_END = re.compile(r"(?:\A|[^A-Za-z0-9+/=])[A-Za-z0-9+/=]{16,}\s*\Z")
 
 
 def mask_secrets_by_shape(text: str, known: KnownSecrets, before: str = "") -> str:
-    """Return a text with the secrets masked that are recognized by their shape.
+    """Return a text with the secrets masked that are recognized by their shape, such as tokens and private keys.
 
-    These are secrets such as tokens and passwords in URIs. ``before``: text that is located before ``text`` on the same
-    line.
+    ``before``: text that is located before ``text`` on the same line.
     """
 
     def hide(match: re.Match[str]) -> str:
