@@ -85,9 +85,9 @@ from ansible_collections.activemq.fleet.plugins.module_utils.node.state.operatio
 
 
 def record_operation(parameters: dict[str, Any], check: bool) -> dict[str, Any]:
-    """Record an operation in the host's file of records, and return the module's result.
+    """Record the begin or end of a planned operation in the host's file of operation records.
 
-    It is never ``changed``.
+    Returns the module's result, which is never ``changed``.
     """
     if check:
         return {"recorded": False}

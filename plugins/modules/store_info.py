@@ -147,9 +147,9 @@ from ansible_collections.activemq.fleet.plugins.module_utils.node.run_module imp
 
 
 def gather_store_evidence(base: str, directory: str, read: bool, user: str | None = None) -> dict[str, Any]:
-    """Gather the evidence of a broker's store, and return it as the module's result.
+    """Gather the evidence of the store of a broker in a pure pair, and return it as the module's result.
 
-    The broker is that of a pure pair; its log is read, too. Raises NodeError, OSError.
+    The broker's log is read, too. Raises NodeError, OSError.
     """
     process = find_broker_process(base)
     free = 0

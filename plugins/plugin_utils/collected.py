@@ -24,9 +24,9 @@ _SLACK = 64 << 20
 
 
 def prepare_evidence_directory(path: str) -> str:
-    """Prepare the controller's private directory for collected evidence, and return its absolute path.
+    """Create or reuse the controller's directory for evidence collected from hosts, and return its absolute path.
 
-    It is created or reused. Raises AnsibleActionFail for a directory that holds anything else.
+    A new directory is private to its owner. Raises AnsibleActionFail for a directory that holds anything else.
     """
     path = os.path.abspath(os.path.expanduser(path))
     mark = os.path.join(path, MARK)
@@ -49,7 +49,7 @@ def prepare_evidence_directory(path: str) -> str:
 
 @contextmanager
 def staging_directory(directory: str, host: str) -> Iterator[str]:
-    """Create a temporary staging directory for a host's evidence.
+    """Create a temporary staging directory into which a host's collected evidence is unpacked.
 
     Yields its path, and removes the directory at the end. It also removes what killed runs have left.
     """
@@ -69,10 +69,11 @@ def staging_directory(directory: str, host: str) -> Iterator[str]:
 
 
 def unpack_evidence(archive: str, facts: Mapping[str, Any], place: str, target: str, limit: int) -> None:
-    """Unpack a host's archive of evidence in place of the host's directory.
+    """Unpack an archive of a host's evidence, and replace the host's directory of evidence by it.
 
-    Adds ``host.json``. Raises AnsibleActionFail for an archive that ``read_host_archive`` refuses, or that holds far
-    more than ``limit`` bytes, and for a disk that has no room for them.
+    It is unpacked in the staging directory ``place``; ``target`` is the host's directory. Adds ``host.json``. Raises
+    AnsibleActionFail for an archive that ``read_host_archive`` refuses, or that holds far more than ``limit`` bytes,
+    and for a disk that has no room for them.
     """
     tree = os.path.join(place, "tree")
     try:
@@ -118,10 +119,10 @@ def _unpack(archive: str, tree: str, limit: int) -> None:
 
 @contextmanager
 def limit_file_size(limit: int) -> Iterator[None]:
-    """Limit the size of each file that this process and its children write within a ``with`` block.
+    """Limit the size of each file that this process writes within a ``with`` block.
 
-    ``limit`` is in bytes; some slack is added. A host that lies may send a file without end, and connection plugins of
-    Ansible have no limit.
+    The limit also counts for its child processes. ``limit`` is in bytes; some slack is added. A host that lies may send
+    a file without end, and connection plugins of Ansible have no limit.
     """
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
     most = limit + _SLACK

@@ -22,7 +22,7 @@ def _path() -> Path:
 
 
 def write_compiled_fleet(fleet: Any) -> None:
-    """Write the compiled fleet of a playbook run to a file.
+    """Write the fleet that a playbook run compiled from its inventory to a file, for later tasks of the run.
 
     It replaces an earlier one. It is a ``deployment.CompiledFleet``; the file is readable for its owner only.
     """
@@ -30,7 +30,7 @@ def write_compiled_fleet(fleet: Any) -> None:
 
 
 def read_compiled_fleet() -> Any:
-    """Read the compiled fleet of this playbook run from its file.
+    """Read the fleet that an earlier task of this playbook run compiled from its inventory.
 
     It is a ``deployment.CompiledFleet``. Raises AnsibleActionFail if no task of the run has compiled the fleet.
     """

@@ -28,7 +28,7 @@ def read_documentation(module: str) -> str:
 def argument_spec(documentation: str) -> dict[str, dict[str, Any]]:
     """Return the Ansible argument spec that a module's documentation declares.
 
-    Option -> type, choices, default ….
+    It maps each option to its type, choices, default and so on.
     """
     options = yaml.safe_load(documentation)["options"]
     return {name: {key: option[key] for key in _KEYS if key in option} for name, option in options.items()}

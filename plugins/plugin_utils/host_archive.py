@@ -23,9 +23,9 @@ _CHUNK = 1 << 20
 
 
 class ArchivedFile(NamedTuple):
-    """A file in an archive: its metadata and its content.
+    """A file in an archive from a host: its path, size, modification time and content.
 
-    The metadata are path, size and modification time. The path is below the archive's root; the size is in bytes.
+    The path is below the archive's root; the size is in bytes.
     """
 
     name: str
@@ -79,7 +79,7 @@ class _Bounded:
         self._stream, self._limit, self._rest = stream, limit, limit
 
     def read(self, size: int) -> bytes:
-        """Read and return exactly ``size`` bytes of the archive.
+        """Read and return exactly ``size`` bytes of an archive.
 
         Raises ValueError at the end of the data, for damaged data, and beyond the limit.
         """

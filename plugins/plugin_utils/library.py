@@ -27,7 +27,7 @@ _INSTALL = (
 
 
 class LibraryError(AnsibleError):
-    """An error for the library activemq_fleet, which is not installed or has a wrong version."""
+    """An error for a library activemq_fleet that is not installed or has a wrong version."""
 
 
 def import_from_public_api(name: str) -> Any:
@@ -53,8 +53,8 @@ def import_library_module(module: str) -> ModuleType:
 def check_library() -> None:
     """Check that the library activemq_fleet is installed in the right version, and raise LibraryError otherwise.
 
-    An ansible-core that is too old is an error, too. An ansible-core that is too old is reported first: the library
-    cannot be installed next to it.
+    An ansible-core that is too old is also an error. It is reported first, because the library cannot be installed next
+    to it.
     """
     _refuse_old_ansible()
     with _import_errors():
@@ -98,8 +98,8 @@ def _refuse_old_ansible() -> None:
 def import_host_module(name: str) -> ModuleType:
     """Import and return a host module, a module of the package ``node`` that programs on hosts use.
 
-    It is that of the library, or where none is installed, our own. So no process imports one file under two names, with
-    two sets of classes. Raises LibraryError if the library has another version than this collection.
+    It is that of the library, or if none is installed, that of the collection. So no process imports one file under two
+    names, with two sets of classes. Raises LibraryError if the library has another version than this collection.
     """
     if importlib.util.find_spec("activemq_fleet") is None:
         return import_module(f"ansible_collections.activemq.fleet.plugins.module_utils.node.{name}")
@@ -109,7 +109,7 @@ def import_host_module(name: str) -> ModuleType:
 
 @contextmanager
 def raise_as_filter_error(plugin: str, value: object) -> Iterator[None]:
-    """Raise errors of the library in a ``with`` block as an AnsibleFilterError.
+    """Raise the library's errors in a ``with`` block as AnsibleFilterError.
 
     The error names the filter and its input.
     """

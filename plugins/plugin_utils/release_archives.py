@@ -19,7 +19,7 @@ _CHUNK = 1 << 20
 
 
 def inspect_release_archive(path: str, install: str, find: Callable[[str], str | None]) -> dict[str, Any] | None:
-    """Inspect a release archive, and return the ActiveMQ releases in it.
+    """Inspect an archive from which ActiveMQ is installed, and return the releases in it.
 
     It may also be a directory. They are returned as the fields of ``operations.Archive``; None for a URL. ``install``
     is ``archive`` or ``jars``. ``find`` returns the file to which Ansible resolves a relative path, None if it does not

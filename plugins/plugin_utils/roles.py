@@ -8,9 +8,10 @@ from ansible_collections.activemq.fleet.plugins.plugin_utils.library import impo
 
 
 def has_preferred_role(role: str, name: str, pattern: str | None, master_node: str | None, parity: str | None) -> bool:
-    """Return whether a name is a broker's host name with the preferred role ``role`` (``master`` or ``slave``).
+    """Return whether a host name is that of a broker with a preferred role, ``master`` or ``slave``, in its pair.
 
-    Raises AnsibleFilterError for a name that is no text or a pattern that is invalid.
+    ``role`` is the role that is compared. Raises AnsibleFilterError for a name that is no text or a pattern that is
+    invalid.
     """
     naming = import_library_module("naming")
     with raise_as_filter_error(role, name):

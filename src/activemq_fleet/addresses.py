@@ -13,9 +13,9 @@ Address = tuple[str, int]
 
 
 class HostNameError(ValueError):
-    """An error for an invalid host name.
+    """An error for an invalid host name, to which no client can connect.
 
-    No client can connect to such a host. ``problem`` is the text without the instruction.
+    ``problem`` is the text without the instruction.
     """
 
     def __init__(self, problem: str, fix: str) -> None:
@@ -76,7 +76,7 @@ def is_loopback(host: str) -> bool:
 
 
 def may_be_same_host(name: str, other: str) -> bool:
-    """Return whether two names may be names of the same host.
+    """Return whether two host names may be names of the same host.
 
     They are equal in any case, or one is the other without its domain.
     """
@@ -114,7 +114,7 @@ def parse_host_port(text: str) -> Address:
 
 
 def parse_listening_address(text: str) -> Address:
-    """Parse the address on which a server listens, and return (host, port).
+    """Parse the address on which a server is to listen, and return (host, port).
 
     A port alone means 127.0.0.1. Raises ValueError.
     """

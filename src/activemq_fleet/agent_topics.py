@@ -58,27 +58,26 @@ def is_canary_topic(topic: str) -> bool:
 
 
 def barrier_topic(prefix: str, agent: str) -> str:
-    """Return the barrier topic of an agent: the MQTT topic ``PREFIX/__barrier__/AGENT``.
+    """Return the MQTT topic of an agent's barriers, messages that mark that all earlier events were sent.
 
-    Barriers are messages that mark that all earlier events were sent.
+    It is ``PREFIX/__barrier__/AGENT``.
     """
     return f"{prefix}/{BARRIER}/{agent_topic_level(agent)}"
 
 
 def is_barrier_topic(topic: str) -> bool:
-    """Return whether an MQTT topic is a barrier topic, ``PREFIX/__barrier__/AGENT``.
+    """Return whether an MQTT topic carries barriers, messages of an agent that mark that all earlier events were sent.
 
-    The older form ``PREFIX/__barrier__`` is accepted, too.
+    It is ``PREFIX/__barrier__/AGENT``, or has the older form ``PREFIX/__barrier__``.
     """
     rooted = f"/{topic}"
     return rooted.endswith(f"/{BARRIER}") or rooted.rpartition("/")[0].endswith(f"/{BARRIER}")
 
 
 def is_barrier_topic_of(topic: str, agent: str) -> bool:
-    """Return whether an MQTT topic is the barrier topic of a certain agent.
+    """Return whether an MQTT topic carries a given agent's barriers, messages that prove that earlier events arrived.
 
-    The agent's barriers prove that earlier events arrived. True also for the older form of the topic, which names no
-    agent.
+    True also for the older form of the topic, which names no agent.
     """
     return topic.endswith((f"/{BARRIER}", f"/{BARRIER}/{agent_topic_level(agent)}"))
 

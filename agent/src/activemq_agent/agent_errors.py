@@ -40,9 +40,9 @@ class RequestRefusedError(AgentError):
 
 
 class OutboxFullError(AgentError):
-    """An error for a full outbox: an agent has its largest number of rows or bytes of unsent events.
+    """An error for an event that an agent does not accept, because its outbox of unsent events is full.
 
-    Nothing was stored; try again later.
+    The outbox has its largest number of rows or bytes. Nothing was stored; try again later.
     """
 
     code = "full"

@@ -31,7 +31,7 @@ E = TypeVar("E")
 
 @dataclass(frozen=True, slots=True)
 class ConnectionTrial:
-    """The outcome of a test connection to one broker.
+    """The outcome of a test connection of an agent to one broker.
 
     It holds the steps that succeeded with their seconds, and the problem. ``steps`` are (name, seconds) in their order;
     ``problem`` is None if the broker serves.
@@ -62,10 +62,10 @@ def effective_config_lines(config: Config) -> list[str]:
 
 
 def check_dedupe_period(config: Config) -> None:
-    """Check the period of deduplication, ``dedupe.days``, and raise ConfigError if it is too short.
+    """Check that an agent remembers event ids long enough to recognize duplicates, else raise ConfigError.
 
-    It must be longer than the time in which a duplicate of an event can still arrive. That time is
-    ``mb.publisher.timeout`` plus ``subscription.offline.limit``.
+    The period ``dedupe.days`` must be longer than the time in which a duplicate of an event can still arrive. That time
+    is ``mb.publisher.timeout`` plus ``subscription.offline.limit``.
     """
     needed = config.publisher_timeout + config.offline_limit
     if config.dedupe_days * DAY < needed:

@@ -32,7 +32,7 @@ _ERRORS: dict[str, type[AgentError]] = {
 
 
 class Client:
-    """A client of the running agent: a connection to the agent's socket.
+    """A client of the running agent on this host, over the agent's UNIX socket.
 
     It is for use by one thread. Every method raises AgentError if no agent answers.
     """
@@ -80,7 +80,7 @@ class Client:
         return _result(self.call({"op": "status"}))
 
     def requeue(self, ids: Sequence[str] | None = None) -> int:
-        """Queue expired events again, so that the agent sends them, and return their number.
+        """Queue expired events of the running agent again, so that it sends them; return their number.
 
         These are the events with the given ``ids``, or all for None.
         """

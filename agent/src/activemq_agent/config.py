@@ -141,7 +141,7 @@ class ConfigKey:
     default: Any
 
     def value_in(self, config: Config) -> Any:
-        """Return the value of this key of agent.conf in a configuration."""
+        """Return the value that a key of agent.conf has in a configuration."""
         return getattr(getattr(config, self.part) if self.part else config, self.field)
 
 

@@ -42,7 +42,7 @@ class Endpoint:
 
 @dataclass(frozen=True, slots=True)
 class CertificateName:
-    """The name that the certificate of one broker's host must hold.
+    """The name that the TLS certificate of one broker's host must contain.
 
     It is one entry of ``tls.certificate.names``.
     """
@@ -87,7 +87,7 @@ def parse_brokers(text: str) -> tuple[Endpoint, ...]:
 
 
 def parse_listening_endpoint(text: str) -> Endpoint:
-    """Parse the endpoint on which a server listens, and return it.
+    """Parse the endpoint on which a server of the agent is to listen, and return it.
 
     A port alone means 127.0.0.1. Raises ValueError.
     """
@@ -95,7 +95,7 @@ def parse_listening_endpoint(text: str) -> Endpoint:
 
 
 def parse_certificate_names(text: str) -> tuple[CertificateName, ...]:
-    """Parse a comma-separated list of certificate names, ``HOST=NAME``, and return them."""
+    """Parse a comma-separated list of certificate names in agent.conf, ``HOST=NAME``, and return them."""
     pairs = [entry.partition("=") for entry in _words(text)]
     if not all(host and name for host, _, name in pairs):
         raise ValueError(
@@ -141,7 +141,7 @@ def parse_topic_filters(text: str) -> tuple[str, ...]:
 
 
 def parse_client_or_agent_name(text: str) -> str:
-    """Parse a name in agent.conf, which can be a client id or an agent's name, and return it.
+    """Parse a client id or an agent's name in agent.conf, and return it.
 
     Raises ValueError with the reason for other texts.
     """
@@ -168,7 +168,7 @@ def parse_boolean(text: str) -> bool:
 
 
 def choice_parser(*words: str) -> Callable[[str], str]:
-    """Return a parser that accepts only certain words of agent.conf.
+    """Return a parser of a choice: it accepts only certain words as the value of a key in agent.conf.
 
     The parser raises ValueError, which lists ``words``, for other texts.
     """
@@ -205,7 +205,7 @@ def _integer(text: str) -> int:
 
 
 def number_parser(most: int, *, above: int | None = None) -> Callable[[str], float]:
-    """Return a parser of numbers up to ``most``.
+    """Return a parser of numbers in agent.conf, up to ``most``.
 
     The least number is 0, or above ``above``. The parser raises ValueError with the reason.
     """
@@ -220,7 +220,7 @@ def number_parser(most: int, *, above: int | None = None) -> Callable[[str], flo
 
 
 def integer_parser(least: int, most: int) -> Callable[[str], int]:
-    """Return a parser of integers from ``least`` to ``most``.
+    """Return a parser of integers in agent.conf, from ``least`` to ``most``.
 
     The parser raises ValueError with the reason.
     """
@@ -236,7 +236,7 @@ def _in_range(number: Number, least: int, most: int) -> Number:
 
 
 def duration_parser(like: Any) -> Callable[[str], Any]:
-    """Return a parser of a duration in seconds.
+    """Return a parser of durations in agent.conf, in seconds.
 
     Durations are above 0 and at most 86400. ``like`` is the default value. If it is a pair, the parser reads a pair of
     durations. The parser raises ValueError with the reason.

@@ -52,7 +52,7 @@ _NEVER = float("-inf")
 
 @dataclass(frozen=True, slots=True)
 class ConnectionPolicy:
-    """The policy of an agent's connections: their times in seconds, and counts.
+    """The settings of an agent's connections: timeouts, pauses and intervals in seconds, and counts.
 
     These are the keys ``connecting.*`` of agent.conf. The state machine does not use ``keepalive`` (of MQTT) and
     ``puback_timeout``: session and publisher do.
@@ -211,7 +211,7 @@ class _Connection:
 
 @dataclass(slots=True)
 class ConnectionStateMachine:
-    """The state machine of an agent's connections, which decides which broker to dial, and when.
+    """The state machine of an agent's connections, which decides which broker to connect to, and when.
 
     It also decides when to leave a broker. It opens no sockets. ``brokers``: length of the list, at least 1;
     ``random``: a function, uniform in [0, 1). ``numbers`` yields the number of each connection; two machines that write
@@ -238,18 +238,18 @@ class ConnectionStateMachine:
 
     @property
     def next_tick_time(self) -> float | None:
-        """The time (seconds) at which the next ``Tick`` is due, so that the state machine makes progress.
+        """The time at which the connection state machine needs its next ``Tick``, an event that time has passed.
 
-        None before the start and after the end.
+        It is in seconds; None before the start and after the end.
         """
         if self._phase != "running":
             return None
         return self._connection.due if self._connection else self._resume_at
 
     def step(self, event: Event, now: float) -> tuple[Action, ...]:
-        """Process one event at a time, ``now``, and return the actions to carry out, in order.
+        """Process one event of an agent's connection, and return the actions to carry out, in order.
 
-        ``now`` is in seconds and never goes back.
+        ``now`` is the time of the event in seconds, which never goes back.
         """
         match event:
             case Started() if self._phase == "new":

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 
 class TransportUp(NamedTuple):
-    """Event: the transport of a connection is up, that is, TCP and TLS.
+    """Event: the transport of an MQTT connection is up, that is, TCP and TLS.
 
     TLS is only used if the broker is reached by it. ``conn`` is the connection.
     """
@@ -47,7 +47,7 @@ class Puback(NamedTuple):
 
 
 class MessageReceived(NamedTuple):
-    """Event: a message was received.
+    """Event: an MQTT message was received.
 
     A message at QoS 1 waits for ``Session.ack(mid)``. ``held`` counts the memory of the message in a ``ReceiveBudget``.
     """
@@ -61,7 +61,7 @@ class MessageReceived(NamedTuple):
 
 
 class OversizedMessageReceived(NamedTuple):
-    """Event: a message above the size limit was received.
+    """Event: an MQTT message above the size limit was received.
 
     The message is discarded and not acknowledged.
     """
@@ -70,7 +70,7 @@ class OversizedMessageReceived(NamedTuple):
 
 
 class ConnectionEnded(NamedTuple):
-    """Event: a connection ended, or could not be made.
+    """Event: an MQTT connection to a broker ended, or could not be made.
 
     ``conn`` is the connection. ``silent``: the broker did not answer for two keep-alives. ``hostile``: it sent what no
     broker sends.

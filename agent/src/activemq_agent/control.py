@@ -56,7 +56,7 @@ class _Stopping(AgentError):
 
 
 class ControlServer:
-    """The server of the agent's control socket.
+    """The server of the agent's control socket, over which local programs publish events and query the status.
 
     It runs from ``start`` to ``close``. It calls ``on_accepted`` after accepting events. Raises AgentError if the
     socket cannot be created. An existing socket file is replaced, so the caller must hold the lock of the state
@@ -84,14 +84,14 @@ class ControlServer:
         self.thread = threading.Thread(target=self._serve, name="control", daemon=True)
 
     def start(self) -> None:
-        """Start the server of the control socket.
+        """Start the server of the agent's control socket.
 
         A thread accepts connections and answers requests.
         """
         self.thread.start()
 
     def close(self) -> None:
-        """Close the server of the control socket, with all connections.
+        """Close the server of the agent's control socket, with all connections.
 
         The socket file is removed.
         """

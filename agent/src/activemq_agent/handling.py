@@ -52,7 +52,7 @@ Handler = Callable[[HandlerEvent], object]
 
 
 class HandlerRunner:
-    """The runner of an agent's message handlers.
+    """A runner of an agent's message handlers.
 
     It has one worker thread for each topic filter, from ``start`` to ``close``. ``observe`` is called with an event's
     name and the seconds of each run. Raises AgentError for an entry point that cannot be loaded: its events would
@@ -86,7 +86,7 @@ class HandlerRunner:
 
     @property
     def last_loop_start(self) -> float:
-        """The time at which the slowest worker thread last began its loop.
+        """The time at which the message handlers' loop last began, that of the slowest worker thread.
 
         The time is that of ``clock``. A worker whose handler is within its time counts as turning now.
         """
@@ -94,10 +94,7 @@ class HandlerRunner:
 
     @property
     def overdue_filters(self) -> tuple[str, ...]:
-        """The topic filters whose message handler is overdue.
-
-        It has been running for longer than its timeout.
-        """
+        """The topic filters whose message handler has been running for longer than its timeout."""
         now = self.clock()
         return tuple(lane for worker in self.workers if worker.is_overdue(now) for lane in worker.lanes)
 
@@ -110,7 +107,7 @@ class HandlerRunner:
             worker.thread.start()
 
     def wake(self, lane: str) -> None:
-        """Wake the worker thread of a lane, that is, of a topic filter.
+        """Wake the worker thread that handles the messages of a lane, that is, of a topic filter.
 
         Call this after a message was stored, from any thread.
         """
@@ -138,7 +135,7 @@ class HandlerRunner:
 
 
 class Worker:
-    """A worker thread, which handles the messages of one topic filter.
+    """A worker thread, which runs an agent's handlers for the messages of one topic filter.
 
     One worker handles the messages of all filters that are no longer configured.
     """
@@ -155,7 +152,7 @@ class Worker:
 
     @property
     def last_loop_start(self) -> float:
-        """The time at which the worker thread last began its loop.
+        """The time at which a worker thread last began its loop.
 
         The time is that of the clock of ``HandlerRunner``. The current time while its handler may still run.
         """
@@ -165,7 +162,7 @@ class Worker:
         return self._turned
 
     def is_overdue(self, now: float) -> bool:
-        """Return whether the worker's handler is overdue: it has been running for longer than its timeout."""
+        """Return whether a worker's handler is overdue: it has been running for longer than its timeout."""
         return self._busy_until is not None and now > self._busy_until
 
     def _run(self) -> None:

@@ -65,7 +65,7 @@ Open = Callable[[int, int, Callable[[Any], None]], Session]
 
 
 class ConnectionOptions(TypedDict, total=False):
-    """The options of the agent's connection, ``AgentConnection``.
+    """Options of an agent's MQTT connection, such as its source of random numbers.
 
     ``draw`` returns the random numbers in [0, 1) that vary its pauses, and ``numbers`` yields the number of each
     connection in the journal. The connections of an agent share ``numbers``, because they write to one event journal.
@@ -137,7 +137,7 @@ class AgentConnection:
         self._fruitless = 0  # connections in a row whose canaries were acknowledged, and never came
 
     def put(self, item: Any) -> None:
-        """Put an object into the queue of the agent's connection.
+        """Put an object into the queue of an agent's connection, whose loop then yields it.
 
         ``run_once`` yields it. This may be called from any thread.
         """
@@ -152,11 +152,11 @@ class AgentConnection:
         self._step(Stopped())
 
     def give_up_connection(self, reason: str) -> None:
-        """Give up a connection whose broker does not answer: end it, and dial the next broker."""
+        """Give up the connection to a broker that does not answer: end it, and connect to the next broker."""
         self._step(ConnectionEnded(self.conn, reason, silent=True))
 
     def renew_connection(self, reason: str) -> None:
-        """Renew a working connection: end it, and dial the first broker.
+        """Renew a working connection to a broker: end it, and connect again, to the first broker of the list.
 
         That broker then delivers unacknowledged messages again.
         """
@@ -171,7 +171,7 @@ class AgentConnection:
             self.session.ack(message.mid)
 
     def run_once(self, wait: float) -> Iterator[Any]:
-        """Run the loop of the agent's connection once, and yield what happened.
+        """Run one iteration of the loop of the agent's connection, and yield what happened.
 
         It waits at most ``wait`` s for activity, and yields connection changes, connection events and objects passed to
         ``put``. State changes are ``ReportUp`` and ``ReportDown``. The connection processes CONNACK, canaries and
@@ -197,7 +197,7 @@ class AgentConnection:
             yield from self._state_changes()
 
     def handle_or_drop(self, event: Any, handle: Callable[[Any], bool | None]) -> bool:
-        """Handle an event by a function, or drop the event after an error; return whether it is done.
+        """Handle a connection event by a function, or drop it after an error; return whether it was handled.
 
         An error on a packet that the broker sent is counted and logged as a dropped message, so that a broker's data
         cannot end the thread. Errors on other events are raised.

@@ -23,7 +23,7 @@ LONGEST_VALUE = 200
 
 
 class Log(Protocol):
-    """A log of the agent: the methods of a structlog logger that the agent calls."""
+    """A log of an agent: the methods of a structlog logger that the agent calls."""
 
     def info(self, event: str, **fields: Any) -> Any: ...
     def warning(self, event: str, **fields: Any) -> Any: ...
@@ -45,7 +45,7 @@ class _Lines:
 
 
 def make_log(config: Config, stream: TextIO | None = None) -> structlog.typing.FilteringBoundLogger:
-    """Make the agent's log, and return it.
+    """Make an agent's log by its configuration, and return it.
 
     The level and the format are ``log.level`` and ``log.format`` of the configuration. The log is for any thread.
     """
@@ -77,7 +77,7 @@ def _word(value: Any) -> str:
 
 
 class DroppedMessageCounters:
-    """Counters of the messages that an agent dropped, by reason.
+    """Counters of the received MQTT messages that an agent dropped, by reason.
 
     A reason is one of the texts in this program, and never a text from a message.
     """
@@ -88,7 +88,7 @@ class DroppedMessageCounters:
         self._logged_at: dict[str, float] = {}
 
     def count_drop(self, reason: str, **fields: Any) -> None:
-        """Count one dropped message by its reason.
+        """Count a received message that the agent dropped, by its reason.
 
         Log it with ``fields`` unless ``reason`` was logged within the last minute.
         """

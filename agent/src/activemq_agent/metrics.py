@@ -138,7 +138,7 @@ class Metrics(Collector):
             ) from error
 
     def close(self) -> None:
-        """Close the server of the agent's metrics."""
+        """Close the HTTP server of the agent's metrics."""
         if self._server is not None:
             self._server.close()
             self._server = None

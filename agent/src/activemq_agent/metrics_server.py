@@ -23,7 +23,7 @@ _POLL = 0.1
 
 
 class MetricsServer(ThreadingHTTPServer):
-    """An HTTP server of Prometheus metrics.
+    """An HTTP server from which Prometheus scrapes metrics.
 
     It serves a registry on http://ADDRESS/metrics, from ``start`` to ``close``. Raises OSError when the address cannot
     be listened on.
@@ -50,7 +50,7 @@ class MetricsServer(ThreadingHTTPServer):
         self.server_close()
 
     def process_request(self, request: Any, client_address: Any) -> None:
-        """Process the request of a connection in a separate thread.
+        """Process one HTTP connection to the server of metrics, in a separate thread.
 
         The thread starts once fewer than ``CONNECTIONS`` are being served.
         """
@@ -65,7 +65,7 @@ class MetricsServer(ThreadingHTTPServer):
             raise
 
     def process_request_thread(self, request: Any, client_address: Any) -> None:
-        """Process the request of a connection in this thread, and close the connection.
+        """Process the request of one HTTP connection to the server of metrics in its thread, and close the connection.
 
         It is closed after ``SECONDS`` at the latest.
         """
@@ -79,7 +79,7 @@ class MetricsServer(ThreadingHTTPServer):
             self._slots.release()
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """Handle the error of a connection to the server of metrics: ignore it.
+        """Ignore the error of a connection to the server of metrics.
 
         Its client closed the connection, or it was open for ``SECONDS``.
         """

@@ -42,7 +42,7 @@ def _interval(environment: Mapping[str, str]) -> float | None:
 
 
 class StallDetector:
-    """A detector of stalled loops of an agent.
+    """A detector of stalled loops of an agent: threads that no longer begin new iterations of their loop.
 
     A loop is stalled if it began no new iteration since the last moment at which all loops had begun one.
     """
@@ -51,7 +51,7 @@ class StallDetector:
         self._last: dict[str, float] = {}
 
     def stalled_loops(self, ticks: Mapping[str, float]) -> tuple[str, ...]:
-        """Return the names of the stalled loops of the agent.
+        """Return the names of the agent's stalled loops, which no longer begin new iterations.
 
         ``ticks`` has, by loop, the time at which it began its last iteration.
         """

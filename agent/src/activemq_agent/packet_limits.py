@@ -46,7 +46,7 @@ class ProtocolViolationError(ConnectionError):
 
 
 class ReceiveBudget:
-    """A budget of received bytes in memory, that is, a limit on them.
+    """A budget of received bytes: a limit on the bytes of received MQTT messages in memory.
 
     All connections of the publisher or of the subscriber share it. The receiver of a message keeps the object that
     ``hold`` returns with the message; when the last reference to that object goes, its bytes no longer count.
@@ -59,12 +59,12 @@ class ReceiveBudget:
         self._released: deque[int] = deque()  # filled by any thread at any time: an append needs no lock
 
     def hold(self, size: int) -> HeldBytes:
-        """Hold a number of bytes of the budget, as long as the returned object is referenced."""
+        """Hold bytes of the budget of received messages in memory, as long as the returned object is referenced."""
         self._released.append(-size)
         return HeldBytes(size, self._released)
 
     def is_full(self) -> bool:
-        """Return whether the budget of received bytes in memory is full.
+        """Return whether the budget of received messages in memory is full.
 
         Reading must then pause.
         """
@@ -75,7 +75,7 @@ class ReceiveBudget:
 
 
 class HeldBytes:
-    """The bytes of one received message that are held in a ``ReceiveBudget``.
+    """The bytes of one received message in memory, which count for a budget (``ReceiveBudget``).
 
     They count as long as this object is referenced.
     """
@@ -90,10 +90,10 @@ class HeldBytes:
 
 
 class PacketFilter:
-    """A filter of MQTT packets between a socket and the MQTT client.
+    """A filter of received MQTT packets, which skips oversized messages and refuses packets that no broker may send.
 
-    It skips messages above ``limit``, and refuses packets that no broker may send. ``on_oversized_message`` is called
-    for each message above ``limit`` bytes, which is read and thrown away.
+    It is between a socket and the MQTT client. ``on_oversized_message`` is called for each message above ``limit``
+    bytes, which is read and thrown away.
     """
 
     def __init__(self, limit: int, on_oversized_message: Callable[[], None]) -> None:
@@ -105,7 +105,7 @@ class PacketFilter:
         self._connected = False
 
     def read(self, receive: Callable[[int], bytes], size: int, may_read: Callable[[], bool]) -> bytes:
-        """Read received bytes that pass the filter of MQTT packets, and return them.
+        """Read received bytes of permitted MQTT packets, and return them.
 
         These are at most ``size`` bytes, and none at the end of the connection. ``may_read`` is called before each
         packet. Raises BlockingIOError when nothing can be read now, ProtocolViolationError for a packet that no broker
@@ -181,7 +181,7 @@ class PacketFilter:
 
 
 class BoundedClient(Client):
-    """An MQTT client (paho) that bounds the packets it receives.
+    """An MQTT client (paho) with bounds on the packets that it receives, such as their size.
 
     ``violation`` is the reason why its ``PacketFilter`` ended the connection, or None.
     """

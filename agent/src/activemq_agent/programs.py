@@ -33,10 +33,10 @@ _OWN = re.compile(r"NOTIFY_SOCKET|WATCHDOG_.*|LISTEN_.*|CREDENTIALS_DIRECTORY|MA
 
 @dataclass(frozen=True, slots=True)
 class HandlerEvent:
-    """An event for a Python handler, which gets it as its argument.
+    """An event that a Python handler gets as its argument: topic, payload, attempt (from 1) and ids.
 
-    It has the topic, payload, attempt (from 1) and ids. ``event_id`` is None for a message that came without an id;
-    ``rx_id``, the agent's own id of the message, is never None. ``statements`` holds what ``execute`` added.
+    ``event_id`` is None for a message that came without an id; ``rx_id``, the agent's own id of the message, is never
+    None. ``statements`` holds what ``execute`` added.
     """
 
     event_id: str | None
@@ -61,7 +61,7 @@ def event_name(topic: str) -> str:
 
 
 def find_program(directory: Path | None, name: str) -> Path | None:
-    """Find the program (executable) that handles events of a name; return None without one.
+    """Find the executable that handles the events of a name in a directory; return None without one.
 
     None: there is no such file, or ``name`` is no plain file name. Raises AgentError for a file that is there and may
     not be run: the event must not count as handled.
@@ -82,7 +82,7 @@ def find_program(directory: Path | None, name: str) -> Path | None:
 
 
 def raise_if_replaceable_by_other_users(path: Path) -> Path:
-    """Raise AgentError if a user other than root and the agent's could replace a file or directory.
+    """Raise AgentError if users other than root and the agent's could replace a file or directory.
 
     Returns the resolved path. Every directory and link on the way, from ``/`` on, must belong to root or the agent's
     user and be writable by its owner alone; a sticky directory such as ``/tmp`` is refused. The error contains the
@@ -158,7 +158,7 @@ def handler_problems(directory: Path | None) -> list[str]:
 
 
 class ProgramRunner:
-    """A runner of programs: executables that handle messages.
+    """A runner of the executables that handle an agent's messages.
 
     One program runs at a time; ``kill`` ends it from another thread.
     """
@@ -169,7 +169,7 @@ class ProgramRunner:
         self._killed = False
 
     def run(self, path: Path, timeout: float, event: HandlerEvent) -> None:
-        """Run a program with an event as its input.
+        """Run an executable that handles messages, with an event as its input.
 
         The event is JSON on the standard input. Its output goes to the agent's standard error. Raises AgentError if it
         ends with an error, or does not end within ``timeout`` seconds and is killed.
@@ -206,9 +206,9 @@ class ProgramRunner:
             raise AgentError(f"the handler {path.name} ended with {how}: check its output in the agent's log")
 
     def kill(self) -> None:
-        """Kill the running program, with all its processes.
+        """Kill the running executable that handles a message.
 
-        Later calls of ``run`` raise AgentError.
+        Its child processes are killed, too. Later calls of ``run`` raise AgentError.
         """
         with self._lock:
             self._killed = True

@@ -76,7 +76,7 @@ class _Flying(NamedTuple):
 
 
 class Publisher:
-    """The publisher of an agent, which sends the events in the store's outbox to the brokers.
+    """A publisher of an agent, which sends the events in the store's outbox to the broker.
 
     One thread calls ``run``; other methods and counters are for any thread. At most ``config.publisher_window`` events
     wait for their PUBACK or their prefix's canary, and ``DELETE_BATCH`` acknowledged events for their deletion. Raises
@@ -125,14 +125,14 @@ class Publisher:
 
     @property
     def unproved_topic_prefixes(self) -> tuple[str, ...]:
-        """The topic prefixes for which no canary (test message of the agent to itself) came back.
+        """The topic prefixes on which delivery is not proved, because no test message of the agent came back.
 
-        Their events stay unconfirmed.
+        The test messages are canaries. Events with these prefixes stay unconfirmed.
         """
         return tuple(name for name, prefix in list(self._prefixes.items()) if prefix.state == "unproved")
 
     def wake(self) -> None:
-        """Wake the publisher.
+        """Wake the thread that publishes an agent's events, so that it sends new ones immediately.
 
         Call this after events were added to the outbox, from any thread.
         """
@@ -155,7 +155,7 @@ class Publisher:
         return event_ids
 
     def run(self, stop: threading.Event) -> None:
-        """Run the publisher until ``stop`` is set.
+        """Run the loop that publishes an agent's events until ``stop`` is set.
 
         The connection is then closed; unacknowledged events stay in the outbox.
         """
@@ -167,7 +167,7 @@ class Publisher:
         self._wait_recorded()
 
     def run_once(self) -> None:
-        """Run the loop of the publisher once.
+        """Run one iteration of the loop that publishes an agent's events.
 
         It processes connection events, sends events of the outbox, and records what was sent.
         """

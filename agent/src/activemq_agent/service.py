@@ -42,9 +42,10 @@ FAREWELL = 5.0
 
 
 class Service:
-    """The service of an agent: its running parts, with one configuration.
+    """The service of an agent: all its running parts, such as publisher and subscriber.
 
-    Each object runs once. ``run`` returns the exit code, ``stop`` has the effect of SIGTERM.
+    They have one configuration. Each object runs once. ``run`` returns the exit code, ``stop`` has the effect of
+    SIGTERM.
     """
 
     def __init__(self, config: Config, *, log: Log | None = None, notifier: SystemdNotifier | None = None) -> None:
@@ -59,7 +60,7 @@ class Service:
         self.began = time.monotonic()
 
     def stop(self) -> None:
-        """Stop the service of the agent: make ``run`` return.
+        """Stop the service of an agent, so that ``run`` returns.
 
         It refuses further events, and sends those in the outbox before.
         """
@@ -67,10 +68,10 @@ class Service:
         self._look.set()
 
     def run(self) -> int:
-        """Run the agent until it is stopped, by ``stop``, SIGTERM or SIGINT.
+        """Run the agent until it is stopped.
 
-        A second signal ends the process at once. Returns the exit code: 0, or 1 if a part of the agent died. Raises
-        AgentError if the agent cannot start.
+        ``stop``, SIGTERM or SIGINT stop it. A second signal ends the process at once. Returns the exit code: 0, or 1 if
+        a part of the agent died. Raises AgentError if the agent cannot start.
         """
         with ExitStack() as ends:
             self._make(ends)
@@ -252,7 +253,7 @@ class Service:
         ends.callback(setattr, threading, "excepthook", before)
 
     def last_loop_starts(self) -> dict[str, float]:
-        """Return the times at which the loops of the agent's parts began their last iterations, by name.
+        """Return the times at which the loops of the agent's parts last started an iteration, by name.
 
         The parts are publisher, storage, handlers and subscriber; each time is that of the loop's clock.
         """

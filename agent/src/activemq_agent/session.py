@@ -93,22 +93,22 @@ class Session:
         client.on_message = self._on_message
 
     def start(self) -> None:
-        """Start the session with the broker: connect in a new thread."""
+        """Start an MQTT session with a broker by connecting in a new thread."""
         threading.Thread(target=self._connect, name=f"mqtt-dial-{self._conn}", daemon=True).start()
 
     def publish(self, topic: str, payload: bytes, qos: int = 1) -> int | None:
-        """Publish an MQTT message, and return its packet id; None if the connection has ended.
+        """Publish an MQTT message to the broker, and return its packet id.
 
-        Raises ValueError for a bad topic.
+        Returns None if the connection has ended. Raises ValueError for a bad topic.
         """
         client = self._client
         info = client.publish(topic, payload, qos) if client is not None else None
         return int(info.mid) if info is not None and info.rc == 0 else None
 
     def subscribe(self, topic_filter: str, qos: int = 1) -> int | None:
-        """Subscribe to one topic filter, and return the packet id of the SUBSCRIBE; None without a connection.
+        """Subscribe an MQTT session to one topic filter, and return the packet id of the SUBSCRIBE.
 
-        The answer of the broker is the event ``Suback``.
+        Returns None without a connection. The answer of the broker is the event ``Suback``.
         """
         client = self._client
         self._unanswered_subscribes += 1
@@ -116,7 +116,7 @@ class Session:
         return int(mid) if rc == 0 and mid is not None else None
 
     def unsubscribe(self, topic_filter: str) -> None:
-        """Unsubscribe from one topic filter.
+        """Unsubscribe an MQTT session from one topic filter.
 
         This does nothing without a connection.
         """
@@ -125,7 +125,7 @@ class Session:
             client.unsubscribe(topic_filter)
 
     def ack(self, mid: int) -> None:
-        """Acknowledge a received message to the broker.
+        """Acknowledge a received MQTT message to the broker.
 
         ``mid`` is the packet id of the message. After the end of the connection this has no effect, and the broker
         delivers the message again.
@@ -135,7 +135,7 @@ class Session:
             client.ack(mid, 1)
 
     def close(self, *, orderly: bool = False) -> None:
-        """Close the connection to the broker.
+        """Close an MQTT session with a broker.
 
         ``orderly`` sends DISCONNECT first and takes at most ``FAREWELL`` (0.5) seconds.
         """

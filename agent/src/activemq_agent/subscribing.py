@@ -65,7 +65,7 @@ class _Lane:
 
 
 class Subscriber:
-    """The subscriber of an agent, which stores received messages in the inbox.
+    """A subscriber of an agent, which stores received messages in the store's inbox.
 
     ``run`` is for one thread, the counters for any thread. ``on_stored`` is called, in that thread, with the lane (the
     topic filter) of each new message. Raises ConfigError for TLS files that cannot be used.
@@ -108,7 +108,7 @@ class Subscriber:
         return tuple(name for name, lane in list(self._lanes.items()) if lane.full)
 
     def run(self, stop: threading.Event) -> None:
-        """Run the subscriber until ``stop`` is set.
+        """Run the loop that receives an agent's messages until ``stop`` is set.
 
         The connection is then closed; the durable session stays on the broker.
         """
@@ -118,7 +118,7 @@ class Subscriber:
         self.link.stop()
 
     def run_once(self) -> None:
-        """Run the loop of the subscriber once.
+        """Run one iteration of the loop that receives an agent's messages.
 
         It processes connection events, stores messages, and subscribes again to refused topics.
         """

@@ -33,7 +33,7 @@ class _Context(ssl.SSLContext):
 
 
 def tls_context(tls: Tls) -> ssl.SSLContext:
-    """Return an SSL context for connections to brokers.
+    """Return an SSL context for connections to brokers, by the agent's TLS settings.
 
     It requires TLS 1.2 or later, and checks the broker's certificate and host name. Raises ConfigError naming the key
     and the file that cannot be used.
@@ -134,7 +134,7 @@ def _no_tls(error: ssl.SSLError, at: str) -> str:
 
 
 def speaks_tls(address: tuple[str, int], timeout: float) -> bool:
-    """Return whether a TLS server answers at an address.
+    """Return whether a server that speaks TLS answers at an address.
 
     An error message gives a hint by it. No certificate is checked, no data is sent.
     """

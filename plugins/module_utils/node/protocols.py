@@ -20,9 +20,9 @@ _OF_SCHEMES = {
 
 @dataclass(frozen=True)
 class Protocol:
-    """A protocol that connectors of a broker speak, such as mqtt.
+    """A messaging protocol that a broker's connectors speak, such as mqtt, with its properties.
 
-    It has its usual port. ``port``: the port in ActiveMQ's own activemq.xml; ``clients``: a description of the clients.
+    ``port``: the port in ActiveMQ's own activemq.xml; ``clients``: a description of the clients.
     ``supports_round_trip``: a probe can send a message over it and receive the same message. ``max_frame_size_since``:
     the first release whose connectors read ``wireFormat.maxFrameSize``; ``default_frames`` describes the accepted
     frames without this option.
@@ -60,7 +60,7 @@ PROTOCOLS = {
 
 
 def protocol_name_of_scheme(scheme: str) -> str:
-    """Return the name of the protocol of a connector's scheme.
+    """Return the name of the protocol of a connector's URI scheme: ``mqtt`` for ``mqtt+ssl``.
 
     ``auto`` counts as openwire. A scheme that is none of these protocols (``vm``, ``udp``) is returned as it is,
     without what follows a plus sign.
@@ -70,12 +70,12 @@ def protocol_name_of_scheme(scheme: str) -> str:
 
 
 def is_encrypted(scheme: str) -> bool:
-    """Return whether connections with a connector's scheme are encrypted by TLS."""
+    """Return whether connections to a connector with a URI scheme such as ``mqtt+ssl`` are encrypted by TLS."""
     return "ssl" in scheme or scheme in ("https", "wss")
 
 
 def supports_round_trip(scheme: str) -> bool:
-    """Return whether a connector's scheme supports the round trip of a probe.
+    """Return whether a connector's URI scheme, such as ``stomp``, supports the round trip of a probe.
 
     The probe can receive its own message back.
     """

@@ -28,9 +28,9 @@ def run_module(
     failure: str = "{error}",
     **restrictions: Any,
 ) -> None:
-    """Run an Ansible module: call ``act``, and exit with its result or fail with its error.
+    """Run an Ansible module: call its function ``act``, and exit with its result or fail with its error.
 
-    It is called as ``act(parameters, check_mode)``. ``changed`` is False if the result does not contain it.
+    ``act`` is called as ``act(parameters, check_mode)``. ``changed`` is False if the result does not contain it.
 
     For a NodeError, OSError or ParseError (of XML) the module fails with the text ``failure``, in which ``{error}`` and
     the names of parameters are replaced. ``restrictions`` are further arguments of AnsibleModule.

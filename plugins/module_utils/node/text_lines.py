@@ -6,11 +6,11 @@ from __future__ import annotations
 
 
 def split_lines(text: str) -> list[str]:
-    r"""Split a text into its lines.
+    """Split a text into its lines at newlines only, unlike ``str.splitlines``.
 
-    It is split only at newlines. The lines are without their ends. ``str.splitlines`` also splits at vertical tabs,
-    form feeds, U+0085, U+2028 and others, which clients of a broker and processes of other accounts can put into names.
-    With it a name could start a new line.
+    The lines are without their ends. ``str.splitlines`` also splits at vertical tabs, form feeds, U+0085, U+2028 and
+    others, which clients of a broker and processes of other accounts can put into names. With it a name could start a
+    new line.
     """
     lines = text.split("\n")
     if not lines[-1]:

@@ -15,9 +15,9 @@ DIRECTORY = "activemq-fleet"
 
 @dataclass(frozen=True)
 class MetricSample:
-    """A sample of a Prometheus metric.
+    """A sample of a Prometheus metric: name, type, meaning, value and labels.
 
-    It has a name, type, meaning, value and labels. The type is gauge or counter.
+    The type is gauge or counter.
     """
 
     name: str

@@ -28,7 +28,7 @@ class Clock:
         return time.clock_gettime(time.CLOCK_BOOTTIME)
 
     def wall(self) -> datetime:
-        """Return the current date and time in UTC by the wall clock.
+        """Return the wall-clock time in UTC: the current date and time.
 
         Adjustments of the system clock make it jump.
         """
@@ -43,7 +43,7 @@ class Clock:
 class ClockReading:
     """A reading of all clocks at one moment: elapsed seconds, boot id, monotonic time and wall-clock time.
 
-    ``elapsed`` counts since the outbox was made, and ``wall`` is in epoch seconds.
+    ``elapsed`` counts since the outbox of the agent's store was made, and ``wall`` is in epoch seconds.
     """
 
     elapsed: float
@@ -53,11 +53,11 @@ class ClockReading:
 
 
 class ElapsedTimeCounter:
-    """A counter of elapsed seconds, which never goes back.
+    """A counter of the time that has elapsed since an agent's outbox was made, in seconds; it never goes back.
 
-    It counts since the outbox was made. It does not go back over a reboot either. Within a boot the monotonic clock
-    counts; across a reboot the wall clock does, from the last anchor that was stored. A step of the wall clock, back
-    across a reboot or by more than 60 s while the machine ran, is logged and not counted as elapsed time.
+    It does not go back over a reboot either. Within a boot the monotonic clock counts; across a reboot the wall clock
+    does, from the last anchor that was stored. A step of the wall clock, back across a reboot or by more than 60 s
+    while the machine ran, is logged and not counted as elapsed time.
     """
 
     def __init__(self, clock: Clock, last: ClockReading | None) -> None:
@@ -77,20 +77,20 @@ class ElapsedTimeCounter:
         return ClockReading(elapsed, self._boot, self._clock.monotonic(), self._clock.wall().timestamp())
 
     def elapsed_seconds(self) -> float:
-        """Return the elapsed seconds since the outbox was made."""
+        """Return the seconds that have elapsed since an agent's outbox was made."""
         return self._anchor.elapsed + max(0.0, self._clock.monotonic() - self._anchor.monotonic)
 
     def has_wall_clock_stepped(self) -> bool:
-        """Return whether the wall clock of the machine has stepped (jumped).
+        """Return whether the wall clock of the machine has stepped (jumped by more than 60 s).
 
-        This compares it with the last stored moment. A step is over 60 s; the moment is the anchor.
+        This compares it with the last stored moment, the anchor.
         """
         return abs(self._step(self._moment(0.0))) > STEP
 
     def read_clocks(self) -> ClockReading:
         """Read all clocks of the machine, and return the reading.
 
-        The reading is stored. Logs a jump of the wall clock since the last one.
+        The reading is kept as the new anchor. Logs a jump of the wall clock since the last one.
         """
         at = self._moment(self.elapsed_seconds())
         step = self._step(at)

@@ -89,10 +89,10 @@ def _wal_checksum(content: bytes, seed: bytes) -> bytes:
 
 
 def find_damage(directory: Path) -> list[str]:
-    """Find the damage to the agent's store in a directory.
+    """Find damage to the files of an agent's store, and return one line for each kind of damage.
 
-    Returns one line for each kind of damage. The result is empty if it is undamaged or missing. Raises AgentError if
-    the files cannot be read, or were made by a newer agent.
+    The result is empty if it is undamaged or missing. Raises AgentError if the files cannot be read, or were made by a
+    newer agent.
     """
     path = directory / FILE
     if not path.exists():

@@ -53,11 +53,10 @@ def lane_of(topic: str, filters: tuple[str, ...]) -> str:
 def store_message(
     transaction: Transaction, topic: str, payload: bytes, broker: str, conn: int, head: bool = True
 ) -> StoredReceipt:
-    """Store a received message in the inbox, and return the result.
+    """Store a received message in an agent's inbox, and return the receipt: stored, duplicate or full.
 
-    The result is one such as stored, duplicate or full. A lane that was full accepts no message until its oldest
-    message that was not stored is offered again with ``head``: otherwise a later one of several offered messages could
-    be stored before an earlier one.
+    A lane that was full accepts no message until its oldest message that was not stored is offered again with ``head``:
+    otherwise a later one of several offered messages could be stored before an earlier one.
     """
     counters, limits = transaction.counters, transaction.limits
     event_id = event_id_in(payload)
@@ -95,7 +94,7 @@ def _record(transaction: Transaction, kind: str, rx: int, event_id: str | None, 
 
 
 def begin_attempt(transaction: Transaction, rx: int) -> int:
-    """Begin an attempt to handle a message of the inbox, and return the attempt's number.
+    """Begin an attempt to handle a message of an agent's inbox, and return the attempt's number.
 
     The number is recorded. The first is 1. Raises RequestRefusedError if the message is not in the inbox.
     """
@@ -109,7 +108,7 @@ def begin_attempt(transaction: Transaction, rx: int) -> int:
 
 
 def record_handled(transaction: Transaction, rx: int, statements: Sequence[Statement] = ()) -> None:
-    """Record that a message of the inbox was handled.
+    """Record that a message of an agent's inbox was handled.
 
     The message is removed from the inbox. Remembers its event id, and runs the SQL statements of its handlers. A copy
     of the message counts as a duplicate from now on. Raises RequestRefusedError if the message is not in the inbox, or
@@ -136,7 +135,7 @@ def _authorize(action: int, name: str | None, *_: str | None) -> int:
 
 
 def quarantine_message(transaction: Transaction, rx: int, reason: str) -> None:
-    """Move a message from the inbox to the quarantine.
+    """Move a message that could not be handled from an agent's inbox to the quarantine, where it is kept.
 
     The message is never handled again. An operator can inspect it there. A copy counts as a duplicate. Raises
     RequestRefusedError if the message is not in the inbox, or damaged.
@@ -171,7 +170,7 @@ def _remember(transaction: Transaction, event_id: str | None) -> None:
 
 
 def delete_old_event_ids(transaction: Transaction) -> int:
-    """Delete the old event ids that an agent remembers, and return their number.
+    """Delete old event ids that an agent remembers to recognize duplicates, and return their number.
 
     They are older than ``limits.remember``; at most 2000 per table are deleted.
     """

@@ -24,10 +24,10 @@ from activemq_agent.store.transaction import StoreCounters, Transaction
 def open_database(
     path: Path, *, agent: str, limits: StoreLimits, clock: Clock, synchronous: str
 ) -> tuple[sqlite3.Connection, StoreCounters, ElapsedTimeCounter]:
-    """Open the database of the agent's store.
+    """Open the database of an agent's store; create it if it is missing.
 
-    Returns it with its counters and elapsed time. It is created with a new epoch if missing. Raises AgentError if the
-    file belongs to another agent.
+    Returns it with its counters and elapsed time. A new database has a new epoch. Raises AgentError if the file belongs
+    to another agent.
     """
     db = connect_to_database(path, synchronous=synchronous)
     db.execute("BEGIN IMMEDIATE")

@@ -44,7 +44,7 @@ def event_id_chosen_by_publisher(topic: str, payload: bytes, event_id: str | Non
 def accept_event(
     transaction: Transaction, topic: str, payload: bytes, event_id: str | None, timeout: float | None
 ) -> str:
-    """Accept an event into the outbox, and return its event id.
+    """Accept an event into an agent's outbox, and return its event id.
 
     An event whose id is known already is not stored again. Raises OutboxFullError when the outbox has no room,
     RequestRefusedError for an id that the agent itself will give to a later event.
@@ -97,7 +97,7 @@ def _append(
 
 
 def journal_sent_events(transaction: Transaction, events: Sequence[SentEvent]) -> None:
-    """Write a journal record for each event of the outbox that was sent."""
+    """Write a record to the agent's event journal for each event of the outbox that was sent."""
     for event in events:
         row = transaction.db.execute("SELECT event_id, topic FROM outbox WHERE place = ?", (event.seq,)).fetchone()
         if row:
@@ -107,7 +107,7 @@ def journal_sent_events(transaction: Transaction, events: Sequence[SentEvent]) -
 
 
 def process_acknowledgements(transaction: Transaction, events: Sequence[SentEvent], proved: bool) -> None:
-    """Process the acknowledgements of sent events in the outbox.
+    """Process a broker's acknowledgements of events that an agent sent from its outbox.
 
     The events are deleted, or marked as unconfirmed. Those whose topic prefix is proved to work are deleted.
     """
@@ -138,10 +138,10 @@ def _bound_unconfirmed(transaction: Transaction) -> None:
 
 
 def confirm_events_below_prefix(transaction: Transaction, prefix: str, conn: int) -> int:
-    """Confirm the unconfirmed events whose topics are below a prefix, and return their number.
+    """Confirm that events with topics below a prefix were delivered: delete them, and return their number.
 
-    They are deleted. Connection ``conn`` got them acknowledged. Called when the prefix's canary (test message) came
-    back, which confirms them.
+    They were acknowledged on connection ``conn``, but unconfirmed: ActiveMQ also acknowledges messages that it rejects.
+    Called when the prefix's canary (a test message of the agent to itself) came back, which confirms them.
     """
     confirmed = 0
     rows = transaction.db.execute("SELECT place, event_id, topic FROM unconfirmed WHERE conn = ?", (conn,)).fetchall()
@@ -154,10 +154,9 @@ def confirm_events_below_prefix(transaction: Transaction, prefix: str, conn: int
 
 
 def expire_events(transaction: Transaction) -> int:
-    """Expire the events in the outbox that are past their deadline.
+    """Take the events that are past their deadline out of an agent's outbox, and keep them as expired or drop them.
 
-    Returns their number. They are moved to the expired events, or dropped. Without room among the expired ones, the
-    rest stays in the outbox, unsent.
+    Returns their number. Without room among the expired ones, the rest stays in the outbox, unsent.
     """
     expired = 0
     limits, counters = transaction.limits, transaction.counters
@@ -184,7 +183,7 @@ def expire_events(transaction: Transaction) -> int:
 
 
 def requeue_expired_events(transaction: Transaction, event_ids: Sequence[str] | None) -> int:
-    """Queue expired events again in the outbox, and return the number that fitted.
+    """Queue expired events again in an agent's outbox, as many as fit, and return their number.
 
     These are all, or those with the given ids. Unconfirmed events may be named too. Raises RequestRefusedError, and
     re-queues nothing, for an id of neither kind.

@@ -18,9 +18,9 @@ from activemq_agent.store.schema import connect_to_database
 
 
 class Reader:
-    """A reader of the agent's store.
+    """A reader of an agent's store, by a read-only connection to its SQLite database.
 
-    Its connection is read-only and for any thread. Each call sees the state committed before it began.
+    It is for any thread. Each call sees the state committed before it began.
     """
 
     def __init__(self, path: Path) -> None:
@@ -30,14 +30,14 @@ class Reader:
 
     @property
     def damaged_row_count(self) -> int:
-        """The number of damaged rows that were read: they failed their checksum.
+        """The number of damaged rows that were read from an agent's store, that is, rows that failed their checksum.
 
         Such rows are never returned, and are moved out of the store at the next start.
         """
         return len(self._bad)
 
     def close(self) -> None:
-        """Close the reader's connection to the store.
+        """Close a reader's connection to the agent's store.
 
         Running calls end before.
         """
@@ -45,7 +45,7 @@ class Reader:
             self._db.close()
 
     def first_row(self, query: str) -> tuple[Any, ...]:
-        """Return the first row of an SQL query on the store.
+        """Return the first row of an SQL query on an agent's store.
 
         Raises AgentError if the file cannot be read.
         """
@@ -56,11 +56,11 @@ class Reader:
     def undamaged_rows(
         self, table: str, condition: str, *values: Any, limit: int, most_bytes: int | None = None
     ) -> list[tuple[Any, ...]]:
-        """Return the undamaged rows of a table that meet a condition.
+        """Return the rows of a table in an agent's store that meet a condition and match their checksums.
 
-        The rows are ordered by their keys. They have all columns and match their checksum. At most ``limit`` rows,
-        which have at most ``most_bytes`` of text and blobs together unless the first one alone has more. Raises
-        AgentError if the file cannot be read.
+        The rows are ordered by their keys. They have all columns. At most ``limit`` rows, which have at most
+        ``most_bytes`` of text and blobs together unless the first one alone has more. Raises AgentError if the file
+        cannot be read.
         """
         rows: list[tuple[Any, ...]] = []
         size = 0

@@ -68,9 +68,9 @@ class IncomingMessage(NamedTuple):
 
 
 class SentEvent(NamedTuple):
-    """A sent event in the agent's outbox.
+    """An event of an agent's outbox that was sent, with its connection, MQTT packet id and broker.
 
-    It has the position, connection, MQTT packet id and broker. The position is ``seq``.
+    ``seq`` is its position in the outbox.
     """
 
     seq: int
@@ -80,7 +80,7 @@ class SentEvent(NamedTuple):
 
 
 class StoredReceipt(NamedTuple):
-    """The receipt for a received message: the result of storing it.
+    """The receipt for a received message: whether an agent stored it in its inbox.
 
     ``rx`` is its position in the inbox, 0 if it was not stored. A ``duplicate`` was stored before and may be
     acknowledged; a message that found the inbox ``full`` must not be.
@@ -93,7 +93,7 @@ class StoredReceipt(NamedTuple):
 
 
 class JournalRecord(NamedTuple):
-    """A record of the agent's event journal: one line of JSON.
+    """A record of an agent's event journal: one line of JSON about an event or a connection.
 
     The record has a position, and is exported to a file. The position only grows.
     """
@@ -130,9 +130,9 @@ class StoreCounts:
 
 
 def row_checksum(table: str, *values: str | bytes | float | None) -> bytes:
-    """Return the checksum of a row of a table.
+    """Return the checksum of a row in an agent's store: eight bytes (BLAKE2b).
 
-    The checksum has eight bytes (BLAKE2b). It is over its table's name and its values, each with its type and length.
+    The checksum is over its table's name and its values, each with its type and length.
     """
     digest = hashlib.blake2b(table.encode(), digest_size=8)
     for value in values:
@@ -148,7 +148,7 @@ def row_checksum(table: str, *values: str | bytes | float | None) -> bytes:
 
 
 def has_valid_checksum(table: str, row: Sequence[Any]) -> bool:
-    """Return whether a row of a table has a valid checksum.
+    """Return whether a row of an agent's store has a valid checksum.
 
     ``row`` has all its columns.
     """

@@ -50,10 +50,10 @@ Values = tuple[Any, ...]
 
 @dataclass(frozen=True, slots=True)
 class OutboxGap:
-    """A gap in the outbox of a damaged store, whose events could not be read.
+    """A gap in the outbox of an agent's damaged store: a range of positions whose events could not be read.
 
-    It is a range of positions. It is from ``first`` to ``last``. ``after_id`` and ``before_id`` are the ids of the
-    readable neighbors, None at an end. Some of the places may have been acknowledged before, and be no loss.
+    It is from ``first`` to ``last``. ``after_id`` and ``before_id`` are the ids of the readable neighbors, None at an
+    end. Some of the places may have been acknowledged before, and be no loss.
     """
 
     first: int
@@ -69,11 +69,11 @@ class OutboxGap:
 
 @dataclass(frozen=True, slots=True)
 class StoreDamage:
-    """The damage found in an agent's store.
+    """The damage found in an agent's store, and the number of rows that were kept.
 
-    The number of rows kept is included. ``reasons``, ``directory`` of the damaged files, and rows ``kept`` by table.
-    ``missing``: how many events of the outbox could not be read, None if the file does not show it. ``epoch``: the new
-    epoch if the old one could not be continued, else None.
+    ``reasons``, ``directory`` of the damaged files, and rows ``kept`` by table. ``missing``: how many events of the
+    outbox could not be read, None if the file does not show it. ``epoch``: the new epoch if the old one could not be
+    continued, else None.
     """
 
     reasons: tuple[str, ...]
@@ -94,7 +94,7 @@ class StoreDamage:
 
 
 def finish_interrupted_salvage(directory: Path) -> None:
-    """Finish a salvage of a damaged store that a crash interrupted.
+    """Finish a salvage of an agent's damaged store that a crash interrupted.
 
     Uses a complete new store, or deletes an incomplete one.
     """
@@ -112,10 +112,10 @@ def _delete_new(directory: Path) -> None:
 
 
 def salvage_store(directory: Path, *, agent: str, reasons: list[str], now: datetime) -> StoreDamage:
-    """Salvage the damaged store in a directory, and return the damage found.
+    """Salvage an agent's damaged store: replace it by a new one with its readable rows, and return the damage found.
 
-    A new store with its readable rows replaces it; the result also shows what was kept. The damaged files go into a new
-    directory ``set-aside-TIME``, with a report ``damage.json``.
+    The result also shows what was kept. The damaged files go into a new directory ``set-aside-TIME``, with a report
+    ``damage.json``.
     """
     _delete_new(directory)
     with closing(connect_to_database(directory / NEW)) as new:
@@ -177,7 +177,7 @@ def _copy_rows(source: Path, new: sqlite3.Connection) -> dict[str, Any]:
 
 
 def undamaged_rows(db: sqlite3.Connection, table: str) -> Iterator[Values]:
-    """Yield the undamaged rows of a table in a damaged database.
+    """Yield the undamaged rows of a table in the database of an agent's damaged store.
 
     SQLite can read these rows, and they match their checksums. A row may come twice. The table is read upwards, and
     each range of keys that was passed over downwards. In what is still unread then, each key is selected alone,

@@ -56,7 +56,7 @@ CREATE TABLE journal (position INTEGER PRIMARY KEY, lines TEXT NOT NULL, sum BLO
 
 
 def connect_to_database(path: Path, *, synchronous: str = "FULL", readonly: bool = False) -> sqlite3.Connection:
-    """Connect to the SQLite database of the store at a path, and return the connection.
+    """Connect to the SQLite database of an agent's store at a path, and return the connection.
 
     It is in autocommit mode; any thread may use it, one at a time. ``synchronous`` FULL makes every commit wait until
     the write-ahead file is on the disk. Content that was deleted is overwritten, so that a damaged file holds no
@@ -89,7 +89,7 @@ def is_machine_failure(error: sqlite3.Error) -> bool:
 
 
 def create_tables(db: sqlite3.Connection) -> None:
-    """Create the tables of the agent's store in its database.
+    """Create the tables of an agent's store in its SQLite database.
 
     This happens within the open transaction.
     """

@@ -36,12 +36,12 @@ MOST_JOURNAL_BYTES = 4 << 20
 
 
 class Store:
-    """The durable store of an agent.
+    """The durable store of an agent: events to send, messages to handle and the event journal, in SQLite.
 
-    It has the outbox, the inbox and the event journal. Made by ``Store.open``; its methods are for any thread. Methods
-    that change something return after the commit and its fsync. Those named ``_later`` return a future of the result
-    instead, and share a transaction with other requests of that moment. All raise AgentError if the disk fails, and
-    then nothing has changed.
+    They are the outbox, the inbox and the journal. Made by ``Store.open``; its methods are for any thread. Methods that
+    change something return after the commit and its fsync. Those named ``queue_…`` or ``…_later`` return a future of
+    the result instead, and share a transaction with other requests of that moment. All raise AgentError if the disk
+    fails, and then nothing has changed.
     """
 
     def __init__(self, directory: Path, lock_descriptor: int, writer: StoreWriter, damage: StoreDamage | None) -> None:
@@ -64,9 +64,9 @@ class Store:
         """Open the store in the state directory of an agent, and return it.
 
         Locks the directory; a store is made, with a new epoch, if there is none. ``sweep``: seconds, of real time,
-        between checks for expired events; None leaves expiry to ``expire``. With ``synchronous`` NORMAL an accepted
-        event may be lost with the machine's power. Raises AgentError if another agent uses the directory, or if it
-        cannot be used.
+        between checks for expired events; None leaves expiry to ``expire_events``. With ``synchronous`` NORMAL an
+        accepted event may be lost with the machine's power. Raises AgentError if another agent uses the directory, or
+        if it cannot be used.
         """
         limits, clock = limits or StoreLimits(), clock or Clock()
         descriptor = lock_state_directory(directory)
@@ -90,7 +90,7 @@ class Store:
 
     @property
     def is_alive(self) -> bool:
-        """Whether the thread that writes to the store is alive.
+        """Whether an agent's store is alive, that is, the thread that writes to it.
 
         Without it, calls would wait indefinitely.
         """
@@ -98,11 +98,11 @@ class Store:
 
     @property
     def last_transaction_time(self) -> float:
-        """The monotonic time of the last transaction of the store's writer thread."""
+        """The time of the last transaction that was written to an agent's store, by the monotonic clock."""
         return self._writer.last_loop_start
 
     def close(self) -> None:
-        """Close the store, and release the lock on its directory.
+        """Close an agent's store, and release the lock on its directory.
 
         Queued requests are processed before. A second call does nothing.
         """
@@ -122,7 +122,7 @@ class Store:
     # The publisher's side
 
     def accept(self, topic: str, payload: bytes, *, event_id: str | None = None, timeout: float | None = None) -> str:
-        """Accept an event into the outbox, and return its event id.
+        """Accept an event into an agent's outbox, and return its event id.
 
         When this returns, the event is on the disk. An id of the caller's own, in the argument or as member ``eventId``
         of the payload, is kept; if it was accepted before, it is returned and nothing is stored. ``timeout``: elapsed
@@ -134,7 +134,7 @@ class Store:
     def accept_event_later(
         self, topic: str, payload: bytes, *, event_id: str | None = None, timeout: float | None = None
     ) -> Future[str]:
-        """Queue an event to be accepted into the outbox, and return a future of its event id.
+        """Queue an event to be accepted into an agent's outbox, and return a future of its event id.
 
         Raises RequestRefusedError for an event that can never be sent.
         """
@@ -148,7 +148,7 @@ class Store:
         return future
 
     def outgoing_events(self, limit: int, after: int = 0) -> list[OutgoingEvent]:
-        """Return the outgoing events of the outbox after a position, at most ``limit``.
+        """Return outgoing events of an agent's outbox, at most ``limit``, from after a position.
 
         Expired events are left out. They are in sending order.
         """
@@ -159,14 +159,14 @@ class Store:
         return [OutgoingEvent(*row[:4]) for row in rows]
 
     def queue_sent_records(self, events: Sequence[SentEvent]) -> Future[None]:
-        """Queue records for the event journal that events were sent.
+        """Queue records for the agent's event journal that events were sent.
 
         Returns a future. It is done after the commit.
         """
         return self._writer.submit(lambda transaction: outbox.journal_sent_events(transaction, events))
 
     def queue_acknowledgements(self, events: Sequence[SentEvent], proved: bool) -> Future[None]:
-        """Queue the broker's acknowledgements of sent events, to be processed by the writer thread.
+        """Queue a broker's acknowledgements of sent events, to be processed by the store's writer thread.
 
         Returns a future. It is done after the commit. Events are deleted if their prefix is proved, else kept as
         unconfirmed, within bounds.
@@ -174,25 +174,24 @@ class Store:
         return self._writer.submit(lambda transaction: outbox.process_acknowledgements(transaction, events, proved))
 
     def confirm_events_below_prefix(self, prefix: str, conn: int) -> int:
-        """Confirm the unconfirmed events whose topics are below a prefix, and return their number.
+        """Confirm that events with topics below a prefix were delivered: delete them, and return their number.
 
-        They are deleted. Connection ``conn`` got them acknowledged. Called when the prefix's canary (test message) came
-        back, which confirms them.
+        They were acknowledged on connection ``conn``, but unconfirmed: ActiveMQ also acknowledges messages that it
+        rejects. Called when the prefix's canary (a test message of the agent to itself) came back, which confirms them.
         """
         return self._writer.submit(
             lambda transaction: outbox.confirm_events_below_prefix(transaction, prefix, conn)
         ).result()
 
     def expire_events(self) -> int:
-        """Expire the events in the outbox that are past their deadline.
+        """Take the events that are past their deadline out of an agent's outbox, and keep them as expired or drop them.
 
-        Returns their number. They are moved to the expired events, or dropped. The store calls this automatically
-        within 1 s of a deadline, unless ``sweep`` is None.
+        Returns their number. The store calls this automatically within 1 s of a deadline, unless ``sweep`` is None.
         """
         return self._writer.submit(outbox.expire_events).result()
 
     def requeue_expired_events(self, event_ids: Sequence[str] | None = None) -> int:
-        """Queue expired events again in the outbox, and return the number that fitted.
+        """Queue expired events again in an agent's outbox, as many as fit, and return their number.
 
         These are all, or those with the given ids. Unconfirmed events may be named too. Raises RequestRefusedError for
         an id that is neither expired nor unconfirmed.
@@ -209,7 +208,7 @@ class Store:
     def queue_received_message(
         self, topic: str, payload: bytes, *, broker: str, conn: int, head: bool = True
     ) -> Future[StoredReceipt]:
-        """Queue a received message, so that the writer thread stores it in the inbox.
+        """Queue a received message, so that the store's writer thread stores it in an agent's inbox.
 
         Returns a future of its receipt. Acknowledge the message to the broker unless the receipt is ``full``. ``head``
         is false while an older message of the same topic filter is still being stored.
@@ -234,14 +233,14 @@ class Store:
         return [IncomingMessage(row[0], row[1], rx_id(row[0]), row[2], row[3], row[6]) for row in rows]
 
     def begin_attempt(self, rx: int) -> int:
-        """Begin an attempt to handle a message of the inbox, and return the attempt's number.
+        """Begin an attempt to handle a message of an agent's inbox, and return the attempt's number.
 
         The number is recorded. The first is 1. Raises RequestRefusedError if the message is not in the inbox.
         """
         return self._writer.submit(lambda transaction: inbox.begin_attempt(transaction, rx)).result()
 
     def record_handled(self, rx: int) -> None:
-        """Record that a message of the inbox was handled.
+        """Record that a message of an agent's inbox was handled.
 
         Its handlers ended without an error, so they never run again for that message. Raises RequestRefusedError if it
         is not in the inbox.
@@ -249,7 +248,7 @@ class Store:
         self.queue_handled_record(rx).result()
 
     def queue_handled_record(self, rx: int, statements: Sequence[inbox.Statement] = ()) -> Future[None]:
-        """Queue the record that a message of the inbox was handled.
+        """Queue the record that a message of an agent's inbox was handled.
 
         Returns a future. Its handlers ended without an error. The future is done after the commit. The SQL statements
         of its handlers take effect with the record, or neither does; tables of handlers begin with ``x_``. The future
@@ -259,7 +258,7 @@ class Store:
         return self._writer.submit(lambda transaction: inbox.record_handled(transaction, rx, statements))
 
     def quarantine(self, rx: int, reason: str) -> None:
-        """Move a message from the inbox to the quarantine.
+        """Move a message that could not be handled from an agent's inbox to the quarantine, where it is kept.
 
         The message is never handled again. Raises RequestRefusedError if it is not in the inbox.
         """
@@ -268,14 +267,14 @@ class Store:
     # Journal and numbers
 
     def write_journal_record(self, kind: str, **fields: Any) -> None:
-        """Write a record of a given kind to the agent's event journal.
+        """Write a record to an agent's event journal, such as that it connected or started.
 
         The record is about no event. Kinds are such as connected, subscribed, barrier or started.
         """
         self.queue_journal_record(kind, **fields).result()
 
     def queue_journal_record(self, kind: str, **fields: Any) -> Future[None]:
-        """Queue a record of a given kind for the agent's event journal.
+        """Queue a record for an agent's event journal, such as that it connected.
 
         Returns a future. Kinds are such as connected or barrier. The future is done after the commit.
         """
@@ -300,7 +299,7 @@ class Store:
         ).result()
 
     def row_and_byte_counts(self) -> StoreCounts:
-        """Return the counts of rows and bytes in the store.
+        """Return the numbers of rows and bytes in an agent's store.
 
         Only committed rows count.
         """

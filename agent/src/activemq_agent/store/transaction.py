@@ -20,11 +20,11 @@ JOURNAL_LINES = 64
 
 @dataclass
 class StoreCounters:
-    """The counters of an agent's store.
+    """The counters of an agent's store: numbers of rows and bytes by table, and the last numbers assigned.
 
-    They count rows and bytes, and hold the last numbers assigned. They are kept in memory. ``rows`` and ``sizes``:
-    rows, and bytes of topics and payloads, by table; ``lanes``: messages of the inbox by lane; ``barred``: lanes that
-    take nothing before their oldest message is offered again. A failed transaction restores all.
+    They are kept in memory. ``rows`` and ``sizes``: rows, and bytes of topics and payloads, by table; ``lanes``:
+    messages of the inbox by lane; ``barred``: lanes that take nothing before their oldest message is offered again. A
+    failed transaction restores all.
     """
 
     agent: str
@@ -42,14 +42,11 @@ class StoreCounters:
     duplicates: int = 0
 
     def copy_counters(self) -> StoreCounters:
-        """Return a copy of the store's counters.
-
-        It keeps its values during a transaction.
-        """
+        """Return a copy of the counters of an agent's store, from which a failed transaction restores them."""
         return deepcopy(self)
 
     def received_message_id(self, rx: int) -> str:
-        """Return the id that the agent gives to a received message without an id.
+        """Return the id that an agent gives to a received message that came without an id.
 
         It is ``AGENT:EPOCH:rxNUMBER``.
         """
@@ -57,7 +54,7 @@ class StoreCounters:
 
 
 class Transaction:
-    """An open transaction of the agent's store.
+    """An open transaction on an agent's store.
 
     It has the database, counters, limits, elapsed time ``now``, and journal records.
     """
@@ -79,7 +76,7 @@ class Transaction:
         self._lines: list[str] = []
 
     def insert_and_count_row(self, table: str, checked: Sequence[Any], *others: Any) -> None:
-        """Insert a row into a table, and count it.
+        """Insert a row into a table of an agent's store, and add it to the store's counters.
 
         It has the columns under the checksum, the checksum, and other columns.
         """
@@ -87,7 +84,7 @@ class Transaction:
         self._count(table, checked, 1)
 
     def take_row(self, table: str, key: int) -> tuple[Any, ...] | None:
-        """Take a row from a table: delete the row with a key, and return its columns.
+        """Take a row from a table of an agent's store: delete the row with a key, and return its columns.
 
         Returns None for a missing or damaged row.
         """
@@ -107,9 +104,9 @@ class Transaction:
             self.counters.sizes[table] += sign * size_in_bytes(row[2], row[3])
 
     def add_journal_record(self, kind: str, **fields: Any) -> None:
-        """Add a journal record of a given kind to the transaction.
+        """Add a record of the agent's event journal to a transaction.
 
-        ``fields`` that are None are left out.
+        ``kind`` is such as accepted or sent. ``fields`` that are None are left out.
         """
         self.counters.jseq += 1
         content: dict[str, Any] = {
@@ -126,9 +123,9 @@ class Transaction:
             self._write_lines()
 
     def finish(self) -> None:
-        """Finish the transaction by writing its journal records and counters.
+        """Finish a transaction on an agent's store by writing its journal records, counters and clocks.
 
-        The clocks are written, too. The clocks are the present moment on all of them.
+        The clocks are the present moment on all of them. The caller commits.
         """
         self._write_lines()
         counters, at = self.counters, self.elapsed.read_clocks()
@@ -149,7 +146,7 @@ class Transaction:
 
 
 def insert_row(db: sqlite3.Connection, table: str, checked: Sequence[Any], *others: Any) -> None:
-    """Insert a row with its checksum into a table.
+    """Insert a row into a table of an agent's store, together with the row's checksum.
 
     The columns are those under its checksum (``checked``), the checksum, and others. A row of the tables of ids has no
     key in ``checked``, and is ignored if its id is there already.
@@ -160,7 +157,7 @@ def insert_row(db: sqlite3.Connection, table: str, checked: Sequence[Any], *othe
 
 
 def write_counters(db: sqlite3.Connection, values: Sequence[Any]) -> None:
-    """Write the values of the counters to the store's database.
+    """Write the values of the counters to the database of an agent's store.
 
     These are the columns ``COUNTERS`` and ``ANCHOR`` of the table ``counters``, which has one row.
     """

@@ -65,7 +65,7 @@ class StoreWriter(threading.Thread):
         self._forgot = elapsed.elapsed_seconds()
 
     def submit(self, job: Callable[[Transaction], T]) -> Future[T]:
-        """Submit a job to the writer thread, and return a future of the job's result.
+        """Submit a job to the thread that writes to an agent's store, and return a future of the job's result.
 
         Raises AgentError after ``stop``, OutboxFullError if too many jobs wait.
         """
@@ -82,7 +82,7 @@ class StoreWriter(threading.Thread):
         return future
 
     def stop(self) -> None:
-        """Stop the writer's thread and close the database.
+        """Stop the thread that writes to an agent's store, and close the database.
 
         Queued jobs run before.
         """
@@ -94,7 +94,7 @@ class StoreWriter(threading.Thread):
         self._db.close()
 
     def run(self) -> None:
-        """Run queued jobs on the store until ``stop`` is called.
+        """Run queued jobs on an agent's store until ``stop`` is called.
 
         This is the writer thread's main function.
         """

@@ -27,7 +27,7 @@ _PRIMITIVES = {"B": "b", "C": "H", "D": "d", "F": "f", "I": "i", "J": "q", "S": 
 class JavaObject:
     """A deserialized Java object: its class name and its fields by name.
 
-    It also has the further values that ``writeObject`` wrote. ``added`` holds values in order, primitive data as bytes.
+    ``added`` holds the further values that ``writeObject`` wrote, in order, primitive data as bytes.
     """
 
     name: str
@@ -50,10 +50,10 @@ class _Class:
     parent: _Class | None = None
 
     def superclasses_first(self) -> list[_Class]:
-        """Return a Java class and its superclasses, the topmost first.
+        """Return a Java class and its superclasses, the superclasses first.
 
-        That is the order of their serialized data. Raises ValueError for more than 60 superclasses: a hostile peer can
-        make a class its own superclass.
+        The topmost is first. That is the order of their serialized data. Raises ValueError for more than 60
+        superclasses: a hostile peer can make a class its own superclass.
         """
         classes: list[_Class] = []
         kind: Any = self

@@ -100,13 +100,13 @@ class MBeanServer:
             raise
 
     def close(self) -> None:
-        """Close the JMX connection."""
+        """Close a JMX connection to an MBean server."""
         with contextlib.suppress(JmxError), _reported_errors():
             self._call(self._connection, _CLOSE, b"", returns=False)
         self._socket.close()
 
     def mbean_names(self, pattern: str) -> list[str]:
-        """Return the sorted names of the MBeans that match a pattern.
+        """Return the names of a JVM's MBeans that match a pattern, sorted.
 
         An example is ``org.apache.activemq:Type=Queue,*``.
         """
@@ -117,7 +117,7 @@ class MBeanServer:
             )
 
     def mbean_attributes(self, mbean: str, wanted: Sequence[str]) -> dict[str, Any]:
-        """Return the wanted attributes of an MBean by name.
+        """Return the wanted attributes of a JVM's MBean, by attribute name.
 
         Only those that the MBean has are included: numbers and texts unchanged, ObjectNames as text. Empty if the MBean
         was unregistered in the meantime.

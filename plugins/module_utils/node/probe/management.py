@@ -50,7 +50,7 @@ View = typing.Callable[[typing.Mapping[str, str]], typing.Sequence[str]]
 def query_mbeans(
     process: Process, pattern: str, view: View, most: int | None = None, timeout: float = _QUERY
 ) -> list[dict[str, Any]]:
-    """Query a broker's MBeans that match a pattern, and return one dict per MBean.
+    """Query a broker's MBeans that match a pattern, over JMX; return one dict per MBean.
 
     A pattern is such as ``Type=Queue,*``. A dict has the key properties of the MBean's name, and those of the wanted
     attributes that it has. ``most``: how many MBeans are read at most; ``timeout``: seconds for everything together.
@@ -103,9 +103,9 @@ class _Jvm:
     root: int
 
     def path_in_jvm_tmp(self, name: str) -> str:
-        """Return the path of a file in the JVM's /tmp that is named after its pid there.
+        """Return the path of a file in the /tmp that a JVM sees, whose name ends with the JVM's pid.
 
-        An example is ``.java_pid``.
+        An example is ``.java_pid``. The pid is the one within the JVM's container.
         """
         inside = (proc_status_field(self.process.pid, "NSpid") or [str(self.process.pid)])[-1]
         return f"/proc/self/fd/{self.root}/tmp/{name}{inside}"  # noqa: S108 -- the JVM's own name

@@ -27,10 +27,10 @@ _NOTHING = "1 = 0"
 
 
 def subscribe_to_queues(base: str, queues: Iterable[str], seconds: float) -> dict[str, Any]:
-    """Subscribe to queues of a broker for some seconds.
+    """Subscribe to queues of a broker for some seconds, without consuming messages.
 
     Its bridges then forward messages of the queues. ``base`` is the broker's directory. Returns the result of the
-    module queue_demand. The subscription consumes no messages.
+    module queue_demand.
 
     Raises NodeError if the broker has no STOMP connector or rejects the subscription.
     """

@@ -22,10 +22,10 @@ from .broker_connection import ExpectedBroker
 
 @dataclass(frozen=True)
 class ProbeRound:
-    """One round of probes over the addresses of a pair.
+    """One round of probes of two brokers' addresses: its times, and the address that answered.
 
-    It has its times, and the address that answered. The address is None if none answered. ``began`` and ``ended`` are
-    seconds since the epoch.
+    The brokers are a pair, one of which takes over when the other one fails. The address is None if none answered.
+    ``began`` and ``ended`` are seconds since the epoch.
     """
 
     began: float
@@ -42,7 +42,7 @@ def watch_addresses(
     flag: str | None,
     ca_file: str | None = None,
 ) -> dict[str, Any]:
-    """Watch the addresses of a pair by probing them for some seconds.
+    """Watch which address of a pair of brokers answers, by probing them repeatedly for some seconds.
 
     Returns which one answered when. The result is that of an Ansible module. A listener on this machine must belong to
     the account of the broker in ``base``. For a broker of another host only the account of probes is used, over TLS
@@ -107,11 +107,11 @@ def _round(
 
 
 def summarize_probe_rounds(tries: Iterable[ProbeRound]) -> dict[str, Any]:
-    """Summarize rounds of probes.
+    """Summarize rounds of probes of brokers: the time spans in which each address answered, and the interruptions.
 
-    The summary has the time spans in which each address answered, and the interruptions. The interruptions are
-    ``gaps``, and the longest of them is ``longest`` in seconds. Pure. An interruption lasts from the end of the last
-    answer to the end of the next answer, so it is never shorter than the interruption that a client observes.
+    The interruptions are ``gaps``, and the longest of them is ``longest`` in seconds. Pure. An interruption lasts from
+    the end of the last answer to the end of the next answer, so it is never shorter than the interruption that a client
+    observes.
     """
     spans: list[dict[str, Any]] = []
     gaps: list[dict[str, Any]] = []

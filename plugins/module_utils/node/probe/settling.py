@@ -27,7 +27,7 @@ _LOADS = re.compile(r"^\s+at org\.apache\.activemq\.broker\.BrokerFactory\.creat
 
 
 def is_loading_configuration(process: Process) -> bool | None:
-    """Return whether a broker is still loading its configuration.
+    """Return whether a started broker is still loading its configuration.
 
     Returns None where its JVM returns no thread dump.
     """
@@ -38,7 +38,7 @@ def is_loading_configuration(process: Process) -> bool | None:
 
 
 def is_loading_in_thread_dump(dump: str) -> bool:
-    """Return whether a thread dump shows that the broker is still loading its configuration.
+    """Return whether a thread dump of a broker shows that it is still loading its configuration.
 
     Pure.
     """
@@ -47,11 +47,10 @@ def is_loading_in_thread_dump(dump: str) -> bool:
 
 
 class ReadinessDetector:
-    """A detector of a broker's readiness over repeated observations.
+    """A detector of whether a started broker is ready and stays ready, over repeated observations.
 
-    It detects whether the broker stays ready. A standby waits for its lock while it loads its configuration, so its
-    process alone counts. An active broker counts when its configuration is loaded, or without a thread dump when its
-    process has been ready for ``UNSEEN`` seconds.
+    A standby waits for its lock while it loads its configuration, so its process alone counts. An active broker counts
+    when its configuration is loaded, or without a thread dump when its process has been ready for ``UNSEEN`` seconds.
     """
 
     def __init__(
@@ -66,9 +65,9 @@ class ReadinessDetector:
         self._is_loaded = False
 
     def is_stably_ready(self, process: Process | None, state: str) -> bool:
-        """Return whether a broker is stably ready, given its newly observed state.
+        """Return whether a broker is ready and stays ready, given its newly observed state.
 
-        Returns False for one that is not ready.
+        Returns False for a broker that is neither active nor standby, or that still loads its configuration.
         """
         if process is None or state not in READY:
             self._process = None

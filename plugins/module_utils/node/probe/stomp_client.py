@@ -33,7 +33,7 @@ class StompFrame:
 
 
 def connect_headers(login: Login, client_id: str = "") -> dict[str, str]:
-    """Return the headers of a STOMP CONNECT frame for a login.
+    """Return the headers of a STOMP CONNECT frame for a login (account and password).
 
     They name an account unless the login is empty.
     """
@@ -54,7 +54,7 @@ class StompClient:
         self._head = b""
 
     def send_frame(self, command: str, headers: Mapping[str, str], body: str = "") -> None:
-        """Send one STOMP frame.
+        """Send one STOMP frame to the broker.
 
         Raises ValueError for what the frame cannot carry, OSError.
         """
@@ -67,7 +67,7 @@ class StompClient:
         self.exchange.send(("\n".join(lines) + "\n\n" + body + "\0").encode())
 
     def read_frame(self) -> StompFrame:
-        """Read and return the next STOMP frame.
+        """Read and return the next STOMP frame from the broker.
 
         After a TimeoutError a further call continues it. Raises OSError, ValueError.
         """

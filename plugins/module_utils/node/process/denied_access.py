@@ -17,11 +17,11 @@ _READ_AND_WRITE = 0o6
 
 
 def explain_denied_access(account: SystemAccount, *paths: str, root: str = "") -> str:
-    """Explain in one line why an account is denied access to paths.
+    """Explain why an account is denied access to paths, in one line with the remedy.
 
-    The line also describes how to correct that. Names the first part that it cannot use, and its owner. ``account`` is
-    the account of the broker. ``root`` is put before each path that is inspected, to inspect paths of another mount
-    namespace. Where owners and modes permit the access, the text names other possible reasons.
+    Names the first part that it cannot use, and its owner. ``account`` is the account of the broker. ``root`` is put
+    before each path that is inspected, to inspect paths of another mount namespace. Where owners and modes permit the
+    access, the text names other possible reasons.
     """
     for path in paths:
         for part in _parts(path):

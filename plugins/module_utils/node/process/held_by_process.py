@@ -23,11 +23,10 @@ _TABLES = ("tcp", "tcp6")
 
 
 def listens_on_any_address(pid: int, addresses: Collection[tuple[str, int]]) -> bool:
-    """Return whether a process listens on one of the addresses.
+    """Return whether a process, or another process of its account, listens on one of the given addresses.
 
-    Another process of its account counts, too. The network namespace is that of the process. The account is compared
-    instead of the descriptors, because a reader in a separate user namespace, such as the watchdog, cannot read the
-    descriptors of the process.
+    The network namespace is that of the process. The account is compared instead of the descriptors, because a reader
+    in a separate user namespace, such as the watchdog, cannot read the descriptors of the process.
     """
     try:
         uid = os.stat(f"/proc/{pid}").st_uid
@@ -79,7 +78,7 @@ def _listeners(pid: int) -> Iterator[tuple[int, str, int]]:
 
 @dataclass(frozen=True)
 class ListeningSocket:
-    """A listening TCP socket of this machine, with the uid of its owner and its inode."""
+    """A listening TCP socket of this machine: address, port, owner's uid and inode."""
 
     address: str
     port: int
@@ -123,7 +122,7 @@ def _addresses_of(name: str) -> set[ipaddress.IPv4Address | ipaddress.IPv6Addres
 
 
 def processes_of_sockets(inodes: Collection[str]) -> dict[str, list[int]]:
-    """Return the pids of the processes that have the given sockets open, by inode.
+    """Return the pids of the processes that have given sockets open, by the sockets' inodes.
 
     These are processes that this process can see.
     """
@@ -142,7 +141,7 @@ def has_connected_client_on(port: int) -> bool:
 
 
 def tcp_socket_rows(pid: int) -> Iterator[list[str]]:
-    """Yield the row of each TCP socket in /proc/PID/net/tcp and tcp6, as a list of columns.
+    """Yield the rows of /proc/PID/net/tcp and tcp6, one per TCP socket, as lists of columns.
 
     Column 1 is the local address, 2 the remote address, 3 the state, 7 the uid, 9 the inode, 0 without a process.
     """
@@ -162,7 +161,7 @@ def parse_kernel_address(text: str) -> str:
 
 
 def is_listening_address(text: str, port: int, wanted: tuple[str, int]) -> bool:
-    """Return whether a socket's address and port listen on the wanted address.
+    """Return whether a listening socket, by its own address and port, accepts connections to a wanted address.
 
     It has the same port, and the same or any IP address, if both are IPs. ``text`` is the socket's IP address as
     /proc/net/tcp has it.

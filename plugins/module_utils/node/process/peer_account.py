@@ -43,7 +43,7 @@ def is_local_address(host: str) -> bool:
 
 
 def local_peer_account(connection: socket.socket, expected: int, timeout: float, pid: int | None = None) -> int | None:
-    """Return the account (uid) at the other end of a connection within this machine; None if unknown.
+    """Return the account (uid) of the peer of a TCP connection within this machine; None if unknown.
 
     It owns the socket. A connection that no process has accepted yet belongs to the account that listens: immediately
     if that is ``expected``, else after ``timeout`` seconds. ``pid``: a process in the network namespace of the other

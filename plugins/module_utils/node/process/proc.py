@@ -30,11 +30,10 @@ _SLOWEST_SYSTEMCTL = 10
 
 @dataclass(frozen=True)
 class Process:
-    """A running process, as /proc shows it.
+    """A running process, as /proc shows it: pid, start time, state and command line.
 
-    It has a pid, start time, state and command line. ``started`` is in seconds since the boot of the machine, and does
-    not depend on the wall clock; ``state`` is the state letter of /proc, such as ``T`` for a process that a signal
-    stopped.
+    ``started`` is in seconds since the boot of the machine, and does not depend on the wall clock; ``state`` is the
+    state letter of /proc, such as ``T`` for a process that a signal stopped.
     """
 
     pid: int
@@ -44,7 +43,7 @@ class Process:
 
     @property
     def start_time(self) -> float:
-        """The start time of the process, in seconds since the epoch."""
+        """The start time of a process, in seconds since the epoch."""
         return time.time() - (seconds_since_boot() - self.started)
 
 
@@ -57,9 +56,9 @@ def seconds_since_boot() -> float:
 
 
 def boot_id() -> str:
-    """Return the kernel's boot id.
+    """Return the kernel's boot id, which changes with every boot.
 
-    It changes with every boot. The result is empty where the kernel has none.
+    The result is empty where the kernel has none.
     """
     try:
         with open("/proc/sys/kernel/random/boot_id") as file:
@@ -69,7 +68,7 @@ def boot_id() -> str:
 
 
 def read_process(pid: int) -> Process | None:
-    """Read and return the process with a pid; None if it does not run.
+    """Read a process from /proc by its pid; return None if it does not run.
 
     It has ended, is a zombie or a kernel thread.
     """
@@ -81,15 +80,15 @@ def read_process(pid: int) -> Process | None:
 
 
 def process_ids() -> list[int]:
-    """Return the sorted pids of all processes.
+    """Return the sorted pids of all processes of this machine.
 
-    This process must be able to see them.
+    Processes that /proc hides from this process are missing.
     """
     return sorted(int(name) for name in os.listdir("/proc") if name.isdigit())
 
 
 def open_files(pid: int) -> Iterator[tuple[str, str]]:
-    """Yield number and path of each open file of a process.
+    """Yield the open files of a process: the number and the path of each.
 
     They are read from /proc/PID/fd. Raises OSError if they are hidden.
     """
@@ -136,10 +135,7 @@ def _is_guard(process: Process) -> bool:
 
 
 def guard_pid_of_broker(broker: Process) -> int | None:
-    """Return the pid of a broker's guard; None without a guard.
-
-    The guard is the parent process that fences its shared store.
-    """
+    """Return the pid of a broker's guard, the parent process that fences its shared store; None without a guard."""
     fields = _stat_fields(broker.pid)
     parent = read_process(int(fields[1])) if fields else None
     is_guarded = parent is not None and _is_guard(parent) and parent.command[-len(broker.command) :] == broker.command
@@ -147,7 +143,10 @@ def guard_pid_of_broker(broker: Process) -> int | None:
 
 
 def owner_of_broker_data(base: str) -> int | None:
-    """Return the uid of the owner of a broker's data; None if the directory does not exist."""
+    """Return the owner of a broker's data directory, as a uid.
+
+    Without a data directory it is the owner of the broker's directory; None if neither exists.
+    """
     for directory in (os.path.join(base, "data"), base):
         with contextlib.suppress(OSError):
             return os.stat(directory).st_uid
@@ -178,7 +177,7 @@ def _id_in_status(pid: int, field: str) -> int | None:
 
 
 def proc_status_field(pid: int, field: str) -> list[str]:
-    """Return the words of a field of /proc/PID/status, such as ``Uid``.
+    """Return a field of /proc/PID/status, such as ``Uid``, as a list of words.
 
     Returns [] if the process has ended or is hidden.
     """
@@ -196,7 +195,7 @@ def handles_sigquit(pid: int) -> bool:
 
 
 def is_in_systemd_unit(pid: int, unit: str) -> bool:
-    """Return whether a process belongs to a unit of the system's systemd.
+    """Return whether a process belongs to a systemd unit of the system, not of a user.
 
     Only the system's systemd creates cgroups that are directly below slices: the units of an account are below its
     user@UID.service.
@@ -233,7 +232,7 @@ def _holds_files(pid: int, base: str) -> int:
 
 
 def systemd_unit_properties(properties: str, *units: str) -> list[dict[str, str]]:
-    """Return the properties of systemd units, one dict per unit.
+    """Return the properties of the given systemd units, as ``systemctl show`` prints them: one dict per unit.
 
     An empty list if systemd does not answer. ``properties``: names, separated by commas.
     """
@@ -272,7 +271,7 @@ def read_system_file(path: str) -> str:
 
 
 def is_still_running(process: Process) -> bool:
-    """Return whether a recorded process is still running.
+    """Return whether a process that was recorded earlier is still running.
 
     It is running if the pid has the same start time and command line.
     """
@@ -282,9 +281,9 @@ def is_still_running(process: Process) -> bool:
 
 @contextlib.contextmanager
 def open_process_handle(process: Process) -> Iterator[int | None]:
-    """Open a handle (pidfd) of a process for a ``with`` block; yield None on kernels before 5.3.
+    """Open a handle (pidfd) of a process for a ``with`` block.
 
-    It never refers to a later process with this pid.
+    It never refers to a later process with this pid. Yields None on kernels before 5.3.
     """
     try:
         handle = os.pidfd_open(process.pid)
@@ -298,9 +297,9 @@ def open_process_handle(process: Process) -> Iterator[int | None]:
 
 
 def send_signal(handle: int | None, process: Process, number: signal.Signals) -> bool:
-    """Send a signal to a process, and return whether the process still existed.
+    """Send a signal to a process.
 
-    The signal is never sent to a later process with its pid.
+    Returns whether the process still existed. The signal is never sent to a later process with its pid.
     """
     if not is_still_running(process):
         return False

@@ -35,7 +35,7 @@ _TICK = 1.0
 
 
 class AccountError(NodeError):
-    """An error for an operating-system account as which a function could not run.
+    """An error for an operating-system account that does not exist, or as which a function could not run.
 
     Its process may also have ended without a result.
     """
@@ -45,7 +45,7 @@ class AccountError(NodeError):
 class SystemAccount:
     """An operating-system account: numeric ids and supplementary groups.
 
-    A function can run as this account.
+    ``run_as`` runs a function as such an account.
     """
 
     uid: int
@@ -60,22 +60,19 @@ class SystemAccount:
 
     @property
     def is_current_account(self) -> bool:
-        """Whether this process already runs as the account."""
+        """Whether an operating-system account is the one as which this process already runs."""
         return self.uid == os.geteuid()
 
 
 def current_account() -> SystemAccount:
-    """Return the account as which this process runs.
-
-    Its effective user, group and supplementary groups.
-    """
+    """Return the account as which this process runs: its effective user, group and supplementary groups."""
     return SystemAccount(os.geteuid(), os.getegid(), tuple(os.getgroups()))
 
 
 def account_by_name(name: str) -> SystemAccount:
-    """Return the operating-system account with a name.
+    """Return the operating-system account with a name, with its groups.
 
-    It has its groups. Raises AccountError if it does not exist.
+    Raises AccountError if it does not exist.
     """
     try:
         entry = pwd.getpwnam(name)
@@ -88,7 +85,7 @@ def account_by_name(name: str) -> SystemAccount:
 
 
 def is_account_name(name: str) -> bool:
-    """Return whether a name is that of an operating-system account on this host."""
+    """Return whether an operating-system account with a name exists on this host."""
     try:
         pwd.getpwnam(name)
     except KeyError:
@@ -97,12 +94,12 @@ def is_account_name(name: str) -> bool:
 
 
 def account_for_path(path: str, user: str | None = None) -> SystemAccount:
-    """Return the account as which to read or write a path: ``user``, or the one that controls its directories.
+    """Return the account that this process uses to read or write a path.
 
-    That account can change the directories above it. ``user`` is the account in the inventory. Root uses its own
-    account only if no other account can change a directory above the path; without ``user`` it uses the account that
-    can. A process of another account uses its own account. Raises AccountError if root would have to use a path that
-    others can change, or if ``user`` does not exist; OSError, UntrustedPathError.
+    It is ``user``, or the account that can change the directories above the path. ``user`` is the account in the
+    inventory. Root uses its own account only if no other account can change a directory above the path; without
+    ``user`` it uses the account that can. A process of another account uses its own account. Raises AccountError if
+    root would have to use a path that others can change, or if ``user`` does not exist; OSError, UntrustedPathError.
     """
     if os.geteuid() != 0:
         return current_account()
@@ -123,7 +120,7 @@ def account_for_path(path: str, user: str | None = None) -> SystemAccount:
 
 
 def account_for_rename_in(directory: str, account: SystemAccount) -> SystemAccount:
-    """Return the account as which to rename files in a directory.
+    """Return the account that this process uses to rename files in a directory.
 
     This is the account of this process if no other account can write to the directory, else ``account``.
     """
@@ -148,9 +145,9 @@ def run_as(
     patience: float = PATIENCE,
     in_child: bool = False,
 ) -> _T:
-    """Run a function as another account in a child process, and return its result.
+    """Run a function as another operating-system account, and return its result.
 
-    It must be JSON. Tuples become lists.
+    It runs in a child process. Its result must be JSON. Tuples become lists.
 
     If this process already runs as that account, the function is called directly, without a child and without a
     timeout, unless ``in_child`` is set. ``patience``: seconds after which the child is killed. Output of the child is

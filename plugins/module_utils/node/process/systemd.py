@@ -15,16 +15,16 @@ WATCHDOG_SUFFIX = "-watchdog"
 def watchdog_service_name(instance: str) -> str:
     """Return the name of the systemd service of a broker's watchdog, without ``.service``.
 
-    The broker is that of an instance. Its program and its runtime directory have the same name.
+    ``instance`` is the systemd instance of the broker. Its program and its runtime directory have the same name.
     """
     return f"{instance}{WATCHDOG_SUFFIX}"
 
 
 def notify_systemd(*lines: str, environment: Mapping[str, str] | None = None) -> bool:
-    """Notify systemd with lines such as ``READY=1`` (sd_notify(3)), and return whether they were sent.
+    """Notify systemd with lines such as ``READY=1`` (sd_notify(3)).
 
-    ``NOTIFY_SOCKET`` of ``environment``, by default of this process, names systemd's socket. Without systemd nothing is
-    sent, and errors of its socket are ignored.
+    Returns whether they were sent. ``NOTIFY_SOCKET`` of ``environment``, by default of this process, names systemd's
+    socket. Without systemd nothing is sent, and errors of its socket are ignored.
     """
     path = (os.environ if environment is None else environment).get("NOTIFY_SOCKET", "")
     # "@" represents the zero byte of an abstract address; other values are not socket paths.

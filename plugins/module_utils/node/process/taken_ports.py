@@ -12,11 +12,11 @@ from .proc import Process, is_in_systemd_unit, read_proc_file, uid_of_process
 
 
 def taken_ports(listeners: Sequence[tuple[str, int]], broker: Process | None, unit: str | None) -> list[dict[str, Any]]:
-    """Return the ports of a broker that are taken by another process.
+    """Return the ports of a broker on which another process already listens.
 
-    That process listens on them, so the broker cannot. ``listeners`` are addresses and ports of the broker, ``broker``
-    is the process of the broker that runs, ``unit`` the systemd unit of the broker. Each result has ``port``,
-    ``address``, ``pid`` and ``program``; the last two are None where the process is not visible.
+    The broker cannot listen on them. ``listeners`` are addresses and ports of the broker, ``broker`` is the process of
+    the broker that runs, ``unit`` the systemd unit of the broker. Each result has ``port``, ``address``, ``pid`` and
+    ``program``; the last two are None where the process is not visible.
     """
     listening = listening_sockets()
     blocked = [(port, sockets_that_block(address, port, listening)) for address, port in listeners]

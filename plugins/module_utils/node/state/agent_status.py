@@ -23,13 +23,12 @@ _COUNTS = ("outbox_rows", "outbox_bytes", "oldest_age", "inbox_rows", "quarantin
 
 
 def gather_agent_status(agent: Mapping[str, Any]) -> dict[str, Any]:
-    """Gather the status of an agent.
+    """Gather the status of an agent on its host: whether it is running, and what it reports.
 
-    It shows whether the agent is running or stopped, and what the agent reports. ``state`` is running or stopped, and
-    ``how`` the reason for it. ``agent``: ``config`` and ``state``, its directories, ``unit`` or None, and
-    ``certificates``, paths of PEM files. ``store``: rows and bytes of the outbox, the age of its oldest event in
-    seconds, and the rows of the inbox. ``publisher`` and ``subscriber``: the broker that each is connected to, or None.
-    ``deployed`` is as for a broker.
+    ``state`` is running or stopped, and ``how`` the reason for it. ``agent``: ``config`` and ``state``, its
+    directories, ``unit`` or None, and ``certificates``, paths of PEM files. ``store``: rows and bytes of the outbox,
+    the age of its oldest event in seconds, and the rows of the inbox. ``publisher`` and ``subscriber``: the broker that
+    each is connected to, or None. ``deployed`` is as for a broker.
     """
     home = ConfigurationPaths(f"{agent['config']}.d", agent["config"], "")
     evidence: dict[str, Any] = {
@@ -83,7 +82,7 @@ def gather_agent_status(agent: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def query_agent_status(path: str) -> dict[str, Any]:
-    """Query the status of a running agent on its socket.
+    """Query the status of a running agent over its socket.
 
     Raises OSError when the agent does not answer completely within 5 s, ValueError when the answer is not a status.
     """

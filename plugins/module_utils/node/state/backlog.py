@@ -32,9 +32,9 @@ _ATTRIBUTES = (
 
 @dataclass(frozen=True)
 class ManagementView:
-    """The view of a running broker that its management (JMX) offers.
+    """The messages, clients and bridges of a running broker, as its management interface (JMX) shows them.
 
-    It has message counts, clients and bridges. ``subscriptions``: messages by (topic, client, name).
+    ``queues``: messages by queue. ``subscriptions``: messages by (topic, client, name).
     """
 
     queues: dict[str, int] = field(default_factory=dict)
@@ -84,10 +84,10 @@ def _directory_in_force(store: str, account: SystemAccount) -> str:
 
 
 def combine_message_counts(view: ManagementView | None, store: str, account: SystemAccount) -> dict[str, Any]:
-    """Combine the message counts of JMX and of the store's journal.
+    """Combine a broker's message counts from JMX and from its store's journal: the higher number of both counts.
 
-    The result is the higher number of both counts. ``view`` is None for a stopped broker. The journal is read as
-    ``account``. ``certain`` is False if a subscription could be missing.
+    ``view`` is None for a stopped broker. The journal is read as ``account``. ``certain`` is False if a subscription
+    could be missing.
     """
     keys = None if view is None else {(topic, f"{client}:{name}") for topic, client, name in view.subscriptions}
     counts = _count(store, keys, account)

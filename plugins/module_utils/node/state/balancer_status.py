@@ -19,13 +19,11 @@ _UNITS = ("haproxy.service", "keepalived.service")
 
 
 def gather_balancer_status(balancer: Mapping[str, Any]) -> dict[str, Any]:
-    """Gather the status of a load balancer.
+    """Gather the status of a load balancer: whether HAProxy and keepalived run, and which virtual addresses it holds.
 
-    It has the states of its services and its addresses. ``haproxy`` and ``keepalived`` are the states, and
-    ``addresses`` the addresses. ``balancer`` has ``check_port``, the port of HAProxy on 127.0.0.1, and ``addresses``,
-    the virtual address of each group. In the result each program has ``state``, the state of its systemd unit (None
-    without systemd); ``haproxy`` also has ``answers``. ``addresses`` is, by group, whether this host currently has the
-    address; None if unknown.
+    ``balancer`` has ``check_port``, the port of HAProxy on 127.0.0.1, and ``addresses``, the virtual address of each
+    group. In the result each program has ``state``, the state of its systemd unit (None without systemd); ``haproxy``
+    also has ``answers``. ``addresses`` is, by group, whether this host currently has the address; None if unknown.
     """
     shown = systemd_unit_properties("Id,ActiveState,SubState", *_UNITS)
     states = {unit.get("Id"): f"{unit.get('ActiveState')}/{unit.get('SubState')}" for unit in shown}

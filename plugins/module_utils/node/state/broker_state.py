@@ -45,11 +45,10 @@ _ATTEMPT = 60
 
 @dataclass(frozen=True)
 class EvidenceSources:
-    """The sources from which the evidence of a broker's state was gathered, such as the log.
+    """The evidence of a broker's state, and the sources from which it was gathered, such as log records.
 
-    The evidence itself is included. ``deployed`` is the configuration that the process was started with, ``records``
-    are those of that process. ``watchdog`` holds the properties that systemd shows of the watchdog's unit; empty
-    without systemd.
+    ``deployed`` is the configuration that the process was started with, ``records`` are those of that process.
+    ``watchdog`` holds the properties that systemd shows of the watchdog's unit; empty without systemd.
     """
 
     evidence: Evidence
@@ -59,7 +58,7 @@ class EvidenceSources:
 
 
 def gather_broker_state(base: str, unit: str | None, wait: float = 0, wanted: tuple[str, ...] = ()) -> dict[str, Any]:
-    """Gather the state of a broker, as the result of the module broker_info.
+    """Gather the state of a broker on its host (such as active or standby), as the result of the module broker_info.
 
     The evidence is included. ``base`` is its directory. With ``wait`` the broker is checked repeatedly, for at most
     that many seconds, until its state is one of ``wanted``. A ready broker must stay ready: ``settled`` of the result
@@ -74,7 +73,7 @@ def gather_broker_state(base: str, unit: str | None, wait: float = 0, wanted: tu
 def gather_state_and_sources(
     base: str, unit: str | None, wait: float = 0, wanted: tuple[str, ...] = (), pids: Collection[int] | None = None
 ) -> tuple[dict[str, Any], EvidenceSources]:
-    """Gather the state of a broker, and the sources of its evidence, such as log records.
+    """Gather the state of a broker (such as active or standby), and the sources of its evidence, such as log records.
 
     The state is the result of ``gather_broker_state``. ``pids`` are the processes to search, by default all.
     """
@@ -98,10 +97,10 @@ def gather_state_and_sources(
 def unmet_expectation(
     result: Mapping[str, Any], states: Collection[str], old_pid: int | None, release: str | None
 ) -> str:
-    """Return the expectation that a broker does not meet, in one line; empty if none.
+    """Return an expectation about a broker's state, process or release that it does not meet; empty if it meets all.
 
-    It concerns its state, process or release. ``old_pid``: the process that must have been replaced. ``release``: the
-    release that must run.
+    The text is one line. ``states``: the expected states. ``old_pid``: the process that must have been replaced.
+    ``release``: the release that must run.
     """
     unit, log = (result["unit"] or {}).get("Id") or "the unit", f"{result['data']}/activemq.log"
     where = f"check {log} and journalctl -u {unit}" if result["unit"] else f"check {log}"

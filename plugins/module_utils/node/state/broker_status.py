@@ -38,10 +38,10 @@ _OF_LINKS = re.compile(
 
 
 def gather_broker_status(base: str, unit: str | None, pids: Collection[int] | None = None) -> dict[str, Any]:
-    """Gather the status of a broker.
+    """Gather the status of a broker on its host: its state, resource usage, log records, files and certificates.
 
-    It has the result of ``broker_info``, and its usage, files and certificates. ``base`` is its directory. ``pids``:
-    the processes to search for the broker, by default all.
+    The status is the result of ``broker_info`` with further keys. ``base`` is the broker's directory. ``pids``: the
+    processes to search for the broker, by default all.
 
     ``holds_lock``: whether its process holds the lock of its store, None without a kahaDB store or a process, and on
     FUSE. ``state_since``: since when it is in its state, in seconds since the epoch, None if unknown. ``usage``: as
@@ -100,10 +100,10 @@ def _masked(bridge: dict[str, Any]) -> dict[str, Any]:
 
 
 def deployed_file_hashes(layout: ConfigurationPaths) -> dict[str, str]:
-    """Return the SHA-256 of each deployed configuration file, by path.
+    """Return the SHA-256 of each deployed configuration file of a broker, by path.
 
     For a file with secrets it is that of the masked text. Empty if no complete version is in force. The hash of a
-    secret would allow to try passwords.
+    secret would allow an attacker to try passwords.
     """
     try:
         version = layout.current_version()

@@ -148,7 +148,7 @@ class BrokerEvidence:
 
     @classmethod
     def from_module_result(cls, returned: Mapping[str, Any]) -> BrokerEvidence:
-        """Return the evidence about a broker from the result of the module ``broker_info``.
+        """Create the evidence about a broker from the result of the module ``broker_info``.
 
         Raises NodeError.
         """
@@ -221,7 +221,7 @@ class MachineFacts:
 
     @classmethod
     def from_module_result(cls, returned: Mapping[str, Any]) -> MachineFacts:
-        """Return the facts about a machine from the result of the module ``machine_info``.
+        """Create the facts about a machine from the result of the module ``machine_info``.
 
         Raises NodeError.
         """
@@ -230,10 +230,11 @@ class MachineFacts:
 
 @dataclass(frozen=True)
 class StoreMarkerEvidence:
-    """The evidence about a shared store's marker that the module ``store_marker`` returns.
+    """The evidence about a store's marker, the file that assigns a shared store to its pair of brokers.
 
-    ``marked`` has the lines of the marker, None without a marker. ``mounted``: the directory, or a directory above it
-    other than the root, is a mount point. ``fenced``: brokers use generations of the store.
+    The module ``store_marker`` returns it. ``marked`` has the lines of the marker, None without a marker. ``mounted``:
+    the directory, or a directory above it other than the root, is a mount point. ``fenced``: brokers use generations of
+    the store.
     """
 
     exists: bool
@@ -244,7 +245,7 @@ class StoreMarkerEvidence:
 
     @classmethod
     def from_module_result(cls, returned: Mapping[str, Any]) -> StoreMarkerEvidence:
-        """Return the evidence about a store's marker from the result of the module ``store_marker``.
+        """Create the evidence about a store's marker, its pair's name in a file, from the result of ``store_marker``.
 
         Raises NodeError.
         """

@@ -27,12 +27,11 @@ _SIGNALS = {"kill": signal.SIGKILL, "crash": signal.SIGKILL, "pause": signal.SIG
 
 
 def inject_fault(base: str, unit: str | None, act: str, again: int) -> dict[str, Any]:
-    """Inject a fault into the broker of a host.
+    """Inject a fault into the active broker of a host: kill, crash, stop or freeze it.
 
-    The fault kills, crashes, stops or freezes it. This is done for a drill; the broker must be active. Returns the time
-    ``at`` by the host's clock (epoch seconds) and the ``pid``. If the drill is interrupted, the broker does not stay
-    stopped or frozen: systemd starts or continues it after ``again`` seconds. Raises NodeError if the broker is not
-    active.
+    This is done for a drill. Returns the time ``at`` by the host's clock (epoch seconds) and the ``pid``. If the drill
+    is interrupted, the broker does not stay stopped or frozen: systemd starts or continues it after ``again`` seconds.
+    Raises NodeError if the broker is not active.
     """
     layout = ConfigurationPaths(os.path.abspath(base))
     process = _active_broker(layout, unit)
@@ -48,7 +47,7 @@ def inject_fault(base: str, unit: str | None, act: str, again: int) -> dict[str,
 
 
 def resume_frozen_broker(base: str, unit: str | None) -> dict[str, Any]:
-    """Resume a frozen broker by SIGCONT.
+    """Resume a broker that a drill froze (SIGSTOP), by SIGCONT.
 
     Returns the time ``at``, and ``changed``, which is False if none was frozen.
     """
@@ -60,18 +59,17 @@ def resume_frozen_broker(base: str, unit: str | None) -> dict[str, Any]:
 
 
 def cancel_return_timer(unit: str) -> None:
-    """Cancel the timer that would start or resume a broker after an injected fault.
+    """Cancel the systemd timer that would start or resume a broker after an injected fault.
 
-    It is a timer of systemd for the broker of ``unit``.
+    It is the timer for the broker of ``unit``.
     """
     _systemctl("stop", f"{_timer_name(unit)}.timer", must=False)
 
 
 def wait_for_start(base: str, wait: float) -> dict[str, Any]:
-    """Wait for the start of a broker, and return its time.
+    """Wait until a broker has started, and return the time at which its log reports the start.
 
-    It is the time of the log record that reports the start. The result has the time as ``at``, by the host's clock
-    (epoch seconds); None after ``wait`` seconds without it.
+    The result has the time as ``at``, by the host's clock (epoch seconds); None after ``wait`` seconds without a start.
     """
     layout, deadline = ConfigurationPaths(os.path.abspath(base)), time.monotonic() + wait
     while True:

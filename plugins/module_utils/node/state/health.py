@@ -41,10 +41,9 @@ _PATIENCE = 10.0
 def gather_health(
     layout: ConfigurationPaths, process: Process | None, pending: PendingRestart | None, store: str
 ) -> dict[str, Any]:
-    """Gather the facts about a broker's health.
+    """Gather facts about a broker's health on its host: release, changed files, store access, free space and others.
 
-    These are its release, drift, store access, free space and others. They are the facts of ``broker_info`` other than
-    the state. ``pending`` is a pending restart, or None.
+    They are the facts of ``broker_info`` other than the state. ``pending`` is a pending restart, or None.
     """
     name = layout.current_version_name()
     current = read_installed_version(layout.directory(name)) if name else None
@@ -75,7 +74,7 @@ def gather_health(
 
 
 def running_release(process: Process) -> str | None:
-    """Return the ActiveMQ release that a process is running, or None if it cannot be seen.
+    """Return the ActiveMQ release that a broker's process is running, or None if it cannot be determined.
 
     It is that of the broker's jar that the process has open. The home directory may already contain another release.
 
@@ -85,7 +84,10 @@ def running_release(process: Process) -> str | None:
 
 
 def running_release_or_reason(process: Process) -> tuple[str | None, str]:
-    """Return the ActiveMQ release that a process is running and "", or None and the reason why it is unknown."""
+    """Return the ActiveMQ release that a broker's process is running, or the reason why it is unknown.
+
+    The result is (release, "") or (None, reason).
+    """
     place = f"/proc/{process.pid}/fd"
     try:
         files = list(open_files(process.pid))

@@ -71,9 +71,9 @@ _AZURE = "7783-7084-3265-9085-8269-3286-77"  # the asset tag of every machine th
 
 @dataclass(frozen=True)
 class Mount:
-    """A mount of this machine.
+    """A mount of a file system on this machine: mount point, file system type and options.
 
-    It has a mount point, file system type and options. It is a line of /proc/self/mounts.
+    It is a line of /proc/self/mounts.
     """
 
     point: str
@@ -82,9 +82,10 @@ class Mount:
 
 
 def gather_machine_facts(parameters: Mapping[str, Any]) -> dict[str, Any]:
-    """Gather the facts about this machine, which the module ``machine_info`` returns.
+    """Gather the facts about this machine that determine whether a broker can run on it.
 
-    ``parameters`` are as in ``ARGUMENTS``. Raises OSError if /proc cannot be read.
+    The module ``machine_info`` returns them. ``parameters`` are as in ``ARGUMENTS``. Raises OSError if /proc cannot be
+    read.
     """
     directory = parameters["directory"]
     with open("/proc/self/mounts", encoding="utf-8", errors="replace") as file:
@@ -126,9 +127,9 @@ def gather_machine_facts(parameters: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def account_ids_and_processes(user: str, uid: int | None, gid: int | None) -> dict[str, Any]:
-    """Return the ids of an account of this machine, and its processes.
+    """Return the user and group ids of an account of this machine, and its processes.
 
-    Its group's ids are included. The result also has the other names of the ids.
+    The result also has the other names of the ids.
     """
     account, group = _entry(pwd.getpwnam, user), _entry(grp.getgrnam, user)
     account_uid = account.pw_uid if account else None
@@ -168,7 +169,7 @@ def _deployed_pair(base: str) -> str | None:
 
 
 def java_version(java: str) -> int | None:
-    """Return the feature release of a java executable, such as 8 or 17.
+    """Return the version of a java executable: the feature release, such as 8 or 17.
 
     Returns None if it does not run or names none. ``-Xinternalversion`` of HotSpot takes a tenth of the time of
     ``-version``, which every Java supports.
@@ -186,7 +187,7 @@ def java_version(java: str) -> int | None:
 def java_version_failure(java: str) -> str:
     """Return the reason why a java executable does not report its version.
 
-    The command's output is included. It is a short text.
+    The reason includes the command's output. It is a short text.
     """
     try:
         ran = subprocess.run([java, "-version"], capture_output=True, text=True, timeout=60, check=False)
@@ -201,9 +202,9 @@ def java_version_failure(java: str) -> str:
 
 
 def mount_of(path: str, mounts: str) -> Mount | None:
-    """Return the mount of a path, by the text of /proc/self/mounts.
+    """Return the mount on which a path is located, by the text of /proc/self/mounts.
 
-    It would hold the path if the path existed.
+    The path need not exist.
     """
     wanted = os.path.abspath(path)
     mount = None
@@ -218,9 +219,9 @@ def mount_of(path: str, mounts: str) -> Mount | None:
 
 
 def store_capacity(directory: str) -> int | None:
-    """Return the capacity of a store in bytes.
+    """Return the capacity that a broker's store can use, in bytes: its present size and the free space of its disk.
 
-    It has the size of the store's directory and the free space. Returns None if unknown.
+    Returns None if unknown.
     """
     path = os.path.abspath(directory)
     while not os.path.isdir(path):
@@ -243,9 +244,9 @@ def _sizes(directory: str) -> list[int]:
 
 
 def start_script_settings_files(home: str, user: str) -> list[str]:
-    """Return the existing settings files that the start script of some ActiveMQ release reads.
+    """Return the existing settings files that ActiveMQ's start script reads, such as ``env`` and ``.activemqrc``.
 
-    An example is ``env`` and ``.activemqrc``.
+    The files are those that the script of at least one release reads.
     """
     try:
         user_settings = os.path.join(pwd.getpwnam(user).pw_dir, ".activemqrc")
@@ -256,7 +257,7 @@ def start_script_settings_files(home: str, user: str) -> list[str]:
 
 
 def is_clock_synchronized() -> bool | None:
-    """Return whether systemd reports that the clock is synchronized; None without systemd."""
+    """Return whether the clock of this machine is synchronized, as systemd reports; None without systemd."""
     program = shutil.which("timedatectl")
     if program is None:
         return None
@@ -269,7 +270,7 @@ def is_clock_synchronized() -> bool | None:
 
 
 def active_interfaces() -> list[str]:
-    """Return the sorted names of the active network interfaces.
+    """Return the sorted names of the active network interfaces of this machine.
 
     The loopback interface is included.
     """
@@ -294,7 +295,7 @@ def _is_container(root: str = "/") -> bool:
 
 
 def cloud_provider(root: str = "/") -> str | None:
-    """Return the cloud provider of this machine, which its firmware names.
+    """Return the cloud provider of this machine, by the names in its firmware.
 
     Returns None if it names none, and in containers.
     """

@@ -27,7 +27,7 @@ LARGEST = 2 << 20
 
 
 def append_operation_record(record: Mapping[str, str], directory: str = DIRECTORY) -> str:
-    """Append the record of an operation to the host's file of records.
+    """Append the record of a planned operation, such as a restart, to the host's file of operation records.
 
     Returns the line. It is a file of JSON lines; the host's time is added. A file that has grown too large loses its
     older half.
@@ -59,10 +59,10 @@ def append_operation_record(record: Mapping[str, str], directory: str = DIRECTOR
 
 
 def write_operation_metrics(kind: str, operation: str, labels: Mapping[str, str], run: str = RUN) -> None:
-    """Write the metrics about a broker's operation in progress.
+    """Write a broker's operation metrics, which show whether an operation such as an upgrade is in progress.
 
-    The file is for the textfile collector of node exporter. It shows whether one is in progress. The file is
-    ``RUN/activemq-fleet/HOST.prom``, which every account may read; ``labels`` must contain ``host``.
+    The file is for the textfile collector of node exporter. It is ``RUN/activemq-fleet/HOST.prom``, which every account
+    may read; ``labels`` must contain ``host``.
 
     Raises OSError, or UntrustedPathError for a path in which an account other than root could create a link.
     """

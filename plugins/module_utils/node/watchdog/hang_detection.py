@@ -35,7 +35,7 @@ FINE, IDLE, ODD, HUNG = "fine", "idle", "odd", "hung"
 
 @dataclass(frozen=True)
 class WatchdogSample:
-    """A sample of the watchdog: its observations of a broker in one check.
+    """A sample of a broker: what its watchdog observed in one check.
 
     The watchdog decides by it whether the broker is hung. ``slave``: whether a slave is attached to a pure master, None
     for other brokers. The evidence has ``answers`` only of connectors that can be probed, and ``phase`` and ``listens``
@@ -48,11 +48,11 @@ class WatchdogSample:
 
 @dataclass(frozen=True)
 class HangState:
-    """The hang state of a broker in one check of its watchdog: fine, idle, odd or hung.
+    """The hang state of a broker at one check of its watchdog, with the reason: fine, idle, odd or hung.
 
-    The reason is included. ``state`` is the state that ``conclude_state`` concludes. ``kind``: fine, idle (nothing to
-    watch), odd (worth a warning, but the broker is not killed) or hung. ``patience``: seconds that the state must
-    persist before the watchdog acts.
+    ``state`` is the state that ``conclude_state`` concludes. ``kind``: fine, idle (nothing to watch), odd (worth a
+    warning, but the broker is not killed) or hung. ``patience``: seconds that the state must persist before the
+    watchdog acts.
     """
 
     state: BrokerState
@@ -133,10 +133,10 @@ _GO_ON = "Continue the process with kill -CONT, or kill it so that systemd resta
 
 @dataclass(frozen=True)
 class SampleCount:
-    """The count of successive samples of the watchdog with the same result.
+    """The count of a watchdog's successive samples of a broker that had the same result.
 
-    They have the same classification of the same process. It also has the time of the first sample. ``who``: pid and
-    start time; ``since``: time of the first sample; ``told``: time of the last log line about it.
+    The samples have the same classification of the same process. ``who``: pid and start time; ``since``: time of the
+    first sample; ``told``: time of the last log line about it.
     """
 
     who: tuple[int, float] | None = None
@@ -146,7 +146,7 @@ class SampleCount:
     told: float | None = None
 
     def with_sample(self, hang_state: HangState, process: Process | None, now: float) -> SampleCount:
-        """Return the count of samples with one more sample.
+        """Return the count of equal successive samples of a broker after one more sample.
 
         It is increased if kind and process are the same, else reset to 1. ``now``: seconds of a monotonic clock.
         """
@@ -156,27 +156,26 @@ class SampleCount:
         return replace(self, times=self.times + 1)
 
     def is_action_due(self, now: float, patience: float = 0.0) -> bool:
-        """Return whether the watchdog's action is due.
+        """Return whether a watchdog must act now, that is, log a warning or kill its broker.
 
-        The state has then lasted long enough. It was not logged within the last 600 seconds.
+        This is so if the state has lasted long enough, and was not logged within the last 600 seconds.
         """
         lasted = self.times >= MISSES and now - self.since >= patience
         return lasted and (self.told is None or now - self.told >= REMIND)
 
 
 def can_kill_again(kills: Sequence[float], now: float) -> bool:
-    """Return whether the watchdog can kill its broker again.
+    """Return whether a watchdog can kill its broker again, by the times of its earlier kills.
 
-    The times of its kills within the last hour decide. It has killed fewer than three times. Another kill does not help
-    a broker that hangs repeatedly.
+    It can after fewer than three kills within the last hour. Another kill does not help a broker that hangs repeatedly.
     """
     return len([moment for moment in kills if now - moment < KILLS_WITHIN]) < MOST_KILLS
 
 
 def hung_broker_message(text: str, *, action: str, ha: str, unit: str, seconds: float, kills: bool) -> str:
-    """Return the log message of the watchdog about a hung broker.
+    """Return a watchdog's log message about a hung broker.
 
-    It has the state, the watchdog's action, and a remedy. The remedy is what the operator can do.
+    It has the state, the watchdog's action, and what the operator can do.
     """
     hung = f"the broker is hung: {MISSES} checks in {seconds:.0f} s got no answer; {text}."
     held = {

@@ -19,7 +19,7 @@ _SHOWN = "LoadState,ActiveState,UnitFileState,NeedDaemonReload"
 
 @dataclass(frozen=True)
 class WatchdogPaths:
-    """The paths of a broker's watchdog: its program and its unit.
+    """The paths of the files of a broker's watchdog: its program and its systemd unit.
 
     With ``check`` (check mode) nothing is changed.
     """
@@ -43,7 +43,7 @@ class WatchdogPaths:
 
 
 def install_and_start_watchdog(place: WatchdogPaths, program: bytes, unit: str) -> list[str]:
-    """Install, enable and start a broker's watchdog on this host.
+    """Install, enable and start a broker's watchdog, a systemd service, on this host.
 
     Returns what was done, one line each. Links its unit. Raises NodeError, OSError.
     """
@@ -87,7 +87,7 @@ def _run(place: WatchdogPaths, *, new: bool) -> list[str]:
 
 
 def remove_watchdog(place: WatchdogPaths) -> list[str]:
-    """Remove a broker's watchdog from this host.
+    """Remove a broker's watchdog, a systemd service, from this host.
 
     It is stopped first. Returns what was done, one line each. Removes its program and unit link.
     """

@@ -9,7 +9,7 @@ from . import watchdog
 
 
 def watchdog_program(python: str) -> bytes:
-    """Return the content of the watchdog's executable file.
+    """Return the content of the executable file of a broker's watchdog.
 
     ``python`` is the interpreter that runs it.
     """

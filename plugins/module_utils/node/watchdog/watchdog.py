@@ -63,10 +63,9 @@ _ERROR, _WARNING, _INFO = 3, 4, 6
 
 
 class Watchdog:
-    """The watchdog of one broker.
+    """A watchdog of one broker, which detects that the broker hangs, and warns or kills it.
 
-    It warns of a hung broker or kills it. ``kills`` is the path of the file with the times of the last kills, None to
-    keep none.
+    ``kills`` is the path of the file with the times of the last kills, None to keep none.
     """
 
     def __init__(self, options: argparse.Namespace, kills: str | None) -> None:
@@ -83,9 +82,9 @@ class Watchdog:
         self._risks = _StoreRisks()
 
     def check_broker(self) -> None:
-        """Check the broker of the watchdog once.
+        """Check once whether the watchdog's broker is hung, and log a warning or kill it if so.
 
-        Log a warning or kill the broker, if its state was wrong for long enough.
+        The watchdog acts only if the state of the broker was wrong for long enough.
         """
         sample = self._sample()
         hang_state, process, now = hang_detection.classify_sample(sample), sample.evidence.process, seconds_since_boot()
@@ -237,10 +236,10 @@ class Watchdog:
 
 
 class _StoreRisks:
-    """The risks recorded in a store, as the number of durable subscriptions at risk.
+    """A reader of the number of durable subscriptions that may lose messages, as recorded in a broker's store.
 
-    They are read in a separate thread. A read that hangs does not delay the checks of the broker. At most one read runs
-    at a time, and the last count remains valid until it ends.
+    The records are read in a separate thread. A read that hangs does not delay the checks of the broker. At most one
+    read runs at a time, and the last count remains valid until it ends.
     """
 
     def __init__(self) -> None:
@@ -249,10 +248,10 @@ class _StoreRisks:
         self._due = 0.0
 
     def count_subscriptions_at_risk(self, store: str, now: float) -> int | None:
-        """Return the number of subscriptions at risk by a store's records; None until they were read once.
+        """Return the number of durable subscriptions of a broker that may lose messages.
 
-        The number is the last one that was read. Start another read if the last one has ended and is older than a
-        minute.
+        The number is the last one that was read from the store's records, None before the first read has ended. Start
+        another read if the last one has ended and is older than a minute.
         """
         is_reading = self._reader is not None and self._reader.is_alive()
         if store and now >= self._due and not is_reading:
@@ -351,9 +350,9 @@ def _options(arguments: Sequence[str]) -> argparse.Namespace:
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Run the program of the watchdog.
+    """Run the watchdog program, which checks a broker at a fixed interval.
 
-    It checks the broker at a fixed interval until systemd stops the watchdog.
+    It runs until systemd stops it.
     """
     options = _options(sys.argv[1:] if arguments is None else arguments)
     directory = os.environ.get("RUNTIME_DIRECTORY", "").split(":")[0]
