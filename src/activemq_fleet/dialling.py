@@ -26,9 +26,9 @@ _TRUST_OPTION, _KEY_OPTION = "-Djavax.net.ssl.trustStore=", "-Djavax.net.ssl.key
 
 
 class ClientTlsSettings(NamedTuple):
-    """The TLS settings of the client side of a connection.
+    """The TLS settings of the client side of a connection to a broker.
 
-    They are its trust store, and its certificate if it has one.
+    The settings are its trust store, and its certificate if it has one.
     """
 
     has_authority: bool
@@ -36,7 +36,7 @@ class ClientTlsSettings(NamedTuple):
 
 
 class BrokerListener(NamedTuple):
-    """A listener of a broker.
+    """A listener of a broker: a transport connector that accepts connections on a port.
 
     It is a transport connector, and has the broker that it belongs to.
     """
@@ -47,7 +47,7 @@ class BrokerListener(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class ConnectionRefusal:
-    """The reason why a broker's listener refuses a connection.
+    """The reason why a broker's listener refuses a connection of a client or of another broker.
 
     ``name`` is the connector's name, "" for a closed port.
     """
@@ -59,16 +59,16 @@ class ConnectionRefusal:
 
     @property
     def is_certain_to_fail(self) -> bool:
-        """Whether a refused connection is certain to fail.
+        """Whether the connection is certain to fail.
 
-        False where a public authority may have signed the certificate.
+        It can succeed where a public authority may have signed the listener's certificate.
         """
         return self.kind != "authority"
 
     def reason_sentence(self, dialler: str, acceptor: str) -> str:
-        """Return the reason of a refused connection as a sentence.
+        """Return the reason for the refusal of the connection as a sentence.
 
-        The sentence names the two hosts.
+        The sentence names the host that connects and the host that refuses.
         """
         where = f"connector {self.name} of {acceptor} (port {self.port})"
         account = f"the user {self.user}, which has no account there" if self.user else "no userName"
@@ -93,8 +93,9 @@ def connection_refusal(
 ) -> ConnectionRefusal | None:
     """Return the reason why a broker's listener refuses a connection, or None if it accepts.
 
-    The first of several reasons is returned. ``tls``: the client uses TLS. ``user`` is the name of its account, empty
-    for none, and None where names and passwords of both ends are compared elsewhere (T008, T009, T015).
+    The first of several reasons is returned. ``dialler`` has the client's TLS settings, and ``tls``: the client uses
+    TLS. ``user`` is the name of its account, empty for none, and None where names and passwords of both ends are
+    compared elsewhere (T008, T009, T015).
     """
     broker, connector = listener
 
@@ -158,8 +159,8 @@ def tls_settings_of_agent(agent: Agent) -> ClientTlsSettings:
 class ListenersByAddress:
     """A lookup of brokers' listeners by address (host and port).
 
-    A host is known by address and inventory name, and by its first label unless hosts of the fleet share that: then
-    the label names none of them. Brokers of one address share its ports.
+    A host is known by address and inventory name, and by its first label unless several hosts of the fleet share the
+    label: then the label names none of them. Brokers of one address share its ports.
     """
 
     def __init__(self, brokers: Iterable[Broker]) -> None:
@@ -180,13 +181,13 @@ class ListenersByAddress:
                         self._at.setdefault((name, connector.port), BrokerListener(broker, connector))
 
     def listener_at(self, host: str, port: int) -> BrokerListener | None:
-        """Return the broker's listener at a host and port, or None."""
+        """Return the broker's listener at an address (host and port), or None."""
         return self._at.get((host.lower(), port))
 
     def broker_without_listener_at(self, host: str, port: int) -> Broker | None:
-        """Return the broker of a host that has no listener at a port.
+        """Return the broker of a host if it has no listener at a port, else None.
 
-        None is returned where something may listen.
+        None is also returned where the broker may listen at the port.
         """
         brokers = self._named.get(host.lower(), [])
         if not brokers or self.listener_at(host, port) or any(_may_listen(broker, port) for broker in brokers):

@@ -21,7 +21,7 @@ def page_address_or_command(page: str, section: str = "") -> str:
 
 
 def rule_address(rule: str) -> str | None:
-    """Return the web address of a lint rule's description.
+    """Return the web address of a lint rule's description in the documentation.
 
     None is returned while no documentation is published.
     """

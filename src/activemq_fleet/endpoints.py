@@ -10,7 +10,7 @@ from activemq_fleet.node.protocols import PROTOCOLS
 
 
 def broker_endpoints(items: Any, connector: str) -> tuple[Address, ...]:
-    """Return the (host, port) of one connector of each given broker.
+    """Return the endpoints (host, port) of one connector of each given broker.
 
     The order is that of the brokers. ``items`` is a list, or one text with commas. An item is ``host`` (with the usual
     port of the connector), ``host:port``, or a mapping with ``address`` and ``ports`` by connector's name, as in

@@ -15,7 +15,7 @@ _REMEDIES = {
 class FleetError(Exception):
     """The base class of the project's errors, whose messages are meant for users.
 
-    ``lines`` holds one line a problem, ``str(error)`` all of them as one line. ``remedies`` maps a sentence that ends
+    ``lines`` holds one line per problem, ``str(error)`` all of them as one line. ``remedies`` maps a sentence that ends
     with a colon to the command that it introduces. ``exit_code`` is what the command line returns: 2 for input that
     cannot be used, 1 for a run that failed.
     """
@@ -60,10 +60,9 @@ class OutputError(OSError):
 
 
 class SettingsError(InputError):
-    """An error for invalid ``activemq_*`` variables.
+    """An error for invalid settings: ``activemq_*`` variables that are unknown, mistyped or contradictory.
 
-    They are unknown, mistyped or contradict each other. Each of ``problems`` names hosts and variable: ``HOSTS:
-    VARIABLE …``.
+    Each of ``problems`` names hosts and variable: ``HOSTS: VARIABLE …``.
     """
 
     @property
@@ -73,25 +72,22 @@ class SettingsError(InputError):
 
 
 class ReleaseError(FleetError):
-    """An error for a release of ActiveMQ that is not known."""
+    """An error for an unknown release of ActiveMQ."""
 
 
 class SchemaUnavailableError(FleetError):
-    """An error for a release's XML schema that cannot be found or used."""
+    """An error for the XML schema of an ActiveMQ release that cannot be found or used."""
 
 
 class ArtifactError(FleetError):
-    """An error for software that cannot be found or downloaded.
+    """An error for software, such as an ActiveMQ archive, that cannot be found or downloaded.
 
     The software is jars, a release archive or a Java.
     """
 
 
 class LabError(FleetError):
-    """An error for a command that the lab cannot carry out.
-
-    The lab is a fleet on loopback addresses.
-    """
+    """An error for a command that a lab (real brokers on loopback addresses) cannot carry out."""
 
     exit_code = 1
 
@@ -118,17 +114,17 @@ def text_required_message(subject: str, value: object) -> str:
 
 
 def names_to_text(names: Sequence[str], number: int | None = None, *, most: int = 3) -> str:
-    """Return a list of names as text, shortened to the first names.
+    """Return names as text, shortened to the first of them, such as ``a, b, c and 4 more``.
 
-    The text has the first ``most`` names and the number of the others. An example is ``a, b, c and 4 more``. ``number``
-    is the number of all names, where ``names`` holds only the first of them.
+    The text has the first ``most`` names and the number of the others. ``number`` is the number of all names, where
+    ``names`` holds only the first of them.
     """
     shown, more = ", ".join(names[:most]), (number or len(names)) - most
     return f"{shown} and {more} more" if more > 0 else shown
 
 
 def positions_to_text(positions: Sequence[str]) -> str:
-    """Return file positions ``FILE:LINE`` as text.
+    """Return positions in files (``FILE:LINE``) as text.
 
     If more than three are in one file, the text is the file's name.
     """
@@ -137,8 +133,8 @@ def positions_to_text(positions: Sequence[str]) -> str:
 
 
 def hosts_by_problem_line(hosts_by_problem: Mapping[str, Sequence[str]]) -> dict[str, Sequence[str]]:
-    """Return the hosts that have each problem, by the problem's line of text ``HOSTS: PROBLEM``.
+    """Return hosts by error line: ``HOSTS: PROBLEM`` for each problem, with all hosts that have it.
 
-    The line names the first few of the hosts.
+    The line names only the first few of the hosts.
     """
     return {f"{names_to_text(hosts)}: {problem}": hosts for problem, hosts in hosts_by_problem.items()}

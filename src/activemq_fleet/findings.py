@@ -12,7 +12,7 @@ from activemq_fleet.node.printable import escape_unprintable
 
 @dataclass(frozen=True, slots=True, order=True)
 class TextEdit:
-    """A text edit of a file.
+    """An edit of a text file: one replacement of characters.
 
     It replaces the characters from ``begin`` to before ``end`` by ``text``. Offsets count characters from 0, without a
     byte order mark.
@@ -27,8 +27,8 @@ class TextEdit:
 class ValueOrigin:
     """The origin of a value in a rendered file: the inventory variables that can set it.
 
-    What identifies the value inside of these variables is included. A value of ``parts`` occurs in the rendered
-    element; ``settings`` decide where no value of ``parts`` does. Both are names of variables, the most specific first.
+    It also identifies the value inside of these variables. A value of ``parts`` occurs in the rendered element;
+    ``settings`` decide where no value of ``parts`` does. Both are names of variables, the most specific first.
     ``element`` is the XML element, "" for one that each broker has, and ``attributes`` are its attributes with values,
     or only the reported one if ``is_attribute``. ``reported`` are the reported value and its words, ``identifying``
     those of the element and of the elements around it.
@@ -75,9 +75,9 @@ class Finding:
 
     @property
     def blocks(self) -> bool:
-        """Whether the finding blocks rendering.
+        """Whether the finding blocks rendering: it is an error that no waiver covers.
 
-        An error that no waiver covers blocks the command ``render`` and fails ``check``.
+        Such a finding makes the commands ``render`` and ``check`` fail.
         """
         return self.severity == "error" and self.waived is None
 
@@ -95,7 +95,7 @@ class Finding:
         return _line_of(self, self.host)
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the finding as a dictionary.
+        """Return the finding as a dictionary for JSON.
 
         JSON output and the dataset ``findings`` have the same keys.
         """
@@ -137,7 +137,7 @@ def _line_of(finding: Finding, host: str) -> str:
 
 
 def join_sentences(problem: str, remedy: str) -> str:
-    """Join a problem and its remedy to sentences.
+    """Join the text of a problem and of its remedy to sentences.
 
     The remedy begins with a capital letter, except before a name. The text has no period at its end, so that a caller
     can add a reason or a place.
@@ -150,6 +150,6 @@ def join_sentences(problem: str, remedy: str) -> str:
 def error_finding(rule: str, host: str, message: str, fix: str, why: str = "", file: str | None = None) -> Finding:
     """Return a finding of severity error.
 
-    It is about the inventory, or about a whole file.
+    The finding is about the inventory, or about a whole file.
     """
     return Finding(rule=rule, severity="error", host=host, message=message, fix=fix, why=why, file=file)

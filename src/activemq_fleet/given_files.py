@@ -10,7 +10,7 @@ from pathlib import Path
 def read_beginning_of_file_or_pipe(path: Path, limit: int) -> bytes:
     """Return the first bytes of a file or pipe.
 
-    ``limit`` is the number of bytes. The operator names it; a shell makes a pipe of ``<(command)``.
+    ``limit`` is the number of bytes. The operator names the file; a shell makes a pipe of ``<(command)``.
 
     Raises OSError, also for a FIFO that no process has opened for writing: reading it would never end.
     """

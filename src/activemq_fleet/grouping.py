@@ -15,7 +15,7 @@ _OTHER = re.compile(r"[^a-z0-9_]")
 
 
 def inventory_group_name(kind: str, name: str) -> str:
-    """Return the name of the inventory group of a fleet's group or pair.
+    """Return the name of the Ansible inventory group for a group or pair of brokers.
 
     An example is ``activemq_pair_orders_mq01`` for the pair ``Orders-mq01``.
     """
@@ -23,7 +23,7 @@ def inventory_group_name(kind: str, name: str) -> str:
 
 
 def inventory_groups_of_brokers(identities: Iterable[Identity]) -> dict[str, tuple[str, ...]]:
-    """Return the inventory groups of brokers: names of hosts, by name of the group.
+    """Return the Ansible inventory groups of brokers: names of hosts, by name of the group.
 
     The hosts are in the order given.
 

@@ -52,15 +52,14 @@ _SKIPPED = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class InventoryData:
-    """The data read from an Ansible inventory.
+    """The data read from an Ansible inventory: its hosts, groups, warnings and findings.
 
-    They are its hosts, groups and warnings. ``hosts`` holds for every host, in the order of the inventory, the
-    templated values of its variables that start with ``activemq_``, in plain Python types; an encrypted value that
-    cannot be opened is an ``EncryptedValue``. ``groups`` are Ansible's, with the hosts of their children. ``warnings``
-    are Ansible's own, one line each. ``findings`` are those about the files of the inventory, and about variables
-    without the prefix that have almost the name of a variable of the fleet. ``directories`` holds by host the directory
-    of the inventory source that has the host, and ``machines`` how Ansible connects to it: address, port and type.
-    ``positions`` is empty unless it was requested.
+    ``hosts`` holds for every host, in the order of the inventory, the templated values of its variables that start with
+    ``activemq_``, in plain Python types; an encrypted value that cannot be opened is an ``EncryptedValue``. ``groups``
+    are Ansible's, with the hosts of their children. ``warnings`` are Ansible's own, one line each. ``findings`` are
+    those about the files of the inventory, and about variables without the prefix that have almost the name of a
+    variable of the fleet. ``directories`` holds by host the directory of the inventory source that has the host, and
+    ``machines`` how Ansible connects to it: address, port and type. ``positions`` is empty unless it was requested.
     """
 
     hosts: dict[str, dict[str, object]]
@@ -73,13 +72,13 @@ class InventoryData:
 
     @property
     def inventory_file_error_lines(self) -> list[str]:
-        """The errors in the inventory's files, one line each."""
+        """The errors in the files of the inventory, as lines of text."""
         return [structure_error_line(finding) for finding in self.findings if finding.blocks and finding.file]
 
     def all_findings(self, unread: Iterable[str], brokers: Iterable[Broker]) -> tuple[Finding, ...]:
-        """Return all findings about an inventory.
+        """Return all findings about the inventory.
 
-        They include those about ``unread`` hosts (T037) and about brokers on one machine (T009).
+        The findings about ``unread`` hosts (T037) and about brokers on one machine (T009) are included.
         """
         from activemq_fleet.topology.name_problems import host_without_role_findings, same_machine_and_instance_findings
 
@@ -199,10 +198,10 @@ def fleet_from_inventory_data(data: InventoryData) -> Fleet:
 
 
 def inventory_data_of_play(hostvars: Any, groups: Mapping[str, Sequence[str]], loader: Any) -> InventoryData:
-    """Return the inventory's data inside a playbook.
+    """Return the data of the inventory that a running Ansible play uses.
 
-    It is made from a task's ``hostvars``, ``groups`` and loader. All hosts of the inventory are read, whatever the
-    limit: the files of one host depend on its peers. Variables of plays and roles are ignored, as in
+    The data are made from a task's ``hostvars``, ``groups`` and loader. All hosts of the inventory are read, whatever
+    the limit: the files of one host depend on its peers. Variables of plays and roles are ignored, as in
     ``read_inventory``. Facts and results of tasks do not override variables of the inventory;
     ``raise_for_runtime_variables`` refuses them. Raises SettingsError for all values whose template fails, naming host
     and variable.
@@ -388,8 +387,8 @@ def _misspelling_hint(
 def finding_lines_with_positions(findings: Iterable[Finding], data: InventoryData) -> list[str]:
     """Return findings as lines of text, each with a position in the inventory.
 
-    It is the file and line that define the finding's variable or list its host. Equal findings about several hosts
-    become one line.
+    The position is the file and line that define the finding's variable or list its host. Equal findings about several
+    hosts become one line.
     """
 
     def source_of(finding: Finding) -> str:
@@ -401,7 +400,7 @@ def finding_lines_with_positions(findings: Iterable[Finding], data: InventoryDat
 
 
 class _PositionReader:
-    """Finds where an inventory defines the variables of its hosts.
+    """A reader of the positions at which an inventory defines the variables of its hosts.
 
     ``variable_origins`` returns the origins of a host's variables by name, ``extra`` are the extra variables. Each
     file is read once for the lines of all its hosts.

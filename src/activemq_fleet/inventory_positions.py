@@ -35,9 +35,9 @@ Positions = Mapping[str, Position]
 
 
 def position_of_finding(positions: Positions, finding: Finding) -> Position | None:
-    """Return the position in the inventory (file and line) of what a finding is about.
+    """Return the position (file and line) of a finding in the inventory.
 
-    See ``position_of_reported_value``; else it is the position of the finding's host.
+    The position is that of ``position_of_reported_value``, else that of the finding's host.
     """
     return position_of_reported_value(positions, finding) or positions.get("")
 
@@ -101,7 +101,7 @@ class _Entry:
     score: int
 
     def position_of_value_or_key(self, origin: ValueOrigin, message: str) -> Position:
-        """Return the position of a reported value in an inventory entry, or that of the entry's key.
+        """Return the position of a reported value in an inventory entry, else the position of its key.
 
         Without both it is the position of the entry.
         """
@@ -159,9 +159,10 @@ def _key_leaf(key: Any) -> Iterator[_Leaf]:
 
 
 def _score(leaves: tuple[_Leaf, ...], origin: ValueOrigin) -> int:
-    """Return the number of texts of the rendered element in an entry; the key of the reported attribute counts twice.
+    """Return the score of an inventory entry: the number of texts of the rendered element in it.
 
-    Entries of several elements can have this key, so that the same value below it counts as well.
+    The key of the reported attribute counts twice. Entries of several elements can have this key, so that the same
+    value below it counts as well.
     """
     attribute, value = _reported_attribute(origin)
     below_key = [leaf for leaf in leaves if _normalized(leaf.key) == attribute]

@@ -39,11 +39,11 @@ _PASSWORD = "not-the-password"  # noqa: S105 -- replaces the passwords that Ansi
 
 @dataclass(frozen=True, slots=True)
 class InventoryScaffoldRequest:
-    """The request for a first inventory (scaffold).
+    """The request for a scaffolded inventory: a first inventory for given hosts.
 
-    It has the hosts, the release and properties of the installation. A host is a name or an address; two with a comma
-    between them are a pair, whatever their names are. ``archive`` is the path of the release's archive and ``sha512``
-    its checksum; both are None if the release is already installed. ``tls``: connectors and links encrypt.
+    The request has the hosts, the release and properties of the installation. A host is a name or an address; two with
+    a comma between them are a pair, whatever their names are. ``archive`` is the path of the release's archive and
+    ``sha512`` its checksum; both are None if the release is already installed. ``tls``: connectors and links encrypt.
     """
 
     hosts: tuple[str, ...]
@@ -63,7 +63,7 @@ class _NamedHosts:
 
     @property
     def identities_by_pair(self) -> dict[str, list[Identity]]:
-        """The identities of each pair's hosts, by name of the pair.
+        """The identities (group, pair and node) of hosts, by name of their pair.
 
         A broker without a peer is alone under its name.
         """
@@ -74,7 +74,7 @@ class _NamedHosts:
 
     @property
     def standalone_hosts(self) -> frozenset[str]:
-        """The names of the standalone hosts, whose brokers have no peer."""
+        """The names of standalone hosts, whose brokers have no peer."""
         return frozenset(
             identity.name
             for members in self.identities_by_pair.values()
@@ -85,9 +85,9 @@ class _NamedHosts:
 
 @dataclass(frozen=True, slots=True)
 class ScaffoldedInventory:
-    """A generated first inventory (scaffold).
+    """A scaffolded inventory: a generated first inventory for given hosts.
 
-    It has its files, content by path. There is one sentence for each pair and each broker without a peer.
+    ``files`` are its files, content by path. There is one sentence for each pair and each broker without a peer.
     """
 
     files: Mapping[str, bytes]
@@ -95,7 +95,7 @@ class ScaffoldedInventory:
 
 
 def scaffold_inventory(request: InventoryScaffoldRequest) -> ScaffoldedInventory:
-    """Return a first inventory (its files) for the requested hosts.
+    """Return a scaffolded inventory: the files of a first inventory for the requested hosts.
 
     A sentence for each pair and each broker without a peer is included. The sentences state how the host names were
     understood. Raises InputError for hosts that cannot be brokers.

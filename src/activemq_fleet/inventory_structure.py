@@ -41,9 +41,9 @@ _LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 @dataclass(frozen=True, slots=True)
 class InventoryLayout:
-    """The layout of an inventory: its files and groups.
+    """The layout of an Ansible inventory: its files, groups and hosts.
 
-    It has the hosts of each group, and the names of all hosts.
+    The layout has the hosts of each group, and the names of all hosts.
     """
 
     files: tuple[str, ...]
@@ -87,8 +87,8 @@ def structure_error_line(finding: Finding) -> str:
 def ini_section_error_and_line(path: str, reason: str) -> tuple[str, int] | None:
     """Return the error about a wrong section of an INI inventory file, and the line of the section.
 
-    None is returned for another error. The error is Ansible's message ``reason``, completed with the section that is
-    probably meant. Ansible itself names the line after the section.
+    The error is Ansible's message ``reason``, completed with the section that is probably meant. Ansible itself names
+    the line after the section. None is returned for another error.
     """
     match = _SECTION_REFUSED.search(reason)
     if match is None:
@@ -155,7 +155,7 @@ def _line(node: yaml.Node) -> int:
 
 
 def _resembles(name: str, hosts: Iterable[str]) -> str | None:
-    """Return a host of the same kind as a name: only a character or the digits of the name differ."""
+    """Return a host of the same kind that a name resembles: only a character or the digits differ."""
     shape = re.sub(r"\d+", "0", name)
     for host in sorted(hosts):
         has_its_digits = "0" in shape and re.sub(r"\d+", "0", host) == shape
@@ -167,7 +167,7 @@ def _resembles(name: str, hosts: Iterable[str]) -> str | None:
 
 @dataclass(slots=True)
 class _FileScan:
-    """The search for mistakes in one inventory file, with the keys and the definitions that it has seen."""
+    """A scan of one inventory file for mistakes, with the keys and the definitions that it has seen."""
 
     file: str
     layout: InventoryLayout
@@ -175,9 +175,9 @@ class _FileScan:
     definitions: dict[tuple[str, str], list[yaml.ScalarNode]] = field(default_factory=lambda: defaultdict(list))
 
     def findings_in_file(self, root: yaml.MappingNode) -> Iterator[Finding]:
-        """Yield the findings about the structure of one inventory file.
+        """Yield the findings about the structure of the inventory file.
 
-        They are in no order.
+        The findings are in no order.
         """
         yield from self.repeated_key_findings(root, ())
         for key, value in _pairs(root):
@@ -205,9 +205,9 @@ class _FileScan:
         return _file_finding("T038", severity, message, fix, _WHY_STRUCTURE, (self.file, _line(node)))
 
     def repeated_key_findings(self, node: yaml.Node, path: tuple[str, ...]) -> Iterator[Finding]:
-        """Yield a finding for each key that is repeated in a YAML mapping.
+        """Yield a finding for each key that is repeated in a YAML mapping of the inventory file.
 
-        ``path`` are the keys of its parents.
+        ``path`` are the keys of the mapping's parents.
         """
         lines: dict[str, int] = {}
         for key, value in _pairs(node):

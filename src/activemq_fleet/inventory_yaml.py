@@ -25,10 +25,9 @@ _OPENS = re.compile(r"\{(?=[{%#]|\Z)|\A#(?=jinja2:)")
 
 @dataclass(frozen=True, slots=True)
 class TextWithJinjaExpression:
-    """A text that contains a Jinja expression.
+    """A text that contains a Jinja expression in place of a name, such as that of the host.
 
-    The expression is in place of a name, such as that of the host. ``parts`` is the text around the occurrences of the
-    name.
+    ``parts`` is the text around the occurrences of the name.
     """
 
     parts: tuple[str, ...]
@@ -36,12 +35,12 @@ class TextWithJinjaExpression:
 
     @property
     def jinja_template(self) -> str:
-        """The text as a Jinja template that evaluates nothing except the expression."""
+        """The text as a Jinja template, in which Ansible evaluates only the expression."""
         return self.expression.join(map(quote_for_jinja, self.parts))
 
 
 def quote_for_jinja(text: str) -> str:
-    """Return a text quoted as a Jinja template that evaluates to this text.
+    """Return a text quoted for Jinja: a template that evaluates to the text.
 
     An expression may directly follow.
     """
@@ -49,7 +48,7 @@ def quote_for_jinja(text: str) -> str:
 
 
 def yaml_node_of(value: Any) -> yaml.Node:
-    """Return the YAML node of a string, number, boolean or None.
+    """Return the YAML node of a plain value: a string, number, boolean or None.
 
     A string that could be a template is ``!unsafe``.
     """

@@ -31,9 +31,9 @@ Rules = Sequence[tuple[str, str]]
 
 
 def find_broker_files(paths: Iterable[Path]) -> list[Path]:
-    """Find the broker files below directories.
+    """Find the files of brokers below directories: every activemq.xml and other file with a ``<broker>``.
 
-    The given files are also returned. These are every activemq.xml and other file with a broker.
+    Files among ``paths`` are also returned.
 
     Raises InputError for a directory without such a file, with more than 2,000, or with more than 256 MiB of them.
     """
@@ -77,9 +77,9 @@ def _size_of(path: Path) -> int:
 
 
 def has_activemq_xml_name(path: Path) -> bool:
-    """Return whether the name of a file is activemq.xml.
+    """Return whether a file has the name activemq.xml.
 
-    It may have the suffix of a template language.
+    The name may have the suffix of a template language.
     """
     return _BROKERS_OWN.fullmatch(path.name) is not None
 
@@ -102,7 +102,7 @@ def _refuse(error: OSError) -> NoReturn:
 
 
 def read_release_rules(path: Path) -> Rules:
-    """Read release rules from a file.
+    """Read rules that map patterns of file names to ActiveMQ releases from a file.
 
     Returns (pattern, release) pairs. The lines are ``PATTERN RELEASE``. Raises InputError for other lines.
     """
@@ -132,9 +132,9 @@ def read_release_rules(path: Path) -> Rules:
 
 
 class FileRelease(NamedTuple):
-    """The release by which a file is checked.
+    """The ActiveMQ release of a file, for which the file is checked.
 
-    It has its source, such as ``--release``.
+    ``source`` is the source of the release, such as ``--release``.
     """
 
     text: str
@@ -144,7 +144,7 @@ class FileRelease(NamedTuple):
 def releases_of_files(
     contents: Mapping[Path, bytes], release: str | None, rules: Rules, rules_source: str = "--release-from"
 ) -> dict[Path, FileRelease]:
-    """Return the release by which each file is checked.
+    """Return the ActiveMQ release of each file, for which the file is checked.
 
     ``contents`` are the files' contents by path. The release is that of the first matching rule, else ``release``, else
     that of the jars around the file, else that of the header of a rendered file. ``rules_source`` names where the rules
@@ -183,7 +183,7 @@ def _matches(path: Path, pattern: str) -> bool:
 def patterns_without_files(patterns: Iterable[str], paths: Sequence[Path], project: Path) -> list[str]:
     """Return the patterns that match no file.
 
-    They match none of the paths, and no file below one of them or below a project.
+    Such a pattern matches none of the paths, and no file below one of them or below a project.
     """
     unmatched = [pattern for pattern in patterns if not any(_matches(path, pattern) for path in paths)]
     for top in (*filter(os.path.isdir, paths), project):
@@ -196,10 +196,7 @@ def patterns_without_files(patterns: Iterable[str], paths: Sequence[Path], proje
 
 
 def header_release_warnings(contents: Mapping[Path, bytes], releases: Mapping[Path, FileRelease]) -> list[str]:
-    """Return warnings about releases in the headers of files.
-
-    Such a release differs from that of the check.
-    """
+    """Return warnings about files whose header names another ActiveMQ release than the check uses."""
     files: dict[tuple[str, FileRelease], list[str]] = {}
     for path, content in contents.items():
         header = read_rendered_header(content)
@@ -223,18 +220,18 @@ def _refuse_unknown_header_release(path: Path, text: str) -> None:
 
 
 def possible_installation_directories(path: Path) -> list[Path]:
-    """Return the directories that may be the ActiveMQ installation of a file.
+    """Return the directories that may be the ActiveMQ installation to which a file belongs.
 
-    The nearest is first.
+    The nearest directory is first.
     """
     above = path.absolute().parent
     return [above, *list(above.parents)[:2]]
 
 
 def loaded_jar_directories(home: Path) -> list[Path]:
-    """Return the directories of an ActiveMQ installation whose jars a broker loads.
+    """Return the directories of an ActiveMQ installation from which a broker loads jars.
 
-    They are listed whether they exist or not.
+    The directories are listed whether they exist or not.
     """
     return [home, home / "lib", *(home / "lib" / name for name in _BELOW_LIB)]
 
@@ -251,9 +248,9 @@ def _release_around(path: Path) -> str | None:
 
 
 def first_entry_names(directory: Path) -> list[str]:
-    """Return the names of the first entries of a directory.
+    """Return the names of the first entries of a directory, at most 5,000.
 
-    These are at most 5,000. The list is empty for a directory that cannot be listed.
+    The list is empty for a directory that cannot be listed.
     """
     try:
         with os.scandir(directory) as entries:

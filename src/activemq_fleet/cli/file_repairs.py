@@ -19,9 +19,9 @@ _COLORS = {"+": "green", "-": "red", "@": "cyan"}
 
 
 def raise_for_pipes(paths: Iterable[Path]) -> None:
-    """Raise InputError for a pipe or another path whose content cannot be replaced.
+    """Raise InputError for pipes and other special files, because their content cannot be replaced.
 
-    Missing files are not refused.
+    Missing files are accepted.
     """
     for path in paths:
         if path.exists() and not path.is_file() and not path.is_dir():
@@ -31,9 +31,9 @@ def raise_for_pipes(paths: Iterable[Path]) -> None:
 
 
 def repairs_with_changes(repairs: Mapping[Path, FileRepair]) -> dict[Path, FileRepair]:
-    """Return the repairs that change their file.
+    """Return the repairs of files that change their file.
 
-    There is one for each file, even if the file has several names.
+    There is one repair for each file, even if the file has several names.
     """
     changed: dict[str, tuple[Path, FileRepair]] = {}
     for path, repair in repairs.items():
@@ -54,7 +54,7 @@ def colored_repair_diff(path: Path, repair: FileRepair) -> str:
 
 
 def write_repair(path: Path, repair: FileRepair, *, keep_original: bool) -> Path | None:
-    """Write the repaired content to a file.
+    """Write a repair to its file: replace the content by the repaired content.
 
     Return the path of the copy of the previous file. Mode, owner and extended attributes stay. A symbolic link stays a
     link: its target is replaced. Raises InputError for a file that may not be replaced; it is unchanged then.
@@ -92,7 +92,10 @@ def _check_replaceable(path: Path, target: Path) -> None:
 
 
 def _keep(target: Path, content: bytes) -> Path:
-    """Return a path next to a file that holds its previous content: ``FILE.orig``, or ``FILE.orig.2`` and on."""
+    """Keep the previous content of a file in a copy next to it, and return the path of the copy.
+
+    The copy is ``FILE.orig``, or ``FILE.orig.2`` and on.
+    """
     for number in count(1):
         path = target.with_name(f"{target.name}.orig" + (f".{number}" if number > 1 else ""))
         try:

@@ -20,7 +20,7 @@ def print_warnings(fleet: Fleet) -> None:
 
 
 def print_warnings_and_inventory_findings(fleet: Fleet) -> None:
-    """Print the warnings of a fleet and the findings about its inventory.
+    """Print the warnings of a fleet and the findings about its inventory to stderr.
 
     The function is for commands that print no other findings.
     """
@@ -29,9 +29,9 @@ def print_warnings_and_inventory_findings(fleet: Fleet) -> None:
 
 
 def load_schema_with_progress(release: Release) -> Schema:
-    """Load the compiled ``activemq.xsd`` of a release, and show progress on stderr.
+    """Load the XML schema (``activemq.xsd``) of an ActiveMQ release, and show progress on stderr.
 
-    Downloads are shown. It may be that of the nearest release of its line.
+    Downloads are shown. The schema may be that of the nearest release of the release's line.
 
     Raises SchemaUnavailableError or ArtifactError when the line has no schema.
     """

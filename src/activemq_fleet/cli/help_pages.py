@@ -18,7 +18,7 @@ _HEADING = re.compile(r"^(#{1,6}) +(.*?)\s*$", re.MULTILINE)
 
 @dataclass(frozen=True, slots=True)
 class HelpPage:
-    """A help page: a page of the documentation in Markdown.
+    """A page of the command ``help``: a page of the documentation in Markdown.
 
     Its name is that of ``activemq-fleet help NAME``.
     """
@@ -33,9 +33,9 @@ class HelpPage:
         return heading[2] if heading else self.name
 
     def section(self, wanted: str) -> str | None:
-        """Return a section of the help page by its heading, or None.
+        """Return the section of the help page with a given heading, or None.
 
-        It can also be the row of a table whose first cell names ``wanted``.
+        The section can also be the row of a table whose first cell is the heading ``wanted``.
         """
         return self._section_under(wanted) or self._row_of(wanted)
 
@@ -90,10 +90,10 @@ def read_help_page(name: str) -> HelpPage:
 
 
 def strip_markdown_links(text: str) -> str:
-    """Return a Markdown text without its links and pictures.
+    """Return a Markdown text in which links are replaced by their text, and pictures removed.
 
-    Of a link the text stays, and for a page its command. Files of a checkout, such as examples and tests, are not
-    installed with the library, and have no address.
+    Links to web addresses stay. For a page of the documentation the command that prints it is added. Files of a
+    checkout, such as examples and tests, are not installed with the library, and have no address.
     """
 
     def replaced(link: re.Match[str]) -> str:

@@ -75,7 +75,7 @@ def init_command(hosts: tuple[str, ...], release: str, output: Path, archive: Pa
 
 
 def _check_directory_empty(directory: Path) -> None:
-    """Check that a directory is absent or empty, and raise InputError if it is not."""
+    """Raise InputError if a directory exists and is not empty."""
     if names := sorted(path.name for path in paths_in(directory)):
         shown = names[:_SHOWN_NAMES]
         more = f" and {count_with_noun(len(names) - len(shown), 'other path')}" if len(names) > len(shown) else ""

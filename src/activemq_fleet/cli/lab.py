@@ -202,7 +202,10 @@ def _print(status: Sequence[HostStatus], form: str) -> None:
 
 
 def _describe_bridges(host: HostStatus) -> str:
-    """Return the peers of a broker's bridges, and those whose bridges break repeatedly, as one cell of the table."""
+    """Return one cell of a table about a broker's bridges (connections to other brokers).
+
+    The cell has the peers of the bridges, and the peers whose bridges break repeatedly.
+    """
     lasting = [peer for peer in host.bridge_peers if peer not in host.breaking]
     return ", ".join([*lasting, *(f"{peer} (breaks repeatedly)" for peer in host.breaking)]) or "-"
 

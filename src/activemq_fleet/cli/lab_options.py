@@ -21,9 +21,9 @@ if TYPE_CHECKING:
 
 
 def require_lab_packages(part: str, *names: str) -> None:
-    """Check that the Python packages of the extra ``lab`` are installed, and raise InputError if not.
+    """Raise InputError if Python packages of the extra ``lab`` are not installed.
 
-    ``part``, such as "the lab", imports them.
+    ``part``, such as "the lab", imports the packages.
     """
     missing = [name for name in names if importlib.util.find_spec(name) is None]
     if missing:
@@ -68,19 +68,16 @@ _LAB_PARAMETERS = ("sources", "extra_vars", "vault_ids", "vault_password_files",
 
 
 def lab_command_line(name: str) -> str:
-    """Return the command line of a ``lab`` command for the user's lab.
+    """Return the command line of a subcommand of ``lab`` for the user's lab.
 
-    The user's options choose the lab.
+    The options of the current command choose the lab.
     """
     return quoted_command_line("lab", name, *options_of_current_command(_LAB_PARAMETERS))
 
 
 @contextmanager
 def sigterm_as_interrupt() -> Iterator[None]:
-    """Treat SIGTERM as KeyboardInterrupt inside a ``with`` block.
-
-    So started processes are stopped.
-    """
+    """Treat SIGTERM as KeyboardInterrupt inside a ``with`` block, so that started processes are stopped."""
 
     def interrupt(_number: int, _frame: object) -> None:
         raise KeyboardInterrupt

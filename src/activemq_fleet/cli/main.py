@@ -28,7 +28,7 @@ COMMANDS = (
 
 
 def collect_garbage_rarely() -> None:
-    """Make Python collect garbage rarely, by its configuration.
+    """Set Python's thresholds so that it collects garbage rarely.
 
     A fleet of 10,000 brokers has millions of permanent objects; the search through them took 4 to 12 % of the time.
     """
@@ -38,8 +38,8 @@ def collect_garbage_rarely() -> None:
 class LazyGroup(click.Group):
     """A click group that imports its commands lazily, on first use.
 
-    Each is in the module ``activemq_fleet.cli.NAME``. Importing all commands would make ``--version`` as slow as the
-    slowest import.
+    Each command is in the module ``activemq_fleet.cli.NAME``. Importing all commands would make ``--version`` as slow
+    as the slowest import.
     """
 
     def list_commands(self, ctx: click.Context) -> list[str]:

@@ -49,18 +49,18 @@ def options_as_argument(parameter: str, make: Callable[..., object], *options: D
 
 
 def format_option(*formats: str, help: str = "Output format.") -> Decorator:
-    """Return the command-line option ``--format``.
+    """Return the command-line option ``--format`` for the format of a command's output.
 
-    A command gets its value as ``form``; the default is ``text``.
+    A command gets the option's value as ``form``; the default is ``text``.
     """
     choice = click.Choice(formats or ("text", "json"))
     return click.option("--format", "form", type=choice, default="text", show_default=True, help=help)
 
 
 def output_option(metavar: str, help: str, type: click.Path | None = None, default: str | None = None) -> Decorator:
-    """Return the command-line option ``-o`` for the output.
+    """Return the command-line option ``-o`` for the output of a command.
 
-    A command gets its value as ``output``; it is required without a default.
+    A command gets the option's value as ``output``; it is required without a default.
     """
     # click takes an explicit default of None for a value of the option.
     presence = {"required": True} if default is None else {"default": default, "show_default": True}
@@ -69,10 +69,7 @@ def output_option(metavar: str, help: str, type: click.Path | None = None, defau
 
 @dataclass(frozen=True, slots=True)
 class InventoryOptions:
-    """The options that name the inventory.
-
-    They are the values of ``-i``, ``-e`` and the vault options.
-    """
+    """The command-line options that name the inventory: ``-i``, ``-e`` and the vault options."""
 
     sources: tuple[str, ...] = ()
     extra_vars: tuple[str, ...] = ()
@@ -100,9 +97,9 @@ class InventoryOptions:
         return any("prompt" in identity for identity in (*self.vault_ids, configured))
 
     def with_configured_inventory(self) -> InventoryOptions:
-        """Return the inventory options with Ansible's configured inventory.
+        """Return the inventory options, completed with the inventory that Ansible is configured to read.
 
-        It is used where the user named none.
+        The configured inventory is used where the user named none.
         """
         if self.sources:
             return self
@@ -111,7 +108,7 @@ class InventoryOptions:
         return dataclasses.replace(self, sources=configured_inventory_sources())
 
     def load_fleet(self) -> Fleet:
-        """Load the fleet of the inventory.
+        """Load the fleet from the inventory that the options name.
 
         Raises FleetError for an inventory that cannot be read. Errors about variables name the file and line of the
         variable, for which the inventory is read again.
@@ -126,7 +123,7 @@ class InventoryOptions:
             return self.load_fleet_and_positions()[0]  # raises the error with positions
 
     def load_fleet_and_positions(self) -> tuple[Fleet, Mapping[str, Mapping[str, Position]]]:
-        """Load the fleet of the inventory, and the positions of its variables by host.
+        """Load the fleet from the inventory that the options name, and the positions of its variables by host.
 
         Raises FleetError.
         """
@@ -136,7 +133,7 @@ class InventoryOptions:
         return fleet_from_inventory_data(data), data.positions
 
     def read_hosts_and_groups(self, *, with_positions: bool = False) -> InventoryData:
-        """Read the hosts and groups of the inventory.
+        """Read the hosts and groups of the inventory that the options name.
 
         Raises FleetError for an inventory that cannot be read. ``with_positions`` also returns where each variable is
         defined.
@@ -165,9 +162,9 @@ def _required_inventory(
 def inventory_options(*, required: bool = True) -> Decorator:
     """Return a decorator that adds the inventory options to a command.
 
-    They are ``-i``, ``-e`` and the vault options; the command gets them as ``inventory``. Without ``-i`` a command gets
-    the inventory that Ansible is configured to read, and is wrong usage without one. ``required=False`` leaves the
-    inventory empty instead: the command decides.
+    The options are ``-i``, ``-e`` and the vault options; the command gets them as ``inventory``. Without ``-i`` a
+    command gets the inventory that Ansible is configured to read, and is wrong usage without one. ``required=False``
+    leaves the inventory empty instead: the command decides.
     """
     several = functools.partial(click.option, multiple=True)
     return options_as_argument(

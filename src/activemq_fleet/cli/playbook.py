@@ -17,10 +17,7 @@ from activemq_fleet.node.text_lines import split_lines
 
 
 class PlaybookError(FleetError):
-    """An error for a playbook that failed.
-
-    It may also have ended without the expected result.
-    """
+    """An error for a playbook that failed, or that ended without the expected result."""
 
     exit_code = 1
 
@@ -28,7 +25,7 @@ class PlaybookError(FleetError):
 def run_playbook(
     name: str, inventory: InventoryOptions, variables: Mapping[str, str], more: Sequence[str]
 ) -> subprocess.CompletedProcess[str]:
-    """Run the playbook ``activemq.fleet.NAME``.
+    """Run a playbook of the collection (``activemq.fleet.NAME``) with ``ansible-playbook``.
 
     Return its exit code and captured output. ``more`` are further arguments for ansible-playbook. Raises InputError
     where there is no ansible-playbook.
@@ -44,7 +41,7 @@ def run_playbook(
 
 
 def _program() -> str:
-    """Return the ansible-playbook in the directory of this Python, else the one of the PATH."""
+    """Return the path of ansible-playbook: in the directory of the running Python, else in the PATH."""
     beside = Path(sys.executable).with_name("ansible-playbook")
     program = str(beside) if beside.exists() else shutil.which("ansible-playbook")
     if program is None:
@@ -58,7 +55,7 @@ def _program() -> str:
 def playbook_failure_lines(done: subprocess.CompletedProcess[str], most: int = 4) -> tuple[str, ...]:
     """Return the lines of a playbook's output that explain its failure.
 
-    They are Ansible's errors, else its last lines.
+    The lines are Ansible's errors, else the last lines.
     """
     lines = [line.strip() for line in split_lines(done.stdout + "\n" + done.stderr) if line.strip()]
     error_lines = [line for line in lines if line.startswith(("fatal:", "ERROR", "[ERROR]", "failed:"))]

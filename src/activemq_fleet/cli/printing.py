@@ -15,45 +15,35 @@ from activemq_fleet.node.printable import escape_unprintable
 
 
 def echo(text: str, *, err: bool = False) -> None:
-    """Print text to stdout.
+    """Print text to stdout, or with ``err`` to stderr, without control characters.
 
-    With ``err`` it is printed to stderr. Control characters are removed; it is not for colored text.
+    The function is not for colored text.
     """
     with ACTIVITY.without_spinner():
         click.echo(escape_unprintable(text, lines=True), err=err)
 
 
 def echo_to_stderr(text: str) -> None:
-    """Print text to stderr.
-
-    It may be the progress of a command; control characters are removed.
-    """
+    """Print text, such as the progress of a command, to stderr without control characters."""
     echo(text, err=True)
 
 
 def print_warning(text: str) -> None:
-    """Print a warning to stderr.
-
-    It is on one line.
-    """
+    """Print a warning to stderr, on one line."""
     echo_to_stderr(f"warning: {' '.join(text.split())}")
 
 
 def quoted_command_line(*words: str | Path) -> str:
-    """Return a command line of activemq-fleet, quoted for a shell.
-
-    It has the given words.
-    """
+    """Return a command line of activemq-fleet with the given words, quoted for a shell."""
     return shlex.join(["activemq-fleet", *map(str, words)])
 
 
 def options_of_current_command(names: Iterable[str] = (), *, without: Iterable[str] = ()) -> list[str]:
-    """Return the options of the current command as words.
+    """Return the options of the current command as words of a suggested command line.
 
-    They are for a suggested command line. ``names`` are the parameters to repeat (default: all) and ``without`` those
-    to leave out. An option whose value comes from the environment or from a configuration file applies to the suggested
-    command, too, and is not repeated. Neither are options such as ``--no-color`` that change only what a command prints
-    on a terminal.
+    ``names`` are the parameters to repeat (default: all) and ``without`` those to leave out. An option whose value
+    comes from the environment or from a configuration file applies to the suggested command, too, and is not repeated.
+    Neither are options such as ``--no-color`` that change only what a command prints on a terminal.
     """
     context = click.get_current_context(silent=True)
     if context is None:
@@ -100,7 +90,7 @@ def table_text(
 
 
 def print_table(head: Sequence[str], rows: Sequence[Sequence[str]], styles: Mapping[str, str] | None = None) -> None:
-    """Print a table (rows below column heads).
+    """Print a table (rows below column heads) to stdout.
 
     ``table_text`` formats it.
     """

@@ -65,9 +65,9 @@ def render_command(inventory: InventoryOptions, output: Path) -> int:
 
 
 def check_output_directory(directory: Path) -> None:
-    """Check that a directory may hold the output of ``render``, and raise InputError if not.
+    """Raise InputError for a directory that may not hold the output of ``render``.
 
-    It is absent, empty, or holds only files that ``render`` wrote.
+    An accepted directory is absent, empty, or holds only files that ``render`` wrote.
     """
     names = {path.name for path in paths_in(directory)}
     if names and _INDEX not in names:

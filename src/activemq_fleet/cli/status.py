@@ -48,7 +48,10 @@ _SEVERITIES: dict[str, dict[str, Any]] = {
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class _Question:
-    """What is queried, and how: a lab's brokers from this process, hosts with the playbook ``status``."""
+    """The options of the command ``status``, which choose the brokers and the method of the query.
+
+    A lab's brokers are queried from this process, hosts with the playbook ``status``.
+    """
 
     inventory: InventoryOptions
     name: str

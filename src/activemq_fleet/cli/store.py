@@ -30,10 +30,7 @@ _format = format_option(help="Output format.")
 
 
 class ReplayError(FleetError):
-    """An error for messages that could not be replayed to the pair.
-
-    They are messages of an old store.
-    """
+    """An error for messages of an old store that could not be replayed to the pair."""
 
     exit_code = 1
 

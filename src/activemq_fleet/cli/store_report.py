@@ -11,9 +11,9 @@ _SHOWN = 20
 
 
 def store_report_lines(report: dict[str, Any]) -> Iterator[str]:
-    """Yield the lines of a report on a store.
+    """Yield the lines of a report on a kahaDB message store, about its contents and damage.
 
-    ``report`` is from ``inspect_store_as_dict``, and shows contents and damage.
+    ``report`` is from ``inspect_store_as_dict``.
     """
     yield escape_unprintable(report["directory"])
     for generation in report["generations"]:

@@ -22,18 +22,17 @@ _COLORS: dict[str, bool | None] = {"auto": None, "always": True, "never": False}
 
 
 def color_setting_of_environment() -> bool | None:
-    """Return the color setting of the environment.
+    """Return the color setting that environment variables make: False for no colors, else None.
 
-    It is False without colors, else None. It is False where NO_COLOR (https://no-color.org) is set or the terminal has
-    no escape codes.
+    The setting is False where NO_COLOR (https://no-color.org) is set or the terminal has no escape codes.
     """
     return False if os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb" else None
 
 
 def add_output_options(command: click.Command) -> click.Command:
-    """Add the output options to a command and its subcommands.
+    """Add the options for color and pager to a command and its subcommands.
 
-    They are ``--color``, ``--no-color`` and ``--no-pager``. They are added once. Return the command.
+    The options are ``--color``, ``--no-color`` and ``--no-pager``; they are added once. Return the command.
     """
     if not any(parameter.name == "no_pager" for parameter in command.params):
         command.params += [
@@ -77,9 +76,9 @@ def _set_no_pager(context: click.Context, _option: click.Parameter, value: bool)
 
 
 def chosen_color() -> bool | None:
-    """Return the user's choice of colored output, or None without a choice.
+    """Return the user's choice whether output has colors; None without a choice.
 
-    In that case only a terminal gets colors.
+    Without a choice only a terminal gets colors.
     """
     context = click.get_current_context(silent=True)
     return context.color if context else color_setting_of_environment()
@@ -92,18 +91,17 @@ def is_terminal(stream: TextIO | None = None) -> bool:
 
 
 def output_width() -> int | None:
-    """Return the width of the output in columns.
+    """Return the width of the output in columns: the width of the terminal on stdout.
 
-    It is that of the terminal on stdout. None is returned if stdout is not a terminal.
+    None is returned if stdout is not a terminal.
     """
     return shutil.get_terminal_size().columns if is_terminal() else None
 
 
 def _rich_console_for(file: TextIO | None = None, *, width: int | None = None) -> Console:
-    """Return a rich console for a file or stdout.
+    """Return a rich console for a file or stdout, with the colors that the user chose.
 
-    It has the colors that the user chose. Where stdout is no terminal, it is so wide that no line is wrapped, unless
-    ``width`` is given.
+    Where stdout is no terminal, it is so wide that no line is wrapped, unless ``width`` is given.
     """
     from rich.console import Console
 
@@ -120,19 +118,16 @@ def _rich_console_for(file: TextIO | None = None, *, width: int | None = None) -
 
 
 def render_rich_text(shown: RenderableType, *, width: int | None = None) -> str:
-    """Return the text that a rich console prints of an object.
-
-    It has the escape codes of its colors.
-    """
+    """Return an object of the library rich as text with the escape codes of its colors."""
     buffer = StringIO()
     _rich_console_for(buffer, width=width).print(shown)
     return buffer.getvalue().rstrip("\n")
 
 
 def print_through_pager(text: str) -> None:
-    """Print text through a pager.
+    """Print text through a pager if it is longer than the terminal, else directly.
 
-    A pager is only used where the text is longer than the terminal. It may hold escape codes of colors.
+    The text may have escape codes of colors.
     """
     if _is_paged(text):
         # As git has it: quit if one screen is enough, show colors, keep the text on the screen.
@@ -154,10 +149,10 @@ def _is_paged(text: str) -> bool:
 
 
 def wrap_text(text: str, width: int | None, *, first: str = "", rest: str = "") -> str:
-    """Wrap a one-line text at ``width`` columns.
+    """Wrap a one-line text at a width in columns.
 
-    None leaves it on one line. ``first`` precedes the first line, ``rest`` each other one; neither may hold escape
-    codes.
+    Without a width (None) the text stays on one line. ``first`` precedes the first line, ``rest`` each other one;
+    neither may hold escape codes.
     """
     if width is None:
         return first + text

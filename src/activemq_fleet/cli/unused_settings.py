@@ -14,9 +14,9 @@ from activemq_fleet.validation import known_rule_ids, select_rules
 
 
 def unused_setting_warnings(configuration: CheckConfiguration, checked: Sequence[Path]) -> list[str]:
-    """Return warnings about settings of the configuration that are unused.
+    """Return warnings about unused settings in the project's configuration of ``check``.
 
-    They have parts without effect, whatever is checked. ``checked`` are the files and directories to check.
+    Parts of these settings have no effect, whatever is checked. ``checked`` are the files and directories to check.
     """
     warnings = []
     if configuration.path is not None and configuration.releases:

@@ -12,7 +12,7 @@ from activemq_fleet.deployment.facts import BrokerFacts
 
 @dataclass(frozen=True, slots=True)
 class AgentMembership:
-    """The membership of an agent in a pair and a group.
+    """The membership of a failover agent in a broker pair and in a group of pairs.
 
     Each is None for an agent without one.
     """
@@ -23,10 +23,11 @@ class AgentMembership:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CompiledFleet:
-    """The compiled fleet: the facts that decisions about a fleet's operations need.
+    """A compiled fleet: the facts about brokers and agents that later steps of a playbook run need.
 
-    It has no secrets. ``brokers`` and ``agents`` are by inventory name. ``waivers`` are those in force. ``expected``
-    are the hosts that the play of compile was started with, unreachable ones included.
+    The Ansible module ``compile`` computes it from the inventory. It has no secrets. ``brokers`` and ``agents`` are by
+    inventory name. ``waivers`` are those in force. ``expected`` are the hosts that the play of compile was started
+    with, unreachable ones included.
     """
 
     brokers: Mapping[str, BrokerFacts]
@@ -35,7 +36,7 @@ class CompiledFleet:
     expected: tuple[str, ...] = ()
 
     def to_json(self) -> str:
-        """Return the compiled fleet as JSON text.
+        """Return the compiled fleet (facts about its brokers and agents) as JSON text.
 
         ``from_json`` reads it.
         """
@@ -50,7 +51,7 @@ class CompiledFleet:
 
     @classmethod
     def from_json(cls, text: str) -> CompiledFleet:
-        """Return the compiled fleet from the JSON text that ``to_json`` wrote.
+        """Return a compiled fleet (facts about brokers and agents) from the JSON text that ``to_json`` returned.
 
         Raises KeyError, TypeError, ValueError, ReleaseError.
         """

@@ -40,7 +40,7 @@ _LOOPBACK = {"0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104 -- nothing is bo
 
 @dataclass(frozen=True, slots=True)
 class LinkFacts:
-    """The facts about a link, a network connection from a broker to another pair.
+    """The facts that playbooks need about a link, a network connection from a broker to another pair.
 
     ``target`` is that pair.
     """
@@ -52,7 +52,7 @@ class LinkFacts:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MetricsFacts:
-    """The facts about the metrics exporter of a broker.
+    """The facts that playbooks need about the metrics exporter of a broker.
 
     These are its jar, its port, the keystore for TLS, and its labels.
     """
@@ -65,9 +65,9 @@ class MetricsFacts:
 
 @dataclass(frozen=True, slots=True)
 class ListenerFacts:
-    """The facts about a listener of a broker.
+    """The facts that playbooks need about a listener (TCP port) of a broker.
 
-    These are its purpose, its address, and the variable that sets its port. It listens on a TCP port.
+    These are the listener's purpose, its address, and the variable that sets its port.
     """
 
     name: str
@@ -78,11 +78,11 @@ class ListenerFacts:
 
 @dataclass(frozen=True, slots=True)
 class StoreFacts:
-    """The facts about the store of a broker.
+    """The facts that playbooks need about the message store of a broker.
 
-    These are its kind and its location, as the broker's configuration names them. It holds messages. ``kind`` is the
-    element of the store, None where it is not known; ``directory`` that of a kahaDB. ``openwire`` is
-    ``storeOpenWireVersion`` if it is set. ``pure``: the broker replicates to a slave, or is a slave.
+    These are its kind and its location, as the broker's configuration names them. ``kind`` is the element of the store,
+    None where it is not known; ``directory`` that of a kahaDB. ``openwire`` is ``storeOpenWireVersion`` if it is set.
+    ``pure``: the broker replicates to a slave, or is a slave.
     """
 
     kind: str | None = "kahaDB"
@@ -95,7 +95,7 @@ class StoreFacts:
 class BrokerFacts:
     """The facts about a broker that deployment and operations need.
 
-    All defaults are applied, and there are no secrets.
+    The facts have no secrets, and all defaults are applied.
     """
 
     host: str
@@ -207,9 +207,9 @@ class BrokerFacts:
 
 
 def broker_facts(broker: Broker, activemq_xml: bytes | None = None) -> BrokerFacts:
-    """Return the facts about a broker, from its settings and its rendered activemq.xml.
+    """Return the facts about a broker that playbooks need, from its settings and its rendered activemq.xml.
 
-    The store is read from ``activemq_xml``.
+    The facts about the message store are read from ``activemq_xml``.
     """
     settings, where = broker.settings, broker_directory_paths(broker)
     directory = None if broker.profile.has_database_lease else broker.store_directory
@@ -300,16 +300,16 @@ def _metrics_facts(broker: Broker) -> MetricsFacts | None:
 
 
 def exporter_jar_path(fleet: Fleet) -> Path | None:
-    """Return the path of the metrics exporter's jar on the controller; None without one.
+    """Return the path of the metrics exporter's jar on the Ansible controller; None without one.
 
-    It is the variable ``activemq_metrics_archive``.
+    The variable ``activemq_metrics_archive`` sets the path.
     """
     archives = (broker.settings.metrics_archive for broker in fleet.brokers if broker.settings.metrics)
     return next((Path(path).expanduser() for path in archives if path), None)
 
 
 def hosts_by_play(fleet: Fleet) -> dict[str, list[str]]:
-    """Return the host names of a fleet for each play of the playbook ``site``.
+    """Return the names of a fleet's hosts for each play of the playbook ``site``.
 
     The keys are short names of the plays.
     """
@@ -326,7 +326,7 @@ def hosts_by_play(fleet: Fleet) -> dict[str, list[str]]:
 
 
 def agent_facts(agent: Agent) -> dict[str, Any]:
-    """Return the facts about an agent that a playbook needs.
+    """Return the facts about a failover agent that a playbook needs.
 
     Defaults are applied, and there are no secrets.
     """

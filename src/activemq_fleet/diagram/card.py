@@ -34,10 +34,10 @@ _STAR = (
 
 @dataclass(frozen=True, slots=True)
 class CardStyle:
-    """The style of the cards of pairs in a picture: measures and fonts.
+    """The style of cards in a picture of a fleet; a card shows one broker pair.
 
-    Measures are in pixels. ``usual`` is the release and ``domain`` the domain in the heading. A node's name is
-    ``baseline`` below the top of the node, which is ``node`` high without its details.
+    The style has measures in pixels, and fonts. ``usual`` is the release and ``domain`` the domain in the heading. A
+    node's name is ``baseline`` below the top of the node, which is ``node`` high without its details.
     """
 
     detailed: bool
@@ -54,9 +54,9 @@ class CardStyle:
 
     @classmethod
     def for_detail_level(cls, usual: str, domain: str | None, *, detailed: bool) -> CardStyle:
-        """Return the style of cards for the level of detail: detailed or compact.
+        """Return the style of the cards of broker pairs for a level of detail.
 
-        Cards are detailed if ``detailed`` is true.
+        Cards are detailed if ``detailed`` is true, else compact.
         """
         if detailed:
             return cls(detailed, usual, domain, 228.0, "pair-name", "host", 32.0, 10.0, 30.0, 19.0, 6.0)
@@ -64,16 +64,16 @@ class CardStyle:
 
     @property
     def text_indent(self) -> float:
-        """The indent of texts in a node of a card.
+        """The indent, in pixels, of the texts about a broker in the card of its pair.
 
-        The star of the node is at the left of the texts.
+        The star that marks the preferred master is at the left of the texts.
         """
         return 27.0 if self.detailed else 21.0
 
     def text_right_of_name(self, node: BrokerView) -> str:
-        """Return the text at the right of a node's name in a card.
+        """Return the text at the right of a broker's name in the card of its pair.
 
-        It is role and state, or what differs from the heading.
+        The text has role and state, or what differs from the group's heading.
         """
         if self.detailed:
             return " · ".join(filter(None, (node.preferred_role, node.state)))
@@ -86,22 +86,22 @@ class CardStyle:
 
     @property
     def font_right_of_name(self) -> str:
-        """The font of the text at the right of a node's name in a card."""
+        """The name of the font for the text at the right of a broker's name in the card of its pair."""
         return "small" if self.detailed else "mono"
 
     def address_text(self, node: BrokerView) -> str:
-        """Return the text of a node's address in a card.
+        """Return the text of a broker's address in the card of its pair.
 
-        It is empty where the heading shows the address, and for compact cards.
+        The text is empty where the group's heading shows the address, and for compact cards.
         """
         broker = node.broker
         is_known = broker.address == broker.host and broker.identity.domain == self.domain
         return "" if is_known or not self.detailed else broker.address
 
     def card_width_for(self, pair: PairView) -> float:
-        """Return the card width for a pair.
+        """Return the width, in pixels, of the card for a broker pair.
 
-        The width is what the texts need, within limits. The pair's names, addresses and paths fit at this width.
+        The pair's names, addresses and paths fit at this width, within limits.
         """
         needed = [text_width(pair.name, self.title) + text_width(_corner_text(pair, self), "small") + 34]
         for node in pair.nodes:
@@ -120,9 +120,9 @@ class CardStyle:
 
 
 class Card:
-    """The drawing of a broker pair as a card in a picture.
+    """The card that shows a broker pair in a picture of a fleet.
 
-    It is measured when it is created.
+    The size of the card is measured when it is created.
     """
 
     def __init__(self, pair: PairView, width: float, style: CardStyle) -> None:
@@ -133,7 +133,7 @@ class Card:
         self.height = self._draw_content(Canvas()) + style.pad
 
     def draw(self, canvas: Canvas, x: float, y: float) -> None:
-        """Draw the card on a canvas at a position.
+        """Draw the card of a broker pair on a canvas at a position.
 
         Its upper left corner is at (x, y), in pixels.
         """
@@ -142,7 +142,10 @@ class Card:
             self._draw_content(canvas)
 
     def _draw_content(self, canvas: Canvas) -> float:
-        """Draw all but the card's own rectangle; return the vertical position (pixels) where the content ends."""
+        """Draw the content of the card, without its own rectangle.
+
+        Return the vertical position (pixels) of the content's end.
+        """
         pair, style = self.pair, self._style
         self._draw_header(canvas)
         y = style.header
@@ -159,7 +162,10 @@ class Card:
         return self._draw_agents(canvas, y) if style.detailed else y
 
     def _draw_header(self, canvas: Canvas) -> None:
-        """Draw the pair's name, and its releases or its number of agents in the corner."""
+        """Draw the header of the card.
+
+        The header has the pair's name, and in the corner its releases or its number of agents.
+        """
         pair, style = self.pair, self._style
         right, baseline = self.width - style.pad - 2, style.header * 2 / 3
         text = _corner_text(pair, style)
@@ -173,7 +179,10 @@ class Card:
         canvas.add_text(f"{style.title} ink", style.pad + 2, baseline, name)
 
     def _draw_node(self, canvas: Canvas, y: float, node: BrokerView) -> float:
-        """Draw a node with its badge and details; return where it ends."""
+        """Draw a node (broker) of the pair with its badge and details.
+
+        Return the vertical position (pixels) of its end.
+        """
         style, x, width = self._style, self._style.pad, self.width - 2 * self._style.pad
         indent = style.text_indent if node.preferred_role else 12.0
         lines = []
@@ -214,7 +223,10 @@ class Card:
         return y + height
 
     def _draw_joint(self, canvas: Canvas, y: float) -> float:
-        """Draw what joins the two nodes of the pair, a store or replication and links; return where it ends."""
+        """Draw the joint of the pair's two nodes: their shared store or replication, and links.
+
+        Return the vertical position (pixels) of its end.
+        """
         pair, x = self.pair, self._style.pad + 15
         if not self._style.detailed:
             return y + 1
@@ -234,7 +246,10 @@ class Card:
         return bottom
 
     def _draw_agents(self, canvas: Canvas, y: float) -> float:
-        """Draw the pair's agents by name, or their number where they are many; return where they end."""
+        """Draw the pair's agents by name, or their number if they are many.
+
+        Return the vertical position (pixels) of their end.
+        """
         agents = self.pair.agents
         names = agents if len(agents) <= NAMED_AGENTS else (count_with_noun(len(agents), "agent"),)
         for name in names:
@@ -297,14 +312,14 @@ def _state_css(node: BrokerView) -> str:
 
 
 def badge_width(text: str) -> float:
-    """Return the width, in pixels, of a badge with a given text."""
+    """Return the width, in pixels, of the badge with a given text that marks a broker's findings."""
     return text_width(text, "badge") + 12
 
 
 def draw_badge(canvas: Canvas, right: float, middle: float, text: str, severity: str) -> float:
-    """Draw a badge with a text in the color of a severity.
+    """Draw the badge that marks a broker's findings, in the color of a severity.
 
-    Return the badge's width. Its right end is at ``right``. The width is in pixels.
+    The badge's right end is at ``right``. Return its width in pixels.
     """
     width = badge_width(text)
     canvas.add_rect(f"badge-{severity}", right - width, middle - 8, width, 16, radius=8)
@@ -313,9 +328,9 @@ def draw_badge(canvas: Canvas, right: float, middle: float, text: str, severity:
 
 
 def draw_star(canvas: Canvas, x: float, y: float, *, filled: bool) -> None:
-    """Draw a star at a position.
+    """Draw a star at a position; it marks a broker as preferred master or slave.
 
-    It has twelve pixels, with its middle at (x, y). A ``filled`` star marks the preferred master.
+    The star is twelve pixels wide, with its middle at (x, y). A ``filled`` star marks the preferred master.
     """
     points = "L".join(f"{format_decimal(x + dx)} {format_decimal(y + dy)}" for dx, dy in _STAR)
     canvas.add_path("star" if filled else "star-open", f"M{points}Z")
@@ -324,7 +339,7 @@ def draw_star(canvas: Canvas, x: float, y: float, *, filled: bool) -> None:
 def draw_cylinder(canvas: Canvas, x: float, y: float, width: float, height: float) -> None:
     """Draw a cylinder, the symbol of a message store, at a position.
 
-    Its upper left corner is at (x, y).
+    The cylinder's upper left corner is at (x, y).
     """
     half, flat = format_decimal(width / 2), 3.6
     lid, side = f"M{format_decimal(x)} {format_decimal(y + flat)}", format_decimal(height - 2 * flat)
@@ -334,9 +349,9 @@ def draw_cylinder(canvas: Canvas, x: float, y: float, width: float, height: floa
 
 
 def draw_replication_arrow(canvas: Canvas, x: float, top: float, bottom: float) -> None:
-    """Draw a vertical arrow, the symbol of replication from a master to its slave.
+    """Draw the arrow that represents replication from a master to its slave.
 
-    It points downwards.
+    The arrow is vertical and points downwards.
     """
     canvas.add_path("line tie", f"M{format_decimal(x)} {format_decimal(top)}V{format_decimal(bottom - 7)}")
     draw_arrow_head(canvas, "head-tie", (x, top), (x, bottom))

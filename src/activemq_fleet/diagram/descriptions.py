@@ -39,7 +39,7 @@ def join_words(words: Iterable[str]) -> str:
 def port_texts(node: BrokerView) -> list[str]:
     """Return texts about the ports of a broker, such as ``openwire 61616``.
 
-    They are in the order of its connectors.
+    The texts are in the order of the broker's connectors.
     """
     return [f"{name} {port}" for name, port in node.broker.ports.items()]
 
@@ -54,35 +54,35 @@ def _releases_phrase(brokers: Iterable[Broker]) -> str:
 
 
 def usual_release(view: GroupView) -> str:
-    """Return the release that most brokers of a group run.
+    """Return the usual ActiveMQ release in a group: the release that most of its brokers run.
 
-    Of equally frequent releases it is the newer.
+    Of equally frequent releases the newer one is returned.
     """
     counts = Counter(node.broker.release for node in view.nodes)
     return max(counts, key=lambda release: (counts[release], release.version)).text
 
 
 def common_result(nodes: Iterable[BrokerView], question: Callable[[BrokerView], _Answer]) -> _Answer | None:
-    """Return the result of a function that all nodes have in common, or None.
+    """Return the common result of a function for all brokers, or None if the results differ.
 
-    The function is ``question``.
+    ``question`` is the function, and ``nodes`` are the brokers.
     """
     answers = [question(node) for node in nodes]
     return answers[0] if answers and all(answer == answers[0] for answer in answers) else None
 
 
 def domain_of_host(node: BrokerView) -> str:
-    """Return the DNS domain of a host.
+    """Return the DNS domain of a broker's host.
 
-    The host is that of the broker ``node``.
+    ``node`` is the broker.
     """
     return node.broker.identity.domain
 
 
 def heading_texts(view: GroupView, *, with_ports: bool = False) -> list[str]:
-    """Return the texts for the heading of a group in a picture.
+    """Return the texts for the heading of a group in a picture of a fleet.
 
-    They are numbers of pairs and brokers, releases, profiles, shape, domain, ports.
+    The texts are the numbers of pairs and brokers, releases, profiles, shape, domain and ports.
     """
     kinds = dict.fromkeys(node.broker.profile.plural for node in view.nodes)
     brokers = [node.broker for node in view.nodes]
@@ -100,9 +100,9 @@ def heading_texts(view: GroupView, *, with_ports: bool = False) -> list[str]:
 
 
 def shared_heading_texts(views: Sequence[GroupView]) -> list[str]:
-    """Return the heading texts that all groups of a picture share.
+    """Return the heading texts that all groups of a picture have in common.
 
-    The picture shows them once.
+    The picture shows these texts once.
     """
     if len(views) < 2:
         return []
@@ -132,10 +132,11 @@ def _network_shape_phrase(view: GroupView) -> str:
 def connection_caption_lines(
     connection: DrawnConnection, sizes: Mapping[str, GroupSize], *, with_kind: bool = False
 ) -> list[str]:
-    """Return the lines of the caption next to the connection of two groups.
+    """Return the lines of the caption next to a connection between two groups of a picture.
 
-    They are numbers of pairs and links, and destinations. ``sizes`` are the groups' sizes; between groups of one pair
-    each no pairs are named. The kind of a single link shows in its line, and is written only with ``with_kind``.
+    The lines contain numbers of pairs and links, and destinations. ``sizes`` are the groups' sizes; between groups of
+    one pair each no pairs are named. The kind of a single link shows in its line, and is written only with
+    ``with_kind``.
     """
     is_small = sizes[connection.a].number == sizes[connection.b].number == 1
     lines = [] if is_small else _ends_phrases(connection, sizes)
@@ -149,9 +150,9 @@ def connection_caption_lines(
 
 
 def connection_description(connection: DrawnConnection, sizes: Mapping[str, GroupSize]) -> str:
-    """Return one line that describes the connection of two groups.
+    """Return one line that describes a connection between two groups of a picture.
 
-    It is for a list below the picture.
+    The line names the groups, the direction, and the connection's caption. It is for a list below the picture.
     """
     source, target, arrow = connection.a, connection.b, connection.direction_arrow
     if connection.flow == "backward":
@@ -160,7 +161,10 @@ def connection_description(connection: DrawnConnection, sizes: Mapping[str, Grou
 
 
 def _ends_phrases(connection: DrawnConnection, sizes: Mapping[str, GroupSize]) -> list[str]:
-    """Return between which pairs the links of a connection run; both directions unless one mirrors the other."""
+    """Return phrases about the pairs between which the links of a connection run.
+
+    Both directions are described unless one mirrors the other.
+    """
     forward, backward = connection.forward, connection.backward
     forward_sizes, backward_sizes = (
         (sizes[connection.a], sizes[connection.b]),
@@ -175,7 +179,10 @@ def _ends_phrases(connection: DrawnConnection, sizes: Mapping[str, GroupSize]) -
 
 
 def _ends_phrase(ends: Sequence[Ends], sizes: tuple[GroupSize, GroupSize], arrow: str) -> list[str]:
-    """Return which pairs are linked: by name, as "each pair", or [] where no short form exists."""
+    """Return the phrase about the pairs that links connect.
+
+    The phrase has their names or "each pair"; the result is [] where no short form exists.
+    """
     sides = [{source for source, _ in ends}, {target for _, target in ends}]
     every = len(ends) == len(sides[0]) * len(sides[1])
     if len(ends) == 1 or (len(ends) <= _MOST_NAMED and not every):
@@ -194,7 +201,7 @@ def _side_phrase(names: set[str], size: GroupSize) -> str:
 def fleet_summary_texts(scene: PictureContent) -> list[str]:
     """Return short texts that summarize a fleet.
 
-    They are numbers of groups, pairs, brokers, agents, and releases.
+    The texts are the numbers of groups, pairs, brokers and agents, and the releases.
     """
     brokers = [node.broker for group in scene.groups for node in group.nodes]
     agents = sum(len(pair.agents) for pair in scene.pairs)
@@ -214,7 +221,7 @@ def fleet_summary_texts(scene: PictureContent) -> list[str]:
 def finding_counts_and_worst_severity(findings: Iterable[Finding]) -> tuple[str, str]:
     """Return the counts of findings by severity, as text, and the worst severity.
 
-    The worst severity is ``good`` without findings.
+    Without findings the second value is ``good``.
     """
     counts = Counter(map(severity_of, findings))
     words = [
@@ -227,9 +234,9 @@ def finding_counts_and_worst_severity(findings: Iterable[Finding]) -> tuple[str,
 
 
 def badge_text(findings: Sequence[Finding]) -> str:
-    """Return the text of a badge that marks the findings of a broker, such as ``T006 +2``.
+    """Return the text of the badge that marks a broker's findings in a picture, such as ``T006 +2``.
 
-    It is the rule of the worst finding and the number of the others.
+    The text has the rule of the worst finding and the number of the others.
     """
     if len(findings) < 2:
         return "".join(finding.rule for finding in findings)
@@ -237,9 +244,9 @@ def badge_text(findings: Sequence[Finding]) -> str:
 
 
 def badge_tooltip(findings: Sequence[Finding]) -> str:
-    """Return the tooltip of a badge, which lists the findings.
+    """Return the tooltip of the badge that marks a broker's findings in a picture.
 
-    There is a line for each finding, at most ten.
+    The tooltip lists the findings: a line for each finding, at most ten.
     """
     lines = [f"{severity_of(finding)} {finding.rule}: {finding.message}" for finding in findings[:_MOST_TOLD]]
     if len(findings) > _MOST_TOLD:
@@ -250,7 +257,7 @@ def badge_tooltip(findings: Sequence[Finding]) -> str:
 def describe_fleet(scene: PictureContent, findings: Sequence[Finding], connections: Iterable[DrawnConnection]) -> str:
     """Return a description of a fleet's picture in words.
 
-    It is for people who do not see the picture. Pairs are named where they are few.
+    The description is for people who do not see the picture. Pairs are named where they are few.
     """
     sentences = [", ".join(fleet_summary_texts(scene)) + "."]
     few = len(scene.pairs) <= MOST_FULL

@@ -52,11 +52,11 @@ def place_in_grid(
 
 
 class _Grid:
-    """A grid of boxes; ``spots`` are their (row, column). Row r, counted from 0, lies between the channels r and r + 1.
+    """A grid of the boxes of a picture; ``spots`` are their (row, column).
 
-    A line is the number of a routed connection; ``_channels`` are those at its ends ``a`` and ``b``, and ``_ends`` the
-    lines of a box in a channel, with the box at their other end. ``_upright`` counts the straight lines of a box in a
-    channel; they leave it near its middle.
+    Row r, counted from 0, lies between the channels r and r + 1. A line is the number of a routed connection;
+    ``_channels`` are those at its ends ``a`` and ``b``, and ``_ends`` the lines of a box in a channel, with the box at
+    their other end. ``_upright`` counts the straight lines of a box in a channel; they leave it near its middle.
     """
 
     def __init__(
@@ -84,7 +84,7 @@ class _Grid:
         self._lane_height = _LANE if any(map(captions, self._routed)) else _LANE_WITHOUT_CAPTION
 
     def _are_neighbours(self, connection: DrawnConnection) -> bool:
-        """Return whether the ends are side by side, or one below the other."""
+        """Return whether the boxes of a connection are side by side, or one is below the other."""
         (row_a, column_a), (row_b, column_b) = self._spots[connection.a], self._spots[connection.b]
         return abs(row_a - row_b) + abs(column_a - column_b) == 1
 
@@ -98,9 +98,9 @@ class _Grid:
         return self._channels[line][0] != self._channels[line][1]
 
     def place_boxes(self, boxes: Sequence[DrawableBox], gap: Point) -> None:
-        """Place the boxes in the grid.
+        """Place the boxes of a picture in the grid.
 
-        There is room for lines and captions.
+        Between the boxes there is room for lines and captions.
         """
         before, above = defaultdict[int, float](lambda: gap[0]), defaultdict[int, float](lambda: gap[1])
         widths, heights = defaultdict[int, float](float), defaultdict[int, float](float)
@@ -140,9 +140,9 @@ class _Grid:
         ]
 
     def add_straight_lines(self) -> None:
-        """Add the straight lines between neighbours in the grid.
+        """Add the straight lines, which represent connections of neighbouring boxes in the grid.
 
-        Their captions are added, too.
+        The captions of the lines are also added.
         """
         areas = self.placement.areas_by_box
         for (a, b), connections in self._straight.items():
@@ -162,9 +162,9 @@ class _Grid:
                 self.placement.lines.append((connection, points if first is areas[a] else points[::-1]))
 
     def add_routed_lines(self) -> None:
-        """Add the routed lines, which run in channels between the boxes of the grid.
+        """Add the routed lines, which represent connections of boxes that are not neighbours in the grid.
 
-        Their captions are added, too.
+        The lines run in channels between the boxes. Their captions are also added.
         """
         areas, ports, sides, runs = self.placement.areas_by_box, self._ports_of_lines(), 0, []
         lanes = self._lanes_of_lines(ports)

@@ -21,9 +21,9 @@ _SHEET = PaperSheet(2.0)
 
 
 class LabelBox:
-    """A box with a label.
+    """A box with a label, in a picture of a fleet.
 
-    The label is a text, and a second line below. The box represents a load balancer, or the bus of a multicast network.
+    The label is a name and a line of text below. The box represents a load balancer, or the bus of a multicast network.
     """
 
     def __init__(self, css: str, name: str, text: str, tooltip: str, *, most_width: float = 340.0) -> None:
@@ -32,7 +32,7 @@ class LabelBox:
         self.height = 36.0
 
     def draw(self, canvas: Canvas, x: float, y: float) -> None:
-        """Draw the box on a canvas at a position.
+        """Draw the labeled box on a canvas at a position.
 
         Its upper left corner is at (x, y), in pixels.
         """
@@ -44,9 +44,9 @@ class LabelBox:
 
 
 class FramedPairs:
-    """The pairs of a group with a frame around them.
+    """The broker pairs of a group with a frame around them, in a picture of a fleet.
 
-    The frame is for a full mesh in place of n² lines, or for what load balancers serve.
+    The frame represents a full mesh in place of n² lines, or shows to which pairs load balancers connect clients.
     """
 
     def __init__(self, css: str, caption: str, inside: Placement | FramedPairs) -> None:
@@ -56,9 +56,9 @@ class FramedPairs:
         self.height: float = self._top + inside.height + _FRAME_PAD
 
     def draw(self, canvas: Canvas, x: float, y: float) -> None:
-        """Draw the frame and what is inside on a canvas at a position.
+        """Draw the frame and the broker pairs inside on a canvas at a position.
 
-        The position is (x, y).
+        The position (x, y) is that of the frame's upper left corner, in pixels.
         """
         canvas.add_rect(self._css, x, y, self.width, self.height, radius=10)
         if self._caption:
@@ -67,7 +67,7 @@ class FramedPairs:
 
 
 class GroupBox:
-    """The box that shows one group in a picture.
+    """The box that shows one group of broker pairs in a picture of a fleet.
 
     It has a heading and the cards of the group's pairs. It is measured when it is created. ``width`` and ``height`` are
     in pixels; both may grow before the box is drawn. ``known`` are facts that the picture states elsewhere, which the
@@ -147,7 +147,7 @@ class GroupBox:
         )
 
     def draw(self, canvas: Canvas, x: float, y: float) -> None:
-        """Draw the group on a canvas at a position.
+        """Draw the box of a group of broker pairs on a canvas at a position.
 
         Its upper left corner is at (x, y), in pixels.
         """
@@ -172,8 +172,8 @@ class GroupBox:
 
 
 def balancer_box(view: BalancerView) -> LabelBox:
-    """Return the box of a load balancer in a picture.
+    """Return the box that shows a load balancer in a picture of a fleet.
 
-    It has the virtual address and ports.
+    The box has the virtual address and ports of the load balancer.
     """
     return LabelBox("balancer", view.host, " · ".join((view.address, *view.ports)), view.tooltip)

@@ -42,7 +42,7 @@ _FLOWS: dict[Flow, str] = {
 
 
 class LegendEntry(NamedTuple):
-    """An entry of a picture's legend.
+    """An entry of the legend of a fleet's picture: a symbol and its explanation.
 
     ``draw`` draws a sample of up to 36 × 20 pixels around (18, 10), ``text`` explains it.
     """
@@ -54,7 +54,7 @@ class LegendEntry(NamedTuple):
 def draw_findings(canvas: Canvas, scene: PictureContent, x: float, y: float, width: float) -> float:
     """Draw the findings of a fleet as text below its picture.
 
-    The worst come first. Return the height of the text in pixels, 0 without findings.
+    The worst findings come first. Return the height of the text in pixels, 0 without findings.
     """
     if not scene.findings:
         return 0.0
@@ -88,9 +88,9 @@ def _hosts_phrase(grouped: GroupedFinding) -> str:
 
 
 def draw_legend(canvas: Canvas, entries: Sequence[LegendEntry], x: float, y: float, width: float) -> float:
-    """Draw the legend of a picture.
+    """Draw the legend of a fleet's picture.
 
-    Return its height. It has columns of about equal heights. The height is in pixels.
+    The legend has columns of about equal heights. Return its height in pixels.
     """
     if not entries:
         return 0.0
@@ -113,10 +113,10 @@ def draw_legend(canvas: Canvas, entries: Sequence[LegendEntry], x: float, y: flo
 def legend_entries(
     scene: PictureContent, drawn: Sequence[DrawnConnection], meshed: AbstractSet[LinkKind], *, detailed: bool
 ) -> list[LegendEntry]:
-    """Return the entries of a picture's legend.
+    """Return the entries of the legend of a fleet's picture.
 
-    They are for the symbols that the picture uses, in reading order. ``drawn`` are the connections that are drawn as
-    lines, ``meshed`` the kinds of links that a frame around a full mesh represents.
+    There is an entry for each symbol that the picture uses, in reading order. ``drawn`` are the connections that are
+    drawn as lines, ``meshed`` the kinds of links that a frame around a full mesh represents.
     """
     names = {pair.high_availability_profile.name for pair in scene.pairs}
     profiles = [profile for profile in PROFILES.values() if profile.name in names]

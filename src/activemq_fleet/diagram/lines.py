@@ -13,9 +13,9 @@ _CORNER, _HEAD, _APART = 9.0, 8.0, 4.0
 
 
 def draw_connection(canvas: Canvas, connection: DrawnConnection, points: Sequence[Point]) -> None:
-    """Draw a connection as a line through points.
+    """Draw a connection of a fleet's picture as a line through points.
 
-    It begins at its end ``a``, and is doubled where links run in both directions.
+    The line begins at the connection's end ``a``, and is doubled where links run in both directions.
     """
     kind, flow = connection.kind, connection.flow
     with canvas.svg_group(connection.tooltip):
@@ -27,9 +27,9 @@ def draw_connection(canvas: Canvas, connection: DrawnConnection, points: Sequenc
 
 
 def draw_arrow_head(canvas: Canvas, css: str, start: Point, tip: Point) -> None:
-    """Draw the head of an arrow at its tip.
+    """Draw the head of an arrow on a canvas, with its tip at a point.
 
-    It points away from ``start``.
+    The arrow points from ``start`` to ``tip``.
     """
     (x, y), (ux, uy) = tip, _direction(start, tip)
     half = _HEAD * 0.46

@@ -26,7 +26,7 @@ _PLAIN = re.compile(r"[A-Za-z0-9 .,:/()_+@★☆→←↔⇄×·-]")
 
 
 def to_mermaid(fleet: Fleet, states: Mapping[str, str] = MappingProxyType({})) -> str:
-    """Return a fleet as a Mermaid flowchart.
+    """Return the picture of a fleet as a Mermaid flowchart.
 
     Groups are subgraphs, and pairs are nodes. ``states`` are those of brokers at run time, by host. A fleet whose text
     Mermaid would refuse (over 50,000 characters or 500 edges) is drawn by groups, with their pairs counted.

@@ -18,9 +18,9 @@ Captions = Callable[[DrawnConnection], list[str]]
 
 
 class DrawableBox(Protocol):
-    """The interface of all boxes that can be drawn, such as the card of a pair.
+    """The interface of all boxes that can be drawn in a picture, such as the card of a broker pair.
 
-    Sizes are in pixels. Its placement sets its size before it is drawn.
+    Sizes are in pixels. A box's placement sets its size before the box is drawn.
     """
 
     name: str
@@ -50,9 +50,9 @@ class Rectangle(NamedTuple):
 
 
 class Caption(NamedTuple):
-    """A caption of one or more lines in a picture.
+    """A caption in a picture, of one or more lines.
 
-    ``middle`` is that of its first line, in pixels.
+    ``middle`` is the middle of its first line, in pixels.
     """
 
     middle: Point
@@ -74,13 +74,13 @@ class Placement:
 
     @property
     def areas_by_box(self) -> dict[str, Rectangle]:
-        """The area (rectangle) that each box covers, by the name of the box."""
+        """The area (rectangle) that each box of a picture covers, by the name of the box."""
         return {box.name: area for box, area in self.boxes}
 
     def draw(self, canvas: Canvas, x: float, y: float) -> None:
-        """Draw the placed boxes, lines and captions on a canvas at a position.
+        """Draw the placed boxes, lines and captions of a picture on a canvas at a position.
 
-        The position is (x, y). A caption has a background.
+        The position of the picture's upper left corner is (x, y), in pixels. A caption has a background.
         """
         with canvas.svg_group(at=(x, y)):
             for connection, points in self.lines:
@@ -98,7 +98,7 @@ class Placement:
 class PaperSheet(NamedTuple):
     """A sheet of paper on which a picture has to fit.
 
-    It has an aspect ratio (width by height), and the pixels of height that heading and legend use.
+    ``aspect`` is its aspect ratio (width by height), and ``reserved`` the pixels of height that heading and legend use.
     """
 
     aspect: float
@@ -106,10 +106,10 @@ class PaperSheet(NamedTuple):
 
 
 def most_readable_placement(boxes: int, place: Callable[[int], Placement], sheet: PaperSheet) -> Placement:
-    """Return the placement of boxes that is most readable on a sheet of paper.
+    """Return the most readable placement of boxes on a sheet of paper.
 
-    It stays largest when it is scaled to fit the sheet; of equally large, the first. ``place`` is called with each
-    number of columns worth trying: one for each possible number of rows.
+    The most readable placement stays largest when it is scaled to fit the sheet; of equally large ones it is the first.
+    ``place`` is called with each number of columns worth trying: one for each possible number of rows.
     """
     counts = sorted({-(-boxes // rows) for rows in range(1, boxes + 1)})
     placements = [place(count) for count in counts if count <= _MOST_COLUMNS]

@@ -27,7 +27,7 @@ SEVERITIES = ("error", "warning", "info")
 
 
 class _PlacedLink(NamedTuple):
-    """A link of the node ``node``, with the node's pair and the pair that it leads to."""
+    """A link from the node (broker) ``node`` to another pair, with the pairs at both ends."""
 
     node: str
     source: Pair
@@ -45,7 +45,7 @@ class _PlacedLink(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class DrawnConnection:
-    """A connection that a picture draws as one line.
+    """A connection in a picture, which is drawn as one line.
 
     It represents all links of one kind between two nodes, pairs or groups. ``a`` is placed before ``b``. ``forward``
     are the (source, target) pairs of the links from ``a`` to ``b``, ``backward`` those of the others. ``destinations``
@@ -71,19 +71,19 @@ class DrawnConnection:
 
     @property
     def direction_arrow(self) -> str:
-        """The arrow character for the direction of a drawn connection.
+        """The arrow character for the direction in which messages flow over a connection.
 
-        Messages flow in this direction, from ``a`` to ``b``.
+        The direction is as seen from the connection's end ``a``.
         """
         return {"forward": "→", "backward": "←", "duplex": "↔", "each way": "⇄"}[self.flow]
 
 
 @dataclass(frozen=True, slots=True)
 class BrokerView:
-    """A broker in a picture of a fleet.
+    """A broker as shown in a picture of a fleet.
 
-    It has the findings that the picture marks it with, worst first. ``state`` is the broker's at run time, empty in a
-    picture of what is planned.
+    ``findings`` are those with which the picture marks the broker, worst first. ``state`` is the broker's at run time,
+    empty in a picture of a planned fleet.
     """
 
     broker: Broker
@@ -92,14 +92,14 @@ class BrokerView:
 
     @property
     def host_label(self) -> str:
-        """The label of the broker's host, which is its name without the domain."""
+        """The label of the broker's host: its name without the domain."""
         return self.broker.identity.host_label
 
     @property
     def preferred_role(self) -> str:
-        """The preferred role of the broker, ``master`` or ``slave``.
+        """The preferred role of the broker in its pair, ``master`` or ``slave``.
 
-        It is empty for a broker whose profile has no peer.
+        The role is empty for a broker whose high-availability profile has no peer.
         """
         return self.broker.role if self.broker.profile.has_peer else ""
 
@@ -107,16 +107,16 @@ class BrokerView:
     def worst_severity(self) -> str | None:
         """The worst severity among the findings of the broker, or None.
 
-        It is ``waived`` where all are waived.
+        The severity is ``waived`` where all findings are waived.
         """
         return severity_of(self.findings[0]) if self.findings else None
 
 
 @dataclass(frozen=True, slots=True)
 class PairView:
-    """A broker pair in a picture of a fleet.
+    """A broker pair as shown in a picture of a fleet.
 
-    It has its nodes (preferred master first), its agents, and the links between its nodes.
+    The view has the pair's nodes (preferred master first), its agents, and the links between its nodes.
     """
 
     name: str
@@ -126,9 +126,9 @@ class PairView:
 
     @property
     def releases_text(self) -> str:
-        """The releases of the pair's nodes, as text.
+        """The ActiveMQ releases of the pair's brokers, as text.
 
-        Only different releases are named.
+        The text contains each different release once.
         """
         return " + ".join(dict.fromkeys(node.broker.release.text for node in self.nodes))
 
@@ -136,7 +136,7 @@ class PairView:
     def high_availability_profile(self) -> Profile:
         """The high-availability profile of the pair.
 
-        It is the value of ``activemq_ha``.
+        The variable ``activemq_ha`` names it.
         """
         return self.nodes[0].broker.profile
 
@@ -144,24 +144,21 @@ class PairView:
     def number_in_name(self) -> str:
         """The number in the pair's name, as text.
 
-        It is empty where the name has none.
+        The text is empty where the name has no number.
         """
         return self.nodes[0].broker.identity.number
 
     @property
     def lacks_a_node(self) -> bool:
-        """Whether the pair lacks one of its two nodes.
-
-        The inventory has only the other one.
-        """
+        """Whether the pair lacks one of its two nodes (brokers), because only one is in the inventory."""
         return len(self.nodes) == 1 and self.high_availability_profile.has_peer
 
 
 @dataclass(frozen=True, slots=True)
 class BalancerView:
-    """A load balancer in a picture of a fleet.
+    """A load balancer as shown in a picture of a fleet.
 
-    It has the virtual address of a group. It holds the address, or can take it over. ``ports`` are texts such as
+    The load balancer holds the virtual address ``address`` of a group, or can take it over. ``ports`` are texts such as
     ``openwire 61616``.
     """
 
@@ -172,9 +169,9 @@ class BalancerView:
 
 
 class GroupSize(NamedTuple):
-    """The size of a group: its number of pairs.
+    """The size of a group: its number of broker pairs.
 
-    It has the noun for one of them: ``broker`` where no broker has a peer.
+    ``noun`` is the noun for one of them: ``pair``, or ``broker`` where no broker has a peer.
     """
 
     number: int
@@ -183,11 +180,11 @@ class GroupSize(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class GroupView:
-    """A group in a picture of a fleet.
+    """A group of broker pairs as shown in a picture of a fleet.
 
-    It has its pairs, the connections between them, and the shape that the connections make. ``multicast`` is the link
-    by which its brokers find each other, None without multicast; ``balancers`` hold the group's virtual address, the
-    one that normally has it first.
+    ``connections`` are those between the pairs, and ``shape`` is the shape that they make. ``multicast`` is the link by
+    which the group's brokers discover each other, None without multicast; ``balancers`` hold the group's virtual
+    address, the one that normally holds it first.
     """
 
     name: str
@@ -204,10 +201,7 @@ class GroupView:
 
     @property
     def group_size(self) -> GroupSize:
-        """The size of the group: its number of pairs.
-
-        It has the noun for one of them.
-        """
+        """The size of the group: its number of broker pairs, with the noun for one of them."""
         return GroupSize(
             len(self.pairs), "pair" if any(pair.high_availability_profile.has_peer for pair in self.pairs) else "broker"
         )
@@ -229,7 +223,7 @@ class GroupedFinding:
 
 @dataclass(frozen=True, slots=True)
 class PictureContent:
-    """The groups, connections, findings and load balancers that a picture of a fleet shows.
+    """The content of a picture of a fleet: groups, connections, findings and load balancers.
 
     ``between`` are connections of groups; ``findings`` are worst first, each message once. ``balancers`` are the hosts
     of all load balancers, ``idle_balancers`` the hosts that hold no virtual address.
@@ -243,28 +237,25 @@ class PictureContent:
 
     @property
     def pairs(self) -> tuple[PairView, ...]:
-        """The pairs of all groups in the picture."""
+        """The broker pairs of all groups in the picture."""
         return tuple(pair for group in self.groups for pair in group.pairs)
 
     @property
     def group_sizes(self) -> dict[str, GroupSize]:
-        """The size of each group in the picture.
+        """The size of each group in the picture, by name of the group.
 
-        It is the number of its pairs.
+        The size is the number of the group's pairs.
         """
         return {group.name: group.group_size for group in self.groups}
 
 
 def severity_of(finding: Finding) -> str:
-    """Return the severity of a finding, or ``waived``.
-
-    A waived finding is ``waived``.
-    """
+    """Return the severity of a finding; ``waived`` if a waiver covers it."""
     return finding.severity if finding.waived is None else "waived"
 
 
 def picture_content(fleet: Fleet, states: Mapping[str, str] = MappingProxyType({})) -> PictureContent:
-    """Return the content of a picture of a fleet.
+    """Return the content of a picture of a fleet: groups, connections, findings and load balancers.
 
     Groups are in the order in which messages flow. ``states`` are those of brokers at run time, by host.
     """

@@ -14,7 +14,7 @@ ShapeName = Literal["none", "chain", "ring", "hub", "mesh", "other"]
 
 @dataclass(frozen=True, slots=True)
 class NetworkShape:
-    """The shape of a group's network, such as ``hub`` or ``ring``.
+    """The shape of the network of a group's broker pairs, such as ``hub`` or ``ring``.
 
     ``order`` names the pairs along a chain or ring, or the hub first.
     """
@@ -24,7 +24,7 @@ class NetworkShape:
 
 
 def network_shape(pairs: Sequence[str], links: Mapping[tuple[str, str], bool], wanted: str) -> NetworkShape:
-    """Return the shape of the network that links between pairs make.
+    """Return the shape of the network that links between broker pairs form, such as ``hub``.
 
     ``links`` maps (source, target) to whether a link is duplex. ``wanted`` is ``activemq_topology``; it only decides
     whether three pairs in a row are a chain or a hub.

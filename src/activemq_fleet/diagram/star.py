@@ -28,7 +28,7 @@ _LANE, _TRUNK, _DROP, _BESIDE_LINE = 18.0, 36.0, 22.0, 20.0
 
 
 def hub_name(connections: Sequence[DrawnConnection]) -> str | None:
-    """Return the name of the hub, the box at which all connections meet, or None.
+    """Return the name of the hub, the box of a picture at which all connections meet, or None.
 
     Each connection leads to a different box. Returns None unless there are at least five, of one kind and direction.
     """

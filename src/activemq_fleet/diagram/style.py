@@ -87,7 +87,7 @@ _SHAPES: Mapping[str, str] = MappingProxyType({
 
 
 def style_sheet() -> str:
-    """Return the CSS style sheet of a picture.
+    """Return the CSS style sheet of a fleet's picture.
 
     Every rule is limited to the class ``fleet``, with dark colours for dark mode.
     """

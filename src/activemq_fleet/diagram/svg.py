@@ -34,7 +34,7 @@ _PAPER = PaperSheet(math.sqrt(2), 240)
 
 
 def to_svg(fleet: Fleet, states: Mapping[str, str] = MappingProxyType({})) -> str:
-    """Return a fleet as an SVG document.
+    """Return the picture of a fleet as an SVG document.
 
     The bytes are the same for the same fleet. Up to ``MOST_FULL`` pairs are drawn in full; with more, pairs show only
     what differs within a group. The picture follows the reader's light or dark mode and prints in light colours.

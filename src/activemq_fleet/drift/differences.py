@@ -18,7 +18,7 @@ _LINE = re.compile(r"[^\n]*\n|[^\n]+")
 
 
 def file_status_and_cause(file: FileRecord, *, installed: bool) -> tuple[Status, Cause | None]:
-    """Return the drift status of a file, and the cause if the file differs from its plan.
+    """Return the drift status of a file, and the cause of its difference from the plan.
 
     The status is added, removed, changed or same; the cause is None for ``same``. A file that the release ships is
     ``same`` while it is as deployed, although no plan contains it. ``installed``: the host has a manifest. ``by_hand``:
@@ -43,7 +43,7 @@ def _cause_of_presence(file: FileRecord) -> Cause:
 def unified_diff_text(path: str, planned: str | None, collected: str | None) -> str:
     """Return a unified diff, as text, from the planned to the collected content of a file.
 
-    Both are masked; lines that do not fit are counted.
+    Both contents are masked; lines beyond the limit of length are only counted.
     """
     old, new = _lines(planned), _lines(collected)
     if max(len(old), len(new)) > _LONGEST:

@@ -19,7 +19,7 @@ _MOST_HOSTS = 1000
 
 @dataclass(frozen=True, slots=True)
 class HostDriftCounts:
-    """The numbers of a host's files by drift status and by cause of their difference.
+    """The numbers of a host's files by drift status and by cause of their difference from the plan.
 
     The status is changed, added, removed or same.
     """
@@ -35,16 +35,13 @@ class HostDriftCounts:
 
     @property
     def differing_file_count(self) -> int:
-        """The number of the host's files that differ from the plan.
-
-        They are changed, added or removed.
-        """
+        """The number of the host's files that differ from the plan: changed, added or removed files."""
         return self.changed + self.added + self.removed
 
 
 @dataclass(frozen=True, slots=True)
 class DriftResult:
-    """The result of comparing the planned with the collected files of all hosts.
+    """The result of comparing the planned files with the collected files of all hosts.
 
     ``hosts`` are those with differences, most files first; ``same_hosts`` is the number of the others.
     ``not_collected`` are hosts that are planned only, ``not_planned`` those that are collected only, the first 1,000 by
@@ -62,7 +59,7 @@ class DriftResult:
     def has_differing_host(self) -> bool:
         """Whether any host differs from the plan.
 
-        A host that was not collected, or is not planned, differs, too.
+        A host that was not collected, or is not planned, also differs.
         """
         return bool(self.hosts or self.not_collected_hosts or self.not_planned_hosts)
 
@@ -86,9 +83,9 @@ class ComparedHost(NamedTuple):
 
 
 def has_planned_or_collected_file(records: Sequence[FileRecord]) -> Side | None:
-    """Return whether a host has planned or collected files, by the records of its files.
+    """Return the sides on which a host has files: ``planned``, ``found`` (collected), ``both``, or None.
 
-    The result is ``planned``, ``found``, ``both``, or None for neither.
+    The records are those of the host's files.
     """
     is_collected = any(record.collected for record in records)
     if any(record.planned is not None for record in records):
@@ -97,9 +94,10 @@ def has_planned_or_collected_file(records: Sequence[FileRecord]) -> Side | None:
 
 
 def drift_rows_of_host(records: Sequence[FileRecord]) -> Iterator[Row]:
-    """Yield the drift (differences from the plan) of one host as rows, given the records of its files.
+    """Yield the drift (differences from the plan) of one host as rows, one for each file.
 
-    They are rows of the dataset ``drift``, sorted by path.
+    The rows are those of the dataset ``drift``, sorted by path. ``records`` are about the host's planned and collected
+    files.
     """
     was_installed = any(record.manifest is not None for record in records)
     for path, parts in groupby(sorted(records, key=attrgetter("path")), key=attrgetter("path")):
@@ -110,19 +108,18 @@ def drift_rows_of_host(records: Sequence[FileRecord]) -> Iterator[Row]:
 
 
 def count_host_drift(host: str, rows: Sequence[Row]) -> HostDriftCounts:
-    """Count the drift of a host: the files that differ from the plan, and the others.
+    """Count the files of a host by drift status (such as changed) and by cause of the difference.
 
-    They are counted by status (such as changed) and by cause of the difference. ``rows`` are the host's rows of the
-    dataset ``drift``.
+    ``rows`` are the host's rows of the dataset ``drift``.
     """
     counts = Counter(row["status"] for row in rows) + Counter(row["cause"] for row in rows)
     return HostDriftCounts(host, **{field.name: counts[field.name] for field in fields(HostDriftCounts)[1:]})
 
 
 def drift_result(hosts: Iterable[ComparedHost]) -> DriftResult:
-    """Return the drift (differences from the plan) of all compared hosts.
+    """Return the drift (differences between planned and collected files) of all compared hosts.
 
-    These are the differences between planned and collected files. The hosts may come in any order.
+    The hosts may come in any order.
     """
     in_order = sorted(hosts, key=attrgetter("host"))
     both = [compared.drift for compared in in_order if compared.drift is not None]
@@ -141,7 +138,7 @@ def drift_result(hosts: Iterable[ComparedHost]) -> DriftResult:
 
 
 def _merge_records(parts: Iterable[FileRecord]) -> FileRecord:
-    """Return the merged record of a file; each fact is in one of its records."""
+    """Return the merged record of one file; each of its facts is in one of the given records."""
     return FileRecord._make(max(filter(None, column), default=None) for column in zip(*parts, strict=True))
 
 

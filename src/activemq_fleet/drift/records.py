@@ -41,7 +41,7 @@ class FileRecord(NamedTuple):
 
 
 def planned_file_record(host: str, path: str, content: str | None, sha256: str | None) -> FileRecord:
-    """Return the record of a planned file.
+    """Return the record of a planned file, which is compared with the collected file.
 
     Without its content (``plan --without-content``) only its hash is compared.
     """
@@ -52,19 +52,19 @@ def planned_file_record(host: str, path: str, content: str | None, sha256: str |
 
 
 def rendered_file_record(path: str, content: bytes) -> FileRecord:
-    """Return the record of a rendered file.
+    """Return the record of a rendered file, which is compared with the collected file.
 
-    ``render`` wrote the file; ``path`` is ``HOST/PATH``.
+    The command ``render`` wrote the file; ``path`` is ``HOST/PATH``.
     """
     host, _, name = path.partition("/")
     return planned_file_record(host, name, content.decode(errors="backslashreplace"), None)
 
 
 def collected_file_records(path: str, content: bytes) -> Iterator[FileRecord]:
-    """Yield the records of a collected file.
+    """Yield the records of a collected file, which are compared with the records of planned files.
 
-    ``collect`` wrote it to ``HOST/PATH``. For its manifests there is a record for each listed file. Raises InputError
-    naming the host for notes of ``collect`` that cannot be read.
+    The playbook ``collect`` wrote the file to ``HOST/PATH``. For its manifests there is a record for each listed file.
+    Raises InputError naming the host for notes of ``collect`` that cannot be read.
     """
     host, _, inside = path.partition("/")
     name = inside.removeprefix(CONFIGURATION)

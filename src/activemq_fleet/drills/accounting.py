@@ -25,10 +25,10 @@ _UNKNOWN = "the agent accepted the event, but its event journal does not contain
 
 @dataclass(slots=True)
 class AgentJournal:
-    """The journal records of one agent in a drill.
+    """The event journal of one failover agent in a drill.
 
-    They are in the order in which they were read; ``owner`` describes the agent. ``connections`` holds (number, record)
-    of each record that names a connection.
+    ``lines`` are its records in the order in which they were read; ``owner`` describes the agent. ``connections`` holds
+    (number, record) of each record that names a connection.
     """
 
     owner: str
@@ -51,9 +51,9 @@ class AgentJournal:
 
     @property
     def agent_name(self) -> str:
-        """The name of the agent whose journal this is.
+        """The name of the agent that wrote the journal.
 
-        It is the description ``owner`` if the journal has no records.
+        The name is the description ``owner`` if the journal has no records.
         """
         return self.lines[0].agent if self.lines else self.owner
 
@@ -61,7 +61,7 @@ class AgentJournal:
     def epochs_without_stop_record(self) -> set[EpochKey]:
         """The epochs (lifetimes of an agent's store) in the journal that have no stop record at their end.
 
-        Each is a key (agent, epoch). Later records may be missing.
+        Each epoch is a key (agent, epoch). Later records may be missing.
         """
         last: dict[EpochKey, JournalLine] = {}
         for line in self.lines:
@@ -77,9 +77,9 @@ class AgentJournal:
         return {line.event_id for line in self.lines if line.kind in kinds and line.event_id}
 
     def record_times(self, kind: str, ids: Collection[str]) -> list[float]:
-        """Return the sorted times of the journal records of a kind about given events.
+        """Return the times of the journal's records of one kind that are about given events.
 
-        The times are in epoch seconds; ``ids`` are the event ids.
+        The times are in epoch seconds and sorted; ``ids`` are the event ids.
         """
         of_kind = (line for line in self.lines if line.kind == kind and line.event_id in ids)
         return sorted(line.ts.timestamp() for line in of_kind if line.ts is not None)
@@ -88,7 +88,7 @@ class AgentJournal:
 def count_event_outcomes(
     pair: str, protocol: str, publisher: AgentJournal, subscriber: AgentJournal, promised: Sequence[str]
 ) -> DeliveryCounts:
-    """Count the outcomes, such as lost, of the events of a pair's load.
+    """Count the outcomes, such as lost, of the events that a drill's load published on a pair.
 
     The first events that failed are included. ``promised`` are the ids that the publishing agent returned: an id
     unknown to its journal was lost by the agent, unless the journal has a gap.
@@ -156,18 +156,18 @@ def longest_gap_begin_and_length(
 ) -> tuple[float, float] | None:
     """Return the begin and the length of the longest gap between moments, in seconds.
 
-    It is a gap that a fault may have caused. The moments are sorted. The gap must end after the fault and begin before
-    ``until``. ``skew`` is the possible error of the clock that timed the fault, in seconds. Returns None if no event
-    was handled after the fault.
+    A fault of a drill may have caused the gap. The moments, such as times of handled events, are sorted. The gap must
+    end after the fault and begin before ``until``. ``skew`` is the possible error of the clock that timed the fault, in
+    seconds. Returns None if no moment is after the fault.
     """
     around = [(a, b - a) for a, b in pairwise(moments) if b > fault - skew and a < until]
     return max(around, key=lambda silence: silence[1], default=None)
 
 
 def count_interrupted_publishes(publisher: AgentJournal, moment: float) -> int:
-    """Return the number of publishes that a fault at a moment interrupted.
+    """Return the number of publishes of an agent that a fault interrupted.
 
-    They were unacknowledged at ``moment`` (epoch seconds) and had to be sent again later.
+    They were unacknowledged at ``moment``, the time of the fault in epoch seconds, and had to be sent again later.
     """
     cut = datetime.fromtimestamp(moment, UTC)
     later = {conn for conn, line in publisher.connections if line.kind == "connected" and line.ts and line.ts >= cut}

@@ -13,9 +13,9 @@ ATTEMPTS = 3
 
 
 def minimum_event_rate(rate: float) -> float:
-    """Return the minimum rate of events, in events per second, for a fault of a drill.
+    """Return the minimum rate of events per second at which a fault of a drill counts.
 
-    The fault counts only at this rate. It is 50, or half of ``rate`` if that is lower.
+    It is 50, or half of the load's rate ``rate`` if that is lower.
     """
     return min(LOWEST_RATE, rate / 2)
 
@@ -23,7 +23,7 @@ def minimum_event_rate(rate: float) -> float:
 def fault_void_reason(accepted: float, handled: float, rate: float) -> str | None:
     """Return the reason why a fault of a drill is void (does not count), or None if it counts.
 
-    It is void if too few events flowed in the second before it.
+    A fault is void if too few events flowed in the second before it.
     """
     needed, slowest = minimum_event_rate(rate), min(accepted, handled)
     if slowest >= needed:
@@ -57,7 +57,7 @@ def drill_verdict_and_reasons(
 
 
 def drill_headline(result: DrillResult) -> str:
-    """Return one sentence that summarizes the result of a drill."""
+    """Return the headline of a drill: one sentence that summarizes its result."""
     faults = len(result.faults_with_enough_events)
     done = f"{faults} fault{_s(faults)}, {result.total_count('accepted'):,} events accepted"
     if result.verdict == "clean":
@@ -75,7 +75,7 @@ def drill_headline(result: DrillResult) -> str:
 def loss_probability_upper_bound(faults: int) -> float:
     """Return an upper bound of the probability that a fault loses events.
 
-    It is the 95 % confidence bound (0 to 1). ``faults`` is the number of faults without a loss.
+    The bound (0 to 1) is that of 95 % confidence. ``faults`` is the number of faults without a loss.
     """
     return float(1 - 0.05 ** (1 / faults)) if faults else 1.0
 

@@ -19,9 +19,9 @@ EventVerdict = Literal["delivered", "duplicate", "stuck", "lost", "indeterminate
 
 @dataclass(frozen=True, slots=True)
 class FaultyEvent:
-    """An event of a drill with a faulty outcome.
+    """An event of a drill with a faulty outcome: it was lost, duplicated, stuck or indeterminate.
 
-    It was lost, duplicated, stuck or indeterminate. It has a verdict and a reason.
+    The event has a verdict and a reason.
     """
 
     event_id: str
@@ -33,9 +33,9 @@ class FaultyEvent:
 class DeliveryCounts:
     """The counts of the deliveries of one pair's events in a drill.
 
-    They are counts by outcome. All outcomes sum to ``accepted``. ``copies`` are redelivered messages that the receiver
-    dropped; they are not a verdict. ``gaps`` describes missing records of the journals. ``units`` are the first 100
-    events that were lost, duplicated, stuck or indeterminate.
+    The counts are by outcome, and the counts of all outcomes sum to ``accepted``. ``copies`` are redelivered messages
+    that the receiver dropped; they are not a verdict. ``gaps`` describes missing records of the journals. ``units`` are
+    the first 100 events that were lost, duplicated, stuck or indeterminate.
     """
 
     pair: str
@@ -54,14 +54,14 @@ class DeliveryCounts:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fault:
-    """A fault that a drill injected.
+    """A fault that a drill injected, such as a killed broker, with its measured effects.
 
-    Its measured effects on the pair are included. Examples of effects are takeover and downtime, in seconds.
-    ``takeover``: the time until the log of the successor reported its start. ``silence`` and ``publish_gap``: the
-    longest time around the fault without a handled event, and without an acknowledged event, both from the agents'
-    journals; the silence begins at ``silent_from``. ``unserved``: the longest time around the fault in which scrapes of
-    the brokers' metrics showed no active node, None without metrics. ``back``: until the faulted node was standby
-    again. ``void``: why the fault proves nothing and was repeated. ``problem``: what went wrong.
+    Examples of effects are takeover and downtime, in seconds. ``takeover``: the time until the log of the successor
+    reported its start. ``silence`` and ``publish_gap``: the longest time around the fault without a handled event, and
+    without an acknowledged event, both from the agents' journals; the silence begins at ``silent_from``. ``unserved``:
+    the longest time around the fault in which scrapes of the brokers' metrics showed no active node, None without
+    metrics. ``back``: until the faulted node was standby again. ``void``: why the fault proves nothing and was
+    repeated. ``problem``: what went wrong.
     """
 
     number: int
@@ -86,9 +86,9 @@ class Fault:
 
 @dataclass(frozen=True, slots=True)
 class StateSpan:
-    """A period in which a host was in one state.
+    """A span of time in which a host's broker was in one state, such as active.
 
-    It belongs to the pair ``pair``; ``began`` and ``ended`` are in epoch seconds.
+    The broker belongs to the pair ``pair``; ``began`` and ``ended`` are in epoch seconds.
     """
 
     pair: str
@@ -100,9 +100,10 @@ class StateSpan:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DrillSetup:
-    """The setup of a drill: its settings and its machine.
+    """The setup of a drill (faults injected under load): its settings and its machine.
 
-    The machine that runs it is described. ``releases`` are by pair, ``rate`` is in events per second for each pair.
+    The machine is the one that runs the drill. ``releases`` are by pair, ``rate`` is in events per second for each
+    pair.
     """
 
     where: Literal["lab", "hosts"]
@@ -120,7 +121,7 @@ class DrillSetup:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DrillResult:
-    """The result of a drill.
+    """The result of a drill (faults injected under load): its verdict, reasons, faults and deliveries.
 
     ``reasons`` are the sentences behind the verdict, the gravest first. ``scraped``: the times without an active node
     by Prometheus; None if no Prometheus ran during the drill.
@@ -138,19 +139,22 @@ class DrillResult:
 
     @property
     def faults_with_enough_events(self) -> tuple[Fault, ...]:
-        """The faults of a drill that had enough events flowing when they were injected, so that they count."""
+        """The faults of the drill that were injected while enough events flowed.
+
+        Only these faults count.
+        """
         return tuple(fault for fault in self.faults if fault.void is None)
 
     def total_count(self, name: str) -> int:
-        """Return the total of one event count over all pairs of a drill.
+        """Return the total of one event count, such as ``lost``, over all pairs of the drill.
 
-        ``name`` is the count's, such as ``lost``.
+        ``name`` is the count's name.
         """
         return sum(int(getattr(account, name)) for account in self.accounts)
 
     @property
     def total_counts(self) -> DeliveryCounts:
-        """The total event counts of a drill over all pairs.
+        """The total event counts of the drill over all pairs.
 
         They are DeliveryCounts of a pair named ``all``.
         """
@@ -159,7 +163,7 @@ class DrillResult:
         return DeliveryCounts(pair="all", protocol="", **totals)
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the result of a drill as a dictionary.
+        """Return the result of the drill as a dictionary for JSON.
 
         ``lab drill --format json`` prints it.
         """

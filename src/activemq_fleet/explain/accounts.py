@@ -16,7 +16,7 @@ MOST_AGENTS = 12
 
 
 def accounts_section(fleet: Fleet, broker: Broker) -> ExplanationSection:
-    """Return the section that explains a broker's accounts.
+    """Return the section of a host's explanation about a broker's accounts.
 
     It shows names, groups and rights, and never contains passwords.
     """
@@ -70,7 +70,7 @@ def _permission_entry(permission: Permission) -> ExplanationEntry:
 
 
 def client_addresses_section(fleet: Fleet, broker: Broker) -> ExplanationSection:
-    """Return the section that lists the addresses to which clients of a broker connect."""
+    """Return the section of a host's explanation about the addresses to which clients of a broker connect."""
     unit = _pair_of_broker(fleet, broker)
     jndi = ExplanationEntry(
         "jndi", f"clients/{broker.group}/jndi.properties lists every broker of the group", why="render"
@@ -110,7 +110,7 @@ def _mqtt_clients_entry(unit: Pair) -> ExplanationEntry:
 
 
 def mqtt_urls_for_agent_conf(unit: Pair) -> str:
-    """Return the MQTT addresses of a pair in the format of ``mb.urls`` in agent.conf.
+    """Return the MQTT URLs of a pair's brokers in the format of ``mb.urls`` in agent.conf.
 
     The result is "" if the pair serves no agent.
     """
@@ -126,12 +126,12 @@ def mqtt_urls_for_agent_conf(unit: Pair) -> str:
 
 
 def agents_of_pair(fleet: Fleet, broker: Broker) -> Sequence[Agent]:
-    """Return the failover agents whose home pair is the broker's pair."""
+    """Return the failover agents of a broker's pair, whose home pair it is."""
     return [agent for agent in fleet.agents if agent.pair == broker.pair]
 
 
 def agents_and_balancers_section(fleet: Fleet, broker: Broker) -> ExplanationSection | None:
-    """Return the section that explains a broker's failover agents and the fleet's load balancers.
+    """Return the section of a host's explanation about a broker's failover agents and the fleet's load balancers.
 
     The result is None without any.
     """

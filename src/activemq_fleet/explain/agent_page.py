@@ -25,7 +25,7 @@ def agent_explanation_title(agent: Agent) -> str:
 
 
 def agent_sections(fleet: Fleet, agent: Agent) -> list[ExplanationSection]:
-    """Return the sections that explain a failover agent.
+    """Return the sections of a host's explanation about a failover agent.
 
     They describe its home pair, configuration, files, and the effect of a broker's death.
     """

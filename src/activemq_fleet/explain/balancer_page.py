@@ -7,7 +7,7 @@ from activemq_fleet.topology import Balancer, Broker, Fleet, VirtualAddress
 
 
 def balancer_sections(fleet: Fleet, balancer: Balancer) -> list[ExplanationSection]:
-    """Return the sections that explain a load balancer.
+    """Return the sections of a host's explanation about a load balancer.
 
     They show its virtual addresses, and the brokers that accept clients.
     """

@@ -33,7 +33,7 @@ class ExplanationEntry:
     data: Mapping[str, Any] = field(default_factory=dict)
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the statement about a host as a dictionary for JSON."""
+        """Return the entry (a statement about a host) as a dictionary for JSON."""
         names = ("label", "text", "why", "details", "variable", "origin", "data")
         return {name: getattr(self, name) for name in names} | {"variable": self.variable or None}
 
@@ -55,9 +55,9 @@ class ExplanationSection:
 
 @dataclass(frozen=True, slots=True)
 class Explanation:
-    """The explanation of one host.
+    """The explanation of one host: what the host is, and why, in sections of statements.
 
-    It consists of sections of statements. ``kinds`` are broker, agent and balancer, of which a host may be several.
+    ``kinds`` are broker, agent and balancer, of which a host may be several.
     """
 
     host: str
@@ -93,16 +93,16 @@ class Explanation:
 
 
 def variable_entry(settings: Settings, name: str, label: str, text: str, **more: Any) -> ExplanationEntry:
-    """Return an entry of an explanation about a value that a variable determines.
+    """Return an entry of a host's explanation about a value that a variable determines.
 
-    It has the variable's origin. The variable is ``activemq_NAME``.
+    The entry has the variable's origin. The variable is ``activemq_NAME``.
     """
     origin: Origin = "inventory" if name in settings.model_fields_set else "default"
     return ExplanationEntry(label, text, variable=PREFIX + name, origin=origin, **more)
 
 
 def is_alone_in_group(fleet: Fleet, broker: Broker) -> bool:
-    """Return whether a broker's group has no other pair and no other single broker."""
+    """Return whether a broker, or its pair, is alone in its group."""
     return all(other.link_end_name == broker.link_end_name for other in fleet.brokers if other.group == broker.group)
 
 
@@ -115,5 +115,5 @@ def broker_or_pair_noun(broker: Broker) -> str:
 
 
 def pair_count(fleet: Fleet, group: str) -> int:
-    """Return the number of pairs in a group of the fleet."""
+    """Return the number of broker pairs in a group of the fleet."""
     return next(len(fleet_group.pairs) for fleet_group in fleet.groups if fleet_group.name == group)

@@ -12,9 +12,9 @@ from activemq_fleet.topology import Broker, Fleet
 
 
 def findings_section(fleet: Fleet, host: str, broker: Broker | None) -> ExplanationSection:
-    """Return the section of an explanation that lists the findings of a host.
+    """Return the section of a host's explanation about the findings of the host.
 
-    It also lists those of its peer, and waivers. A finding that both have is listed once.
+    The section also lists findings of the host's peer, and waivers. A finding that both have is listed once.
     """
     peer = broker.peer if broker else None
     findings = sorted(

@@ -27,7 +27,7 @@ from activemq_fleet.validation import with_lint_findings
 
 
 def explain_host(fleet: Fleet, host: str) -> Explanation:
-    """Explain a host: return what it is, and why.
+    """Return the explanation of a host: what the host is, and why.
 
     The sections are role, release, ports, store, links, routes, takeover, accounts, files and findings. ``host`` is an
     inventory name, or its first label where only one host has it. The findings are those of ``check_fleet`` without

@@ -34,7 +34,7 @@ _MOST_LISTED = 12
 def outgoing_links_section(
     fleet: Fleet, broker: Broker, document: XmlDocument, routes: Routes | None
 ) -> ExplanationSection:
-    """Return the section that explains the network links that a broker opens.
+    """Return the section of a host's explanation about the network links that a broker opens.
 
     It shows target, TTL and carried destinations of each. ``document`` is the broker's activemq.xml. With ``routes``,
     links of ``activemq_xml_fragments`` have the brokers to which they lead.
@@ -119,7 +119,7 @@ def _target_text(fleet: Fleet, link: Link) -> str:
 def ttl_in_words(link: Link) -> str:
     """Return the TTL of a network link in words.
 
-    It is the number of bridges that messages and consumers' demand can cross.
+    The TTL is the number of bridges that messages and consumers' demand can cross.
     """
     if link.network_ttl is not None:
         most = "" if link.network_ttl == -1 else "at most "
@@ -172,9 +172,10 @@ def _names_of(fleet: Fleet, target: str) -> set[str]:
 
 
 def incoming_links_section(fleet: Fleet, broker: Broker, routes: Routes | None = None) -> ExplanationSection:
-    """Return the section that explains the network links from other brokers to a broker.
+    """Return the section of a host's explanation about the network links from other brokers to a broker.
 
-    It shows whether messages also go back. Those of ``activemq_xml_fragments`` are included if ``routes`` are given.
+    The section shows whether messages also go back. Links of ``activemq_xml_fragments`` are included if ``routes`` are
+    given.
     """
     names = {broker.link_end_name, broker.identity.host_label}
     incoming_links: dict[tuple[str, str], list[tuple[Broker, Link]]] = {}

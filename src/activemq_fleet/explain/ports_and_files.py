@@ -31,7 +31,7 @@ _PURPOSES = {
 
 
 def ports_section(fleet: Fleet, broker: Broker) -> ExplanationSection:
-    """Return the section that explains a broker's ports.
+    """Return the section of a host's explanation about a broker's ports.
 
     It shows the purpose of each, and how its number is computed.
     """
@@ -112,7 +112,7 @@ def _console_entry(broker: Broker) -> ExplanationEntry:
 
 
 def files_section(fleet: Fleet, broker: Broker) -> ExplanationSection:
-    """Return the section that explains a broker's deployed files and directories.
+    """Return the section of a host's explanation about a broker's deployed files and directories.
 
     It shows mode and use of each file.
     """
@@ -150,7 +150,7 @@ _INSTALLED = {
 
 
 def file_entry(path: str, below: str, use: str, variable: str = "") -> ExplanationEntry:
-    """Return the explanation entry about one deployed file.
+    """Return the entry of a host's explanation about one deployed file.
 
     ``below`` is the directory on the host.
     """

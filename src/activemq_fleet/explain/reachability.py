@@ -14,7 +14,7 @@ _MOST_NAMED = 6
 
 
 def reachable_pairs_section(fleet: Fleet, broker: Broker, routes: Routes) -> ExplanationSection | None:
-    """Return the section that explains which pairs the messages of a broker reach.
+    """Return the section of a host's explanation about the pairs that messages of the broker reach.
 
     The result is None for a fleet of one pair.
     """

@@ -18,7 +18,7 @@ _FOUND_OUT = "`activemq-fleet status` shows which node is active now, `lab statu
 
 
 def role_section(fleet: Fleet, broker: Broker) -> ExplanationSection:
-    """Return the section that explains a broker's role.
+    """Return the section of a host's explanation about a broker's role.
 
     It shows the identity, too, with the reason of each entry.
     """

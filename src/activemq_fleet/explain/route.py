@@ -19,7 +19,7 @@ _MOST_NAMED = 20
 def explain_route(
     fleet: Fleet, routes: Routes, source: str, target: str, destination: str | None = None
 ) -> Explanation:
-    """Return the explanation of the route of messages between two brokers.
+    """Return the explanation of the route of messages from one broker to another.
 
     It contains the bridges, the route in the opposite direction, and the broker failures that interrupt it. ``source``
     and ``target`` are inventory names or first labels of brokers, or of agents, which represent their home pairs.

@@ -19,9 +19,9 @@ _CORE = {"c": CORE}
 
 
 def lock_settings_of(document: XmlDocument) -> dict[str, int | str]:
-    """Return the settings of the lock of a broker's message store.
+    """Return the lock settings of a broker's message store, from its activemq.xml ``document``.
 
-    They are acquire interval and keep-alive period (ms), and the lease's holder. Only settings that are set are
+    The settings are acquire interval and keep-alive period (ms), and the lease's holder. Only settings that are set are
     returned, as ``acquire``, ``keepalive`` and ``holder``.
     """
     store = document.root.find(".//c:persistenceAdapter/*", _CORE)
@@ -40,7 +40,7 @@ def lock_settings_of(document: XmlDocument) -> dict[str, int | str]:
 
 
 def store_section(broker: Broker, document: XmlDocument) -> ExplanationSection:
-    """Return the section that explains a broker's message store.
+    """Return the section of a host's explanation about a broker's message store.
 
     It shows the lock or lease, and the limits, too.
     """

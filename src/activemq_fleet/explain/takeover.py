@@ -30,7 +30,7 @@ _NO_NODE = "no node"
 
 
 def takeover_time_text(broker: Broker, document: XmlDocument) -> str:
-    """Return a text about the time of a takeover: how soon a broker's peer serves clients after its death."""
+    """Return a text about the takeover time: how soon after a broker's death its peer serves clients."""
     if not broker.profile.has_peer:
         return "no node takes over, because the broker has no second node"
     if broker.profile.replicates:
@@ -52,7 +52,7 @@ def takeover_time_text(broker: Broker, document: XmlDocument) -> str:
 
 
 def takeover_section(fleet: Fleet, broker: Broker, document: XmlDocument) -> ExplanationSection:
-    """Return the section that explains the takeover after a broker's death.
+    """Return the section of a host's explanation about the takeover after a broker's death.
 
     It shows which node takes over, how soon, and with which messages.
     """

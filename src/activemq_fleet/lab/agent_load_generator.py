@@ -24,9 +24,9 @@ _PATIENCE = 300.0  # seconds for what takes a few on a machine that is not busy
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TwoAgentLoadSpec:
-    """The settings of a load that two agents generate.
+    """The specification of a load that two failover agents generate on a broker pair.
 
-    They are topics, the event rate, and the keys of agent.conf of both agents. ``rate`` is in events a second.
+    It has topics, the event rate, and the keys of agent.conf of both agents. ``rate`` is in events per second.
     ``filters`` are the topic filters of the subscriber, which cover ``topic`` and the topics of barriers below the same
     prefix.
     """
@@ -40,9 +40,9 @@ class TwoAgentLoadSpec:
 
 
 class AgentLoadGenerator(LoadGenerator):
-    """A load generator of two failover agents.
+    """A load generator that consists of two failover agents.
 
-    One publishes events steadily, the other receives them.
+    One agent publishes events steadily, the other agent receives them.
     """
 
     def __init__(self, spec: TwoAgentLoadSpec, directory: Path, sockets: Path) -> None:
@@ -61,10 +61,10 @@ class AgentLoadGenerator(LoadGenerator):
         self.publisher_journal, self.subscriber_journal = self.publisher.tail, self.subscriber.tail
 
     def start_load(self, timeout: float = 60.0) -> None:
-        """Start the load of the generator.
+        """Start the load of the generator, and wait until events are published.
 
-        Returns once events are published. The subscriber is started first, then the publisher. Raises AgentError when
-        an agent is not connected or not subscribed within ``timeout`` seconds.
+        The subscriber is started first, then the publisher. Raises AgentError when an agent is not connected or not
+        subscribed within ``timeout`` seconds.
         """
         self.subscriber.start()
         if not poll_until_true(lambda: self.subscriber.record_count("subscribed") >= len(self.spec.filters), timeout):
@@ -95,9 +95,9 @@ class AgentLoadGenerator(LoadGenerator):
         return all(agent.seconds_connected() >= STEADY for agent in (self.publisher, self.subscriber))
 
     def publish_burst(self, count: int = 200) -> None:
-        """Publish a burst of ``count`` events.
+        """Publish a burst of events, so that a fault occurs while events are in flight.
 
-        They are published by a background thread. With a burst a fault meets events in flight.
+        A background thread publishes the ``count`` events.
         """
 
         def publish() -> None:
@@ -107,7 +107,7 @@ class AgentLoadGenerator(LoadGenerator):
         self._start_thread(publish)
 
     def delete_durable_session(self) -> None:
-        """Delete the subscriber's durable session on its broker.
+        """Delete the durable session of the load's subscriber on its broker.
 
         Without a session no messages are stored for the subscriber.
         """

@@ -35,9 +35,9 @@ Record = dict[str, Any]
 
 
 class JournalTail:
-    """A reader that follows the growing journal files of an agent.
+    """A reader that follows the growing journal files of a failover agent.
 
-    It counts their records. It counts by kind, and keeps the last 50,000 times of each kind.
+    It counts the journal's records by kind, and keeps the last 50,000 times of each kind.
     """
 
     def __init__(self, directory: Path) -> None:
@@ -51,9 +51,9 @@ class JournalTail:
         self._moments: dict[str, deque[float]] = {}
 
     def count_new_records(self) -> JournalTail:
-        """Count the new journal records, which were written since the last call.
+        """Read the new records of the agent's journal, and count them.
 
-        Returns this JournalTail.
+        New records were written since the last call. Returns this JournalTail.
         """
         with self._lock:
             for path in sorted(self._directory.glob("*.jsonl")):
@@ -74,7 +74,7 @@ class JournalTail:
             self.barriers.add(str(record.get("event_id")))
 
     def count_records_between(self, kind: str, began: float, ended: float) -> int:
-        """Return the number of journal records of a kind between two times.
+        """Return the number of records of a kind in the agent's journal between two times.
 
         The times are ``began`` (included) and ``ended`` (excluded) in epoch seconds. Only the last 50,000 of the kind
         are counted.
@@ -83,9 +83,9 @@ class JournalTail:
             return sum(began <= at < ended for at in self._moments.get(kind, ()))
 
     def last_record_time(self, kind: str) -> float:
-        """Return the time of the last journal record of a kind.
+        """Return the time of the last record of a kind in the agent's journal.
 
-        It is in seconds since the epoch; 0 without a record.
+        The time is in seconds since the epoch; 0 without a record.
         """
         moments = self._moments.get(kind)
         return moments[-1] if moments else 0.0
@@ -94,7 +94,7 @@ class JournalTail:
     def connected_since(self) -> float | None:
         """The time since which the agent is connected to a broker; None without a connection.
 
-        It is in epoch seconds.
+        The time is in epoch seconds.
         """
         since = self.last_record_time("connected")
         return since if since > self.last_record_time("connection_lost") else None
@@ -103,8 +103,8 @@ class JournalTail:
 class AgentProcess:
     """A process of the failover agent (``activemq-agent run``).
 
-    It has its own directory, configuration and socket. ``start`` starts the process. ``keys`` are keys of agent.conf
-    with their values; ``topics`` are the filters to subscribe to.
+    It has a separate directory, configuration and socket. ``start`` starts the process. ``keys`` are keys of
+    agent.conf with their values; ``topics`` are the filters to subscribe to.
     """
 
     def __init__(
@@ -127,10 +127,9 @@ class AgentProcess:
         self.config.write_text(f"[agent]\n{text}", encoding="utf-8")
 
     def start(self) -> None:
-        """Start the agent's process.
+        """Start the agent's process, without waiting for it.
 
-        Does not wait for the process. If setpriv is installed, the process is killed when the thread that started it
-        ends.
+        If setpriv is installed, the process is killed when the thread that started it ends.
         """
         command = [sys.executable, "-m", "activemq_agent", "--config", str(self.config), "run"]
         if guard := shutil.which("setpriv"):
@@ -141,11 +140,11 @@ class AgentProcess:
             )
 
     def stop(self, timeout: float = DRAIN + 40.0) -> None:
-        """Stop the agent's process, and wait until it has ended.
+        """Stop the agent's process by SIGTERM, and wait until it has ended.
 
-        It is stopped by SIGTERM. The agent empties its outbox first. Before it ends, the agent sends its barriers:
-        messages after its events, which prove that these arrived. Raises AgentError when the agent does not end within
-        ``timeout`` seconds, or ends with an error.
+        The agent empties its outbox first. Before it ends, the agent sends its barriers: messages after its events,
+        which prove that these arrived. Raises AgentError when the agent does not end within ``timeout`` seconds, or
+        ends with an error.
         """
         process = self._process
         if process is None:
@@ -168,7 +167,7 @@ class AgentProcess:
     def kill(self) -> None:
         """Kill the agent's process by SIGKILL.
 
-        All processes that it started are killed, too.
+        All processes that it started are also killed.
         """
         process, self._process = self._process, None
         if process is not None:
@@ -220,7 +219,7 @@ class AgentProcess:
     def last_output_line(self) -> str:
         """The last line that the agent's process has printed.
 
-        It has at most 400 characters. If the line is a JSON record, only its event, broker, reason and error are
+        The line is limited to 400 characters. If it is a JSON record, only its event, broker, reason and error are
         returned.
         """
         lines = split_lines(self._output.read_text(errors="replace")) if self._output.exists() else []

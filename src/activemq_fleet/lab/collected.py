@@ -19,9 +19,9 @@ from activemq_fleet.topology import Broker
 
 
 def collect_logs(lab: Lab, agents: Mapping[str, tuple[Path, str]], directory: Path) -> None:
-    """Copy the logs and journals of a lab into a directory.
+    """Collect the logs of a lab: copy the logs of brokers and the journals of agents into a directory.
 
-    Operation records are copied, too. The directory is emptied first. ``agents`` maps an agent's name to its state
+    Operation records are also copied. The directory is emptied first. ``agents`` maps an agent's name to its state
     directory and the name of the pair that it connects to.
     """
     shutil.rmtree(directory, ignore_errors=True)

@@ -37,10 +37,10 @@ _INSTALL = "install PostgreSQL's server (Debian: apt-get install postgresql), or
 
 
 class LabDatabase:
-    """The PostgreSQL database server of a lab.
+    """The PostgreSQL database server of a lab (real brokers on loopback addresses).
 
-    Its files, in ``directory``, are kept by ``lab down``. Every method raises LabError, with a message of one line, if
-    it fails.
+    The server's files, in ``directory``, are kept by ``lab down``. Every method raises LabError, with a message of one
+    line, if it fails.
     """
 
     def __init__(self, layout: LabLayout, state: LabState) -> None:
@@ -56,9 +56,9 @@ class LabDatabase:
         return self._address, DATABASE_PORT
 
     def start(self, databases: Iterable[str] = ()) -> None:
-        """Start the lab's database server.
+        """Start the lab's database server, and wait until it accepts connections.
 
-        Returns once it accepts connections. A server that runs stays as it is. Missing ``databases`` are created.
+        A server that runs stays as it is. Missing ``databases`` are created.
         """
         if self.process() is None:
             require_free_port(self.listening_address)
@@ -85,9 +85,9 @@ class LabDatabase:
             processes.terminate_processes([process], grace=0)
 
     def kill(self) -> None:
-        """Kill the lab's database server.
+        """Kill the lab's database server and its sessions, as by a power cut.
 
-        Its sessions are killed, too, as by a power cut; the server recovers at its next start.
+        The server recovers at its next start.
         """
         if process := self.process():
             children = process.children(recursive=True)
@@ -199,10 +199,10 @@ def _own_account() -> Iterator[str]:
 
 
 def postgresql_program_path(name: str) -> str:
-    """Return the path of an installed PostgreSQL program.
+    """Return the path of an installed PostgreSQL program, such as ``psql``.
 
-    It is that of Debian's newest installed version, else from $PATH. Raises LabError, with what to install, where there
-    is none.
+    The program is that of Debian's newest installed version, else from $PATH. Raises LabError, with what to install,
+    where there is none.
     """
 
     def version(path: Path) -> int:

@@ -79,7 +79,7 @@ class MeasuredTakeover:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the failover demo, and return the exit code.
 
-    It is 0 when no event was lost, 1 when some were, 2 for unusable input.
+    The exit code is 0 when no event was lost, 1 when some were, 2 for unusable input.
     """
     parser = argparse.ArgumentParser(prog="python -m activemq_fleet.lab.demo", description=__doc__)
     parser.add_argument("--output", type=Path, default=Path("build/demo"), help="directory for all output")
@@ -217,7 +217,7 @@ def _show_audit(audit: Mapping[str, Any], takeover: MeasuredTakeover, output: Pa
 
 
 def audit_lines(audit: Mapping[str, Any], takeover: MeasuredTakeover) -> list[str]:
-    """Return lines of text about the audit of the failover demo.
+    """Return lines of text about the audit, which accounts for the messages of the failover demo.
 
     The first line states whether the audit reports only what the kill had to cause: one takeover by the successor, and
     all events delivered. Lines about each incident and about the events follow.

@@ -49,11 +49,11 @@ class DrillOptions:
 
 
 def run_drill(lab: Lab, options: DrillOptions, progress: Progress | None = None) -> DrillResult:
-    """Run a drill (faults injected under load) in a lab.
+    """Run a drill (faults injected under load) in a lab, and return its result.
 
-    Returns its result. A lab that was not running is started for the drill, and stopped. Afterwards no broker is frozen
-    and no agent of the drill runs, even after an error. Raises FleetError for a fleet that cannot be drilled; errors
-    after the first fault are in the result.
+    A lab that was not running is started for the drill, and stopped. Afterwards no broker is frozen and no agent of the
+    drill runs, even after an error. Raises FleetError for a fleet that cannot be drilled; errors after the first fault
+    are in the result.
     """
     progress = progress or (lambda _line: None)
     ran = _runs(lab)

@@ -39,7 +39,7 @@ _STATES: dict[str, ObservedState] = {
 
 
 def read_journal(directory: Path, owner: str) -> AgentJournal:
-    """Read the journal of an agent from the files below a directory.
+    """Read the event journal of an agent from the files below a directory.
 
     A line that cannot be read becomes a gap.
     """
@@ -54,7 +54,7 @@ def pair_outcomes_and_faults(
 ) -> tuple[DeliveryCounts, list[Fault]]:
     """Return the outcomes of a drilled pair's events, and the pair's faults with their measured effects.
 
-    The effects are those that the journals show. A completed fault has the begin (epoch seconds) and the length
+    The effects are those that the agents' journals show. A completed fault has the begin (epoch seconds) and the length
     (seconds) of the longest time without a handled event. It also has the longest time in seconds without an
     acknowledged publish, and the number of publishes that were in flight at the fault and had to be sent again.
     ``directory`` holds the load generators' files. ``skew`` is the number of seconds by which the clocks of the
@@ -96,7 +96,7 @@ def _promised(path: Path) -> list[str]:
 
 
 def fault_with_scraped_downtime(fault: Fault, scraped: ScrapedAvailability) -> Fault:
-    """Return a fault of a drill with the downtime of its pair that metrics scrapes show.
+    """Return a drill's fault with the downtime of its pair that scrapes of metrics show.
 
     The downtime is the number of seconds in which scrapes showed no active node.
     """
@@ -109,9 +109,9 @@ def _until(fault: Fault) -> float:
 
 
 def state_changes(log: str, began: float) -> list[tuple[float, ObservedState]]:
-    """Return the changes of a broker's state that its log shows.
+    """Return the changes of a broker's state, such as active, that its log shows.
 
-    Each is (epoch seconds, state); they are in order, from ``began`` on.
+    Each change is (epoch seconds, state); they are in order, from ``began`` on.
     """
     story, changes = BrokerRun(), list[tuple[float, ObservedState]]()
     for record in parse_log(log):
@@ -130,9 +130,9 @@ def state_spans(
     began: float,
     ended: float,
 ) -> list[StateSpan]:
-    """Return the spans of a host's states in a period.
+    """Return the spans of time in which a host's broker was in one state, such as active.
 
-    The period is from ``began`` to ``ended``; the spans have no gaps between them. ``first`` is the state at ``began``;
+    The spans cover the period from ``began`` to ``ended`` without gaps. ``first`` is the state at ``began``;
     ``changes`` are (epoch seconds, new state) in any order.
     """
     spans: list[StateSpan] = []
@@ -147,9 +147,9 @@ def state_spans(
 
 
 def describe_machine() -> dict[str, Any]:
-    """Describe this machine in a text.
+    """Return a description of the local machine: system, processors, memory, load and Python version.
 
-    It has its system, processors, memory, load average and Python version. It maps a name to a text.
+    The description maps a name to a text.
     """
     load = os.getloadavg()
     memory = psutil.virtual_memory().total / 2**30

@@ -41,12 +41,12 @@ def begin_drill(
     options: Mapping[str, Any],
     directory: Path,
 ) -> dict[str, Any]:
-    """Begin a drill (faults injected under load) on pairs of hosts.
+    """Begin a drill (faults injected under load) on the pairs of a fleet.
 
-    Refuses pairs that must not be drilled, chooses the order of faults, and starts the load on the pairs. ``allowed``
-    maps a group to its value of ``activemq_drill_allowed``. ``options`` are kills, what, rate, seed and target, as the
-    variables of the playbook have them. Returns ``order`` (the pair of each fault), ``seed``, and ``where``: lab or
-    hosts. Raises FleetError.
+    The function refuses pairs that must not be drilled, chooses the order of faults, and starts the load on the pairs.
+    ``allowed`` maps a group to its value of ``activemq_drill_allowed``. ``options`` are kills, what, rate, seed and
+    target, as the variables of the playbook have them. Returns ``order`` (the pair of each fault), ``seed``, and
+    ``where``: lab or hosts. Raises FleetError.
     """
     raise_for_groups_that_forbid_drills(
         {fleet.pairs[pair].group: allowed.get(fleet.pairs[pair].group) for pair in pairs}
@@ -105,9 +105,9 @@ def _number(options: Mapping[str, Any], name: str, default: float, *, whole: boo
 
 
 def write_drill_html_page(result: DrillResult, report: Path) -> None:
-    """Write the report of a drill as an HTML file.
+    """Write the report of a drill (faults injected under load) as an HTML page.
 
-    Its path is ``report``. The data are written as JSON next to it (suffix ``.json``).
+    The page's path is ``report``. The data are written as JSON next to it (suffix ``.json``).
     """
     write_file_atomically(report, drill_html_page(result).encode())
     write_file_atomically(report.with_suffix(".json"), json.dumps(result.to_dict(), indent=2).encode())

@@ -40,7 +40,10 @@ _DISCONNECT = b"\xe0\x00"
 
 @dataclass(frozen=True, slots=True)
 class _Dial:
-    """A connector as the load dials it. ``login`` is None for a client without one; ``tls`` for a plain connection."""
+    """A connector as the load of a drill connects to it.
+
+    ``login`` is None for a client without one; ``tls`` is None for a connection without TLS.
+    """
 
     address: Address
     login: tuple[str, str] | None
@@ -49,14 +52,17 @@ class _Dial:
 
 @dataclass(frozen=True, slots=True)
 class _Answer:
-    """``problem`` is empty where a broker accepted the login; ``is_denied``: it refused that."""
+    """The answer of a connector to the load's login.
+
+    ``problem`` is empty where a broker accepted the login; ``is_denied``: it refused that.
+    """
 
     problem: str = ""
     is_denied: bool = False
 
 
 def require_reachable_nodes(specs: Sequence[TwoAgentLoadSpec], timeout: float = _PATIENCE) -> None:
-    """Check that load generators can reach the nodes of each pair; raise InputError if they cannot.
+    """Raise InputError if load generators cannot reach the nodes (brokers) of each pair.
 
     The active node must accept a connection; the other node must be able to accept one after a takeover. One connector
     of each pair must answer within ``timeout`` seconds. A standby node does not listen, so it may refuse the
@@ -97,7 +103,7 @@ def _dials(spec: TwoAgentLoadSpec) -> list[_Dial]:
 
 
 def _answer(dial: _Dial, timeout: float) -> _Answer:
-    """Return what a connector answers to the load's CONNECT.
+    """Return the answer of a connector to the load's CONNECT.
 
     A connector that closes the connection gets another CONNECT until ``timeout``: a busy 6.3.1 refused a login and
     closed the connection before it had sent its CONNACK.
@@ -143,7 +149,7 @@ def _answer_once(dial: _Dial, timeout: float) -> _Answer:
 
 
 def _opened(dial: _Dial, timeout: float) -> socket.socket:
-    """Return a connection to the connector, over TLS as agents speak it. Raises OSError, ConfigError."""
+    """Return a connection to the connector, with TLS if the load uses TLS. Raises OSError, ConfigError."""
     context = tls_context(dial.tls) if dial.tls else None
     connection = socket.create_connection(dial.address, timeout)
     if context is None:

@@ -52,11 +52,10 @@ _CORRECT = "Correct this error, and run the drill again"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DrillPlan:
-    """The plan of a drill (faults injected under load).
+    """The plan of a drill (faults injected under load): the pair of each fault, and the event rate.
 
-    It has the pair of each fault, in order, and the event rate. ``order`` has the pairs; ``rate`` is in events per
-    second on each pair. ``single_fault_pairs`` are the pairs whose node stays stopped after a fault, so that a pair
-    gets only one fault.
+    ``order`` has the pairs in the order of the faults; ``rate`` is in events per second on each pair.
+    ``single_fault_pairs`` are the pairs whose node stays stopped after a fault, so that a pair gets only one fault.
     """
 
     order: tuple[str, ...]
@@ -68,19 +67,19 @@ class DrillPlan:
 
     @property
     def drilled_pairs(self) -> tuple[str, ...]:
-        """The names of the pairs of a drill, into which faults are injected.
+        """The names of the drilled pairs, into which faults are injected.
 
-        Each is listed once.
+        Each name is listed once.
         """
         return tuple(dict.fromkeys(self.order))
 
 
 @dataclass(frozen=True, slots=True)
 class NextFault:
-    """The next fault that a drill injects.
+    """The next fault that a drill injects: its pair and its number.
 
-    It has its pair and its number. The pair is None after the last fault. Numbers begin at 1. ``faulted_hosts`` are the
-    hosts that have had a fault in this drill.
+    The pair is None after the last fault. Numbers begin at 1. ``faulted_hosts`` are the hosts that have had a fault in
+    this drill.
     """
 
     pair: str | None
@@ -89,15 +88,15 @@ class NextFault:
 
 
 def is_lab_broker(broker: Broker) -> bool:
-    """Return whether a broker belongs to a lab.
+    """Return whether a broker belongs to a lab (real brokers on loopback addresses).
 
-    A mark in its JVM options shows it.
+    A mark in the broker's JVM options shows it.
     """
     return any(option.startswith(MARK) for option in broker.settings.java_options)
 
 
 class DrillRun:
-    """A drill (faults injected under load) that is in progress.
+    """A running drill (faults injected under load).
 
     Its files are in ``directory``. It is a context manager that ends the load on exit.
     """
@@ -168,10 +167,10 @@ class DrillRun:
         return NextFault(None, len(plan.order), faulted)
 
     def wait_until_load_steady(self, pair: str, patience: float) -> tuple[float, float]:
-        """Wait until the load on a pair is steady.
+        """Wait until the load on a pair is steady, with enough events per second for a fault.
 
-        It must have enough events per second. The wait ends after ``patience`` seconds. Returns (accepted, handled)
-        events a second, too few of which make a fault void. Raises LabError when the load has ended.
+        The wait ends after ``patience`` seconds. Returns (accepted, handled) events per second, too few of which make a
+        fault void. Raises LabError when the load has ended.
         """
         enough = minimum_event_rate(self.plan.rate)
 
@@ -187,17 +186,17 @@ class DrillRun:
     def publish_burst(self, pair: str) -> None:
         """Make the load generator of a pair publish a burst of events.
 
-        Returns when it has begun, or after 5 s.
+        Returns when the burst has begun, or after 5 s.
         """
         wanted = self.directory / f"burst-{pair}"
         wanted.touch()
         poll_until_true(lambda: not wanted.exists(), 5, 0.01)
 
     def wait_until_event_handled(self, pair: str, since: float, patience: float) -> None:
-        """Wait until the subscriber of a pair has handled an event.
+        """Wait until the subscriber of a pair has handled an event after a given time.
 
-        It is later than a given time. ``since`` is the time in seconds since the epoch. Raises LabError when none is
-        handled within ``patience`` seconds, or when the load has ended.
+        ``since`` is the time in seconds since the epoch. Raises LabError when no event is handled within ``patience``
+        seconds, or when the load has ended.
         """
 
         def is_handled() -> bool:
@@ -211,16 +210,16 @@ class DrillRun:
             )
 
     def record_fault(self, fault: Fault) -> Fault:
-        """Record a fault of the drill, and return it.
+        """Record a fault that the drill has injected, and return it.
 
-        It is written to ``faults.json``. Its field ``void`` is set if too few events flowed for it to count.
+        The fault is written to ``faults.json``. Its field ``void`` is set if too few events flowed for it to count.
         """
         fault = replace(fault, void=fault_void_reason(fault.rate_accepted, fault.rate_handled, self.plan.rate))
         self._write("faults.json", [asdict(stored_fault) for stored_fault in [*self.injected_faults, fault]])
         return fault
 
     def record_problem_of_last_fault(self, problem: str) -> None:
-        """Record a problem of the last fault of the drill.
+        """Record a problem of the last fault that the drill has injected.
 
         A problem that is recorded already stays.
         """
@@ -236,12 +235,12 @@ class DrillRun:
         notes: tuple[str, ...] = (),
         scrapes: Callable[[float, float], bytes] | None = None,
     ) -> DrillResult:
-        """Finish the drill and judge it.
+        """Finish the drill, judge it, and return its result with the verdict, such as ``clean``.
 
-        Returns its result with the verdict, such as ``clean``. Ends the load, and accounts for every event. ``skew`` is
-        the number of seconds by which the clocks of the brokers' hosts and of this machine may differ. ``scrapes``
-        returns the scrapes of Prometheus between two times, in the form that ``read_availability`` accepts. They are
-        stored with the drill's files as ``metrics.json``.
+        The function ends the load, and accounts for every event. ``skew`` is the number of seconds by which the clocks
+        of the brokers' hosts and of this machine may differ. ``scrapes`` returns the scrapes of Prometheus between two
+        times, in the form that ``read_availability`` accepts. They are stored with the drill's files as
+        ``metrics.json``.
         """
         (self.directory / "stop").touch()
         poll_until_true(lambda: any((self.directory / name).exists() for name in ("done", "failed")), _END, _POLL)
@@ -322,7 +321,7 @@ class DrillRun:
 
 
 def fault_from_mapping(fields_of_playbook: Mapping[str, Any]) -> Fault:
-    """Return the fault of a drill that a mapping of a playbook's variables describes.
+    """Return a fault of a drill from a mapping of a playbook's variables.
 
     Numbers may be text, and empty values count as unknown.
     """

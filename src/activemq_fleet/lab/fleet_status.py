@@ -22,17 +22,17 @@ _ONE = 0.1
 
 
 def lab_fleet(layout: LabLayout) -> Fleet:
-    """Return the fleet of a lab.
+    """Return the fleet of a lab (real brokers on loopback addresses).
 
-    It has the brokers' own host names. Raises LabError where there is no lab.
+    The brokers have their own host names. Raises LabError where there is no lab.
     """
     return require_lab_state(layout).fleet()
 
 
 def lab_status(fleet: Fleet, hosts: Collection[str], chosen: Collection[str], timeout: float) -> FleetStatus:
-    """Query the brokers of a lab, and return the status of its fleet.
+    """Return the status of a lab's fleet, for which its brokers are queried.
 
-    Queried are the brokers in ``hosts``; the status is about the hosts in ``chosen``. A broker that does not answer
+    The brokers in ``hosts`` are queried; the status is about the hosts in ``chosen``. A broker that does not answer
     within ``timeout`` seconds is unreachable. It delays no other broker.
     """
     began = time.monotonic()

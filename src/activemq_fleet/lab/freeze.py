@@ -25,12 +25,13 @@ _LOOKS_AT_LOCK = 20.0  # a broker without a guard checks every 2 s, and closes i
 
 @dataclass(frozen=True, slots=True)
 class FreezeResult:
-    """The result of freezing an active broker.
+    """The result of freezing an active broker like a paused virtual machine.
 
-    It was resumed after the takeover by its peer. Times are in seconds. ``served_after``: from the release of the lock
-    until ``successor`` served; None if no lock was released, or the other node did not take over. ``ended_after``: from
-    the thaw until the frozen broker was gone; None where it still ran after 20 s, with ``serves`` if it also answered
-    then. ``two_masters``: the sentence that names both nodes if both could write to the store in force after the thaw.
+    The broker was resumed after the takeover by its peer. Times are in seconds. ``served_after``: from the release of
+    the lock until ``successor`` served; None if no lock was released, or the other node did not take over.
+    ``ended_after``: from the thaw until the frozen broker was gone; None where it still ran after 20 s, with ``serves``
+    if it also answered then. ``two_masters``: the sentence that names both nodes if both could write to the store in
+    force after the thaw.
     """
 
     host: str
@@ -41,7 +42,7 @@ class FreezeResult:
     two_masters: str = ""
 
     def freeze_effect_sentences(self) -> tuple[str, ...]:
-        """Return sentences about the effects of the freeze on the broker and its pair."""
+        """Return sentences about the effects of freezing an active broker, on the broker and its pair."""
         taken = (
             f"no node took over while {self.host} was frozen"
             if self.served_after is None
@@ -64,11 +65,11 @@ class FreezeResult:
 def freeze_active_broker(
     lab: Lab, host: str, *, steal_lock: bool, thaw_after: float, progress: Callable[[str], None] = lambda _line: None
 ) -> FreezeResult:
-    """Freeze an active broker, and return the result.
+    """Freeze an active broker like a paused virtual machine, resume it, and return the result.
 
-    It is resumed after the takeover by its peer. The guard of the broker is frozen, too. The broker is resumed
-    ``thaw_after`` s after the takeover. Without ``steal_lock`` the frozen broker keeps its lock, and the other node
-    does not take over. Raises LabError for a broker that shares no store, or does not serve.
+    The guard of the broker is also frozen. The broker is resumed ``thaw_after`` s after the takeover by its peer.
+    Without ``steal_lock`` the frozen broker keeps its lock, and the other node does not take over. Raises LabError for
+    a broker that shares no store, or does not serve.
     """
     broker = lab.fleet.broker(host)
     if broker.shared_store_directory is None or broker.peer is None:
@@ -112,7 +113,7 @@ def freeze_active_broker(
 
 
 def lock_file_path(broker: Broker) -> str:
-    """Return the path of the lock file of a broker's shared store.
+    """Return the path of the lock file of a broker's shared message store.
 
     The lock decides which node of a pair is active.
     """
@@ -121,7 +122,7 @@ def lock_file_path(broker: Broker) -> str:
 
 
 def replace_lock_file(path: str) -> None:
-    """Replace a lock file by a new, empty file.
+    """Replace the lock file of a message store by a new, empty file.
 
     No process has locked the new file.
     """

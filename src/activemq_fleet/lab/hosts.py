@@ -46,9 +46,9 @@ _PORT_FREED = 5.0  # seconds in which a killed process is gone with all its thre
 
 @dataclass(frozen=True, slots=True)
 class BrokerSnapshot:
-    """The observed state of a lab's broker at one moment.
+    """A snapshot of a lab's broker: its observed state at one moment.
 
-    It includes the reason, the process, and the latest run in the log.
+    It includes the reason for the state, the process, and the latest run in the log.
     """
 
     state: BrokerState
@@ -61,9 +61,9 @@ class BrokerSnapshot:
 
 
 class LabBrokers:
-    """The brokers of a lab.
+    """The brokers of a lab, which are real brokers on loopback addresses.
 
-    Processes, logs and files are included. May be used from several threads.
+    Their processes, logs and files are included. May be used from several threads.
     """
 
     def __init__(self, layout: LabLayout, state: LabState) -> None:
@@ -83,11 +83,11 @@ class LabBrokers:
         return Path(service.broker_directory_paths(broker).data)
 
     def log_path(self, broker: Broker) -> Path:
-        """Return the path of a broker's log file."""
+        """Return the path of the log file of a broker of the lab."""
         return self.data_directory(broker) / LOG
 
     def observe_broker(self, broker: Broker, *, timeout: float = LAB_PROBE) -> BrokerSnapshot:
-        """Observe a broker of the lab, and return its current state.
+        """Observe a broker of the lab, and return a snapshot of its state.
 
         The state comes from the broker's process, its log and its connectors. The function sends a message to the
         broker, which must return within ``timeout`` seconds.
@@ -110,9 +110,9 @@ class LabBrokers:
         return BrokerSnapshot(conclusion.state, broker_run, process, run, conclusion.reason, evidence.process)
 
     def observe_all_brokers(self) -> dict[str, BrokerSnapshot]:
-        """Observe all brokers of the lab, and return their current states.
+        """Observe all brokers of the lab, and return snapshots of their states.
 
-        They are by inventory name, in the order of the inventory.
+        The snapshots are by inventory name, in the order of the inventory.
         """
         brokers = self.fleet.brokers
         with ThreadPoolExecutor(max_workers=max(1, len(brokers))) as pool:
@@ -133,10 +133,9 @@ class LabBrokers:
         return self._configurations[key]
 
     def store_generation_access(self, broker: Broker) -> StoreAccess:
-        """Return the access of a broker to the generations of its store.
+        """Return a broker's access to the generations (numbered directories) of its fenced store.
 
-        A generation is a numbered directory of a fenced store, and the broker can write to one. The generation in force
-        is returned, too.
+        The result has the generation to which the broker can write, and the newest generation, which is in force.
         """
         shared = str(broker.shared_store_directory)
         process = self.running_process(broker)
@@ -149,16 +148,16 @@ class LabBrokers:
         return StoreAccess(writable_generation_number(paths, shared), newest_claimed_generation_number(shared))
 
     def state_from_log(self, broker: Broker) -> BrokerRun:
-        """Return the state of a broker that its log shows.
+        """Return the state of a broker according to its log.
 
-        It is that of the current or the last run.
+        The state is that of the current or the last run.
         """
         with self._locks[broker.host]:
             run = self.last_process_run(broker)
             return self._broker_run(broker, run) if run else BrokerRun()
 
     def last_process_run(self, broker: Broker) -> ProcessRun | None:
-        """Return the record of the broker's last process; None if the broker was never started.
+        """Return the record of the last process that ran a broker; None if the broker was never started.
 
         The process may have ended.
         """
@@ -185,17 +184,17 @@ class LabBrokers:
         return process is not None and listens_on_any_address(process.pid, [(self.loopback_address(broker.host), port)])
 
     def installed_version(self, broker: Broker) -> str | None:
-        """Return the version of the files that are installed for a broker; None if nothing is installed."""
+        """Return the installed version of a broker's files; None if nothing is installed."""
         try:
             return os.path.basename(os.readlink(service.broker_directory_paths(broker).current))
         except OSError:
             return None
 
     def check_ports_usable(self, broker: Broker) -> None:
-        """Check that a broker can use its ports, and raise LabError if it cannot.
+        """Raise LabError if a broker of the lab cannot use its ports.
 
-        A port must not be used by another program, and it must be possible to bind it. It waits some seconds for each
-        port, because a broker whose guard was killed ends after the guard.
+        A port must not be used by another program, and it must be possible to bind it. The function waits some seconds
+        for each port, because a broker whose guard was killed ends after the guard.
         """
         for name, port in broker.ports.items():
             where = f"port {port} ({name}) on {self.loopback_address(broker.host)}"
@@ -254,9 +253,9 @@ class LabBrokers:
             subprocess.run([*_GUARD, *keep_index, str(run.pid)], stdin=quiet, stdout=quiet, stderr=quiet, check=False)
 
     def failure_reason(self, broker: Broker) -> str:
-        """Return the reason why a broker failed.
+        """Return the reason why the last run of a broker failed.
 
-        It is the end of a sentence: the last error in the broker's log, and the path of the log.
+        The reason is the end of a sentence: the last error in the broker's log, and the path of the log.
         """
         run = self.last_process_run(broker)
         reason = explain_failed_run(self.data_directory(broker), run) if run else ""
@@ -266,10 +265,7 @@ class LabBrokers:
         return f"{short or 'its log contains no error'} (log: {self.log_path(broker)})"
 
     def delete_broker_data(self, brokers: Iterable[Broker]) -> None:
-        """Delete the data of stopped brokers.
-
-        These are their stores, logs and run records.
-        """
+        """Delete the data of stopped brokers: their stores, logs and run records."""
         for broker in brokers:
             shutil.rmtree(self.data_directory(broker), ignore_errors=True)
             shutil.rmtree(broker.store_directory, ignore_errors=True)

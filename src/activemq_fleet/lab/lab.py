@@ -81,11 +81,11 @@ class Lab(ReadOnlyLab):
         progress: Progress | None = None,
         heap: str = loopback_overlay.HEAP,
     ) -> Self:
-        """Open the lab of an inventory.
+        """Return the lab of an inventory: its fleet as real brokers on loopback addresses.
 
-        Returns the lab; no files are read or written. ``directory`` is by default one below the user's state directory,
-        always the same for the same inventory. ``progress`` is called with one line for each step. ``heap`` is that of
-        each broker: the inventory's value is for one broker per machine.
+        No files are read or written. ``directory`` is by default one below the user's state directory, always the same
+        for the same inventory. ``progress`` is called with one line for each step. ``heap`` is that of each broker: the
+        inventory's value is for one broker per machine.
         """
         named = [sources] if isinstance(sources, str | Path) else list(sources)
         texts = [str(source) for source in named]
@@ -108,7 +108,7 @@ class Lab(ReadOnlyLab):
         progress: Progress | None = None,
         heap: str = loopback_overlay.HEAP,
     ) -> Self:
-        """Return a lab of a fleet.
+        """Return the lab of a fleet: the fleet as real brokers on loopback addresses.
 
         The fleet is one that ``build_fleet`` or ``load_fleet`` made. No files are read or written. The lab builds the
         fleet again from ``Fleet.variables`` and the variables that it substitutes. ``directory`` holds all files of the
@@ -136,21 +136,19 @@ class Lab(ReadOnlyLab):
 
     @cached_property
     def monitoring(self) -> Monitoring:
-        """The monitoring of the lab.
+        """The monitoring of the lab: Prometheus with Alertmanager and node exporter.
 
-        It is Prometheus with Alertmanager and node exporter. ``up(prometheus=True)`` starts them.
+        ``up(prometheus=True)`` starts them.
         """
         return Monitoring(self._layout, self._hosts.lab)
 
     # -- the whole of it ----------------------------------------------------------------------
 
     def prepare(self, *, prometheus: bool = False) -> tuple[VariableSubstitution, ...]:
-        """Prepare the lab without starting it.
+        """Prepare the lab: fetch software, claim loopback addresses, and write ``inventory.yml`` for Ansible.
 
-        This fetches software, assigns addresses, and writes its inventory. Claims loopback addresses, and writes
-        ``inventory.yml`` for Ansible. With ``prometheus`` all brokers have metrics, as with ``up(prometheus=True)``.
-        Returns the variables that the lab substitutes. Raises InputError, SettingsError, ReleaseError, ArtifactError or
-        LabError.
+        No broker is started. With ``prometheus`` all brokers have metrics, as with ``up(prometheus=True)``. Returns the
+        variables that the lab substitutes. Raises InputError, SettingsError, ReleaseError, ArtifactError or LabError.
         """
         with self._layout.hold_lab_lock():
             return self._prepare(metrics=prometheus)
@@ -158,13 +156,13 @@ class Lab(ReadOnlyLab):
     def up(
         self, *, timeout: float = LAB_READY, fresh: bool = False, prometheus: bool = False
     ) -> tuple[HostStatus, ...]:
-        """Start all brokers of the lab, and return their status.
+        """Start all brokers of the lab, and wait until they are ready and all links are up.
 
-        Returns once they are ready and all links are up. Brokers that run with another configuration are restarted.
-        ``fresh`` begins with empty stores; ``timeout`` is for each broker, and for all links together. If anything
-        fails while brokers start, the whole lab is taken down. With ``prometheus`` all brokers have metrics, and
-        Prometheus and Alertmanager run as well. Raises LinksDownError for links that are not up, with the reasons from
-        the brokers' logs.
+        Returns the status of the brokers. Brokers that run with another configuration are restarted. ``fresh`` begins
+        with empty stores; ``timeout`` is for each broker, and for all links together. If anything fails while brokers
+        start, the whole lab is taken down. With ``prometheus`` all brokers have metrics, and Prometheus and
+        Alertmanager run as well. Raises LinksDownError for links that are not up, with the reasons from the brokers'
+        logs.
         """
         if prometheus:
             check_monitoring_programs_installed()
@@ -194,10 +192,9 @@ class Lab(ReadOnlyLab):
         return self.status()
 
     def down(self) -> int:
-        """Stop every process of the lab.
+        """Stop every process of the lab, and release its addresses.
 
-        Returns the number of processes that ran. The addresses of the lab are released. Stores and logs stay. Returns 0
-        where there is no lab.
+        Stores and logs stay. Returns the number of processes that ran; 0 where there is no lab.
         """
         if not (self.exists or self._layout.runs.is_dir()):
             return 0
@@ -205,7 +202,7 @@ class Lab(ReadOnlyLab):
             return self._down()
 
     def original_sources_if_different(self) -> tuple[str, ...]:
-        """Return the original inventories of the lab, if they differ from those it was opened with.
+        """Return the original inventories of the lab, if they differ from those with which it was opened.
 
         Returns () if they do not differ.
         """
@@ -216,10 +213,10 @@ class Lab(ReadOnlyLab):
     # -- one host -----------------------------------------------------------------------------
 
     def start(self, host: str, *, timeout: float = LAB_READY, wait: bool = True) -> None:
-        """Start a stopped broker of the lab.
+        """Start a stopped broker of the lab, and wait until it is ready.
 
-        Returns when it is ready. With ``wait`` false it returns at once. A pure master counts as ready when its slave
-        may attach, because it is never ready alone. Raises LabError for a broker that runs already or does not start.
+        With ``wait`` false it returns at once. A pure master counts as ready when its slave may attach, because it is
+        never ready alone. Raises LabError for a broker that runs already or does not start.
         """
         with self._layout.hold_lab_lock():
             hosts, broker = self._hosts, self.fleet.broker(host)
@@ -267,10 +264,10 @@ class Lab(ReadOnlyLab):
         return at
 
     def crash(self, host: str) -> float:
-        """Crash a broker of the lab.
+        """Crash a broker of the lab: kill only its Java process, as the out-of-memory killer does.
 
-        Its Java process alone gets SIGKILL. Returns the time. The out-of-memory killer does the same. The time is in
-        epoch seconds. A guard outlives it, records the death and ends; without a guard this is ``kill``.
+        The process gets SIGKILL. Returns its time, in epoch seconds. A guard outlives the process, records the death
+        and ends; without a guard this is ``kill``.
         """
         process = self._living_process(host)
         if not self.fleet.broker(host).has_guard:
@@ -310,9 +307,10 @@ class Lab(ReadOnlyLab):
         return self._layout.operations_file_path(self.fleet.broker(host).host)
 
     def record_operation(self, operation: str, host: str) -> AbstractContextManager[None]:
-        """Record an operation on a host while a ``with`` block runs.
+        """Record an operation on a host's broker while a ``with`` block runs.
 
-        It is recorded on both nodes of the host's pair. Returns the context manager, which records begin and end.
+        The operation is recorded on both nodes of the host's pair. Returns the context manager, which records begin and
+        end.
         """
         return self._record_operation(
             operation, [broker.host for broker in self._pair(self.fleet.broker(host).pair).brokers_in_dialling_order]

@@ -13,9 +13,9 @@ FORMATS = ("text", "json", "sarif", "github", "junit", "codeclimate")
 
 
 def report_formatter(name: str) -> Callable[[CheckReport], str]:
-    """Return the function that formats a check's report in a format such as ``text`` or ``json``.
+    """Return the function that formats a check's report as ``text``, ``json`` or another format.
 
-    It is imported on first use.
+    The function is imported on first use.
     """
     module = import_module(f"activemq_fleet.cli.formats.{'text' if name == 'text' else 'programs'}")
     write: Callable[[CheckReport], str] = getattr(module, f"to_{name}")

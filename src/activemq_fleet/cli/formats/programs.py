@@ -28,7 +28,7 @@ from activemq_fleet.validation import lint_and_inventory_rules_by_id
 
 
 def to_json(report: CheckReport) -> str:
-    """Return a check's report as JSON.
+    """Return the report of a check as JSON.
 
     Its keys are ``{findings, waivers, warnings, hosts or files, counts}``.
     """
@@ -43,7 +43,7 @@ def to_json(report: CheckReport) -> str:
 
 
 def _json_finding(report: CheckReport, finding: Finding) -> dict[str, Any]:
-    """Return a finding as an object; without a file it has the file and line of the inventory.
+    """Return a finding as a JSON object; without a file it has the file and line of the inventory.
 
     ``variable`` is where the inventory defines the variable that the finding is about, None where that is not known.
     """
@@ -63,7 +63,7 @@ _SARIF_LEVELS = {"error": "error", "warning": "warning", "info": "note"}
 
 
 def to_sarif(report: CheckReport) -> str:
-    """Return a check's report as SARIF 2.1.0.
+    """Return the report of a check as SARIF 2.1.0.
 
     Code scanning services read this OASIS standard. The run has a result for each finding; a waived finding is
     suppressed with the waiver's reason.
@@ -120,7 +120,7 @@ def _sarif_result(report: CheckReport, finding: Finding, rules: list[str]) -> di
 
 
 def _sarif_fix(report: CheckReport, finding: Finding) -> dict[str, Any]:
-    """Return the repair of a finding, whose offsets count characters."""
+    """Return the repair of a finding in SARIF; its offsets count characters."""
     path, _, _ = _place_in_repository(report, finding)
     replacements = [
         {
@@ -171,7 +171,7 @@ _GITHUB_COMMANDS = {"error": "error", "warning": "warning", "info": "notice"}
 
 
 def to_github(report: CheckReport) -> str:
-    """Return a check's report as GitHub Actions annotations.
+    """Return the report of a check as annotations of GitHub Actions.
 
     Waived findings are left out. Equal findings about several hosts, such as those of a variable of a group, are one
     annotation for each line.
@@ -210,7 +210,7 @@ _CODE_CLIMATE_SEVERITIES = {"error": "major", "warning": "minor", "info": "info"
 
 
 def to_codeclimate(report: CheckReport) -> str:
-    """Return a check's report as a Code Climate (GitLab Code Quality) report in JSON.
+    """Return the report of a check as a Code Climate (GitLab Code Quality) report in JSON.
 
     Waived findings are left out. A finding without a file has the host's name as its path, since the format requires
     one. The fingerprint of a finding stays the same when lines before it are added or removed.
@@ -236,7 +236,7 @@ def to_codeclimate(report: CheckReport) -> str:
 
 
 def to_junit(report: CheckReport) -> str:
-    """Return a check's report as JUnit XML.
+    """Return the report of a check as JUnit XML.
 
     There is a test case for each finding, and for each host or file without one. An error finding fails, a waived
     finding is skipped, any other passes.

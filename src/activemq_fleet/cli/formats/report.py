@@ -24,12 +24,10 @@ INPUT_ERROR = "T000"
 
 @dataclass(frozen=True, slots=True)
 class CheckReport:
-    """The report of a check.
+    """The report of a check on a fleet or on files: findings, and names of what was checked.
 
-    It has its findings, and the names of the hosts or files that were checked. ``is_about_files``: whether ``hosts``
-    holds names of files.
-
-    ``waivers`` are the waivers in force, ``warnings`` lines for stderr.
+    ``hosts`` are the names of the checked hosts, or of the checked files if ``is_about_files``. ``waivers`` are the
+    waivers in force, ``warnings`` lines for stderr.
     """
 
     hosts: tuple[str, ...]
@@ -51,7 +49,7 @@ class CheckReport:
 
     @property
     def finding_counts_by_severity(self) -> dict[str, int]:
-        """The number of a check's findings by severity.
+        """The numbers of the check's findings, by severity.
 
         Waived findings are counted only as ``waived``. Equal findings about several hosts are one mistake, and count
         once, as the text shows them.
@@ -63,14 +61,14 @@ class CheckReport:
 
     @property
     def fixable_count(self) -> int:
-        """The number of a check's findings that are fixable by ``--fix``."""
+        """The number of the check's findings that ``check --fix`` can repair."""
         return sum(bool(finding.edits) for finding in self.findings)
 
     def inventory_origin_of(self, finding: Finding) -> Position | None:
-        """Return the origin of a finding in the inventory.
+        """Return the position (file and line) of a finding in the inventory.
 
-        There the value that it is about is defined. None is returned for a finding about files. The origin is that of
-        the variable from which a rendered value came, or the first one that the message names, else the host.
+        The position is that of the variable from which a rendered value came, or of the first variable that the message
+        names, else that of the host. None is returned for a finding about files.
         """
         return _with_path_from_here(position_of_finding(self.positions.get(finding.host, {}), finding))
 
@@ -82,10 +80,10 @@ class CheckReport:
         return _with_path_from_here(position_of_reported_value(self.positions.get(finding.host, {}), finding))
 
     def user_file_position(self, finding: Finding) -> tuple[str | None, int | None, int | None]:
-        """Return the position of a finding in the user's files.
+        """Return the position of a finding in a file of the user: (path, line, column).
 
-        It is (path, line, column). Unknown parts are left out. For a finding about a fleet the path is in the
-        inventory, else it is the path in the output directory of ``render``.
+        Unknown parts are None. For a finding about a fleet the path is in the inventory, else it is the path in the
+        output directory of ``render``.
         """
         source = self.inventory_origin_of(finding)
         if source is not None:
@@ -93,10 +91,10 @@ class CheckReport:
         return _path_in_output_directory(finding), finding.line, finding.column
 
     def shown_position(self, finding: Finding) -> str:
-        """Return the position of a finding as shown to the user.
+        """Return the position of a finding as the report shows it.
 
-        It is the variable's position in the inventory, as ``FILE:LINE``, and that in its file. A finding about the
-        inventory that names no variable has the position of its host.
+        It consists of the variable's position in the inventory, as ``FILE:LINE``, and the position in the rendered
+        file. A finding about the inventory that names no variable has the position of its host.
         """
         position = self.inventory_origin_of(finding) if finding.file is None else self.variable_position_of(finding)
         source = f"{position.file}:{position.line}" if position else ""
@@ -104,9 +102,9 @@ class CheckReport:
         return f"{source} ({place})" if source and place else source or place
 
     def message_with_rendered_position(self, finding: Finding) -> str:
-        """Return a finding's message with its position in the rendered file.
+        """Return a finding's message and fix with the finding's position in the rendered file.
 
-        The fix is also included. The position is left out where the place is the same.
+        The position is omitted where the report already shows it.
         """
         text = message_with_fix(finding)
         return f"{_finding_position(finding)}: {text}" if finding.file and self.inventory_origin_of(finding) else text
@@ -121,9 +119,9 @@ def _with_path_from_here(position: Position | None) -> Position | None:
 
 
 def finding_grouping_key(finding: Finding) -> Hashable:
-    """Return the key by which findings are grouped.
+    """Return the key by which findings are grouped; equal findings of several hosts share it.
 
-    It is equal for findings that are shown as one. A finding on a line of a hostless file has a separate key.
+    Findings with the same key are shown as one. A finding on a line of a hostless file has a separate key.
     """
     place: Hashable = finding.file
     if not finding.host:
@@ -140,7 +138,7 @@ def finding_subject(finding: Finding) -> str:
 def reported_hosts(finding: Finding) -> tuple[str, ...]:
     """Return the hosts that a finding is about.
 
-    There are none for a finding about a file, an option or a whole inventory, whose message names it.
+    A finding about a file, an option or a whole inventory has no hosts; its message names the subject.
     """
     if finding.hosts or finding.rule == INPUT_ERROR:
         return finding.hosts
