@@ -103,10 +103,7 @@ _BUILD_TIMEOUT = 600
 
 
 def main() -> NoReturn:
-    """Run the guard: start a broker on its shared store, supervise it, and exit with its status.
-
-    The status is 75 if the guard killed the broker.
-    """
+    """Run the guard: start a broker, fence its store, and exit with its status (75 if the guard killed it)."""
     parser = argparse.ArgumentParser(
         prog="guard",
         description=(
