@@ -43,7 +43,10 @@ def site_refusal_findings(fleet: Fleet) -> Iterator[Finding]:
 
 
 def placeholder_of_missing_password(label: str) -> str:
-    """Return the value that an adopted inventory uses while the password file ``.secrets/LABEL`` is missing."""
+    """Return the placeholder of a password whose file ``.secrets/LABEL`` is missing.
+
+    An inventory that ``activemq-fleet adopt`` wrote has this value until the file exists.
+    """
     return f"{_PLACEHOLDER}{label}"
 
 

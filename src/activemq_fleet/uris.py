@@ -100,7 +100,7 @@ def multicast_discovery_uri(endpoint: str, group: str, interface: str | None = N
 
 
 def replication_uri(address: Address) -> str:
-    """Return the replication URI with which a pure slave connects to its master.
+    """Return the replication URI with which the slave of a replicating (``pure``) pair connects to its master.
 
     It is ``nio://host:port``. Never ``failover:``: with it the slave attaches and never takes over (measured on 5.5.1
     and 5.7.0).

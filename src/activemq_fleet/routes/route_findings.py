@@ -35,9 +35,9 @@ _PATIENCE = 500
 
 
 def route_findings(routes: Routes) -> tuple[Finding, ...]:
-    """Return findings about the routes of a fleet.
+    """Return findings about the routes of messages between the brokers of a fleet.
 
-    They are about unreachable brokers and bridges that carry no messages. Their rules are R001 to R004.
+    They are about brokers that messages do not reach, and bridges that carry no messages. Their rules are R001 to R004.
     """
     return tuple(_route_findings(routes))
 
@@ -58,7 +58,7 @@ def _finding(rule: str, host: str, message: str, fix: str, severity: Severity = 
 
 
 def _group_networked_units(routes: Routes, units: list[LinkEnd]) -> dict[str, list[LinkEnd]]:
-    """Return the units by group, without groups that are not meant to be one network."""
+    """Return the pairs and single brokers by group, without groups that are not meant to be one network."""
     units_by_group: dict[str, list[LinkEnd]] = {}
     for unit in units:
         if unit.preferred_broker.settings.topology != "none" or any(
@@ -69,7 +69,7 @@ def _group_networked_units(routes: Routes, units: list[LinkEnd]) -> dict[str, li
 
 
 def _unreached_findings(routes: Routes, state: NetworkWithBrokerDown) -> Iterator[Finding]:
-    """R001 within one network: where units of one group do not reach each other."""
+    """Yield a finding for each group in whose network messages do not reach every pair (R001)."""
     everyone = state.shape.all_brokers_mask
     if all(
         spread.arrives | 1 << number == everyone for number, spread in enumerate(state.shape.message_reach_by_broker)
@@ -103,7 +103,7 @@ def _unreached_findings(routes: Routes, state: NetworkWithBrokerDown) -> Iterato
 
 
 def _separate_network_findings(routes: Routes) -> Iterator[Finding]:
-    """R001 where the units of a group are in networks that nothing joins."""
+    """Yield a finding for each group whose pairs form several networks that no link joins (R001)."""
     by_group: dict[str, list[tuple[str, ...]]] = {}
     for names in routes.network.connected_pair_components:
         for group in _group_networked_units(routes, [routes.network.units[name] for name in names]):
@@ -122,7 +122,7 @@ def _separate_network_findings(routes: Routes) -> Iterator[Finding]:
 
 
 def _stranded_findings(routes: Routes, state: NetworkWithBrokerDown) -> Iterator[Finding]:
-    """R002, once for each broker whose death strands messages of others."""
+    """Yield a finding for each broker whose failure interrupts routes between other brokers (R002)."""
     for name in state.names:
         unit = routes.network.units[name]
         stranded = list(routes.routes_cut_by_death_of(unit.preferred_broker.host))
@@ -156,7 +156,10 @@ def _remedy(unit: LinkEnd) -> str:
 
 
 def _links_within_pairs_findings(routes: Routes) -> Iterator[Finding]:
-    """R003, once for each broker; an info for links within a pair that ``activemq_pair_links`` requests."""
+    """Yield a finding for each broker with links that carry no messages (R003).
+
+    For links within a pair, which ``activemq_pair_links`` requests, it has the severity info.
+    """
     pairs = {(host, connector.name) for host, connector in routes.network.connectors_within_pairs()}
     by_host: dict[tuple[str, bool], list[str]] = {}
     for host, link in routes.idle_links():
@@ -181,7 +184,7 @@ def _links_within_pairs_findings(routes: Routes) -> Iterator[Finding]:
 
 
 def _dead_end_findings(routes: Routes, state: NetworkWithBrokerDown) -> Iterator[Finding]:
-    """R004, once for a network: where the ordinary choice of a broker strands messages."""
+    """Yield a finding for a network in which messages can remain on a broker that cannot forward them (R004)."""
     examined_count, stranding = _stranding(state.shape)
     if stranding:
         source_name, target_name = (state.names[end] for end in stranding[0])
@@ -199,7 +202,10 @@ def _dead_end_findings(routes: Routes, state: NetworkWithBrokerDown) -> Iterator
 
 
 def _stranding(shape: BridgeGraph) -> tuple[int, list[tuple[int, int]]]:
-    """Return how many pairs of brokers were examined, and the pairs whose messages the ordinary choice strands."""
+    """Return the number of routes that were examined, and those on which messages can remain on a third broker.
+
+    A route is a pair of brokers. The broker that a bridge chooses in ordinary operation decides.
+    """
     if shape.has_ample_ttl and not shape.merges:
         return 0, []
     forked = (

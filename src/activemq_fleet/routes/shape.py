@@ -61,20 +61,20 @@ class BridgeGraph:
 
     @cached_property
     def all_brokers_mask(self) -> int:
-        """The bit mask of all brokers."""
+        """The bit mask of all brokers: bit N is set for the broker with the number N."""
         return (1 << self.size) - 1
 
     @cached_property
     def demand_masks_by_bridge(self) -> tuple[int, ...]:
-        """For each bridge, the bit mask of the brokers for whose consumers it subscribes (their demand)."""
+        """For each bridge, the bit mask of the brokers whose demand it has: their consumers subscribe over it."""
         ways = _peers_by_ttl(self)
         return tuple(_demand_sources(self, edge, ways) for edge in self.edges)
 
     @cached_property
     def static_subscriber_mask(self) -> int:
-        """The bit mask of the brokers with a static subscription.
+        """The bit mask of the brokers at which a bridge subscribes statically, that is, even without consumers.
 
-        They announce it even without a consumer.
+        Such a broker announces the subscription to its peers. The setting is staticallyIncludedDestinations.
         """
         subscribers = 0
         for edge in self.edges:
@@ -84,7 +84,7 @@ class BridgeGraph:
 
     @cached_property
     def bridges_with_demand_by_broker(self) -> tuple[tuple[tuple[int, int, int], ...], ...]:
-        """For each broker, its outgoing bridges that have demand from consumers.
+        """For each broker, its outgoing bridges with demand: those over which a consumer has subscribed.
 
         A bridge is (target broker, messageTTL, brokers of the consumers as bits).
         """
@@ -96,9 +96,9 @@ class BridgeGraph:
 
     @cached_property
     def forked_demand_masks_by_broker(self) -> tuple[int, ...]:
-        """For each broker, the bit mask of the brokers whose demand it gets from several peers (a fork).
+        """For each broker, the bit mask of the brokers to which its messages can go over several peers (a fork).
 
-        Messages to their consumers could go over each of these peers.
+        The demand (the subscriptions) of the consumers on these brokers arrives from each of these peers.
         """
         forked = []
         for bridges in self.bridges_with_demand_by_broker:
@@ -119,9 +119,9 @@ class BridgeGraph:
 
     @cached_property
     def outgoing_bridges_by_broker(self) -> tuple[tuple[int, ...], ...]:
-        """For each broker, the indices in ``edges`` of its outgoing bridges.
+        """For each broker, the bridges that lead away from it.
 
-        Bridges without demand are included.
+        Each bridge is its index in ``edges``. Bridges without demand are included.
         """
         edges_by_source: list[list[int]] = [[] for _ in range(self.size)]
         for number, edge in enumerate(self.edges):
@@ -129,7 +129,7 @@ class BridgeGraph:
         return tuple(map(tuple, edges_by_source))
 
     def shortest_route(self, source: int, target: int, *, within_limits: bool = True) -> list[int]:
-        """Return the shortest route between two brokers.
+        """Return the shortest route of messages between two brokers.
 
         It consists of the indices in ``edges`` of its bridges. It is empty if no route exists. ``within_limits``: only
         over bridges with demand from ``target``, and a messageTTL that lets messages pass.
@@ -155,19 +155,17 @@ class BridgeGraph:
 
     @cached_property
     def incoming_bridges_by_broker(self) -> tuple[tuple[tuple[int, int], ...], ...]:
-        """For each broker, its incoming bridges.
-
-        Each is (source broker, consumerTTL).
-        """
+        """For each broker, the bridges that lead to it, as tuples of source broker and consumerTTL."""
         sources_by_target: list[list[tuple[int, int]]] = [[] for _ in range(self.size)]
         for edge in self.edges:
             sources_by_target[edge.target].append((edge.source, edge.consumer_ttl))
         return tuple(map(tuple, sources_by_target))
 
     def demand_distances_from(self, consumer: int, avoided: int = -1) -> dict[int, int]:
-        """Return the distance of demand from ``consumer`` to each broker.
+        """Return the demand distances of a consumer: over how many bridges its subscription arrives at each broker.
 
-        The distance is the least number of bridges that the demand crosses. Paths through ``avoided`` are ignored.
+        ``consumer`` is the number of its broker. A distance is the smallest number of bridges that the demand crosses.
+        Brokers where it does not arrive are left out. Paths through the broker ``avoided`` are ignored.
         """
         hops_by_broker = {consumer: 0}
         frontier = [consumer]
@@ -187,7 +185,7 @@ class BridgeGraph:
 
     @cached_property
     def longest_limited_message_ttl(self) -> int:
-        """The largest limited messageTTL of all bridges.
+        """The largest messageTTL of all bridges whose messageTTL is limited.
 
         It is 0 if no bridge has a limit. A message that has crossed this many bridges can cross no further bridge with
         a limit, so more need not be counted.
@@ -196,9 +194,10 @@ class BridgeGraph:
 
     @cached_property
     def has_ample_ttl(self) -> bool:
-        """Whether every messageTTL is at least as long as the longest route of demand.
+        """Whether the TTL of every bridge is ample: no message stops before it reaches a consumer.
 
-        Then no message stops early.
+        Every messageTTL is then at least as long as the longest route of demand, and every bridge serves the nearer
+        consumers first and subscribes on demand only.
         """
         longest = min(max((edge.consumer_ttl for edge in self.edges), default=0), max(self.size - 1, 1))
         return all(edge.message_ttl >= longest and edge.near and not edge.always for edge in self.edges)
@@ -206,7 +205,7 @@ class BridgeGraph:
 
 @dataclass(frozen=True, slots=True)
 class MessageReach:
-    """The brokers that messages sent at one broker can reach.
+    """The reach of the messages that clients send to one broker: the brokers where they can arrive.
 
     ``arrives`` is the set of them, as bits. ``forked``: the consumers on the way to whom some broker has a choice.
     ``through`` maps a broker to those whose messages the shortest ways lead over it.
@@ -229,7 +228,10 @@ _Ways = list[dict[int, int]]
 
 
 def _peers_by_ttl(shape: BridgeGraph) -> _Ways:
-    """Return for each broker: consumerTTL -> set of the peers that its bridges with this TTL lead to."""
+    """Return for each broker the peers to which its bridges lead, by consumerTTL.
+
+    Peers are a set of bits.
+    """
     ways: _Ways = [{} for _ in range(shape.size)]
     for edge in shape.edges:
         ways[edge.source][edge.consumer_ttl] = ways[edge.source].get(edge.consumer_ttl, 0) | 1 << edge.target
@@ -273,12 +275,15 @@ def _demand_sources(shape: BridgeGraph, edge: BridgeEdge, ways: _Ways) -> int:
 
 
 def _is_fed(shape: BridgeGraph, brokers: int, avoided: int) -> bool:
-    """Return whether one of the brokers receives a static subscription over one bridge, and may forward it."""
+    """Return whether one of the brokers receives a static subscription over a bridge, and may forward it."""
     return any(edge.always and brokers >> edge.source & 1 and edge.target != avoided for edge in shape.edges)
 
 
 def _reach_from(shape: BridgeGraph, source: int) -> MessageReach:
-    """Return where messages of one broker can go: breadth first, for all consumers' brokers at once."""
+    """Return the reach of messages that are sent to one broker.
+
+    It is a breadth-first search for the brokers of all consumers at once.
+    """
     arrives = forked = 0
     targets = shape.all_brokers_mask & ~(1 << source)
     visited = {source: targets}

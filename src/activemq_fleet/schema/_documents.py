@@ -56,9 +56,9 @@ class SchemaProblem:
 
 
 class UnreadableXmlError(Exception):
-    """An error for an XML document that cannot be read.
+    """An error for an XML document that cannot be read, so that no schema can validate it.
 
-    It is rejected before its validation against a schema. ``problem`` is the reason.
+    ``problem`` is the reason.
     """
 
     def __init__(self, problem: SchemaProblem) -> None:
@@ -67,9 +67,9 @@ class UnreadableXmlError(Exception):
 
 
 class XmlTooLargeError(UnreadableXmlError):
-    """An error for an XML document that is too large.
+    """An error for an XML document that exceeds a size limit, such as the number of elements.
 
-    It exceeds a size limit, such as the number of elements. The limits bound the validation time.
+    The limits bound the validation time.
     """
 
 
@@ -83,7 +83,7 @@ def hardened_xml_parser() -> etree.XMLParser:
 
 
 def parse_root_element(document: bytes) -> etree._Element:
-    """Return the root element of an XML document given as bytes.
+    """Parse an XML document given as bytes, and return its root element.
 
     The function raises UnreadableXmlError for a document that is rejected.
     """
@@ -152,10 +152,10 @@ def _check_encoding(document: bytes) -> None:
 
 
 class XmlDocument:
-    """An XML configuration file.
+    """An XML configuration file, such as activemq.xml: its bytes, and its elements.
 
-    It has its bytes, and its elements, which are parsed once, on first use. Rendering returns it; the schema, the lint
-    rules, the routes and ``explain`` take it. ``forget_tree`` frees the memory of the tree, which is many times that of
+    The elements are parsed on first use. Rendering returns such a document; the schema, the lint rules, the routes and
+    ``explain`` take it. ``discard_parsed_tree`` frees the memory of the parsed elements, which is many times that of
     the bytes.
     """
 
@@ -188,7 +188,7 @@ class XmlDocument:
         return tuple(map(parse_network_connector, self.root.iter(f"{{{CORE}}}networkConnector")))
 
     def discard_parsed_tree(self) -> None:
-        """Discard the parsed tree of the XML document.
+        """Discard the parsed tree (all elements) of the XML document, to free memory.
 
         The next use parses the document again.
         """

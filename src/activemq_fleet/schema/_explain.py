@@ -53,9 +53,9 @@ class _Explanation:
     fix: str = ""
 
     def repair_edits(self, positions: XmlPositions) -> tuple[TextEdit, ...]:
-        """Return the text edits that repair the document.
+        """Return the text edits that repair an XML document where it is invalid.
 
-        They are () where more than one repair is possible.
+        The result is () if more than one repair is possible.
         """
         parent = self.element.getparent()
         if self.order and parent is not None:
@@ -77,9 +77,9 @@ class SchemaErrorExplainer:
     def explain_problems(
         self, document: bytes, root: etree._Element, strangers: Iterable[etree._Element]
     ) -> tuple[SchemaProblem, ...]:
-        """Return the reasons why an XML document is invalid against the schema, sorted by position.
+        """Explain why an XML document is invalid against the schema: return its problems, sorted by position.
 
-        At most 50 reasons are returned.
+        At most 50 problems are returned.
         """
         positions = XmlPositions(decode_xml_document(document, root.getroottree().docinfo.encoding), root)
         if root.tag not in ROOTS:
@@ -101,8 +101,9 @@ class SchemaErrorExplainer:
         return tuple(sorted(problems))
 
     def _explained(self, root: etree._Element) -> Iterator[_Explanation]:
-        """Yield an explanation of each error of libxml2. It stops at an invalid element, so the document
-        is validated again without that element.
+        """Yield an explanation of each error that libxml2 finds in a document.
+
+        libxml2 stops at an invalid element, so the document is validated again without that element.
         """
         left = deepcopy(root)
         original = dict(zip(left.iter(), root.iter(), strict=True))

@@ -115,7 +115,7 @@ class Schema:
         return self._compiled.validate(_without_foreign(root))
 
     def find_problems(self, document: XmlDocument) -> tuple[SchemaProblem, ...]:
-        """Return the reasons why an XML document is invalid against the schema, sorted by position.
+        """Find the problems of an XML document, that is, the reasons why the schema rejects it, sorted by position.
 
         The result is empty for a valid document.
         """

@@ -285,7 +285,7 @@ class _Broker(NetworkSettingsBase):
 
     @property
     def profile(self) -> Profile:
-        """The high-availability profile that the variable ``activemq_ha`` names."""
+        """The high-availability profile of a broker, given by the variable ``activemq_ha``."""
         return PROFILES[self.ha]
 
 
@@ -310,7 +310,7 @@ class _Host(NetworkSettingsBase):
 
 
 class Settings(_Broker, XmlElementSettingsBase, _Host, MetricsSettings, BalancerSettings, AgentSettings):
-    """All ``activemq_*`` variables of one host, validated.
+    """The validated settings of one host: all its ``activemq_*`` variables.
 
     The object is immutable and comparable.
     """

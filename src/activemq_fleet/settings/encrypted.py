@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 
 @dataclass(frozen=True, slots=True)
 class EncryptedValue:
-    """A placeholder for an Ansible Vault value that is not decrypted, because the vault password is not known.
+    """An encrypted value of Ansible Vault that cannot be decrypted, because the vault password is missing.
 
-    Two are equal when their ciphertexts are equal; the ciphertext is never shown.
+    It takes the place of the value. Two are equal when their ciphertexts are equal; the ciphertext is never shown.
     """
 
     ciphertext: str = field(repr=False)

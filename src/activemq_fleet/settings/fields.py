@@ -54,7 +54,7 @@ def check_set_together(**values: object) -> None:
 
 
 def check_text(text: str) -> str:
-    """Check a text of a variable, and return it unchanged.
+    """Check that a variable's text has no unsafe content, and return it unchanged.
 
     Raise ValueError for control characters and expressions of Spring or Jinja.
     """
@@ -105,7 +105,7 @@ def _check_directories(text: str) -> str:
 
 
 def check_absolute_path(text: str) -> str:
-    """Check an absolute path, and return it without a trailing slash.
+    """Check that a path is absolute, and return it without a trailing slash.
 
     Raise ValueError for ``..`` and special characters.
     """

@@ -132,7 +132,7 @@ class DestinationStore(XmlBean):
         return self
 
     def leading_xml_attributes(self) -> tuple[tuple[str, str], ...]:
-        """Return the XML attributes that are written first: the one that selects the store's destinations.
+        """Return the first XML attribute of the store's element, which selects the store's destinations.
 
         The result is () for the store of all remaining destinations.
         """
@@ -198,8 +198,8 @@ class KahadbSettings(StoreTuning):
         return self
 
     def stores_by_destination_bean(self) -> StoresByDestination | None:
-        """Return the bean of several kahaDB stores by destination, or None.
+        """Return the bean of the XML element mKahaDB, which has several stores by destination.
 
-        It is None for a single store.
+        It is None for a broker with a single kahaDB store.
         """
         return StoresByDestination(by_destination=self.by_destination) if self.by_destination else None

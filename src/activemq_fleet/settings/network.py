@@ -147,7 +147,7 @@ def default_connector_options(scheme: str, *, limits_client_frames: bool = True)
 
 
 class NetworkSettingsBase(BaseModel):
-    """The base class of settings about the network of brokers.
+    """The base class of settings that belong to the network of brokers.
 
     They are immutable, and unknown keys are rejected.
     """

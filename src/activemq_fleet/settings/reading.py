@@ -71,9 +71,10 @@ def check_known_variables(host: str, variables: Mapping[str, Any], *, certain: b
 
 @lru_cache(maxsize=4096)
 def probable_activemq_variable(name: str) -> str | None:
-    """Return the ``activemq_*`` variable that a name without this prefix probably means, or None.
+    """Return the ``activemq_*`` variable that a misspelled name such as ``active_mq_fence`` probably means.
 
-    ``read_settings`` ignores such names: ``active_mq_fence`` probably means ``activemq_fence``.
+    The result is None for a name that is not similar to any. Names without the prefix ``activemq_`` are examined,
+    because ``read_settings`` ignores them.
     """
     # Roles begin the names of their internal variables with _, and a name such as activemqs is too short for a prefix.
     if name.startswith((PREFIX, "_")) or len(name) <= len(PREFIX):
@@ -82,7 +83,7 @@ def probable_activemq_variable(name: str) -> str | None:
 
 
 def variables_by_misspelled_name(names: Iterable[object]) -> dict[str, str]:
-    """Return the probably intended ``activemq_*`` variables, by the misspelled names without this prefix."""
+    """Return the ``activemq_*`` variables that misspelled names without this prefix probably mean."""
     meant = {name: probable_activemq_variable(name) for name in names if isinstance(name, str)}
     return {name: variable for name, variable in meant.items() if variable}
 

@@ -20,5 +20,5 @@ class SchedulerSettings(SwitchableBean):
     directory: fields.AbsolutePath | None = None
 
     def leading_xml_attributes(self) -> tuple[tuple[str, str], ...]:
-        """Return the XML attributes that are written first: the one that enables the broker's scheduler."""
+        """Return the first XML attribute of the scheduler settings: the one that enables the broker's scheduler."""
         return (("schedulerSupport", "true"),)

@@ -6,8 +6,8 @@ from importlib.resources import files
 
 
 def read_json_schema(kind: str) -> str:
-    """Return the text of a JSON Schema of this project.
+    """Return the JSON Schema of a kind of YAML files, as text.
 
-    ``kind`` is ``variables`` (group_vars, host_vars) or ``inventory``.
+    ``kind`` is ``variables`` (for files in group_vars and host_vars) or ``inventory``.
     """
     return files(__package__).joinpath(f"{kind}.schema.json").read_text("utf-8")

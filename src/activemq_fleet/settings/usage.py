@@ -14,7 +14,10 @@ _PERCENT = re.compile(r"(\d{1,3}) ?%")
 
 
 class _Usage(XmlBean):
-    """A limit as a size, or in percent; ``70 %`` and ``20 gb`` are short for one key."""
+    """A limit that is a size or a percentage.
+
+    ``70 %`` and ``20 gb`` are short forms of a single key.
+    """
 
     IN_PERCENT: ClassVar[str] = ""
     limit: Size | None = None

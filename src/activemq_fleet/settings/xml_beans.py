@@ -79,7 +79,7 @@ class XmlBean(BaseModel):
         return self.ELEMENT
 
     def leading_xml_attributes(self) -> tuple[tuple[str, str], ...]:
-        """Return the XML attributes that are written first, before those of the bean's fields.
+        """Return the XML attributes of the bean's element that are written before those of its fields.
 
         Every release has these attributes.
         """
@@ -87,9 +87,9 @@ class XmlBean(BaseModel):
 
 
 class KeyRefusingBean(XmlBean):
-    """A bean that rejects the keys in ``REFUSED``.
+    """A bean that rejects some keys, because another variable sets their attributes.
 
-    The values of ``REFUSED`` name the variable to use instead.
+    ``REFUSED`` maps each of these keys to a text that names the variable to use instead.
     """
 
     REFUSED: ClassVar[Mapping[str, str]] = {}
@@ -153,7 +153,7 @@ class NamedDestination(XmlBean):
         return self.name.partition("://")[0]
 
     def leading_xml_attributes(self) -> tuple[tuple[str, str], ...]:
-        """Return the XML attributes that are written first: ``physicalName``, the destination's name."""
+        """Return the first XML attribute of the destination's element, ``physicalName``, which is its name."""
         return (("physicalName", self.name.partition("://")[2]),)
 
 
@@ -203,7 +203,7 @@ class DestinationBean(XmlBean):
         return self
 
     def leading_xml_attributes(self) -> tuple[tuple[str, str], ...]:
-        """Return the XML attributes that are written first: the one that selects destinations, such as ``queue``."""
+        """Return the bean's first XML attribute, which selects destinations, such as ``queue``."""
         if self.destination is None:
             return ((f"temp{self.kind[5:].capitalize()}", "true"),)
         return ((self.kind, self.destination),)

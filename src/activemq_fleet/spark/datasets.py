@@ -62,10 +62,9 @@ def _file_size_settings(name: str) -> dict[str, str]:
 
 
 class JobOutput:
-    """The output of a Spark job: a directory of datasets.
+    """The output of a Spark job: a directory of datasets that appear with one commit.
 
-    Datasets are written to it before a commit. It is written in a ``with`` block; the output path is unchanged until
-    ``commit``.
+    It is written in a ``with`` block; the output path is unchanged until ``commit``.
     """
 
     def __init__(self, spark: SparkSession, path: str, kind: str = "audit") -> None:
@@ -97,7 +96,7 @@ class JobOutput:
         self._target.discard_uncommitted_output()
 
     def write_dataset(self, name: str, frame: DataFrame, *, ordered: bool = False) -> int:
-        """Write the rows of a data frame to a dataset of the output.
+        """Write the rows of a data frame to a dataset of a job's output.
 
         They are appended. Returns the dataset's number of rows. The dataset is called ``name``. Columns of the
         dataset's schema are selected by name and cast; others are dropped. ``ordered`` means that each partition is
@@ -171,9 +170,9 @@ class JobOutput:
             self.write_dataset(name, self._spark.createDataFrame([], SCHEMAS[name]))
 
     def add_parquet_files(self, name: str, directory: Path, parts: Sequence[WrittenPart]) -> None:
-        """Add existing Parquet files to a dataset of the output of a job.
+        """Add existing Parquet files to a dataset of a job's output, as hard links.
 
-        They are in ``directory``, and are added by hard links. The dataset is called ``name``.
+        ``name`` is the dataset's name; the files ``parts`` are in ``directory``.
         """
         for part in parts:
             os.link(directory / part.file, self.staged_directory / name / part.file)
@@ -181,7 +180,7 @@ class JobOutput:
 
     @property
     def is_written_by_spark_tasks(self) -> bool:
-        """Whether Spark's tasks write the files of datasets themselves.
+        """Whether Spark's tasks write the Parquet files of a job's output, and not Spark itself.
 
         They do if Spark runs on this machine, and the output is a directory of it.
         """
@@ -230,16 +229,13 @@ class JobOutput:
         return self._spark.read.schema(SCHEMAS[name]).parquet(*map(escaped_uri_of, self._target.written_paths(name)))
 
     def write_text_file(self, name: str, text: str) -> None:
-        """Write a text file to the output of a job.
-
-        The file is next to the datasets. An example is ``audit.json``.
-        """
+        """Write a text file, such as ``audit.json``, to the output of a job, next to the datasets."""
         self._target.write_text_file(name, text)
 
     def commit(self) -> None:
-        """Commit the output of a job: it replaces the earlier content of the output path.
+        """Commit the output of a job in one step: it replaces the earlier content of the output path.
 
-        This happens in one step. manifest.json is written, too.
+        manifest.json is written, too.
         """
         self._target.commit(new_manifest(self._kind, __version__, SCHEMA_VERSION, self._rows))
 

@@ -62,7 +62,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class JournalContents:
-    """The contents of all collected agents' journals of a fleet.
+    """The contents of the journals that were collected from all agents of a fleet.
 
     ``contents`` is a frame of path and content; ``files`` is a summary of each file. ``connections`` are OBJECTS with
     lists of ConnectionRecord by pair. Both frames are None without journals. ``host_of`` is by agent the host whose
@@ -86,7 +86,7 @@ class JournalContents:
 
 
 def read_journals(spark: SparkSession, output: JobOutput, inputs: AuditInputs) -> JournalContents:
-    """Read the collected journals of agents, and return their contents.
+    """Read the journals that were collected from agents, and return their contents.
 
     There is a summary of each file. A file above LARGEST_JOURNAL_FILE has only a summary.
     """
@@ -107,7 +107,7 @@ def read_journals(spark: SparkSession, output: JobOutput, inputs: AuditInputs) -
 def judge_deliveries(
     output: JobOutput, journals: JournalContents, times: ReportPeriod, horizons: EvidenceEnds | None
 ) -> tuple[EventFigures, list[JournalGap]]:
-    """Judge whether the events in journals were delivered.
+    """Judge for each event in the agents' journals whether it was delivered to its subscribers.
 
     The results are written as datasets to the output. The datasets are ``deliveries`` and ``messages``. Returns the
     figures of all events, and the gaps of the journals. ``times`` is the report's time line; ``horizons``: until when

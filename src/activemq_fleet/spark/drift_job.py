@@ -45,11 +45,10 @@ _SMALL_FILES = {"spark.sql.files.openCostInBytes": str(32 << 10), "spark.sql.fil
 
 
 def report_drift(spark: SparkSession, planned: str, collected: str, out: str) -> DriftResult:
-    """Report the drift: the differences between planned and collected files.
+    """Report the drift of a fleet: the differences between planned and collected configuration files.
 
-    It is written to an output path. Writes the dataset ``drift`` and drift.json to ``out``, and returns the result.
-    ``planned`` is the output of ``plan`` or ``render``, ``collected`` that of the playbook collect. Raises InputError
-    for a path that holds neither.
+    Writes the dataset ``drift`` and drift.json to ``out``, and returns the result. ``planned`` is the output of
+    ``plan`` or ``render``, ``collected`` that of the playbook collect. Raises InputError for a path that holds neither.
     """
     with JobOutput(spark, out, kind="drift") as output, temporary_settings(spark, _SMALL_FILES):
         with show_phase("listing what was planned and what was collected"):

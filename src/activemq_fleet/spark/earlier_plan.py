@@ -53,18 +53,19 @@ class EarlierPlan:
         self._components = read_dataset(spark, since, "components")
 
     def component_fingerprints(self) -> dict[str, str]:
-        """Return the fingerprint of each component of the earlier plan, by name.
+        """Return the fingerprints (hashes) of the components of the earlier plan, by component name.
 
-        A component consists of hosts that are planned together.
+        A component consists of hosts that are planned together. An unchanged fingerprint shows that the component's
+        rows can be reused.
         """
         components = self._components.select("component", "fingerprint").distinct().toArrow()
         return dict(zip(components["component"].to_pylist(), components["fingerprint"].to_pylist(), strict=True))
 
     def add_reused_rows(self, output: JobOutput, unchanged: Sequence[str]) -> None:
-        """Add the rows of the earlier plan that are reused to the output of a job.
+        """Copy reusable rows from the datasets of the earlier plan to the output of the current run.
 
-        They are those of unchanged components. The dataset ``changes`` is written, too. ``changes`` has host, path and
-        op (``added``, ``removed``, ``changed``) of files that differ from the earlier output.
+        They are the rows of unchanged components (hosts that are planned together). The dataset ``changes`` is written,
+        too: host, path and op (``added``, ``removed``, ``changed``) of each file that differs from the earlier output.
         """
         names = self._spark.createDataFrame([(name,) for name in unchanged], "component string")
         self._kept = self._components.join(names, "component", "left_semi").select("host")
@@ -88,9 +89,9 @@ class EarlierPlan:
         )
 
     def blocking_and_withheld_counts(self, out: str) -> tuple[int, int]:
-        """Return the counts of blocking findings and of withheld brokers in the output of a plan.
+        """Return the number of blocking findings in a complete plan, and of brokers whose files are withheld.
 
-        A withheld broker has no files. The output is complete.
+        ``out`` is the path of the plan. A broker with withheld files has none in it, because of errors.
         """
         blocking = read_blocking_findings(self._spark, out).count()
         if not blocking:

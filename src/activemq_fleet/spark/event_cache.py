@@ -19,10 +19,7 @@ from activemq_fleet.spark.task_results import WrittenPart
 
 
 class FileFingerprint(NamedTuple):
-    """A fingerprint of a file.
-
-    An unchanged file is recognized by it. It consists of inode, size (bytes) and ctime (nanoseconds).
-    """
+    """The inode, size (bytes) and ctime (nanoseconds) of a file, by which an unchanged file is recognized."""
 
     inode: int
     size: int
@@ -30,9 +27,9 @@ class FileFingerprint(NamedTuple):
 
 
 def file_fingerprints(root: Path) -> dict[str, FileFingerprint]:
-    """Return the fingerprints of all files below a directory.
+    """Return the fingerprints of all files below a directory, by relative path.
 
-    They are by relative path. Raises InputError for a link that leads out of ``root``, and for what is no regular file.
+    Raises InputError for a link that leads out of ``root``, and for an entry that is not a regular file.
     """
     check_no_outside_links(str(root))
     fingerprints = {}
@@ -59,10 +56,10 @@ def has_replaced_files(before: Mapping[str, FileFingerprint], after: Mapping[str
 
 
 def host_fingerprint(host: AuditedHost, marks: Mapping[str, FileFingerprint]) -> str:
-    """Return the fingerprint (hash) of a host in a cache of log events.
+    """Return the fingerprint (hash) of a host for the cache of log events.
 
-    It covers everything that determines the log events of the host. That is its log files, release, time zone, and this
-    package's version.
+    It covers everything that determines the events: log files, release and time zone of the host, and this package's
+    version.
     """
     logs = sorted((path, *mark) for path, mark in marks.items() if path.startswith(f"{host.host}/activemq.log"))
     return hashlib.sha256(repr((__version__, host.release, host.timezone, logs)).encode()).hexdigest()
@@ -80,7 +77,7 @@ class CachedHost(NamedTuple):
 
 
 class EventCache:
-    """A cache of the log events of hosts.
+    """A cache of the events that audits have read from the logs of hosts.
 
     It is a directory of Parquet files. Its ledger.json lists the files by host. Files that the ledger does not list are
     ignored, because they come from a run that was killed.
@@ -102,9 +99,9 @@ class EventCache:
             self._hosts.clear()  # an unreadable ledger, such as one of an earlier release, is built again
 
     def unchanged_hosts(self, fingerprints: Mapping[str, str]) -> dict[str, CachedHost]:
-        """Return the cached hosts whose fingerprints are unchanged, by name.
+        """Return the cached hosts whose log files have not changed since the cache was written, by name.
 
-        ``fingerprints`` are the current ones by host.
+        ``fingerprints`` are the current fingerprints of hosts, by name (see ``host_fingerprint``).
         """
         return {host: cached for host, cached in self._hosts.items() if fingerprints.get(host) == cached.fingerprint}
 
@@ -115,7 +112,7 @@ class EventCache:
         written: Path,
         fingerprints: Mapping[str, str],
     ) -> None:
-        """Replace the content of the cache by other files of log events.
+        """Replace the content of the cache by new files of log events.
 
         They are the events of the hosts in ``fingerprints``, as hard links to Parquet files.
         """

@@ -19,7 +19,7 @@ _UNPACKED = 12
 
 @dataclass(frozen=True, slots=True)
 class FilePartitions:
-    """The division of log files into Spark partitions.
+    """The division of an audit's log files into Spark partitions.
 
     ``whole_hosts`` are hosts whose files are all in one partition.
     """

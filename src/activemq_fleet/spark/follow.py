@@ -95,7 +95,7 @@ class _Watch:
         self.read_fingerprints()
 
     def read_fingerprints(self) -> None:
-        """Read the fingerprints of all watched files.
+        """Read the fingerprints (inode, size, ctime) of all watched files.
 
         The time is noted if any has changed.
         """
@@ -106,15 +106,15 @@ class _Watch:
             self.fingerprints, self._changed = fingerprints, now
 
     def record_audit(self, fingerprints: Mapping[str, FileFingerprint]) -> None:
-        """Record that an audit was written, given the fingerprints of its files.
+        """Record that an audit of the watched files was written.
 
-        The idle time begins again.
+        ``fingerprints`` are those of the files that it read. The idle time begins again.
         """
         self._published = fingerprints
         self._since = self._changed = time.monotonic()
 
     def is_audit_due(self) -> bool:
-        """Return whether a new audit of the watched files is due.
+        """Return whether a new audit of the watched files is due, because they have changed.
 
         It is due if files changed since the last audit, and either no file has changed for ``quiet`` seconds, or the
         first of these changes is LONGEST_WAIT_SECONDS old.

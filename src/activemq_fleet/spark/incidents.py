@@ -65,9 +65,9 @@ class _Fleet:
     operations: dict[str, list[PlannedOperation]] = field(default_factory=dict)
 
     def is_row_final(self, ended: datetime | None, hosts: Sequence[str]) -> bool:
-        """Return whether a row about hosts is final.
+        """Return whether a row of an incident or a bridge is final: later logs cannot change it.
 
-        Later logs then cannot change it. The incident or bridge of the row ended at ``ended``.
+        The incident or bridge ended at ``ended``; ``hosts`` are its hosts.
         """
         return self.horizons is None or self.horizons.is_incident_final(ended, hosts)
 
@@ -87,10 +87,9 @@ class _PairSummary:
 
 @dataclass(slots=True)
 class FoundIncidents:
-    """The incidents that were found in logs.
+    """The incidents that were found in logs, as figures for the report of an audit.
 
-    They are figures for the report. There are figures of incidents, bridges and unexplained records, and the states of
-    all hosts.
+    There are figures of incidents, bridges and unexplained records, and the states of all hosts.
     """
 
     incidents: IncidentFigures = field(default_factory=IncidentFigures)
@@ -108,12 +107,12 @@ def find_incidents(
     skew: timedelta,
     horizons: EvidenceEnds | None,
 ) -> FoundIncidents:
-    """Find the incidents in log events with Spark.
+    """Find the incidents in the log events of an audit with Spark, and write them to its output.
 
-    They are written to the output. Writes the datasets ``bridges`` and ``incidents`` from the dataset ``events``, and
-    returns their figures. Runs in ``spark``. ``logs``: the summaries of all log files; ``connections``: OBJECTS with
-    agents' ConnectionRecords by pair; ``skew``: by how much hosts' clocks may differ; ``horizons``: until when the
-    evidence goes, None where all rows are final.
+    Writes the datasets ``bridges`` and ``incidents`` from the dataset ``events``, and returns their figures. Runs in
+    ``spark``. ``logs``: the summaries of all log files; ``connections``: OBJECTS with agents' ConnectionRecords by
+    pair; ``skew``: by how much hosts' clocks may differ; ``horizons``: until when the evidence goes, None where all
+    rows are final.
     """
     fleet = _describe_fleet(inputs, horizons)
     evidence = _evidence_frame(output.read_written_dataset("events"), logs, fleet)

@@ -140,10 +140,10 @@ def inputs_from_files(
     contents: Mapping[tuple[str, str], bytes],
     inventory_hosts: Mapping[str, AuditedHost] | None,
 ) -> AuditInputs:
-    """Return the inputs of an audit, from the list of its files.
+    """Return the inputs of an audit (hosts and their collected files), given the files.
 
-    The contents of some files are given, too. ``contents`` are those of host.json and operations.jsonl by host and file
-    name; ``inventory_hosts`` replace a missing host.json.
+    ``contents`` are those of host.json and operations.jsonl, by host and file name. ``inventory_hosts`` replace a
+    missing host.json.
     """
     names = sorted({file.host for file in files})
     hosts = {
@@ -164,9 +164,9 @@ def inputs_from_files(
 def with_inventory_hosts(
     inputs: AuditInputs, inventory_hosts: Mapping[str, AuditedHost] | None
 ) -> tuple[AuditInputs, list[InputGap]]:
-    """Return the inputs of an audit with the hosts of the inventory added.
+    """Return the inputs of an audit with the hosts of an inventory added.
 
-    Brokers are added that only the inventory has, and a gap for each host without log and journal.
+    Brokers that only the inventory has are added, and a gap for each host without log and journal.
     """
     known = dict(inputs.hosts)
     absent = {
@@ -181,10 +181,7 @@ def with_inventory_hosts(
 
 
 def input_summary(inputs: AuditInputs) -> AuditInputSummary:
-    """Return a summary of an audit's inputs in numbers.
-
-    It has the numbers of hosts, logs and journals that an audit reads, and their size on disk in bytes.
-    """
+    """Return a summary of an audit's inputs: the numbers of hosts, logs and journals, and their size in bytes."""
     logs, journals = inputs.files_of_kind("log"), inputs.files_of_kind("journal")
     hosts = {file.host for file in inputs.files}
     size = sum(file.size for file in (*logs, *journals))
@@ -231,9 +228,9 @@ def _list_files(spark: SparkSession, root: str, logs: str) -> tuple[list[InputFi
 
 
 def file_kind(file: str) -> FileKind:
-    """Return the kind of a collected file.
+    """Return the kind of a collected file, such as log or journal, by its path below the host's directory.
 
-    The argument is its path below the host's directory, such as ``agent/journal.jsonl``.
+    An example of a path is ``agent/journal.jsonl``.
     """
     if re.fullmatch(r"activemq\.log[^/]*", file):
         return "log"

@@ -22,7 +22,7 @@ _MADE_BY = "activemq-fleet"
 
 
 def new_manifest(kind: str, version: str, schema_version: int, rows: Mapping[str, int]) -> dict[str, Any]:
-    """Return the content of a new manifest for the output of a job.
+    """Return a new manifest: the content of manifest.json, which describes the output of a job.
 
     It has the entries of every manifest.json: program, ``version``, ``kind`` of output, rows by dataset.
     """
@@ -44,9 +44,9 @@ def json_text(data: Mapping[str, Any]) -> str:
 
 
 def check_manifest(out: str, kind: str, text: str) -> dict[str, Any]:
-    """Check the manifest of an output, and return it parsed.
+    """Parse the manifest.json of an output, and check that the same job wrote it.
 
-    Raises InputError where another program or another job (not ``kind``) wrote it.
+    Returns the parsed manifest. Raises InputError if another program or a job other than ``kind`` wrote it.
     """
     try:
         manifest = json.loads(text)
@@ -96,13 +96,13 @@ class HadoopTarget:
         self._earlier = check_manifest(self.out, kind, text)
 
     def prepare_output_path(self) -> None:
-        """Prepare the output path for writing.
+        """Do nothing: an output path in an object store or in HDFS needs no preparation.
 
-        This does nothing, because an object store needs no directory.
+        An object store needs no directory.
         """
 
     def dataset_uri(self, name: str) -> str:
-        """Return the URI of a dataset's directory in the output path.
+        """Return the URI of a dataset's directory below the output path.
 
         It may hold files of earlier runs.
         """
@@ -113,23 +113,23 @@ class HadoopTarget:
         return path
 
     def check_row_count(self, name: str, rows: int) -> None:
-        """Check that the files of a dataset have the right number of rows.
+        """Do nothing: the row count of a dataset in a shared store needs no check.
 
-        This does nothing, because all executors wrote to the same store.
+        All executors wrote to the same store. ``LocalTarget`` does check it.
         """
 
     def written_paths(self, name: str) -> list[str]:
-        """Return the paths of the files that this run wrote for a dataset.
+        """Return the paths of a dataset's Parquet files that the current job wrote.
 
-        They are Parquet files. Those of earlier runs are left out.
+        Files of earlier runs are left out.
         """
         new = set(_list_files(self._spark, self.dataset_uri(name))) - self._before[name]
         return sorted(path for path in new if path.endswith(".parquet"))
 
     def write_text_file(self, name: str, text: str) -> None:
-        """Write a text file to the output path.
+        """Write a text file to the output path at the commit.
 
-        It is written at the commit. Its content is remembered until ``commit`` writes it as ``NAME/part-….txt``.
+        ``commit`` writes the remembered content as ``NAME/part-….txt``.
         """
         self._read_texts[name] = text
 
@@ -150,9 +150,9 @@ class HadoopTarget:
         _append_text(self._spark, f"{self.out}/{MANIFEST}", json_text({**manifest, "run": run, "files": files}))
 
     def discard_uncommitted_output(self) -> None:
-        """Discard the output that was not committed.
+        """Do nothing: an uncommitted output in an object store or in HDFS needs no cleanup.
 
-        This does nothing, because readers ignore files that are not in the manifest.
+        Readers ignore files that the manifest does not list.
         """
 
 
@@ -177,7 +177,7 @@ def files_listed_in_manifest(spark: SparkSession, out: str, name: str) -> list[s
 
 
 def _newest_manifest(spark: SparkSession, out: str) -> str | None:
-    """Return the text of the manifest with the highest ``run``; None when there is none."""
+    """Return the text of the manifest with the highest ``run``; None without a manifest."""
     path = f"{out}/{MANIFEST}"
     if not _list_files(spark, path):
         return None

@@ -45,7 +45,7 @@ _COMPRESSION = 1  # of gzip: the time of making and of unpacking counts, not a t
 
 @dataclass(frozen=True, slots=True)
 class PackedEnvironment:
-    """A packed Python environment, that is, an archive of it.
+    """A Python environment that is packed into an archive, for Spark's executors.
 
     It has its distributions, and its size in ``megabytes`` (10**6 bytes). ``python`` is the path of the interpreter
     that executors must have.
@@ -58,7 +58,7 @@ class PackedEnvironment:
 
 
 def pack_environment(output: Path, python_prefix: str | None = None) -> PackedEnvironment:
-    """Pack the Python environment of this package into an archive.
+    """Pack the Python environment of this package into an archive for Spark's executors.
 
     The archive is the .tar.gz ``output``, which Spark unpacks on executors. Returns its content. ``python_prefix`` is
     where executors have their Python, such as ``/usr``; None where it is as on this machine. The file is replaced

@@ -26,19 +26,16 @@ def local_path(path: str) -> Path | None:
 
 
 def uri_of(path: str | Path) -> str:
-    """Return the URI of a path.
+    """Return the URI by which Spark reads a path: ``file:///…`` for a local path.
 
-    It is for Spark: ``file:///…`` for a local path, else the path without a slash at its end.
+    Other paths are returned without a slash at their end.
     """
     absolute_path = local_path(str(path))
     return str(path).rstrip("/") if absolute_path is None else f"file://{absolute_path}"
 
 
 def escaped_uri_of(path: str | Path) -> str:
-    """Return the URI of a path with wildcard characters escaped.
-
-    It is for Spark's readers.
-    """
+    """Return the URI of a path for Spark's readers, with wildcard characters escaped."""
     return _GLOB.sub(r"\\\1", uri_of(path))
 
 

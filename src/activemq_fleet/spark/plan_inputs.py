@@ -40,13 +40,12 @@ _ROWS = pa.schema(
 
 @dataclass(frozen=True)
 class HostRecords:
-    """The records of the hosts of a fleet.
+    """The records of a fleet's hosts, with their variables, which the Spark job ``plan`` reads.
 
-    The Spark job ``plan`` reads them: variables of the hosts. ``frame`` has a row for each host, with its variables as
-    JSON in ``text``. ``form`` is the form of ``text``: ``line`` a line of JSON lines, ``table`` a row of CSV or
-    Parquet, ``listed`` variables of ``ansible-inventory --list``, ``given`` templated variables of an inventory.
-    ``warnings`` are Ansible's, ``findings`` those about the files and hosts of the inventory. ``lines`` is the path of
-    JSON lines on this machine, else None.
+    ``frame`` has a row for each host, with its variables as JSON in ``text``. ``form`` is the form of ``text``:
+    ``line`` a line of JSON lines, ``table`` a row of CSV or Parquet, ``listed`` variables of ``ansible-inventory
+    --list``, ``given`` templated variables of an inventory. ``warnings`` are Ansible's, ``findings`` those about the
+    files and hosts of the inventory. ``lines`` is the path of JSON lines on this machine, else None.
     """
 
     frame: DataFrame
@@ -57,7 +56,7 @@ class HostRecords:
 
 
 def read_hosts(spark: SparkSession, path: str, form: str = "auto") -> HostRecords:
-    """Read the hosts in a file or a directory with Spark.
+    """Read the hosts and their variables in a file or a directory with Spark.
 
     ``form`` is one of FORMS; ``auto`` goes by suffix and content. Raises InputError for a path that is absent or empty,
     and for a table without a column for the host.
@@ -130,7 +129,7 @@ def _frame_of_rows(spark: SparkSession, rows: Sequence[tuple[str, str, Sequence[
 
 
 def hosts_of_inventory(spark: SparkSession, data: InventoryData) -> HostRecords:
-    """Return the hosts of an Ansible inventory.
+    """Return the hosts of an Ansible inventory, with their variables, as records for the Spark job ``plan``.
 
     Ansible has read the inventory on this machine; the variables are templated. Raises InputError for errors in the
     files of the inventory.

@@ -67,11 +67,11 @@ _BROKERS_A_TASK, _BROKERS_A_FILE = 1000, 20_000
 
 @dataclass(frozen=True)
 class PlanOptions:
-    """The options of the Spark job ``plan``.
+    """The options of the Spark job ``plan``, which renders and checks a fleet.
 
-    It renders and checks a fleet. ``content``: whether the dataset ``files`` has the files' content. ``largest``: the
-    number of brokers above which a component is listed and not computed. ``since``: the path of an earlier output whose
-    unchanged components are reused. ``today``: the date by which waivers expire.
+    ``content``: whether the dataset ``files`` has the files' content. ``largest``: the number of brokers above which a
+    component is listed and not computed. ``since``: the path of an earlier output whose unchanged components are
+    reused. ``today``: the date by which waivers expire.
     """
 
     content: bool = True
@@ -82,10 +82,9 @@ class PlanOptions:
 
 @dataclass(frozen=True)
 class PlanResult:
-    """The result of the Spark job ``plan``.
+    """The result of the Spark job ``plan``, which renders and checks a fleet.
 
-    It renders and checks a fleet. It has ``rows`` by dataset, ``blocking`` findings without a waiver, and ``withheld``
-    brokers without files.
+    It has ``rows`` by dataset, ``blocking`` findings without a waiver, and ``withheld`` brokers without files.
     """
 
     rows: dict[str, int]

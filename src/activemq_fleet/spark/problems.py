@@ -15,9 +15,9 @@ from activemq_fleet.spark.scratch import ScratchDirectory
 
 
 class SparkProblem(FleetError):
-    """An error of Spark.
+    """A problem of Spark, as an error with a message for the user.
 
-    It could not be started, or a job of it failed.
+    Spark could not be started, or a job of it failed.
     """
 
 
@@ -105,7 +105,7 @@ _KNOWN: tuple[tuple[str, Line], ...] = (
 
 @contextmanager
 def translate_spark_errors(scratch: ScratchDirectory) -> Iterator[None]:
-    """Translate errors that Spark raises in a ``with`` block to SparkProblem.
+    """Translate the errors that Spark raises in a ``with`` block to SparkProblem.
 
     Other exceptions pass through.
     """
@@ -135,9 +135,9 @@ def _class_names(error: Exception) -> set[str]:
 
 
 def java_exit_status() -> int | None:
-    """Return the exit status of the Java process of Spark; None while it runs.
+    """Return the exit status of the Java process that pyspark started; None while it runs.
 
-    pyspark has launched the JVM. The status is negative for a signal.
+    The status is negative for a signal.
     """
     from pyspark import SparkContext
 

@@ -19,16 +19,13 @@ _LOG = "spark.log"
 
 @dataclass(frozen=True, slots=True)
 class ScratchDirectory:
-    """A directory for the temporary files of one Spark session.
-
-    Spark's log is among them.
-    """
+    """A scratch directory, for the temporary files and the log of one Spark session."""
 
     path: Path
 
     @property
     def spark_log(self) -> str:
-        """The text of Spark's log so far; empty without a log."""
+        """The text that Spark has written to its log so far; empty without a log."""
         try:
             return (self.path / _LOG).read_text(errors="replace")
         except OSError:
@@ -63,9 +60,9 @@ class ScratchDirectory:
 
 @contextmanager
 def temporary_scratch_directory() -> Iterator[ScratchDirectory]:
-    """Yield a new scratch (temporary) directory, and remove it at the end of the ``with`` block.
+    """Yield a new scratch directory for a Spark session, and remove it at the end of the ``with`` block.
 
-    Those that killed sessions left are removed, too.
+    Directories that killed sessions left are removed, too.
     """
     parent = Path(tempfile.gettempdir())
     _remove_abandoned_directories(parent)

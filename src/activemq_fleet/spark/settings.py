@@ -43,10 +43,7 @@ _SQL = {
 
 
 def is_local_master(master: str | None) -> bool:
-    """Return whether a Spark master is local.
-
-    All tasks then run on this machine. An example of the URL is ``local[*]``.
-    """
+    """Return whether the URL of a Spark master, such as ``local[*]``, is local: all tasks run on this machine."""
     return master is not None and master.startswith("local")
 
 
@@ -73,18 +70,15 @@ def spark_master_of(options: SessionOptions) -> str | None:
 
 
 def spark_connect_settings(options: SessionOptions) -> dict[str, str]:
-    """Return the settings of a Spark Connect session, from the options.
-
-    The session is created with them.
-    """
+    """Return the settings with which a Spark Connect session is created, from the options of a job."""
     packed = {"spark.sql.execution.pyspark.python": packed_python_path(options)} if options.archives else {}
     return {**_SQL, **packed, **options.conf}
 
 
 def archives_of(options: SessionOptions) -> list[str]:
-    """Return the archives in the options of a Spark session.
+    """Return the archives that Spark unpacks on executors, as ``PATH#NAME``, from the options of a session.
 
-    Each is ``PATH#NAME``. NAME is ``environment`` by default.
+    NAME is the directory on the executor, ``environment`` by default.
     """
     return [archive if "#" in archive else f"{archive}#environment" for archive in options.archives]
 

@@ -59,10 +59,10 @@ class LocalTarget:
             )
 
     def prepare_output_path(self) -> None:
-        """Prepare the output path for writing.
+        """Create and lock an empty staging directory for the output path.
 
-        This creates and locks an empty staging directory (``OUT.staged``). Raises InputError when another run has
-        locked it, and OutputError when it cannot be created.
+        It is ``OUT.staged``. Raises InputError when another run has locked it, and OutputError when it cannot be
+        created.
         """
         with os_errors_as_output_errors("create the directory", self.out):
             self.staged.mkdir(parents=True, exist_ok=True)
@@ -87,7 +87,7 @@ class LocalTarget:
         return f"file://{self.staged / name}"
 
     def check_row_count(self, name: str, rows: int) -> None:
-        """Check that the files of a dataset have the right number of rows.
+        """Check that a dataset's files have as many rows as Spark's tasks reported.
 
         Raises SparkProblem if they do not. Executors elsewhere write to their own disks.
         """
@@ -105,21 +105,18 @@ class LocalTarget:
             path.unlink()
 
     def written_paths(self, name: str) -> list[str]:
-        """Return the paths that this run wrote for a dataset.
-
-        The list has one path, that of the dataset's directory.
-        """
+        """Return the paths that the current job wrote for a dataset: its directory alone."""
         return [str(self.staged / name)]
 
     def write_text_file(self, name: str, text: str) -> None:
-        """Write a text file to the staging directory.
+        """Write a text file, such as ``audit.json``, to the staging directory of a job's output.
 
         The file ``name`` is next to the datasets.
         """
         (self.staged / name).write_text(text, encoding="utf-8")
 
     def commit(self, manifest: Mapping[str, Any]) -> None:
-        """Commit the output of a job: it replaces the earlier content of the output path.
+        """Commit the output of a job: the staged output replaces the earlier content of the output path.
 
         The manifest is written before. ``OUT.staged`` and the output path are exchanged in one step; then the earlier
         result is removed.
@@ -131,9 +128,10 @@ class LocalTarget:
         self.discard_uncommitted_output()
 
     def discard_uncommitted_output(self) -> None:
-        """Discard the staged output of a job.
+        """Discard the output of a job that was not committed.
 
-        The output path stays as it is. ``OUT.staged`` and its lock are removed. Does nothing when called again.
+        The staging directory ``OUT.staged`` and its lock are removed; the output path is unchanged. Does nothing when
+        called again.
         """
         if self._lock < 0:
             return
@@ -151,9 +149,9 @@ def staging_directory_of(out: Path) -> Path:
 
 
 def finish_replacement(out: Path) -> None:
-    """Finish the interrupted replacement of an output path.
+    """Finish the replacement of an output path that a killed job interrupted.
 
-    A kill interrupted it. PERSISTENT_ENTRIES are moved back from ``OUT.staged``.
+    PERSISTENT_ENTRIES are moved back from ``OUT.staged``.
     """
     for name in PERSISTENT_ENTRIES:
         old = staging_directory_of(out) / name

@@ -17,7 +17,7 @@ COMMANDS = ("plan", "drift", "audit")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command-line program for spark-submit.
+    """Run ``activemq-fleet`` as the application that spark-submit starts.
 
     Returns the exit code. The commands are ``plan``, ``drift`` and ``audit``; without a command, the path of this
     script is printed.

@@ -153,9 +153,9 @@ def make_file_writing_task(
 
 
 def make_column_yielding_task(task: Task, schemas: Mapping[str, pa.Schema]) -> Callable[[Batches], Batches]:
-    """Make a task for Spark that yields the results of another task as columns.
+    """Make a Spark task that yields the results of another task as the columns of one data frame.
 
-    It is for ``mapInArrow``. Objects are pickled; dataset rows are struct columns.
+    It is for ``mapInArrow``. Objects are in pickled form; the rows of each dataset are in a struct column.
     """
     fields = [*OBJECTS, *(pa.field(name, pa.struct(list(schema))) for name, schema in schemas.items())]
     whole = pa.schema(fields)
@@ -214,7 +214,10 @@ def _encodable(value: Any) -> Any:
 
 
 class _Part:
-    """A Parquet file of a dataset while it is written, zstd, in row groups of ROW_GROUP_BYTES."""
+    """A Parquet file of a dataset that a Spark task is writing.
+
+    It is compressed with zstd, in row groups of ROW_GROUP_BYTES.
+    """
 
     def __init__(self, directory: Path, dataset: str, schema: pa.Schema, order: Sequence[str], label: str) -> None:
         from pyarrow.parquet import ParquetWriter
@@ -236,7 +239,7 @@ class _Part:
         self._size = self._rows = 0
 
     def add(self, batch: pa.RecordBatch) -> None:
-        """Add a batch of rows to the Parquet file.
+        """Add a batch of rows to a Parquet file of a dataset.
 
         The batch has the dataset's schema.
         """
@@ -247,18 +250,15 @@ class _Part:
             self._flush()
 
     def close(self) -> WrittenPart:
-        """Close the Parquet file.
-
-        The last row group and the footer are written before.
-        """
+        """Close a Parquet file of a dataset, after its last row group and its footer are written."""
         self._flush()
         self.abandon()
         return WrittenPart(self._dataset, self._path.name, self._rows, self.label)
 
     def abandon(self) -> None:
-        """Abandon the Parquet file after an error.
+        """Abandon a Parquet file of a dataset after an error.
 
-        It is closed early. The row groups already written are kept.
+        The file is closed early; the row groups that are already written are kept.
         """
         self._writer.add_key_value_metadata(self._schema.metadata or {})
         self._writer.close()

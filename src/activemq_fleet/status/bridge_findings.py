@@ -13,7 +13,11 @@ _NAMED = 3
 
 
 def bridge_findings(row: BrokerStatus, broker: Broker, evidence: Mapping[str, Any]) -> Iterator[Finding]:
-    """Yield an error for each link of a broker that is down, half up, or disconnects again and again."""
+    """Yield the findings about the bridges of one broker.
+
+    There is an error for each link that is down, carries messages in one direction only, or disconnects again and
+    again.
+    """
     breaking = {bridge.get("peer"): bridge for bridge in evidence.get("breaking_bridges") or ()}
     for link in row.links:
         text = f"the link {link.link} to {' or '.join(link.to)}"

@@ -154,7 +154,7 @@ def _state(evidence: Evidence, part: str) -> str:
 
 
 def _not_deployed(deployed: Mapping[str, str], planned: Any) -> Iterable[str]:
-    """Yield the planned files that were deployed otherwise, or not; none where no whole version is in force.
+    """Yield the planned files that are not deployed, or were changed; none where no whole version is in force.
 
     A file with secrets is compared without them, so that a password which alone has changed is not seen.
     """

@@ -96,7 +96,7 @@ def _end(row: BrokerStatus, broker: Broker) -> str:
 
 
 def _start(row: BrokerStatus, broker: Broker) -> str:
-    """Return the remedy for a standby that is stopped or hung."""
+    """Return the remedy that starts a standby that is stopped or hung."""
     if row.is_not_installed:
         return f"run the playbook site, which installs and starts the broker on {broker.host}"
     if row.state == "hung":
@@ -171,7 +171,7 @@ def _lock(row: BrokerStatus, broker: Broker, evidence: Evidence) -> Iterator[Fin
 
 
 def _watchdog(row: BrokerStatus, broker: Broker, evidence: Evidence) -> Iterator[Finding]:
-    """Yield why the watchdog would not notice that the broker hangs."""
+    """Yield a finding if the watchdog of a broker would not notice that the broker hangs."""
     watchdog = evidence.get("watchdog")
     if broker.settings.watchdog == "off" or watchdog is None:
         return
@@ -197,7 +197,7 @@ def _watchdog(row: BrokerStatus, broker: Broker, evidence: Evidence) -> Iterator
 
 
 def _taken_ports(row: BrokerStatus, broker: Broker, evidence: Evidence) -> Iterator[Finding]:
-    """Yield the ports that the standby could not open at a failover."""
+    """Yield a finding for each port that another process holds, so that the standby could not open it at a failover."""
     for observed in evidence.get("taken_ports") or ():
         taken = TakenPort(**observed)
         yield _finding(
@@ -428,7 +428,10 @@ def _certificates(host: str, certificates: Sequence[Certificate]) -> Iterator[Fi
 
 
 def _who_is_active(rows: Sequence[BrokerStatus], fleet: Fleet, evidence: Mapping[str, Evidence]) -> Iterator[Finding]:
-    """Yield what is wrong with a pair, or a broker on its own, about which of its nodes is active."""
+    """Yield findings about which nodes of a pair are active: two, none, or one without a standby.
+
+    A broker without a peer is checked, too.
+    """
     active = [row for row in rows if row.state in SERVING]
     others = [row for row in rows if row.state not in SERVING]
     name, has_peer = fleet.broker(rows[0].host).link_end_name, len(rows) > 1

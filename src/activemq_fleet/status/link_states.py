@@ -36,9 +36,9 @@ _RESPONDER = re.compile(r"Started responder end of duplex bridge (?P<link>\S+?)@
 
 
 class LogRecord(Protocol):
-    """A record of a broker's log.
+    """A record of a broker's log, which may explain why a link failed.
 
-    It may explain why a link failed. Any log record with these attributes fits.
+    Any log record with these attributes fits.
     """
 
     @property
@@ -48,9 +48,9 @@ class LogRecord(Protocol):
 
 
 def planned_network(fleet: Fleet) -> Network:
-    """Return the network that the planned network connectors of a fleet make.
+    """Return the planned network of a fleet: the network connectors of all brokers, and their targets.
 
-    Those that XML fragments add are included.
+    Connectors that XML fragments add are included, and so are those that a peer refuses.
     """
     written = {
         broker.host: XmlDocument(activemq_xml(broker))

@@ -45,10 +45,9 @@ class LinkStatus:
 
 @dataclass(frozen=True, slots=True)
 class Certificate:
-    """A TLS certificate in use.
+    """A TLS certificate that a program uses, with the time at which it expires.
 
-    It has the time at which it expires. It has its place, its end (RFC 3339) and the days until then; ``error`` is the
-    reason why the end is unknown.
+    It has its place, its end (RFC 3339) and the days until then; ``error`` is the reason why the end is unknown.
     """
 
     name: str
@@ -95,10 +94,9 @@ class BrokerStatus:
 
     @property
     def configuration(self) -> str:
-        """The state of the configuration that is deployed on a broker.
+        """The state of a broker's deployed configuration, compared with the plan.
 
-        It is planned, outdated, by hand, none or unknown. It is the relation of the deployed to the planned
-        configuration.
+        It is planned, outdated, by hand, none or unknown.
         """
         if self.state in ("unreachable", "unknown"):
             return "unknown"
@@ -108,7 +106,10 @@ class BrokerStatus:
 
     @property
     def is_not_installed(self) -> bool:
-        """Whether the host has no process and no configuration of the broker, as before the first run of ``site``."""
+        """Whether the broker is not installed on its host: it has no process and no deployed configuration.
+
+        This is the state before the first run of the playbook ``site``.
+        """
         return self.state == "stopped" and self.configuration == "none"
 
 
@@ -138,9 +139,9 @@ class AgentStatus:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BalancerStatus:
-    """The status of one load balancer.
+    """The status of one load balancer: its programs, and the virtual addresses that it holds.
 
-    It has its programs (``up`` or ``down``), and by group whether it holds the virtual address.
+    Programs are ``up`` or ``down``; virtual addresses are by group.
     """
 
     host: str
@@ -153,10 +154,9 @@ class BalancerStatus:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FleetStatus:
-    """The status of a fleet.
+    """The status of a fleet: of its brokers, agents and load balancers, with findings.
 
-    It has the status of its brokers, agents and load balancers, and findings. It is that at ``time``; ``seconds`` is
-    the duration of the queries.
+    ``time`` is when it was queried; ``seconds`` is the duration of the queries.
     """
 
     time: float
@@ -176,10 +176,7 @@ class FleetStatus:
 
     @property
     def summary(self) -> dict[str, int]:
-        """A summary of the fleet's status in numbers.
-
-        They are the numbers of brokers by state, and of findings by severity.
-        """
+        """The summary of a fleet's status: the numbers of brokers by state, and of findings by severity."""
         states = Counter(broker.state for broker in self.brokers)
         severities = Counter(finding.severity for finding in self.findings)
         shown = [*STATES, "unreachable", "unknown"]

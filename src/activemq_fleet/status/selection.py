@@ -11,10 +11,10 @@ from activemq_fleet.topology import Agent, Balancer, Broker, Fleet
 
 
 def select_hosts(fleet: Fleet, name: str = "") -> tuple[str, ...]:
-    """Select hosts of a fleet by a name, and return them.
+    """Select the hosts of a fleet that are named by a group, a pair or a host, and return them.
 
-    The name is that of a group, a pair or one host. They are inventory names. An empty name selects all hosts. Hosts
-    may be named by their first label. Raises InputError for a name that the fleet does not have.
+    An empty name selects all hosts. Hosts may be named by their first label. Raises InputError for a name that the
+    fleet does not have.
     """
     nodes: tuple[Broker | Agent | Balancer, ...] = (*fleet.brokers, *fleet.agents, *fleet.balancers)
     every = {node.host for node in nodes}

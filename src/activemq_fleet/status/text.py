@@ -84,10 +84,10 @@ def status_tables(status: FleetStatus) -> list[tuple[Sequence[str], list[tuple[s
 
 
 def compact_tables(status: FleetStatus) -> list[tuple[Sequence[str], list[tuple[str, ...]]]]:
-    """Return the tables of a fleet's status in a compact form.
+    """Return the tables of a fleet's status in compact form: only columns with a value, and short host names.
 
-    They have the most important columns. The tables are those of ``status_tables``; hosts are without their common
-    domain. A column is left out where every row has a dash.
+    The tables are those of ``status_tables`` without less important columns; hosts are without their common domain. A
+    column is left out where every row has a dash.
     """
     domain = common_domain(status)
     tables: list[tuple[Sequence[str], list[tuple[str, ...]]]] = []

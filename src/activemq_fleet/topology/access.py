@@ -54,7 +54,7 @@ def user_group_of_agent(username: str) -> str:
 
 
 def agent_name(agent: Agent) -> str:
-    """Return an agent's name, as event ids and topics use it.
+    """Return the name of a failover agent, which is part of its event ids and topics.
 
     It is ``agent.name``, else its client id, else its host.
     """
@@ -64,10 +64,7 @@ def agent_name(agent: Agent) -> str:
 def add_links_and_accounts(
     brokers: Iterable[Broker], network: PlannedNetwork, agents: Sequence[Agent], balancers: Sequence[Balancer]
 ) -> tuple[Broker, ...]:
-    """Add links and accounts to brokers, and return the brokers.
-
-    Permissions are added, too.
-    """
+    """Add links, accounts and permissions to brokers, and return the brokers."""
     agents_by_group: dict[str, list[Agent]] = defaultdict(list)
     for agent in agents:
         agents_by_group[agent.group].append(agent)
@@ -140,7 +137,7 @@ def _accounts_of(broker: Broker, agents: Sequence[Agent], balancers: Sequence[Ba
 
 
 def probe_password_of(settings: Settings) -> SecretStr | EncryptedValue | None:
-    """Return the password of a broker's account for probes, or None.
+    """Return the password of the account with which probes log in to a broker, or None.
 
     It is ``activemq_probe_password``, or derived from ``activemq_network_password`` where the broker's accounts are
     rendered. The derivation has one result for one password and cannot be reversed.
@@ -152,14 +149,14 @@ def probe_password_of(settings: Settings) -> SecretStr | EncryptedValue | None:
 
 
 class DerivedPassword(SecretStr):
-    """A password that is derived from another password.
+    """A password that is derived (computed) from another password.
 
     It is derived when its value is read. The derivation is slow on purpose, and only the deployed files contain the
     value.
     """
 
     def get_secret_value(self) -> str:
-        """Return the derived password as text."""
+        """Return the derived password as text: the secret value."""
         return _derive_password(super().get_secret_value())
 
 

@@ -56,7 +56,7 @@ def shared_agent_account_findings(agents: Sequence[Agent]) -> Iterator[Finding]:
 
 
 def missing_account_findings(broker: Broker) -> Iterator[Finding]:
-    """Yield a warning for a broker that requires a login and has no account (T016)."""
+    """Yield a warning if the accounts of a broker are missing, although it requires a login (T016)."""
     if broker.settings.authentication == "none":
         return
     if broker.settings.authentication == "custom":

@@ -19,7 +19,7 @@ _NO_DELIVERY = "the agent delivers the events of its host through the brokers of
 
 
 def default_home_pair(host: str, pairs: Sequence[str]) -> str:
-    """Return the default home pair of a failover agent.
+    """Return the default home pair of a failover agent: the pair to which the agent connects.
 
     It is for an agent without ``activemq_agent_pair``, and chosen by a hash of host and pair names. The choice uses
     highest random weight hashing: a new pair changes only the home pair of agents that move to it.
@@ -30,7 +30,7 @@ def default_home_pair(host: str, pairs: Sequence[str]) -> str:
 def assign_agents_to_pairs(
     names: Sequence[str], settings: Mapping[str, Settings], groups: Sequence[Group], every: GroupListing
 ) -> tuple[tuple[Agent, ...], list[Finding]]:
-    """Assign each failover agent to its home pair.
+    """Assign each failover agent to the pair to which it connects (its home pair).
 
     Return the agents and findings. Agents are sorted by name; the findings are T010 and T015.
     """
@@ -48,7 +48,7 @@ def assign_agents_to_pairs(
 def _assign_agent_to_pair(
     host: str, settings: Settings, groups: Mapping[str, Group], every: GroupListing
 ) -> tuple[Agent | None, list[Finding]]:
-    """Assign the agent of a host to its home pair, and return the agent and findings.
+    """Assign the agent of a host to the pair to which it connects, and return the agent and findings.
 
     The findings are T010 and T015; the agent is None when no pair can serve it.
     """

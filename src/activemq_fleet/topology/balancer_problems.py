@@ -17,10 +17,9 @@ _EVERYWHERE = ("0.0.0.0", "::")  # noqa: S104 -- compared, nothing is bound
 
 
 def balancer_findings(balancers: Sequence[Balancer], groups: Sequence[Group], every: GroupListing) -> Iterator[Finding]:
-    """Yield the findings about load balancers.
+    """Yield the findings about load balancers and the virtual addresses of groups (T006, T009, T020 to T027).
 
-    Findings about the virtual addresses of groups are included (T006, T009, T020 to T027). ``balancers`` are in the
-    order of the inventory.
+    ``balancers`` are in the order of the inventory.
     """
     if not balancers:
         return
@@ -39,7 +38,7 @@ def balancer_findings(balancers: Sequence[Balancer], groups: Sequence[Group], ev
 
 
 def _idle_balancer_findings(balancers: Sequence[Balancer], every: GroupListing) -> Iterator[Finding]:
-    """T020: a load balancer for which no group has a virtual address."""
+    """Yield a finding for each load balancer for which no group has a virtual address (T020)."""
     for balancer in balancers:
         if balancer.addresses:
             continue
@@ -55,7 +54,10 @@ def _idle_balancer_findings(balancers: Sequence[Balancer], every: GroupListing) 
 
 
 def _differing_vip_findings(groups: Sequence[Group]) -> Iterator[Finding]:
-    """T009: brokers of one group with different virtual addresses or router ids; a group has one of each."""
+    """Yield an error for brokers of one group with different virtual addresses or router ids (T009).
+
+    A group has one of each.
+    """
     for group in groups:
         for variable in ("vip", "vip_router_id"):
             first, *others = group.brokers
@@ -73,7 +75,10 @@ def _differing_vip_findings(groups: Sequence[Group]) -> Iterator[Finding]:
 
 
 def _login_findings(balancers: Sequence[Balancer]) -> Iterator[Finding]:
-    """T009: two balancers with one user name and two passwords. T025: health checks without a login."""
+    """Yield findings about logins of load balancers (T009, T025).
+
+    T009: two balancers with one user name and two passwords. T025: health checks without a login.
+    """
     known: dict[str, Balancer] = {}
     for balancer in balancers:
         name = balancer.settings.vip_username
@@ -120,7 +125,7 @@ def _unverified_certificate_finding(balancer: Balancer) -> Finding:
 def _duplicate_address_findings(
     addresses: Sequence[VirtualAddress], balancers: Sequence[Balancer], groups: Sequence[Group]
 ) -> Iterator[Finding]:
-    """T022 and T023: a virtual address or router id that two groups, or a group and a host, both have."""
+    """Yield findings about a virtual address or router id that two groups, or a group and a host, have (T022, T023)."""
     owners: dict[str, tuple[str, str]] = {}
     for group in groups:
         for broker in group.brokers:
@@ -153,7 +158,7 @@ def _duplicate_address_findings(
 
 
 def _duplicate_port_findings(address: VirtualAddress, group: Group) -> Iterator[Finding]:
-    """T006: two connectors of a group that would be the same port of the group's virtual address."""
+    """Yield an error for two connectors that would be the same port of a group's virtual address (T006)."""
     owners: dict[int, VirtualPort] = {}
     for front in address.fronts:
         other = owners.setdefault(front.port, front)
@@ -170,7 +175,7 @@ def _duplicate_port_findings(address: VirtualAddress, group: Group) -> Iterator[
 
 
 def _vrrp_multicast_findings(balancer: Balancer, balancers: Sequence[Balancer]) -> Iterator[Finding]:
-    """T024: balancers without unicast IP addresses, which therefore exchange VRRP by multicast."""
+    """Yield a finding for load balancers without unicast IP addresses, which exchange VRRP by multicast (T024)."""
     if len(balancers) > 1 and any(address.source is None for address in balancer.addresses):
         yield Finding(
             rule="T024",
@@ -214,7 +219,7 @@ def _host_conflict_findings(balancer: Balancer, address: VirtualAddress, group: 
 
 
 def _shared_port_findings(broker: Broker, address: VirtualAddress) -> Iterator[Finding]:
-    """T026: a host with HAProxy and a broker that listens on all addresses, at the same port."""
+    """Yield an error for a host where HAProxy and a broker that listens on all addresses share a port (T026)."""
     shared = sorted({front.port for front in address.fronts} & set(broker.ports.values()))
     if broker.settings.bind in _EVERYWHERE and shared:
         yield error_finding(

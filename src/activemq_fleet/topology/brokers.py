@@ -34,10 +34,7 @@ _ASKS_FOR_CERTIFICATE = "transport.needClientAuth"
 
 @dataclass(frozen=True)
 class BrokerHost:
-    """A host that runs a broker.
-
-    It has its identity (group, pair, node), settings and release.
-    """
+    """A host that runs a broker, with its identity (group, pair, node), settings and release."""
 
     identity: Identity
     settings: Settings
@@ -55,10 +52,9 @@ class BrokerHost:
 
 
 def build_brokers(members: Sequence[BrokerHost]) -> tuple[list[Broker], list[Finding]]:
-    """Build the brokers of all hosts.
+    """Build the brokers of all broker hosts, without links, accounts and permissions, and return them and findings.
 
-    Return them and findings. They have no links, accounts and permissions; the findings need only the settings of one
-    host.
+    The findings need only the settings of one host.
     """
     nodes: dict[str, list[BrokerHost]] = defaultdict(list)
     for member in members:
@@ -74,10 +70,9 @@ def build_brokers(members: Sequence[BrokerHost]) -> tuple[list[Broker], list[Fin
 
 
 def build_broker(member: BrokerHost, peer: BrokerHost | None = None) -> tuple[Broker, list[Finding]]:
-    """Build the broker of a host.
+    """Build the broker of a host, without its links, accounts and permissions, and return it and findings.
 
-    Return it and findings. The findings T005, T011 and T013 need only this host's settings. ``peer`` is the other node
-    of the pair. Links, accounts and permissions are added later.
+    ``peer`` is the other node of the pair. The findings T005, T011 and T013 need only this host's settings.
     """
     identity, settings, release = member.identity, member.settings, member.release
     listeners = member.listeners

@@ -13,7 +13,7 @@ from activemq_fleet.topology.model.fleet import Fleet
 
 @dataclass(frozen=True, slots=True)
 class InventoryRule:
-    """A rule about an inventory, such as ``T002``.
+    """A rule that an inventory must follow, such as ``T002``.
 
     It has its id and its texts. Rules about comments that suppress findings are included. Code in the texts is between
     backquotes, as in Markdown. ``severity`` is that of most of its findings. ``about_inventory``: a part of the
@@ -39,10 +39,9 @@ def inventory_rules() -> tuple[InventoryRule, ...]:
 
 
 def inventory_warning_lines(fleet: Fleet) -> list[str]:
-    """Return the warnings about an inventory as lines of text.
+    """Return the warnings about an inventory as lines of text, for commands that print no other findings.
 
-    They are the fleet's warnings, and findings about the inventory's structure that are not waived. They are for
-    commands that print no other findings.
+    They are the fleet's warnings, and findings about the inventory's structure that are not waived.
     """
     rules = {rule.id for rule in inventory_rules() if rule.about_inventory}
     findings = (finding for finding in fleet.findings if finding.rule in rules and finding.waived is None)

@@ -38,7 +38,7 @@ class _Ttls(TypedDict):
 
 @dataclass(frozen=True, slots=True)
 class PlannedLink:
-    """A planned link from a source pair to a target pair.
+    """A planned network link from a source pair to a target pair.
 
     A broker without a peer can be in place of a pair. ``entry`` is the entry of ``activemq_links`` that defines it,
     None for ``activemq_topology``; ``meshed``: it is part of a group's mesh.
@@ -53,20 +53,17 @@ class PlannedLink:
 
     @property
     def included_destinations(self) -> tuple[str, ...]:
-        """The destinations that the link includes.
-
-        The tuple is empty where it carries all.
-        """
+        """The destinations whose messages the link forwards; empty if it forwards all."""
         return (*self.entry.include, *self.entry.static_include) if self.entry and self.entry.include else ()
 
     @property
     def leads_outside_inventory(self) -> bool:
-        """Whether the link leads to brokers outside of the inventory."""
+        """Whether the planned link leads to brokers outside of the inventory."""
         return self.entry is not None and bool(self.entry.addresses)
 
 
 def link_ends_by_name(brokers: Iterable[Broker]) -> dict[str, LinkEnd]:
-    """Return the ends of links (pairs, and brokers without a peer) by name.
+    """Return the ends of links, which are pairs and brokers without a peer, by name.
 
     They are sorted by group and number.
     """
@@ -128,9 +125,9 @@ def _planned_link_between(a: LinkEnd, b: LinkEnd, *, duplex: bool, meshed: bool 
 
 
 def plan_network(brokers: Sequence[Broker], rest: WholeInventoryFacts | None) -> tuple[PlannedNetwork, list[Finding]]:
-    """Plan the network of links between brokers.
+    """Plan the network of brokers: return the links between pairs that the settings define, and findings.
 
-    Return it and findings. ``activemq_topology`` and ``activemq_links`` define the links; the findings are T007.
+    ``activemq_topology`` and ``activemq_links`` define the links; the findings are T007.
     """
     units = link_ends_by_name(brokers)
     by_group: dict[str, list[LinkEnd]] = defaultdict(list)
@@ -181,7 +178,7 @@ def _known_end_finding(host: str, position: int, name: str) -> Finding:
 
 
 def unknown_link_end_finding(host: str, variable: str, name: str, known: Sequence[str]) -> Finding:
-    """Return the finding for a link end that is no group or pair of the inventory (T007).
+    """Return the finding for an unknown link end: the inventory has no group or pair of this name (T007).
 
     The end is ``from`` or ``to`` of the link. ``known`` are the groups and pairs.
     """
@@ -200,7 +197,7 @@ def unknown_link_end_finding(host: str, variable: str, name: str, known: Sequenc
 
 
 def _several_ends_finding(host: str, variable: str, name: str) -> Finding:
-    """T007: a list of groups or pairs, of which a link has only one at each end."""
+    """Return the finding for a list of groups or pairs at one end of a link, which has only one (T007)."""
     names = [part for part in (part.strip() for part in name.split(",")) if part]
     different = list(dict.fromkeys(names))
     message = f"{variable} is {name!r}, but must be the name of one group or pair"
@@ -216,12 +213,12 @@ def _several_ends_finding(host: str, variable: str, name: str) -> Finding:
 
 @dataclass(frozen=True)
 class PlannedNetwork:
-    """The planned network of a fleet.
+    """The planned network of a fleet's brokers: the links between pairs, and the graph that they form.
 
-    It has its links, and the graph that they form. Groups with multicast discovery are part of the graph. ``plans`` are
-    by source unit, ``multicast_groups`` maps a group that uses multicast discovery to its units, and ``components`` are
-    the sets of units that bridges join, directly or through others. By unit, ``longest`` is the number of bridges on
-    the longest shortest path of its component, and ``pure_mesh`` whether all its component's links are of a mesh.
+    Groups with multicast discovery are part of the graph. A unit is a pair or a single broker. ``plans`` are by source
+    unit, ``multicast_groups`` maps a group that uses multicast discovery to its units, and ``components`` are the sets
+    of units that bridges join, directly or through others. By unit, ``longest`` is the number of bridges on the longest
+    shortest path of its component, and ``pure_mesh`` whether all its component's links are of a mesh.
     """
 
     units: Mapping[str, LinkEnd]
@@ -233,9 +230,9 @@ class PlannedNetwork:
 
     @classmethod
     def network_from_planned_links(cls, units: Mapping[str, LinkEnd], plans: Sequence[PlannedLink]) -> PlannedNetwork:
-        """Return the network that planned links form.
+        """Return the network of pairs and single brokers that planned links form.
 
-        It has its pairs and single brokers, its connected components and their longest paths.
+        It has their connected components, and the longest path of each.
         """
         multicast: dict[str, list[LinkEnd]] = defaultdict(list)
         for unit in units.values():

@@ -42,9 +42,9 @@ def metrics_access_findings(broker: Broker) -> Iterator[Finding]:
 
 
 def agent_metrics_access_findings(agents: Iterable[Agent], brokers: Iterable[Broker]) -> Iterator[Finding]:
-    """Yield a warning for each agent whose metrics only its own host can access (T033).
+    """Yield a warning for each agent whose metrics endpoint is on a loopback address (T033).
 
-    There is none if no broker has metrics.
+    Prometheus on another host cannot read the metrics. There is no warning if no broker has metrics.
     """
     if not any(broker.settings.metrics for broker in brokers):
         return

@@ -13,9 +13,9 @@ from activemq_fleet.topology.model.broker import Broker
 def unmatched_name_findings(
     names: Iterable[str], unclear: Mapping[str, UnclearNameError], pattern: str
 ) -> Iterator[Finding]:
-    """Yield an error for each broker whose name does not match the naming pattern (T001).
+    """Yield an error for each host that is meant as a broker and whose name is not matched (T001).
 
-    The host is meant as a broker. ``unclear`` holds reasons by host.
+    It does not match the naming pattern. ``unclear`` holds reasons by host.
     """
     for name in names:
         if name in unclear:
@@ -102,7 +102,7 @@ def same_machine_and_instance_findings(
 
 
 def duplicate_node_findings(brokers: Sequence[Broker]) -> Iterator[Finding]:
-    """Yield an error for brokers that are the same node of the same pair (T003)."""
+    """Yield an error for hosts that are duplicates of one node: the same node of the same pair (T003)."""
     seen: dict[tuple[str, str], list[str]] = defaultdict(list)
     for broker in brokers:
         seen[broker.pair, broker.identity.node].append(broker.host)
@@ -124,7 +124,7 @@ def duplicate_node_findings(brokers: Sequence[Broker]) -> Iterator[Finding]:
 
 
 def half_pairs_by_contradicting_variable(brokers: Sequence[Broker]) -> set[str]:
-    """Return pairs of one node whose other node is in another pair by its variable ``activemq_pair``."""
+    """Return the pairs that a wrong ``activemq_pair`` splits: one node remains, the other is in another pair."""
     seen: set[tuple[str, str]] = set()
     halves = set()
     for broker in brokers:
@@ -136,7 +136,7 @@ def half_pairs_by_contradicting_variable(brokers: Sequence[Broker]) -> set[str]:
 
 
 def _half_pair(brokers: Sequence[Broker], pair: str, node: str, host: str) -> str:
-    """Return the only pair of the host's group that has a single node and lacks this one; "" without one."""
+    """Return the pair that lacks a host as its second node, or "" if not exactly one pair of the group does."""
     group = next(broker.group for broker in brokers if broker.host == host)
     nodes: dict[str, set[str]] = defaultdict(set)
     for broker in brokers:

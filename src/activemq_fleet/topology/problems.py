@@ -233,7 +233,7 @@ def _findings_within_pairs(units: Mapping[str, Sequence[Broker]], unpaired: Sequ
 
 
 def _uneven_pair_findings(pair: str, brokers: Sequence[Broker], unpaired: Sequence[str]) -> Iterator[Finding]:
-    """T002: a pair that is not one preferred master and one slave."""
+    """Yield an error for a pair that does not consist of one preferred master and one slave (T002)."""
     nodes = sorted({broker.identity.node for broker in brokers})
     if len(brokers) == 1:
         yield _single_node_finding(pair, brokers[0], unpaired)
@@ -299,7 +299,10 @@ def _states(broker: Broker, part: str) -> bool:
 
 
 def _misspelt_pair(pair: str, halves: Mapping[str, Broker]) -> str | None:
-    """Return the other pair of a single node that is probably meant as the same pair; None without one."""
+    """Return the pair whose name a host's ``activemq_pair`` probably misspells; None without one.
+
+    Both pairs have a single node.
+    """
     if pair not in halves:
         return None
     first = halves[pair]
@@ -315,7 +318,7 @@ def _misspelt_pair(pair: str, halves: Mapping[str, Broker]) -> str | None:
 
 
 def _divided_pair_finding(pair: str, broker: Broker, peer: Broker) -> Finding:
-    """T002: two hosts whose pairs have similar names and only one node each."""
+    """Return the error for two hosts whose pairs have similar names and only one node each (T002)."""
     return error_finding(
         "T002",
         broker.host,
@@ -393,7 +396,7 @@ def _port_variable(name: str) -> str:
 
 
 def _address_finding(broker: Broker, host: str, shared: Sequence[tuple[str, str, int]]) -> Finding:
-    """T006: a broker with the address of another host, and several of its ports."""
+    """Return the error for a broker with the address of another host, and several of its ports (T006)."""
     ports = ", ".join(f"{port} ({name})" for name, _, port in shared)
     return error_finding(
         "T006",
@@ -512,7 +515,10 @@ def _duplicate_connector_or_link_name_findings(broker: Broker) -> Iterator[Findi
 
 
 def _duplicate_name_finding(host: str, named: str, target: str, owner: str, target_of_owner: str) -> Finding:
-    """T012: a connector or link with the name of another part of the broker; ``target`` is "" for a connector."""
+    """Return the error for a connector or link with the name of another part of the broker (T012).
+
+    ``target`` is "" for a connector.
+    """
     if target and target == target_of_owner:
         return error_finding(
             "T012",

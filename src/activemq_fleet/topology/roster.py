@@ -111,7 +111,7 @@ def sort_hosts_by_role(
 
 
 def common_naming_pattern(patterns: Iterable[str]) -> str:
-    """Return the common naming pattern of hosts.
+    """Return the naming pattern that all hosts have in common.
 
     Raise InputError where they set different ones. It is the default where none is set.
     """

@@ -142,7 +142,7 @@ def discovery_method_of(settings: Settings, release: Release) -> Discovery:
 
 
 def multicast_group_name(group: str, settings: Settings) -> str:
-    """Return the name of the multicast group for discovery among a group's brokers.
+    """Return the name of the multicast group by which the brokers of a group discover each other.
 
     It is prefixed with ``activemq_environment`` where set.
     """
@@ -200,12 +200,12 @@ class Broker:
 
     @property
     def role(self) -> Role:
-        """The preferred role of the broker: master or slave."""
+        """The role of the broker in its pair, master or slave, which it prefers while both nodes are up."""
         return self.identity.role
 
     @property
     def profile(self) -> Profile:
-        """The high-availability profile of the broker (``activemq_ha``)."""
+        """The high-availability profile of the broker, given by the variable ``activemq_ha``."""
         return self.settings.profile
 
     @property
@@ -220,7 +220,7 @@ class Broker:
 
     @property
     def is_replication_slave(self) -> bool:
-        """Whether the broker is the slave of a ``pure`` (replicating) pair.
+        """Whether the broker is the slave of a replicating (``pure``) pair.
 
         It opens no connector, not even once it is promoted.
         """
@@ -233,7 +233,7 @@ class Broker:
 
     @property
     def has_guard(self) -> bool:
-        """Whether the broker has a guard, a process that prevents writes of a stale node.
+        """Whether the broker has a guard, a process that prevents writes of a node that another node has replaced.
 
         The guard starts the broker. ``activemq_fence`` is ``guard`` or ``command``.
         """
@@ -249,17 +249,14 @@ class Broker:
 
     @property
     def link_end_name(self) -> str:
-        """The name of the broker as an end of links.
-
-        It is its pair's name, or its own host label if it has no peer.
-        """
+        """The name by which links refer to the broker: that of its pair, or its host label without a peer."""
         return self.identity.pair if self.profile.has_peer else self.identity.host_label
 
     @property
     def openwire(self) -> Connector | None:
-        """The OpenWire connector of the broker, or None.
+        """The OpenWire connector of the broker, or None without one, as for the slave of a ``pure`` pair.
 
-        It is None for a pure slave. Bridges and Java clients connect to it.
+        Bridges and Java clients connect to it.
         """
         return next((c for c in self.connectors if is_openwire(c.scheme)), None)
 

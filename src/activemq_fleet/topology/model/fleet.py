@@ -37,7 +37,7 @@ class Pair:
 
     @property
     def preferred_master(self) -> Broker:
-        """The preferred master of the pair.
+        """The preferred master of the pair: the broker that is meant to be active while both are up.
 
         It is the first broker whose role by its host name is master; the first broker where none is.
         """
@@ -45,10 +45,7 @@ class Pair:
 
     @property
     def profile(self) -> Profile:
-        """The high-availability profile of the pair.
-
-        It is ``activemq_ha`` of the preferred master.
-        """
+        """The high-availability profile of the pair's preferred master, given by ``activemq_ha``."""
         return self.preferred_master.profile
 
     @property
@@ -59,7 +56,7 @@ class Pair:
 
 @dataclass(frozen=True)
 class LinkEnd:
-    """An end of links in the network of brokers: a pair, or a broker without a peer.
+    """An end of network links: a pair, or a broker without a peer.
 
     ``brokers`` are in the order of dialling, preferred master first.
     """
@@ -70,17 +67,17 @@ class LinkEnd:
 
     @cached_property
     def addresses(self) -> tuple[Address, ...]:
-        """The OpenWire addresses of the link end's brokers.
+        """The OpenWire addresses of a pair, or of a single broker: where bridges connect to it.
 
-        There is one for each broker that opens such a port.
+        There is one for each broker that has an OpenWire connector.
         """
         return tuple((b.address, b.openwire.port) for b in self.brokers if b.openwire)
 
     @property
     def preferred_broker(self) -> Broker:
-        """The preferred broker of the link end, which is active while all brokers are up.
+        """The preferred broker of a pair (its preferred master), or the single broker.
 
-        It is the preferred master of a pair, or the single broker.
+        It is active while all brokers of the link end are up.
         """
         return self.brokers[0]
 
@@ -111,7 +108,7 @@ class Group:
 
 
 def groups_of(brokers: Iterable[Broker]) -> tuple[Group, ...]:
-    """Return the groups of the given brokers.
+    """Return the groups to which the given brokers belong, with their pairs.
 
     Groups and pairs are sorted by name.
     """
@@ -134,7 +131,7 @@ def pair_and_broker_counts(brokers: Iterable[Broker]) -> list[str]:
 
 @dataclass(frozen=True, slots=True)
 class Agent:
-    """A failover agent, which runs on a host in ``activemq_agents``.
+    """An agent: the failover agent that runs on a host in ``activemq_agents``.
 
     ``urls`` are the MQTT listeners of the brokers of its home pair, preferred master first; ``java_urls`` are the
     OpenWire listeners for Java clients.
@@ -152,9 +149,9 @@ class Agent:
 
 
 class GroupListing(NamedTuple):
-    """A listing of the first groups of an inventory.
+    """A listing of an inventory's groups for a finding, shortened to the names of the first ones.
 
-    It has the names of the first groups, and the number of all. It is for lists in findings.
+    ``number`` is the number of all groups.
     """
 
     first: tuple[str, ...]
@@ -162,15 +159,15 @@ class GroupListing(NamedTuple):
 
     @classmethod
     def from_names(cls, names: Sequence[str]) -> GroupListing:
-        """Return the shortened listing of groups, given the names of all groups in order."""
+        """Return the listing of groups, given the names of all groups in order.
+
+        Only the first names are kept.
+        """
         return cls(tuple(names[:MOST_LISTED]), len(names))
 
     @property
     def text(self) -> str:
-        """The listing as text: comma-separated group names.
-
-        It ends with "and N more" where there are more groups.
-        """
+        """The group names as comma-separated text, such as ``orders, stock and 3 more``."""
         more = f" and {self.number - len(self.first)} more" if self.number > len(self.first) else ""
         return f"{', '.join(self.first)}{more}"
 
