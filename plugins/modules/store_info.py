@@ -163,7 +163,7 @@ def gather_store_evidence(base: str, directory: str, read: bool, user: str | Non
         "unfinished": store_copy.is_replacement_unfinished(directory, user),
         "obstacle": store_copy.replacement_obstacle(directory, user=user),
         "free": free,
-        "runs": run_as(account_for_path(data, user), pure_log.read_pure_broker_runs, data),
+        "runs": run_as(account_for_path(data, user), pure_log.read_pure_master_slave_runs, data),
         **run_as(account_for_path(directory, user), _read_store_evidence, directory, read),
     }
 

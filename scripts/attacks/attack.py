@@ -255,7 +255,7 @@ def _replay(lab: Lab, active: str) -> Counter[str]:
         ) as connection:
             sent = connection.send_messages(uncopied_messages(store, number))
         named.update(message.destination for message in uncopied_messages(store, number))
-        store.record_replay(number, sent)
+        store.record_uncopied_messages_replayed(number, sent)
     return named
 
 

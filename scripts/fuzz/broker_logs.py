@@ -25,7 +25,7 @@ def read(data: bytes) -> str:
         Path(directory, "activemq.log.1").write_bytes(data[::-1])
         phase = broker_log.read_broker_phase(directory, 0)
         error = broker_log.last_logged_error(directory)
-        runs = pure_log.read_pure_broker_runs(directory)
+        runs = pure_log.read_pure_master_slave_runs(directory)
     if "\n" in error or len(error) > 400:
         return f"the last error is not one short line: {error!r}"
     if phase.name == "unknown" and any(run["started"] for run in runs):

@@ -332,7 +332,7 @@ def check_rendered_fleet(
     )
 
 
-def with_lint_findings(fleet: Fleet, documents: Mapping[str, XmlDocument]) -> Fleet:
+def fleet_with_lint_findings(fleet: Fleet, documents: Mapping[str, XmlDocument]) -> Fleet:
     """Return a fleet of brokers with the findings of the lint rules about its rendered configuration files.
 
     Only schema findings are missing, which would need downloaded schemas.

@@ -138,7 +138,7 @@ def test_root_writes_no_record_through_a_link_of_the_account(place: Path) -> Non
     code = """if True:
         import sys
         from activemq_fleet.node.fence.shared_store import SharedStore
-        SharedStore(sys.argv[1]).record_replay(5, 0)
+        SharedStore(sys.argv[1]).record_uncopied_messages_replayed(5, 0)
     """
 
     printed = run_as_root(code, store)

@@ -19,7 +19,7 @@ from activemq_fleet.node.fence.generation import (
     hard_link_generation,
     make_first_generation,
 )
-from activemq_fleet.node.fence.old_generations import uncopied_messages_after
+from activemq_fleet.node.fence.old_generations import uncopied_messages_of_generation
 from activemq_fleet.node.fence.shared_store import FenceError
 from activemq_fleet.node.kahadb.journal import COMMIT, MOVED_ACKS, TRACE
 from tests.support.journal_batches import add_command, journal_batch
@@ -31,7 +31,7 @@ COMMITTED = bytes([COMMIT, 0])
 
 
 def behind(source: Path, made: GenerationCopy) -> list[str]:
-    rows = [message.to_dict() for message in uncopied_messages_after(str(source), made.open_file, made.ends)]
+    rows = [message.to_dict() for message in uncopied_messages_of_generation(str(source), made.open_file, made.ends)]
     return [f"{row['destination']} {row['message']}" for row in rows]
 
 
@@ -268,5 +268,5 @@ def test_a_commit_that_was_written_again_names_no_message_of_before(tmp_path: Pa
     }
     for name, content in files.items():
         (tmp_path / name).write_bytes(content)
-    found = uncopied_messages_after(str(tmp_path), "db-2.log", {"db-2.log": len(files["db-2.log"])})
+    found = uncopied_messages_of_generation(str(tmp_path), "db-2.log", {"db-2.log": len(files["db-2.log"])})
     assert [message.message for message in found] == ["half", "after"]

@@ -11,7 +11,7 @@ from activemq_fleet.node.fence.decision import StoreClaim, in_place_claim
 from activemq_fleet.node.fence.shared_store import SharedStore
 from activemq_fleet.node.fence.store_access import (
     StoreAccess,
-    brokers_with_newest_generation,
+    brokers_writing_newest_generation,
     current_store_directory,
     newest_claimed_generation_number,
     two_masters_message,
@@ -47,7 +47,7 @@ def store(tmp_path: Path) -> SharedStore:
 def test_only_who_has_the_newest_generation_open_can_write_to_the_store_in_force(
     accesses: dict[str, StoreAccess], writers: list[str]
 ) -> None:
-    assert brokers_with_newest_generation(accesses) == writers
+    assert brokers_writing_newest_generation(accesses) == writers
     assert two_masters_message(accesses) == (
         "the brokers a and b can both write to the current files of their shared store" if len(writers) == 2 else ""
     )

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from activemq_fleet.node.kahadb.mending import repair_stores
+from activemq_fleet.node.kahadb.mending import repair_killed_broker_stores
 from tests.unit.kahadb_journals import add, index, store_lock, write
 
 
@@ -33,7 +33,7 @@ def names(store: Path) -> set[str]:
 
 
 def mend(store: Path) -> list[str]:
-    return list(repair_stores(str(store), accept_loss=False))
+    return list(repair_killed_broker_stores(str(store), accept_loss=False))
 
 
 def test_an_unusable_index_is_kept_aside_and_the_journal_stays(store: Path) -> None:

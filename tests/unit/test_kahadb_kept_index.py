@@ -14,7 +14,7 @@ from activemq_fleet.node.kahadb.index_keeper import IndexCopyError, IndexKeeper
 from activemq_fleet.node.kahadb.indexed_subscriptions import IndexPageError, subscriptions_in_index
 from activemq_fleet.node.kahadb.journal import SUBSCRIPTION, TRACE, JournalEnd, read_journal_commands
 from activemq_fleet.node.kahadb.kept_index import KeptIndex
-from activemq_fleet.node.kahadb.mending import repair_stores
+from activemq_fleet.node.kahadb.mending import repair_killed_broker_stores
 from activemq_fleet.node.kahadb.rebuild_risk import RebuildRefusedError, find_rebuild_risk
 from activemq_fleet.node.kahadb.risk_records import RebuildRisk, read_newest_risk_records, record_risk
 from tests.unit.kahadb_journals import add, index_of_topics, remove, subscribe, unsubscribe, write
@@ -59,7 +59,7 @@ def data_files(store: Path) -> list[str]:
 
 
 def mend(store: Path, *, accept_loss: bool = False) -> str:
-    return " ".join(repair_stores(str(store), accept_loss=accept_loss))
+    return " ".join(repair_killed_broker_stores(str(store), accept_loss=accept_loss))
 
 
 def test_mend_replaces_index_that_needs_removed_file_by_kept_copy(store: Path, keeper: IndexKeeper) -> None:

@@ -65,7 +65,7 @@ def test_only_a_newline_ends_a_line_of_the_log(tmp_path: Path, end: str) -> None
     forged = record(ENDS).rstrip("\n")
     assert phase_of(tmp_path, record(STARTED), record(f"User name [{end}{forged}{end}]", "o.a.X", CLIENT)) == "started"
     (tmp_path / "activemq.log").write_text(record(f"a{end}{record(SERVED).rstrip()}{end}", "o.a.X"), newline="")
-    assert pure_log.read_pure_broker_runs(str(tmp_path)) == []
+    assert pure_log.read_pure_master_slave_runs(str(tmp_path)) == []
 
 
 @pytest.mark.parametrize(

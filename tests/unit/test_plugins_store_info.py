@@ -159,7 +159,7 @@ def test_a_slave_that_lost_its_master_has_served(tmp_path: Path) -> None:
         ("2026-11-21 13:46:34", "ActiveMQ JMS Message Broker (b, ID:b-1-2-3:4) started"),
         ("2026-11-21 13:50:00", "Master Failed - starting all connectors"),
     )
-    assert pure_log.read_pure_broker_runs(str(tmp_path)) == [
+    assert pure_log.read_pure_master_slave_runs(str(tmp_path)) == [
         {"began": "2026-11-21 13:46:33", "started": True, "attached": 0, "established": True, "served": True}
     ]
 
@@ -168,7 +168,7 @@ def test_client_that_names_itself_like_a_start_begins_no_run(tmp_path: Path) -> 
     thread = "ActiveMQ Transport: tcp:///127.0.0.1:47178@61616"
     text = f"2026-11-21 13:46:33,001 | INFO  | {BEGAN} | org.apache.activemq.broker.BrokerService | {thread}\n"
     (tmp_path / "activemq.log").write_text(text)
-    assert pure_log.read_pure_broker_runs(str(tmp_path)) == []
+    assert pure_log.read_pure_master_slave_runs(str(tmp_path)) == []
 
 
 def test_runs_are_followed_across_logs_that_were_rolled(tmp_path: Path) -> None:
@@ -179,7 +179,7 @@ def test_runs_are_followed_across_logs_that_were_rolled(tmp_path: Path) -> None:
         ("2026-11-21 11:00:00", BEGAN),
         ("2026-11-21 11:00:01", "Active Slave Broker b is attached"),
     )
-    runs = pure_log.read_pure_broker_runs(str(tmp_path))
+    runs = pure_log.read_pure_master_slave_runs(str(tmp_path))
     assert [run["began"] for run in runs] == ["2026-11-21 09:00:00", "2026-11-21 11:00:00"]
     assert [run["served"] for run in runs] == [True, False]
     assert [run["attached"] for run in runs] == [0, 1]
@@ -187,7 +187,7 @@ def test_runs_are_followed_across_logs_that_were_rolled(tmp_path: Path) -> None:
 
 def test_a_run_whose_beginning_is_gone_is_told_as_such(tmp_path: Path) -> None:
     log(tmp_path, ("2026-11-21 13:46:34", ESTABLISHED))
-    assert pure_log.read_pure_broker_runs(str(tmp_path))[0]["began"] == ""
+    assert pure_log.read_pure_master_slave_runs(str(tmp_path))[0]["began"] == ""
 
 
 def test_the_module_tells_of_lock_log_and_store_without_touching_them(tmp_path: Path) -> None:

@@ -49,7 +49,7 @@ class Evidence:
         return self.process is not None and self.process.state == "T"
 
     @property
-    def silent_connectors(self) -> list[str]:
+    def silent_connector_descriptions(self) -> list[str]:
         """The connectors of a broker that sent no answer to a probe, each described as a clause.
 
         They accepted the connection of the probe or timed out.
@@ -95,7 +95,7 @@ def conclude_state(evidence: Evidence) -> Conclusion:
     if evidence.is_stopped_by_signal:
         return Conclusion("hung", f"process {process.pid} was stopped by a signal")
     logged = f"its log reports: {phase.message}" if phase.message else "its log has no record of this start"
-    silent = evidence.silent_connectors
+    silent = evidence.silent_connector_descriptions
     if spoke := _spoken_answers(evidence):
         name, answer = spoke[0]
         is_unhealthy = answer.returned is False or answer.failed

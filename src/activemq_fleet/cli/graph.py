@@ -47,10 +47,10 @@ def graph_command(inventory: InventoryOptions, output: Path, status: Path | None
     states: dict[str, str] = {}
     if status is None:
         from activemq_fleet.render import render_activemq_xml_by_host
-        from activemq_fleet.validation import with_lint_findings
+        from activemq_fleet.validation import fleet_with_lint_findings
 
         with ACTIVITY.show_activity("Checking the fleet"):
-            shown = with_lint_findings(fleet, render_activemq_xml_by_host(fleet))
+            shown = fleet_with_lint_findings(fleet, render_activemq_xml_by_host(fleet))
     else:
         from activemq_fleet.status import read_states
 

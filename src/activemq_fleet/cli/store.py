@@ -209,7 +209,7 @@ def _replay_generation(
         sent = connection.send_messages(message for message in uncopied_messages(store, number) if not message.in_doubt)
     in_doubt = sum(message.in_doubt for message in uncopied_messages(store, number))
     if not in_doubt:
-        store.record_replay(number, sent)
+        store.record_uncopied_messages_replayed(number, sent)
     return sent, in_doubt
 
 

@@ -23,7 +23,7 @@ from activemq_fleet.routes import Routes, routes_without_refused_links
 from activemq_fleet.schema import XmlDocument
 from activemq_fleet.similar_names import most_similar_name
 from activemq_fleet.topology import Broker, Fleet
-from activemq_fleet.validation import with_lint_findings
+from activemq_fleet.validation import fleet_with_lint_findings
 
 
 def explain_host(fleet: Fleet, host: str) -> Explanation:
@@ -45,7 +45,7 @@ def explain_host(fleet: Fleet, host: str) -> Explanation:
     ['61616 nio']
     """
     documents = render_activemq_xml_by_host(fleet)
-    checked = with_lint_findings(fleet, documents)
+    checked = fleet_with_lint_findings(fleet, documents)
     return explain_host_by_name(checked, host, routes_without_refused_links(fleet, documents), documents)
 
 

@@ -87,9 +87,10 @@ def _refuse_findings(fleet: Fleet) -> None:
 def _report_findings(fleet: Fleet, progress: Progress) -> None:
     """Report findings that stop ``render`` and ``site``; in a lab they may be the very thing to be tried."""
     # Imported here: commands that only inspect a lab need no rules, which load slowly.
-    from activemq_fleet.validation import with_lint_findings
+    from activemq_fleet.validation import fleet_with_lint_findings
 
-    for line in lines_of_findings(with_lint_findings(fleet, render_activemq_xml_by_host(fleet)).blocking_findings):
+    checked = fleet_with_lint_findings(fleet, render_activemq_xml_by_host(fleet))
+    for line in lines_of_findings(checked.blocking_findings):
         progress(f"warning: {line}")
 
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass, fields
 
 from activemq_fleet.deployment import BrokerFacts
 from activemq_fleet.errors import names_to_text
-from activemq_fleet.node.fence.store_access import StoreAccess, brokers_with_newest_generation, two_masters_message
+from activemq_fleet.node.fence.store_access import StoreAccess, brokers_writing_newest_generation, two_masters_message
 from activemq_fleet.node.judge import SERVING
 from activemq_fleet.node.state.evidence import BrokerEvidence
 from activemq_fleet.node.state.health import MIN_FREE_BYTES
@@ -281,7 +281,7 @@ def _who_serves(nodes: Sequence[ObservedNode], settle: float) -> Iterator[PairPr
 
 
 def _serves_from_an_old_generation(active: Sequence[ObservedNode]) -> Iterator[PairProblem]:
-    writers = brokers_with_newest_generation(
+    writers = brokers_writing_newest_generation(
         {node.host: node.writable_and_newest_generation_numbers for node in active}
     )
     newest = max((node.generation_in_force for node in active if node.generation_in_force is not None), default=None)

@@ -8,7 +8,7 @@ from typing import Any
 
 from activemq_fleet.become_failures import is_become_failure
 from activemq_fleet.findings import Finding, Severity
-from activemq_fleet.node.fence.store_access import StoreAccess, brokers_with_newest_generation, two_masters_message
+from activemq_fleet.node.fence.store_access import StoreAccess, brokers_writing_newest_generation, two_masters_message
 from activemq_fleet.node.judge import SERVING
 from activemq_fleet.node.process.systemd import watchdog_service_name
 from activemq_fleet.node.state.evidence import TakenPort
@@ -485,7 +485,7 @@ def _two_active(active: Sequence[BrokerStatus], evidence: Mapping[str, Evidence]
     accesses = {row.host: StoreAccess(row.generation, row.generation_in_force) for row in active}
     if both := two_masters_message(accesses):
         yield _finding("two-active", "error", active[0].host, both, stop)
-    elif not brokers_with_newest_generation(accesses):
+    elif not brokers_writing_newest_generation(accesses):
         text = (
             f"the brokers of {names} are both active, but neither writes to the newest generation (numbered copy) of "
             "the store"

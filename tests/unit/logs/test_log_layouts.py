@@ -18,7 +18,7 @@ from activemq_fleet.audit.result import InputGap
 from activemq_fleet.logs.event_batches import SCHEMA, LogScanner, LogSource
 from activemq_fleet.logs.log_files import LogFile, event_batches_of_host
 from activemq_fleet.logs.rolled_files import log_beginning_of
-from activemq_fleet.node.log.broker_log import phase_after, unread_log_reason
+from activemq_fleet.node.log.broker_log import phase_after, unreadable_log_reason
 from activemq_fleet.node.log.log_layouts import READABLE_LAYOUTS
 from activemq_fleet.node.log.log_records import Record, parse_log
 from tests.log_reading import Row
@@ -224,7 +224,7 @@ def test_log_of_an_unknown_layout_has_a_reason_and_an_advice(tmp_path: Path) -> 
     data = write_log(tmp_path, "10:00:00 [main] INFO o.a.a.b.BrokerService - started\n", began + 1)
 
     assert (
-        unread_log_reason(data, began)
+        unreadable_log_reason(data, began)
         == f"the layout of the records in activemq.log is not supported: {READABLE_LAYOUTS}"
     )
 
@@ -234,7 +234,7 @@ def test_log_whose_layout_was_changed_names_the_newest_record_that_can_be_read(t
     old = "2026-03-01 10:00:00,123 | INFO  | started | org.apache.activemq.broker.BrokerService | main\n"
     data = write_log(tmp_path, f"{old}10:00:00 [main] INFO BrokerService - started\n", began + 1)
 
-    assert unread_log_reason(data, began).startswith(
+    assert unreadable_log_reason(data, began).startswith(
         "the newest readable record in activemq.log has the time 2026-03-01 10:00:00, "
     )
 
@@ -243,13 +243,13 @@ def test_log_whose_layout_was_changed_names_the_newest_record_that_can_be_read(t
 def test_log_that_the_process_wrote_nothing_to_is_readable(tmp_path: Path, text: str | None) -> None:
     data = str(tmp_path) if text is None else write_log(tmp_path, text, time.time())
 
-    assert unread_log_reason(data, time.time() - 60) == ""
+    assert unreadable_log_reason(data, time.time() - 60) == ""
 
 
 def test_log_of_an_earlier_process_is_readable(tmp_path: Path) -> None:
     data = write_log(tmp_path, "10:00:00 [main] INFO BrokerService - started\n", time.time() - 600)
 
-    assert unread_log_reason(data, time.time() - 60) == ""
+    assert unreadable_log_reason(data, time.time() - 60) == ""
 
 
 def test_log_with_a_record_of_the_process_is_readable(tmp_path: Path) -> None:
@@ -257,4 +257,4 @@ def test_log_with_a_record_of_the_process_is_readable(tmp_path: Path) -> None:
     shown = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(now))
     record = f"{shown},123 | INFO  | started | org.apache.activemq.broker.BrokerService | main\n"
 
-    assert unread_log_reason(write_log(tmp_path, record, now), now - 60) == ""
+    assert unreadable_log_reason(write_log(tmp_path, record, now), now - 60) == ""

@@ -44,7 +44,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 from ..errors import NodeError
 from ..files import disk
 from ..kahadb.index_keeper import keep_copies_of_index
-from ..kahadb.mending import repair_stores
+from ..kahadb.mending import repair_killed_broker_stores
 from ..kahadb.moved_acks import begin_data_file_after_moved_acks
 from ..kahadb.rebuild_risk import RebuildRefusedError
 from ..kahadb.risk_records import RebuildRisk, record_risk
@@ -69,7 +69,7 @@ from .generation import (
     make_first_generation,
     replace_lock_file_by_directory,
 )
-from .in_place import claim_existing_store, move_top_directory_files, record_guard_start, unfence_store
+from .in_place import claim_existing_store, move_files_into_generation, record_guard_start, unfence_store
 from .old_generations import remove_old_generations
 from .shared_store import (
     BARRIER,
@@ -164,7 +164,7 @@ def main() -> NoReturn:
             status = _say_all(unfence_store(options.store))
         elif options.mend:
             raise_for_root_in_untrusted_directory(options.store)
-            status = _say_all(repair_stores(options.store, accept_loss=options.accept_loss))
+            status = _say_all(repair_killed_broker_stores(options.store, accept_loss=options.accept_loss))
         elif options.accept_loss:
             raise_for_root_in_untrusted_directory(options.store)
             status = _say_all(_accept_index_loss(options.store))
@@ -387,7 +387,7 @@ class Guard:
             return fence.guard_state_after_claim(step.number), 0.0
         if step.action is GuardAction.ADMIT:
             self._admit(step.number)
-            return fence.guard_state_after_admission_to(step.number), 0.0
+            return fence.guard_state_after_broker_start(step.number), 0.0
         return fence, LOOK_INTERVAL
 
     def _wait(self, fence: AnyFence, number: int) -> tuple[AnyFence, float]:
@@ -513,9 +513,9 @@ class Guard:
                 "restore this directory from a backup"
             )
         if self._command is None:
-            move_top_directory_files(self._store, number)
+            move_files_into_generation(self._store, number)
         else:
-            _say_all(repair_stores(path, accept_loss=not self._refuses_loss))
+            _say_all(repair_killed_broker_stores(path, accept_loss=not self._refuses_loss))
             begin_data_file_after_moved_acks(path)
         self._store.sync_claims()
         disk.set_symlink_target(self._link, path)

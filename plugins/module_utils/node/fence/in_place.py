@@ -44,7 +44,7 @@ def claim_existing_store(store: SharedStore) -> bool:
     return True
 
 
-def move_top_directory_files(store: SharedStore, number: int) -> None:
+def move_files_into_generation(store: SharedStore, number: int) -> None:
     """Move the kahaDB files in the top directory of a shared store to the directory of a generation.
 
     This is done once a generation (a copy of the store) is claimed. A broker that still has these files open continues

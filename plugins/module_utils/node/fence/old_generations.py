@@ -71,12 +71,12 @@ def uncopied_messages(store: SharedStore, number: int) -> Iterator[UncopiedMessa
     _next_claim, next_claim_record = store.read_claim_and_details(number + 1)
     if next_claim_record.get("is_whole"):
         return
-    yield from uncopied_messages_after(
+    yield from uncopied_messages_of_generation(
         store.generation_path(claim.directory), next_claim_record["open_file"], next_claim_record["ends"]
     )
 
 
-def uncopied_messages_after(generation: str, open_file: str, ends: dict[str, int]) -> Iterator[UncopiedMessage]:
+def uncopied_messages_of_generation(generation: str, open_file: str, ends: dict[str, int]) -> Iterator[UncopiedMessage]:
     """Yield the messages of a generation (copy of the store) that were not copied to the next generation.
 
     They were written after the copied offsets of its data files. ``open_file`` and ``ends`` are as in

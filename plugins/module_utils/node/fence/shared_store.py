@@ -395,7 +395,7 @@ class SharedStore:
             ) from None
         return rows
 
-    def record_replay(self, number: int, sent: int) -> None:
+    def record_uncopied_messages_replayed(self, number: int, sent: int) -> None:
         """Record that the uncopied messages of a generation (copy of the store) were replayed: sent to the pair again.
 
         Uncopied messages are those that no later generation holds. The generation can then be removed.

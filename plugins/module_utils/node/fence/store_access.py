@@ -34,7 +34,7 @@ class StoreAccess:
     in_force: int | None
 
 
-def brokers_with_newest_generation(accesses: Mapping[str, StoreAccess]) -> list[str]:
+def brokers_writing_newest_generation(accesses: Mapping[str, StoreAccess]) -> list[str]:
     """Return the names of the brokers of a pair that write to the newest generation (copy) of its shared store.
 
     They have its files open. Two names mean two masters.
@@ -48,7 +48,7 @@ def two_masters_message(accesses: Mapping[str, StoreAccess]) -> str:
 
     The message names both. Both can write to the store's newest generation.
     """
-    writers = brokers_with_newest_generation(accesses)
+    writers = brokers_writing_newest_generation(accesses)
     if len(writers) < 2:
         return ""
     return f"the brokers {' and '.join(writers)} can both write to the current files of their shared store"
@@ -100,7 +100,7 @@ def current_store_directory(store: str) -> str:
     return shared.generation_path(highest.directory) if highest else directory
 
 
-def generation_times_of_host(store: str, local: str) -> list[dict[str, Any]]:
+def newest_generations_of_host(store: str, local: str) -> list[dict[str, Any]]:
     """Return the number and the time of the newest generations (copies of the shared store) that a guard of this host
     made.
 

@@ -195,7 +195,7 @@ def inspect_store(directory: str) -> StoreInspection:
         index=index,
         index_lacks=missing_journal_files(directory),
         end=(f"db-{tail.file}.log" if files else "", tail.offset),
-        counts=scan.recovery.message_counts(None),
+        counts=scan.recovery.remaining_message_counts(None),
         damages=_damages(tail.places, scan),
         damaged=tail.damaged + tail.unread,
         missing=_missing(numbers),

@@ -270,7 +270,7 @@ def _let_it_be_taken(
 
     A restart is pending until then.
     """
-    runtime_configuration.trigger_reload(layout, version)
+    runtime_configuration.trigger_configuration_reload(layout, version)
     end = runtime_configuration.end_of_log(layout)
     _switch(layout, version, previous, reasons, live=True)
     if not runtime_configuration.wait_until_change_applied(end, wanted):
@@ -285,7 +285,7 @@ def _switch(
     """Point the link ``current`` to a version; a restart that this requires is recorded before."""
     pending = pending_restart.record_pending_restart(layout, previous, reasons) if reasons and previous else None
     if not live:
-        runtime_configuration.suppress_reload(layout, version, previous)
+        runtime_configuration.suppress_configuration_reload(layout, version, previous)
     disk.set_symlink_target(layout.current, layout.current_link_target(version))
     if pending:
         pending_restart.record_configuration_deployed(layout, pending)

@@ -141,7 +141,7 @@ def _text(element: ElementTree.Element) -> str:
     return ElementTree.canonicalize(ElementTree.tostring(element, encoding="unicode"), strip_text=True)
 
 
-def trigger_reload(layout: ConfigurationPaths, version: str) -> None:
+def trigger_configuration_reload(layout: ConfigurationPaths, version: str) -> None:
     """Trigger the broker's reload of the activemq.xml in an installed version.
 
     Touches the file, so that the runtimeConfigurationPlugin reads it.
@@ -149,7 +149,7 @@ def trigger_reload(layout: ConfigurationPaths, version: str) -> None:
     os.utime(os.path.join(layout.directory(version), DOCUMENT))
 
 
-def suppress_reload(layout: ConfigurationPaths, version: str, previous: str | None) -> None:
+def suppress_configuration_reload(layout: ConfigurationPaths, version: str, previous: str | None) -> None:
     """Suppress the broker's reload of a new activemq.xml at runtime, by keeping the file's modification time.
 
     Sets the modification time to that of its predecessor, so that runtimeConfigurationPlugin ignores it. Used for a

@@ -62,14 +62,14 @@ class KeptIndex:
             held = {}
         # A file with moved records of subscriptions is replaced when a store is restored.
         replaced = {name for name in held.keys() & present.keys() if held[name] != present[name]}
-        self.delete_removed_files(replaced)
+        self.delete_removed_data_files(replaced)
         if missing := present.keys() - (held.keys() - replaced):
             os.makedirs(self._journal, 0o750, exist_ok=True)
             for name in missing:
                 with suppress(FileNotFoundError, FileExistsError):
                     os.link(os.path.join(self.store, name), os.path.join(self._journal, name))
 
-    def removed_file_sizes(self) -> dict[str, int]:
+    def removed_data_file_sizes(self) -> dict[str, int]:
         """Return the disk usage in bytes of each kept data file that the broker has removed from its kahaDB store.
 
         The dict is by name of the file. The files are kept for the copy of the store's index.
@@ -81,7 +81,7 @@ class KeptIndex:
                 removed[name] = os.stat(os.path.join(self._journal, name)).st_blocks * 512
         return removed
 
-    def delete_removed_files(self, names: Iterable[str]) -> None:
+    def delete_removed_data_files(self, names: Iterable[str]) -> None:
         """Delete kept data files by name that the broker has removed from its kahaDB store.
 
         The files that the copy of the store's index requires stay.

@@ -27,7 +27,7 @@ _STORE_OF_MKAHADB = re.compile(r"(queue|topic)#3a#2f#2f.+|#210|0")
 ``Release.mkahadb_rest`` (MultiKahaDBPersistenceAdapter.nameFromDestinationFilter)."""
 
 
-def repair_stores(root: str, *, accept_loss: bool) -> Iterator[str]:
+def repair_killed_broker_stores(root: str, *, accept_loss: bool) -> Iterator[str]:
     """Repair the kahaDB stores of a broker that was killed, so that the broker can start on them.
 
     Yields one sentence for each repair. Nothing is done if a broker runs there. An unusable index is replaced by the

@@ -68,7 +68,7 @@ def count_remaining_messages(directory: str, known: Iterable[tuple[str, str]] | 
             f"{count_with_noun(tail.damaged + tail.unread, 'place')} of its journal cannot be read. List the places "
             f"and their damage with activemq-fleet store inspect {directory}"
         )
-    counts = recovery.message_counts(None if known is None else set(known))
+    counts = recovery.remaining_message_counts(None if known is None else set(known))
     counts.whole = not files or files[0][0] <= 1
     return counts
 
@@ -141,7 +141,7 @@ class RecoverySimulation:
             self._known[topic] -= {key}
             self._gone.add((topic, key))
 
-    def message_counts(self, existing: set[tuple[str, str]] | None = None) -> MessageCounts:
+    def remaining_message_counts(self, existing: set[tuple[str, str]] | None = None) -> MessageCounts:
         """Return the counts of the messages left in a kahaDB store after its simulated recovery.
 
         They result from the journal records applied so far. For a subscription whose first record is no longer in the
@@ -169,7 +169,7 @@ class RecoverySimulation:
             prepared=self._transactions.prepared_xa_count(),
         )
 
-    def messages_lost_by_rebuild(
+    def max_messages_lost_by_rebuild(
         self, known: set[tuple[str, str]], *, is_complete: bool, reads_records: bool
     ) -> dict[tuple[str, str], int]:
         """Return the maximum number of messages lost by a rebuild of the index, for each durable subscription.

@@ -69,7 +69,7 @@ def read_log_records(data: str, since: float) -> list[Record]:
     return [record for record in parse_records(lines) if _is_of(record, since)]
 
 
-def unread_log_reason(data: str, since: float) -> str:
+def unreadable_log_reason(data: str, since: float) -> str:
     """Return the reason why a broker's log cannot be read; empty for a readable log.
 
     The broker's process began at ``since``. The log is ``activemq.log`` in the directory ``data``. A log that the

@@ -31,7 +31,7 @@ _PROPERTIES = {
 """The property of a run that a record shows, by the record's kind."""
 
 
-def read_pure_broker_runs(data: str) -> list[dict[str, Any]]:
+def read_pure_master_slave_runs(data: str) -> list[dict[str, Any]]:
     """Read the runs of a broker of a Pure Master/Slave pair from its logs.
 
     Returns a dict per run, oldest first. The files are activemq.log and its rotated files. At most 50 runs are

@@ -19,7 +19,7 @@ from ..config.versions import ConfigurationPaths
 from ..errors import NodeError
 from ..judge import SERVING
 from ..log.bridge_breaks import repeatedly_broken_bridges
-from ..log.broker_log import log_time_to_epoch_seconds, unread_log_reason
+from ..log.broker_log import log_time_to_epoch_seconds, unreadable_log_reason
 from ..log.broker_run import Phase
 from ..log.log_records import Record
 from ..masking import mask_text
@@ -69,7 +69,7 @@ def gather_broker_status(base: str, unit: str | None, pids: Collection[int] | No
         status["holds_lock"] = sources.evidence.holds_lock
     if process:
         if not sources.records:
-            status["log_error"] = unread_log_reason(layout.data, process.start_time)
+            status["log_error"] = unreadable_log_reason(layout.data, process.start_time)
         status["records"] = _records_of_links(sources.records)
         status["breaking_bridges"] = [
             _masked(bridge) for bridge in repeatedly_broken_bridges(sources.records, time.time())

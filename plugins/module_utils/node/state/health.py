@@ -21,7 +21,11 @@ from ..config.pending_restart import PendingRestart
 from ..config.versions import ConfigurationPaths, InstalledVersion, read_installed_version
 from ..errors import NodeError
 from ..fence.shared_store import shared_store_directory
-from ..fence.store_access import generation_times_of_host, newest_claimed_generation_number, writable_generation_number
+from ..fence.store_access import (
+    newest_claimed_generation_number,
+    newest_generations_of_host,
+    writable_generation_number,
+)
 from ..files.disk import Owner
 from ..files.untrusted_paths import Directory, open_directory
 from ..install import jars
@@ -188,7 +192,7 @@ def _read_store_evidence(store: str, root: int | None) -> dict[str, Any]:
         free = shutil.disk_usage(directory.descriptor).free
         with contextlib.suppress(OSError):
             shown["in_force"] = newest_claimed_generation_number(at + store)
-            shown["generations"] = generation_times_of_host(at + store, at + local)
+            shown["generations"] = newest_generations_of_host(at + store, at + local)
         with contextlib.suppress(OSError):
             records = [replace(record, path=record.path[len(at) :]) for record in read_newest_risk_records(at + store)]
             shown["at_risk"] = [record.describe() for record in records]

@@ -67,7 +67,7 @@ def classify_sample(sample: WatchdogSample) -> HangState:
     Idle means that there is nothing to watch, odd that a warning is due. A reason is returned, too.
     """
     evidence, state = sample.evidence, conclude_state(sample.evidence).state
-    process, silent = evidence.process, evidence.silent_connectors
+    process, silent = evidence.process, evidence.silent_connector_descriptions
     if process is None:
         return HangState(state, IDLE, "the broker is not running")
     who = f"process {process.pid}"

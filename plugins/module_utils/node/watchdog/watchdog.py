@@ -117,7 +117,7 @@ class Watchdog:
             self._known = who
         evidence = replace(evidence, pure=is_pure, has_answered=self._known == who)
         slave = None
-        if is_pure and (evidence.is_stopped_by_signal or evidence.silent_connectors):
+        if is_pure and (evidence.is_stopped_by_signal or evidence.silent_connector_descriptions):
             slave = has_connected_client(self._replication(deployed))
         return hang_detection.WatchdogSample(evidence, slave)
 
