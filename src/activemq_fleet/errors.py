@@ -132,7 +132,7 @@ def positions_to_text(positions: Sequence[str]) -> str:
     return files.pop() if len(positions) > 3 and len(files) == 1 else names_to_text(positions)
 
 
-def hosts_by_problem_line(hosts_by_problem: Mapping[str, Sequence[str]]) -> dict[str, Sequence[str]]:
+def hosts_by_error_line(hosts_by_problem: Mapping[str, Sequence[str]]) -> dict[str, Sequence[str]]:
     """Return hosts by error line: ``HOSTS: PROBLEM`` for each problem, with all hosts that have it.
 
     The line names only the first few of the hosts.

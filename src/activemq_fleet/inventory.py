@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from activemq_fleet.errors import FleetError, InputError, ReleaseError, SettingsError, hosts_by_problem_line
+from activemq_fleet.errors import FleetError, InputError, ReleaseError, SettingsError, hosts_by_error_line
 from activemq_fleet.findings import Finding, lines_of_findings
 from activemq_fleet.grouping import BROKERS
 from activemq_fleet.install_hint import install_hint
@@ -242,7 +242,7 @@ def _refuse(problems_by_host: Mapping[str, Sequence[str]]) -> None:
         for problem in problems:
             hosts_by_problem.setdefault(problem, []).append(host)
     if hosts_by_problem:
-        lines = hosts_by_problem_line(hosts_by_problem)
+        lines = hosts_by_error_line(hosts_by_problem)
         raise SettingsError(*lines, hosts_by_line=lines)
 
 
@@ -358,7 +358,10 @@ def _with_positions(error: FleetError, data: InventoryData) -> FleetError:
 
 
 def _unread_variable_hint(line: str, host: str, data: InventoryData) -> str:
-    """Return a hint at a file that sets the variable which a line reports as not set, but is not read; "" without."""
+    """Return a hint at a file that sets a variable but is not read; "" without such a file.
+
+    The line ``line`` of an error reports that the variable is not set.
+    """
     match = _NOT_SET.search(line)
     if match is None or host not in data.directories or match[1] in data.hosts.get(host, {}):
         return ""
@@ -371,9 +374,9 @@ def _misspelling_hint(
     misspelt_by_host: Mapping[str, Mapping[str, str]],
     positions_by_host: Mapping[str, Mapping[str, Position]],
 ) -> tuple[str, Position | None]:
-    """Return a hint at a misspelt variable of one of the hosts, which a line means and the host lacks; "" without one.
+    """Return a hint at a misspelt variable of a host that may be meant in a line of an error, and its position.
 
-    The second value is the position of the misspelt variable.
+    The host lacks the variable that the line names. The result is "" and None without such a variable.
     """
     words = frozenset(_VARIABLE.findall(line))
     for host in hosts if misspelt_by_host else ():

@@ -155,7 +155,7 @@ def _line(node: yaml.Node) -> int:
 
 
 def _resembles(name: str, hosts: Iterable[str]) -> str | None:
-    """Return a host of the same kind that a name resembles: only a character or the digits differ."""
+    """Return a host of the same kind that a name resembles: only one character or the digits differ."""
     shape = re.sub(r"\d+", "0", name)
     for host in sorted(hosts):
         has_its_digits = "0" in shape and re.sub(r"\d+", "0", host) == shape

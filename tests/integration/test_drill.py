@@ -215,7 +215,7 @@ def cmdline_of(process: psutil.Process) -> list[str]:
 
 def waiting(generator: AgentLoadGenerator, since: float) -> int:
     """How many events were acknowledged since the subscriber stands still."""
-    return generator.publisher.tail.count_new_records().count_records_between("acknowledged", since, time.time())
+    return generator.publisher.tail.read_new_records().count_records_between("acknowledged", since, time.time())
 
 
 @in_every_situation

@@ -138,7 +138,7 @@ def check_command(
         write_repairs,
         write_report_file,
     )
-    from activemq_fleet.cli.file_repairs import raise_for_pipes
+    from activemq_fleet.cli.file_repairs import raise_for_special_files
     from activemq_fleet.cli.unused_settings import unused_setting_warnings
     from activemq_fleet.validation import select_rules
 
@@ -187,7 +187,7 @@ def check_command(
         if paths:
             arguments = (paths, release, select, ignore, release_from, configuration.releases)
             if fix:
-                raise_for_pipes(paths)
+                raise_for_special_files(paths)
             report = report_on_files(*arguments)
             if diff:
                 return print_repairs(report)

@@ -75,7 +75,7 @@ def run_and_print_errors(command: Callable[[], int]) -> int:
 
     Return its exit code.
     """
-    _survive_any_text()
+    _escape_unencodable_characters()
     try:
         try:
             code = command()
@@ -112,7 +112,7 @@ def _line(message: str) -> str:
     return f"{PROGRAM}: error: {escape_unprintable(' '.join(message.split()))}"
 
 
-def _survive_any_text() -> None:
+def _escape_unencodable_characters() -> None:
     """Make stdout and stderr escape characters that the terminal's encoding lacks, instead of raising."""
     for stream in (sys.stdout, sys.stderr):
         reconfigure = getattr(stream, "reconfigure", None)

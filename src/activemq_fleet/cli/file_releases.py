@@ -40,7 +40,7 @@ def find_broker_files(paths: Iterable[Path]) -> list[Path]:
     files: dict[Path, None] = {}
     for path in paths:
         is_directory = os.path.isdir(path)  # it returns False for a name that is too long, where pathlib raises
-        below = list(islice(_below(path), _MOST_FILES + 1)) if is_directory else [path]
+        below = list(islice(_broker_files_below(path), _MOST_FILES + 1)) if is_directory else [path]
         if not below:
             raise InputError(
                 f"{path}: the directory has no activemq.xml, and no other file with a <broker> of ActiveMQ: name "
@@ -59,7 +59,7 @@ def find_broker_files(paths: Iterable[Path]) -> list[Path]:
     return list(files)
 
 
-def _below(directory: Path) -> Iterator[Path]:
+def _broker_files_below(directory: Path) -> Iterator[Path]:
     for where, directories, names in os.walk(directory, onerror=_refuse):
         directories[:] = sorted(name for name in directories if name not in _NOT_ENTERED)
         for name in sorted(filter(_NAME.fullmatch, names)):

@@ -18,7 +18,7 @@ from activemq_fleet.node.printable import escape_unprintable
 _COLORS = {"+": "green", "-": "red", "@": "cyan"}
 
 
-def raise_for_pipes(paths: Iterable[Path]) -> None:
+def raise_for_special_files(paths: Iterable[Path]) -> None:
     """Raise InputError for pipes and other special files, because their content cannot be replaced.
 
     Missing files are accepted.
@@ -67,7 +67,7 @@ def write_repair(path: Path, repair: FileRepair, *, keep_original: bool) -> Path
                 f"{path}: another process changed the file after the check, so it was not repaired: run the command "
                 "again"
             )
-        original = _keep(target, repair.original) if keep_original else None
+        original = _keep_original(target, repair.original) if keep_original else None
         replace_content_atomically(target, repair.content)
     except OSError as error:
         raise InputError(
@@ -91,7 +91,7 @@ def _check_replaceable(path: Path, target: Path) -> None:
         )
 
 
-def _keep(target: Path, content: bytes) -> Path:
+def _keep_original(target: Path, content: bytes) -> Path:
     """Keep the previous content of a file in a copy next to it, and return the path of the copy.
 
     The copy is ``FILE.orig``, or ``FILE.orig.2`` and on.

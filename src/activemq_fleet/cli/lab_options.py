@@ -61,7 +61,7 @@ def _lab_options(*, inventory_required: bool) -> Decorator:
 lab_options = _lab_options(inventory_required=True)
 """Adds the options of the inventory and ``--dir``; the command gets the lab that they name as ``lab``."""
 existing_lab_options = _lab_options(inventory_required=False)
-"""The same for commands that read no inventory: ``--dir`` is enough."""
+"""Adds the same options to commands that read no inventory, for which ``--dir`` is sufficient."""
 
 
 _LAB_PARAMETERS = ("sources", "extra_vars", "vault_ids", "vault_password_files", "directory")

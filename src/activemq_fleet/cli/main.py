@@ -15,7 +15,7 @@ import click
 from activemq_fleet import __version__
 from activemq_fleet.cli.completion import COMPLETE_VARIABLE, print_completions
 from activemq_fleet.cli.error_lines import PROGRAM, run_and_print_errors
-from activemq_fleet.cli.terminal import add_output_options, color_setting_of_environment
+from activemq_fleet.cli.terminal import add_color_and_pager_options, color_setting_of_environment
 from activemq_fleet.similar_names import most_similar_name
 
 _UTF8_LOCALE = "C.UTF-8"
@@ -50,7 +50,7 @@ class LazyGroup(click.Group):
             return None
         module = importlib.import_module(f"activemq_fleet.cli.{cmd_name}")
         command: click.Command = getattr(module, f"{cmd_name}_command")
-        return add_output_options(command)
+        return add_color_and_pager_options(command)
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
@@ -73,7 +73,7 @@ def fleet_cli() -> None:
     """
 
 
-add_output_options(fleet_cli)
+add_color_and_pager_options(fleet_cli)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

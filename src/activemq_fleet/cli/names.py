@@ -99,7 +99,7 @@ def names_command(hosts: tuple[str, ...], inventory: InventoryOptions, form: str
 def _variables(
     hosts: Sequence[str], inventory: InventoryOptions, stated: Mapping[str, str]
 ) -> dict[str, Mapping[str, object]]:
-    """Return by host the variables by which its name is read."""
+    """Return, by host, the variables that decide how its name is read."""
     from activemq_fleet import InputError
     from activemq_fleet.naming import PATTERN_VARIABLE
 
@@ -140,7 +140,10 @@ def _row(host: str, variables: Mapping[str, object]) -> dict[str, Any]:
 
 
 def _because(identity: Identity) -> str:
-    """Return the reason for each part of an identity: the name, the parity of its number, or a variable."""
+    """Return a text with the reason for each part of an identity, such as its name or a variable.
+
+    The other possible reason is the parity of the name's number.
+    """
     because = [f"{', '.join(parts)} by {origin}" for origin, parts in _by_origin(identity.origins).items()]
     because += [f"the name has the {part} {text}" for part, text in identity.disagreements.items()]
     return "; ".join(because)
@@ -230,7 +233,10 @@ def _host_list(proposal: NamingProposal) -> str:
 
 
 def _table(rows: Rows) -> list[str]:
-    """Return lines of aligned columns without those that are empty; of a host that is no broker only the reason."""
+    """Return the lines of a table of host names, without empty columns.
+
+    A line about a host that is no broker has only the reason.
+    """
     brokers = [row for row in rows if row["broker"]]
     columns = [column for column in _COLUMNS if any(str(row[column]) for row in brokers)]
     cells = [columns, *([str(row[column]) for column in columns] for row in brokers)]

@@ -139,7 +139,7 @@ def _part_lines(parts: dict[str, str]) -> Iterator[str]:
 
 
 def _plain(text: str) -> str:
-    """Return a text without the links of Markdown, and with files of a checkout replaced by commands."""
+    """Return a text without Markdown links, in which files of a checkout are replaced by commands."""
     from activemq_fleet.cli.help_pages import strip_markdown_links
 
     return replace_page_paths_by_addresses(strip_markdown_links(text))

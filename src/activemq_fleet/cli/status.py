@@ -47,7 +47,7 @@ _SEVERITIES: dict[str, dict[str, Any]] = {
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class _Question:
+class _StatusQuery:
     """The options of the command ``status``, which choose the brokers and the method of the query.
 
     A lab's brokers are queried from this process, hosts with the playbook ``status``.
@@ -106,7 +106,7 @@ class _Question:
     default="",
     help="Options for ansible-playbook, such as '--become -u ops'.",
 )
-def status_command(form: str, html: Path | None, watch: float | None, wide: bool, **question: Any) -> int:
+def status_command(form: str, html: Path | None, watch: float | None, wide: bool, **query: Any) -> int:
     """Show the state of every broker, agent and load balancer, and findings.
 
     The command changes nothing on any host. The row of a host that does not answer shows it as unreachable.
@@ -114,7 +114,7 @@ def status_command(form: str, html: Path | None, watch: float | None, wide: bool
     Exit codes: 0 healthy; 1 findings, including unreachable hosts; 2 wrong usage.
     """
     try:
-        return _ask_and_show(_Question(**question), form, html, watch, wide=wide)
+        return _query_and_show(_StatusQuery(**query), form, html, watch, wide=wide)
     except FleetError as error:
         if form != "nagios":
             raise
@@ -123,13 +123,16 @@ def status_command(form: str, html: Path | None, watch: float | None, wide: bool
         return 3
 
 
-def _ask_and_show(question: _Question, form: str, html: Path | None, watch: float | None, *, wide: bool) -> int:
-    """Show the status, with ``watch`` again and again, every so many seconds; return the exit code."""
-    if form == "nagios" and not question.name:
+def _query_and_show(query: _StatusQuery, form: str, html: Path | None, watch: float | None, *, wide: bool) -> int:
+    """Query and show the status of the fleet, repeatedly with ``watch``; return the exit code.
+
+    ``watch`` is the number of seconds between two queries.
+    """
+    if form == "nagios" and not query.name:
         raise InputError("--format nagios requires exactly one host: name it, as in `status HOST --format nagios`")
-    gather = _gatherer(question)
+    gather = _gatherer(query)
     while True:
-        prompts = question.inventory.prompts_for_password or _PROMPTING.search(question.ansible) is not None
+        prompts = query.inventory.prompts_for_password or _PROMPTING.search(query.ansible) is not None
         with ACTIVITY.show_activity("Querying the hosts", prompts=prompts):
             status = gather()
         if html:
@@ -140,52 +143,55 @@ def _ask_and_show(question: _Question, form: str, html: Path | None, watch: floa
             click.clear()  # on a terminal alone
         code = _show(status, form, wide=wide, paged=not watch)
         if any(broker.state == "unreachable" for broker in status.brokers):
-            _hint_at_lab(question)
+            _hint_at_lab(query)
         if not watch:
             return code
         time.sleep(watch)
 
 
-def _hint_at_lab(question: _Question) -> None:
+def _hint_at_lab(query: _StatusQuery) -> None:
     """Print a hint if a lab of the inventory runs, because its hosts are reached without SSH."""
-    is_for_hosts = not question.lab and question.directory is None
+    is_for_hosts = not query.lab and query.directory is None
     if not is_for_hosts or importlib.util.find_spec("psutil") is None:
         return
     from activemq_fleet.lab.layout import lab_layout_for
     from activemq_fleet.lab.processes import has_running_process
 
-    inventory = question.inventory.with_configured_inventory()
+    inventory = query.inventory.with_configured_inventory()
     if has_running_process(lab_layout_for(inventory.sources)):
         command = quoted_command_line("lab", "status", *inventory.command_line_words())
         echo_to_stderr(f"a lab of this inventory runs on this machine: `{command}` shows the state of its brokers")
 
 
-def _gatherer(question: _Question) -> Callable[[], FleetStatus]:
-    """Return a function that queries the fleet; the inventory is read once, now."""
+def _gatherer(query: _StatusQuery) -> Callable[[], FleetStatus]:
+    """Return a function that queries the fleet and returns its status.
+
+    The inventory is read once, before the function is returned.
+    """
     from activemq_fleet.status.selection import hosts_to_query, select_hosts
 
-    if question.directory is None:
-        question = dataclasses.replace(question, inventory=question.inventory.with_configured_inventory())
-    if not (question.inventory or question.directory):
+    if query.directory is None:
+        query = dataclasses.replace(query, inventory=query.inventory.with_configured_inventory())
+    if not (query.inventory or query.directory):
         raise InputError("no fleet is selected: set -i INVENTORY, or set --dir to the directory of a lab")
-    if not question.lab and question.directory is None:
+    if not query.lab and query.directory is None:
         from activemq_fleet.cli.fleet_checks import print_warnings_and_inventory_findings
 
-        fleet = question.inventory.load_fleet()
+        fleet = query.inventory.load_fleet()
         print_warnings_and_inventory_findings(fleet)
-        return partial(_ask_hosts, fleet, select_hosts(fleet, question.name), question)
+        return partial(_query_hosts, fleet, select_hosts(fleet, query.name), query)
     from activemq_fleet.cli.lab_options import require_lab_packages
 
     require_lab_packages("the lab", "paho", "psutil")
     from activemq_fleet.lab.fleet_status import lab_fleet, lab_status
     from activemq_fleet.lab.layout import lab_layout_for
 
-    fleet = lab_fleet(lab_layout_for(question.inventory.sources, question.directory))
-    chosen = select_hosts(fleet, question.name)
-    return partial(lab_status, fleet, hosts_to_query(fleet, chosen), chosen, question.timeout)
+    fleet = lab_fleet(lab_layout_for(query.inventory.sources, query.directory))
+    chosen = select_hosts(fleet, query.name)
+    return partial(lab_status, fleet, hosts_to_query(fleet, chosen), chosen, query.timeout)
 
 
-def _ask_hosts(fleet: Fleet, chosen: tuple[str, ...], question: _Question) -> FleetStatus:
+def _query_hosts(fleet: Fleet, chosen: tuple[str, ...], query: _StatusQuery) -> FleetStatus:
     from activemq_fleet import fleet_status
     from activemq_fleet.cli.playbook import PlaybookError, playbook_failure_lines, run_playbook
 
@@ -193,18 +199,18 @@ def _ask_hosts(fleet: Fleet, chosen: tuple[str, ...], question: _Question) -> Fl
     with tempfile.TemporaryDirectory(prefix="activemq-fleet-") as directory:
         file = Path(directory) / "evidence.json"
         variables = {
-            "activemq_target": question.name,
-            "activemq_status_timeout": f"{question.timeout:.0f}",
+            "activemq_target": query.name,
+            "activemq_status_timeout": f"{query.timeout:.0f}",
             "activemq_status_evidence": str(file),
         }
-        more = [f"--forks={question.forks}", f"--timeout={min(10, int(question.timeout))}"]
+        more = [f"--forks={query.forks}", f"--timeout={min(10, int(query.timeout))}"]
         try:
-            more += shlex.split(question.ansible)
+            more += shlex.split(query.ansible)
         except ValueError as error:
             raise InputError(
                 f"--ansible-options cannot be split into words ({error}): correct its quotation marks"
             ) from None
-        done = run_playbook("status", question.inventory, variables, more)
+        done = run_playbook("status", query.inventory, variables, more)
         refused = next((line for line in split_lines(done.stderr) if line.startswith(_REFUSED)), "")
         if refused:
             raise InputError(
@@ -236,7 +242,7 @@ def _show(status: FleetStatus, form: str, *, wide: bool, paged: bool) -> int:
 
 
 def _text_lines(status: FleetStatus, *, wide: bool) -> Iterator[str]:
-    """Yield the tables of a status, its findings, and how many there are, with colors."""
+    """Yield the lines of a status as colored text: its tables, its findings, and the number of findings."""
     from activemq_fleet.status.text import common_domain, compact_tables, status_headline, status_tables
 
     domain = "" if wide else common_domain(status)

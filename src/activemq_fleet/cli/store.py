@@ -167,9 +167,10 @@ def _nothing_behind(directory: Path) -> str:
 
 
 def _run_as_owner(directory: Path, function: Callable[[], _T], failure: type[FleetError] = InputError) -> _T:
-    """Call a function that reads or writes a store, in a child process as the store's owner where this one is root.
+    """Call a function that reads or writes a message store, and return its result.
 
-    Raises ``failure`` with the reason.
+    If the current process is root, the function is called in a child process as the owner of the store. Raises
+    ``failure`` with the reason.
     """
     from activemq_fleet.node.errors import NodeError
     from activemq_fleet.node.fence.shared_store import FenceError
@@ -201,7 +202,10 @@ def _run_as_owner(directory: Path, function: Callable[[], _T], failure: type[Fle
 def _replay_generation(
     directory: Path, number: int, addresses: Sequence[tuple[Address, bool]], login: Login, context: ssl.SSLContext
 ) -> tuple[int, int]:
-    """Send a generation's uncopied messages; return how many were sent, and how many wait for an XA decision."""
+    """Send the messages of an old store generation that the current one lacks.
+
+    Return how many were sent, and how many wait for the decision of an XA transaction.
+    """
     from activemq_fleet.node.fence.old_generations import uncopied_messages
 
     store = _open_fenced(directory)

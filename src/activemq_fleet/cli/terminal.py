@@ -29,7 +29,7 @@ def color_setting_of_environment() -> bool | None:
     return False if os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb" else None
 
 
-def add_output_options(command: click.Command) -> click.Command:
+def add_color_and_pager_options(command: click.Command) -> click.Command:
     """Add the options for color and pager to a command and its subcommands.
 
     The options are ``--color``, ``--no-color`` and ``--no-pager``; they are added once. Return the command.
@@ -56,7 +56,7 @@ def add_output_options(command: click.Command) -> click.Command:
         ]
     if isinstance(command, click.Group):
         for subcommand in command.commands.values():
-            add_output_options(subcommand)
+            add_color_and_pager_options(subcommand)
     return command
 
 
@@ -75,7 +75,7 @@ def _set_no_pager(context: click.Context, _option: click.Parameter, value: bool)
         context.meta[_NO_PAGER] = True
 
 
-def chosen_color() -> bool | None:
+def color_choice() -> bool | None:
     """Return the user's choice whether output has colors; None without a choice.
 
     Without a choice only a terminal gets colors.
@@ -105,7 +105,7 @@ def _rich_console_for(file: TextIO | None = None, *, width: int | None = None) -
     """
     from rich.console import Console
 
-    color = chosen_color()
+    color = color_choice()
     shown = is_terminal() if color is None else color
     return Console(
         file=file or sys.stdout,

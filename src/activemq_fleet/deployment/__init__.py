@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from activemq_fleet.deployment.compiled import AgentMembership, CompiledFleet
-from activemq_fleet.deployment.deployable_files import DeployedFile, files_to_deploy
+from activemq_fleet.deployment.deployable_files import DeployableFile, files_to_deploy
 from activemq_fleet.deployment.facts import (
     BrokerFacts,
     LinkFacts,
@@ -21,7 +21,7 @@ __all__ = [
     "AgentMembership",
     "BrokerFacts",
     "CompiledFleet",
-    "DeployedFile",
+    "DeployableFile",
     "LinkFacts",
     "ListenerFacts",
     "MetricsFacts",

@@ -21,7 +21,7 @@ _OPEN = 0o007
 
 
 @dataclass(frozen=True, slots=True)
-class DeployedFile:
+class DeployableFile:
     """A file to deploy to a host.
 
     It has a content and a mode. ``masked`` is its text with ``@variable@`` for secrets, None without secrets.
@@ -34,7 +34,7 @@ class DeployedFile:
     hidden: bool = False
 
 
-def files_to_deploy(node: Broker | Agent | Balancer) -> dict[str, DeployedFile]:
+def files_to_deploy(node: Broker | Agent | Balancer) -> dict[str, DeployableFile]:
     """Return the files to deploy to a broker, an agent or a balancer, by path.
 
     Secrets are in clear text. Raises SettingsError for a secret that is not set or cannot be opened.
@@ -47,13 +47,13 @@ def files_to_deploy(node: Broker | Agent | Balancer) -> dict[str, DeployedFile]:
         masked, revealed = render_agent(node), render_agent(node, reveal=True)
     else:
         masked, revealed = render_balancer(node), render_balancer(node, reveal=True)
-    return {path: _deployed(path, content, masked[path], path in hidden) for path, content in revealed.items()}
+    return {path: _deployable_file(path, content, masked[path], path in hidden) for path, content in revealed.items()}
 
 
-def _deployed(path: str, content: bytes, shown: bytes, hidden: bool) -> DeployedFile:
+def _deployable_file(path: str, content: bytes, shown: bytes, hidden: bool) -> DeployableFile:
     mode = file_mode_of(path)
     if content != shown:
         # The file contains a secret although it is not in SECRET_FILES.
         mode &= ~_OPEN
     is_secret = content != shown or path in SECRET_FILES
-    return DeployedFile(content, mode, shown.decode() if is_secret else None, hidden)
+    return DeployableFile(content, mode, shown.decode() if is_secret else None, hidden)

@@ -99,7 +99,10 @@ def _place_groups(boxes: Sequence[GroupBox], scene: PictureContent) -> Placement
 
 
 def _draw_heading(canvas: Canvas, scene: PictureContent, fleet: Fleet, known: Sequence[str], width: float) -> float:
-    """Draw what the fleet consists of and how many findings it has; return the height in pixels."""
+    """Draw the heading of the picture: a summary of the fleet, and its number of findings.
+
+    Return the height in pixels.
+    """
     canvas.add_text("title ink", _MARGIN, 42, "ActiveMQ fleet")
     text, worst = finding_counts_and_worst_severity(fleet.findings)
     css = "good" if worst == "good" else f"badge-{worst}"
@@ -113,7 +116,10 @@ def _draw_heading(canvas: Canvas, scene: PictureContent, fleet: Fleet, known: Se
 
 
 def _draw_idle_balancers(canvas: Canvas, hosts: Sequence[str], y: float, width: float) -> float:
-    """Draw boxes for balancers without a virtual address; return the height of all rows in pixels."""
+    """Draw boxes for load balancers without a virtual address.
+
+    Return the height of all rows in pixels.
+    """
     boxes = [
         balancer_box(BalancerView(host, "no address", (), f"load balancer {host}: it has no address")) for host in hosts
     ]
@@ -126,7 +132,10 @@ def _draw_idle_balancers(canvas: Canvas, hosts: Sequence[str], y: float, width: 
 def _draw_link_list(
     canvas: Canvas, connections: Sequence[DrawnConnection], sizes: Mapping[str, GroupSize], y: float, width: float
 ) -> float:
-    """Write the links between groups as text, where lines would cover each other; return the height in pixels."""
+    """Write the links between groups as text, because drawn lines would cover each other.
+
+    Return the height in pixels.
+    """
     canvas.add_text("heading ink", _MARGIN, y + 13, f"Links between groups ({len(connections)})")
     lines = wrap_words([connection_description(connection, sizes) for connection in connections], "note", width, ", ")
     if (hidden := len(lines) - _MOST_LISTED) > 0:

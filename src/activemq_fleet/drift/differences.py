@@ -17,7 +17,7 @@ _LONGEST = 2_000  # lines of a text beyond which it is not compared line by line
 _LINE = re.compile(r"[^\n]*\n|[^\n]+")
 
 
-def file_status_and_cause(file: FileRecord, *, installed: bool) -> tuple[Status, Cause | None]:
+def drift_status_and_cause(file: FileRecord, *, installed: bool) -> tuple[Status, Cause | None]:
     """Return the drift status of a file, and the cause of its difference from the plan.
 
     The status is added, removed, changed or same; the cause is None for ``same``. A file that the release ships is

@@ -9,7 +9,7 @@ from itertools import groupby
 from operator import attrgetter
 from typing import Any, Literal, NamedTuple
 
-from activemq_fleet.drift.differences import file_status_and_cause, unified_diff_text
+from activemq_fleet.drift.differences import drift_status_and_cause, unified_diff_text
 from activemq_fleet.drift.records import FileRecord
 
 Side = Literal["both", "planned", "found"]
@@ -82,7 +82,7 @@ class ComparedHost(NamedTuple):
     drift: HostDriftCounts | None = None
 
 
-def has_planned_or_collected_file(records: Sequence[FileRecord]) -> Side | None:
+def sides_with_files(records: Sequence[FileRecord]) -> Side | None:
     """Return the sides on which a host has files: ``planned``, ``found`` (collected), ``both``, or None.
 
     The records are those of the host's files.
@@ -143,7 +143,7 @@ def _merge_records(parts: Iterable[FileRecord]) -> FileRecord:
 
 
 def _row(known: FileRecord, was_installed: bool) -> Row:
-    status, cause = file_status_and_cause(known, installed=was_installed)
+    status, cause = drift_status_and_cause(known, installed=was_installed)
     return {
         "host": known.host,
         "path": known.path,

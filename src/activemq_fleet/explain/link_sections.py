@@ -100,7 +100,7 @@ def _outgoing_link_entry(fleet: Fleet, broker: Broker, link: Link) -> Explanatio
 
 
 def _idle_reason(broker: Broker, link: Link) -> str:
-    """Return why a link to the other node of a shared store is never up; "" for every other link."""
+    """Return the reason why a link to the other node of a shared store is never up; "" for every other link."""
     to_peer = broker.peer is not None and link.target == broker.peer.partition(".")[0]
     if not to_peer or not broker.profile.shares_store:
         return ""

@@ -40,7 +40,7 @@ def reachable_pairs_section(fleet: Fleet, broker: Broker, routes: Routes) -> Exp
 
 
 def _unit_nouns(fleet: Fleet) -> str:
-    """Return what the ends of routes are: a ``pair``, a ``broker`` without a peer, or either of them."""
+    """Return the noun for the ends of routes in a fleet: ``pair``, ``broker``, or both."""
     nouns = sorted({broker_or_pair_noun(broker) for broker in fleet.brokers}, reverse=True)
     return " or ".join(nouns)
 

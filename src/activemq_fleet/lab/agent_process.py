@@ -50,7 +50,7 @@ class JournalTail:
         """The event ids of barriers, sent or received."""
         self._moments: dict[str, deque[float]] = {}
 
-    def count_new_records(self) -> JournalTail:
+    def read_new_records(self) -> JournalTail:
         """Read the new records of the agent's journal, and count them.
 
         New records were written since the last call. Returns this JournalTail.
@@ -63,10 +63,10 @@ class JournalTail:
                 whole = data[: data.rfind(b"\n") + 1]
                 self._offsets[path] = self._offsets.get(path, 0) + len(whole)
                 for line in whole.split(b"\n")[:-1]:
-                    self._take(json.loads(line))
+                    self._count_record(json.loads(line))
         return self
 
-    def _take(self, record: Record) -> None:
+    def _count_record(self, record: Record) -> None:
         kind, at = record["kind"], datetime.fromisoformat(record["ts"]).timestamp()
         self.counts[kind] += 1
         self._moments.setdefault(kind, deque(maxlen=_MOMENTS)).append(at)
@@ -189,11 +189,11 @@ class AgentProcess:
         Raises AgentError when the process has ended.
         """
         self.raise_if_ended()
-        return self.tail.count_new_records().counts[kind]
+        return self.tail.read_new_records().counts[kind]
 
     def seconds_connected(self) -> float:
         """Return the seconds for which the agent has been connected; 0 without a connection."""
-        since = self.tail.count_new_records().connected_since
+        since = self.tail.read_new_records().connected_since
         return 0.0 if since is None else time.time() - since
 
     def delete_durable_session(self) -> None:

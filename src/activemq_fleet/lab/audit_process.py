@@ -44,7 +44,7 @@ def main(arguments: Sequence[str]) -> int:
 
 
 def _start_workers(spark: SparkSession) -> None:
-    """Have Java load, and a worker import, what every query needs."""
+    """Make Java load, and a Spark worker import, what every query needs."""
     spark.range(1).mapInArrow(_unchanged, "id bigint").groupBy().count().toArrow()
 
 

@@ -32,16 +32,16 @@ def collect_logs(lab: Lab, agents: Mapping[str, tuple[Path, str]], directory: Pa
             shutil.copy2(log, home / log.name)
         with suppress(FileNotFoundError):
             shutil.copy2(lab.operations_file_path(broker.host), home)
-        _tell(home, broker.group, broker.pair, broker)
+        _write_host_facts(home, broker.group, broker.pair, broker)
     for name, (state, pair) in agents.items():
         home = directory / name
         (home / "agent").mkdir(parents=True)
         for journal in sorted((state / "agent").glob("*.jsonl*")):
             shutil.copy2(journal, home / "agent" / journal.name)
-        _tell(home, lab.fleet.pairs[pair].group, pair)
+        _write_host_facts(home, lab.fleet.pairs[pair].group, pair)
 
 
-def _tell(home: Path, group: str, pair: str, broker: Broker | None = None) -> None:
+def _write_host_facts(home: Path, group: str, pair: str, broker: Broker | None = None) -> None:
     known: dict[str, Any] = {"host": home.name, "timezone": _zone(), "group": group, "pair": pair}
     if broker is not None:
         known["release"] = broker.release.text
@@ -54,6 +54,6 @@ def _tell(home: Path, group: str, pair: str, broker: Broker | None = None) -> No
 
 
 def _zone() -> str:
-    """Return the offset of this machine's clock from UTC, such as ``+02:00``: it is the brokers' too."""
+    """Return the local clock's offset from UTC, such as ``+02:00``, which the lab's brokers also have."""
     offset = datetime.now().astimezone().strftime("%z")
     return f"{offset[:3]}:{offset[3:5]}"

@@ -192,7 +192,7 @@ def _last(text: str) -> str:
 def _own_account() -> Iterator[str]:
     """Yield the words in front of a command that refuses to run as root.
 
-    The command sees another account than root's, and its files stay root's.
+    With them the command runs under another user id in a user namespace, and its files still belong to root.
     """
     if os.geteuid() == 0:
         yield from ("unshare", "--user")

@@ -126,7 +126,7 @@ def _run(inventory: Path, output: Path) -> int:
         text, _ = auditor.communicate("audit\n")
         _check_end("the audit", auditor.returncode, text)
     step("done")
-    audit = _found(output / "audit")
+    audit = _read_audit_result(output / "audit")
     _screen(fleet, before, after, takeover, output)
     _show_audit(audit, takeover, output)
     return 1 if any(map(_missing, takeover.accounts)) else 0
@@ -198,12 +198,12 @@ def _flow(generators: Sequence[LoadGenerator], moment: float) -> None:
 
 
 def _missing(account: DeliveryCounts) -> int:
-    """Return the number of events that were accepted and not handled."""
+    """Return the number of a pair's events that were accepted and not handled."""
     return account.lost + account.stuck + account.indeterminate
 
 
-def _found(out: Path) -> Mapping[str, Any]:
-    """Return the content of ``audit.json``, with the rows of the dataset ``incidents``."""
+def _read_audit_result(out: Path) -> Mapping[str, Any]:
+    """Return the result of the audit: ``audit.json``, with the rows of the dataset ``incidents``."""
     import pyarrow.parquet as pq  # comes with what audit needs
 
     audit: dict[str, Any] = json.loads((out / "audit.json").read_text(encoding="utf-8"))

@@ -76,7 +76,10 @@ def _runs(lab: Lab) -> bool:
 
 
 def _plan(lab: Lab, options: DrillOptions, progress: Progress) -> DrillPlan:
-    """Return which pair gets each fault; pairs of the target that get none are named. Raises InputError."""
+    """Return the plan of a drill: the pair of each fault.
+
+    Pairs of the target that get no fault are reported. Raises InputError.
+    """
     fleet = lab.fleet
     hosts = [TargetHost(b.host, b.pair, b.group, b.role) for b in fleet.brokers]
     try:
@@ -134,7 +137,10 @@ class _LabDrill:
             return run.finish_and_judge(self.lab.fleet, scrapes=scrapes)
 
     def _inject_all(self, plan: DrillPlan, run: DrillRun) -> None:
-        """Inject all faults, step by step: every step is decided on the states of the brokers then."""
+        """Inject all faults of the drill, one after the other.
+
+        The states of the brokers at each step decide the next fault.
+        """
         acted = time.monotonic()
         while True:
             states = {status.host: str(status.state) for status in self.lab.status()}
@@ -174,9 +180,10 @@ class _LabDrill:
             acted = time.monotonic()
 
     def _inject(self, run: DrillRun, number: int, pair: str, host: str, head: str) -> Fault:
-        """Inject one fault and wait until the pair is whole again; what goes wrong is in the returned fault.
+        """Inject one fault, and wait until the pair has an active and a standby node again.
 
-        The takeover is printed, after ``head``, before the failed node returns.
+        The returned fault describes what went wrong. The takeover is printed, after ``head``, before the failed node
+        returns.
         """
         fault = Fault(number=number, what=self.options.what, pair=pair, host=host, at=time.time())
         try:
@@ -185,23 +192,23 @@ class _LabDrill:
             run.publish_burst(pair)
             time.sleep(_UNDER_WAY)
             with self.lab.record_operation("lab drill", host):
-                fault = replace(fault, at=self._hit(host))
-                fault = self._follow(fault, head)
+                fault = replace(fault, at=self._disrupt_broker(host))
+                fault = self._wait_for_recovery(fault, head)
             since = fault.at + 0.5 + (self.options.hung if fault.what == "pause" else 0)
             run.wait_until_event_handled(pair, since, self.options.patience)
         except FleetError as error:
             return replace(fault, problem=str(error))
         return fault
 
-    def _hit(self, host: str) -> float:
-        """Kill, stop or freeze a broker; return the time of that, in seconds since the epoch."""
+    def _disrupt_broker(self, host: str) -> float:
+        """Kill, stop or freeze a broker, and return the time of the fault in seconds since the epoch."""
         self._faulted.add(host)
         at = time.time()
         act: Callable[[str], float | None] = getattr(self.lab, self.options.what)
         return act(host) or at
 
-    def _follow(self, fault: Fault, head: str) -> Fault:
-        """Wait until the pair is whole again after a fault; return the fault with what was measured."""
+    def _wait_for_recovery(self, fault: Fault, head: str) -> Fault:
+        """Wait until a pair has recovered from a fault; return the fault with its measured effects."""
         if fault.what == "pause":
             fault = self._end_of_pause(fault)
             if fault.back is not None:
@@ -217,7 +224,10 @@ class _LabDrill:
         return replace(fault, back=time.time() - fault.at)
 
     def _resync(self, fault: Fault) -> Fault:
-        """Make a pure pair whole again where the drill can; ``back`` of the returned fault is then known."""
+        """Repair a pure pair after a fault if the drill can, and return the fault.
+
+        The field ``back`` of the returned fault is known if the pair was repaired.
+        """
         self._faulted.discard(fault.host)
         if self.options.resync is None:
             return replace(fault, note="only the playbook resync restores the failed node of a pure pair")
@@ -227,7 +237,7 @@ class _LabDrill:
         return replace(fault, back=ended - fault.at, note=f"the resync took {ended - began:.1f} s")
 
     def _bring_back(self, host: str) -> None:
-        """Return once a broker is standby again: start it, unless its process restarts it."""
+        """Wait until a broker is standby again; start it unless its process restarts it."""
 
         def ended_or_stands_by() -> bool:
             return not self.lab.is_alive(host) or self.lab.state(host) == "standby"
@@ -237,7 +247,10 @@ class _LabDrill:
             self.lab.start(host, timeout=self.options.patience)
 
     def _end_of_pause(self, fault: Fault) -> Fault:
-        """End the pause as the watchdog of a host would: a lab has none, so the drill does what it is set to do."""
+        """Kill or resume a frozen broker, as the watchdog of its host would; return the fault.
+
+        A lab has no watchdog, so the drill does what the variable ``activemq_watchdog`` requires.
+        """
         time.sleep(self.options.hung)
         broker = self.lab.fleet.broker(fault.host)
         if broker.settings.watchdog == "kill":
@@ -258,7 +271,7 @@ class _LabDrill:
 
     @contextmanager
     def _restored(self) -> Iterator[None]:
-        """Let frozen brokers go on and start ended ones again, whatever happens in the block."""
+        """Resume frozen brokers and start stopped brokers when the ``with`` block ends, also after an error."""
         try:
             yield
         finally:

@@ -39,7 +39,7 @@ _DISCONNECT = b"\xe0\x00"
 
 
 @dataclass(frozen=True, slots=True)
-class _Dial:
+class _LoadConnector:
     """A connector as the load of a drill connects to it.
 
     ``login`` is None for a client without one; ``tls`` is None for a connection without TLS.
@@ -68,24 +68,26 @@ def require_reachable_nodes(specs: Sequence[TwoAgentLoadSpec], timeout: float = 
     of each pair must answer within ``timeout`` seconds. A standby node does not listen, so it may refuse the
     connection, but its name must resolve and its host must answer. No broker may refuse the login.
     """
-    wanted = {spec.name: _dials(spec) for spec in specs}
-    dials = list(dict.fromkeys(dial for pair in wanted.values() for dial in pair))
+    wanted = {spec.name: _connectors_of_load(spec) for spec in specs}
+    connectors = list(dict.fromkeys(connector for pair in wanted.values() for connector in pair))
     with ThreadPoolExecutor(max_workers=_AT_ONCE) as pool:
-        answers = dict(zip(dials, pool.map(lambda dial: _answer(dial, timeout), dials), strict=True))
+        answers = dict(
+            zip(connectors, pool.map(lambda connector: _answer(connector, timeout), connectors), strict=True)
+        )
     bad: dict[Address, str] = {}
     for pair in wanted.values():
-        none_open = all(answers[dial].problem and not answers[dial].is_denied for dial in pair)
-        for dial in pair:
-            problem = answers[dial].problem
-            if problem and not answers[dial].is_denied and (none_open or problem != _REFUSED):
-                bad[dial.address] = problem
+        none_open = all(answers[connector].problem and not answers[connector].is_denied for connector in pair)
+        for connector in pair:
+            problem = answers[connector].problem
+            if problem and not answers[connector].is_denied and (none_open or problem != _REFUSED):
+                bad[connector.address] = problem
     if bad:
         raise InputError(
             f"the drill injects no fault, because the test load on this controller cannot open MQTT at {_listed(bad)}. "
             "Check that these brokers run, and that the controller can resolve their names and connect to these ports. "
             "You can also run the playbook on another machine"
         )
-    denied = {dial.address: answers[dial].problem for dial in dials if answers[dial].is_denied}
+    denied = {connector.address: answers[connector].problem for connector in connectors if answers[connector].is_denied}
     if denied:
         raise InputError(
             f"the drill injects no fault, because brokers reject the login of its test load: {_listed(denied)}. "
@@ -94,37 +96,37 @@ def require_reachable_nodes(specs: Sequence[TwoAgentLoadSpec], timeout: float = 
         )
 
 
-def _dials(spec: TwoAgentLoadSpec) -> list[_Dial]:
+def _connectors_of_load(spec: TwoAgentLoadSpec) -> list[_LoadConnector]:
     keys = spec.publisher
     user, password = keys.get("mb.username"), keys.get("mb.password")
     login = (user, password) if user and password else None
     urls = map(parse_url_and_tls, keys["mb.urls"].split(","))
-    return [_Dial(address, login, parse_tls(keys) if tls else None) for address, tls in urls]
+    return [_LoadConnector(address, login, parse_tls(keys) if tls else None) for address, tls in urls]
 
 
-def _answer(dial: _Dial, timeout: float) -> _Answer:
+def _answer(connector: _LoadConnector, timeout: float) -> _Answer:
     """Return the answer of a connector to the load's CONNECT.
 
     A connector that closes the connection gets another CONNECT until ``timeout``: a busy 6.3.1 refused a login and
     closed the connection before it had sent its CONNACK.
     """
     deadline = time.monotonic() + timeout
-    while (answer := _answer_once(dial, timeout)).problem == _HUNG_UP and time.monotonic() < deadline:
+    while (answer := _answer_once(connector, timeout)).problem == _HUNG_UP and time.monotonic() < deadline:
         time.sleep(_PAUSE)
     return answer
 
 
-def _answer_once(dial: _Dial, timeout: float) -> _Answer:
+def _answer_once(connector: _LoadConnector, timeout: float) -> _Answer:
     try:
-        with _opened(dial, timeout) as connection, connection.makefile("rb") as stream:
-            connection.sendall(mqtt_connect_packet(f"look-{secrets.token_hex(4)}", *(dial.login or (None, None))))
+        with _opened(connector, timeout) as connection, connection.makefile("rb") as stream:
+            connection.sendall(mqtt_connect_packet(f"look-{secrets.token_hex(4)}", *(connector.login or (None, None))))
             answer = stream.read(len(_ACCEPTED))
             with suppress(OSError):
                 connection.sendall(_DISCONNECT)  # who refused the login is gone already
     except ConfigError as error:
         return _Answer(str(error))
     except ssl.SSLError as error:
-        broker = Endpoint(*dial.address, tls=True)
+        broker = Endpoint(*connector.address, tls=True)
         reason = explain_connection_failure(error, broker, seconds=timeout)
         return _Answer(reason.removeprefix(f"{broker.name} "))
     except socket.gaierror:
@@ -142,27 +144,27 @@ def _answer_once(dial: _Dial, timeout: float) -> _Answer:
     if len(answer) < len(_ACCEPTED) or answer[0] != _CONNACK:
         return _Answer("the server at this address is not a broker with MQTT")
     if answer[3] in _BAD_LOGIN:
-        who = f"the user {dial.login[0]!r} or its password" if dial.login else "a client without a login"
+        who = f"the user {connector.login[0]!r} or its password" if connector.login else "a client without a login"
         also = ", or is still starting" if answer[3] == _UNAVAILABLE else ""
         return _Answer(f"the broker rejects {who}{also}", is_denied=True)
     return _Answer(f"the broker rejects the MQTT packet CONNECT with code {answer[3]}" if answer[3] else "")
 
 
-def _opened(dial: _Dial, timeout: float) -> socket.socket:
+def _opened(connector: _LoadConnector, timeout: float) -> socket.socket:
     """Return a connection to the connector, with TLS if the load uses TLS. Raises OSError, ConfigError."""
-    context = tls_context(dial.tls) if dial.tls else None
-    connection = socket.create_connection(dial.address, timeout)
+    context = tls_context(connector.tls) if connector.tls else None
+    connection = socket.create_connection(connector.address, timeout)
     if context is None:
         return connection
     try:
-        return context.wrap_socket(connection, server_hostname=dial.address[0])
+        return context.wrap_socket(connection, server_hostname=connector.address[0])
     except BaseException:
         connection.close()
         raise
 
 
 def _listed(bad: dict[Address, str]) -> str:
-    """Return the addresses with their reasons, as far as they fit into a line."""
+    """Return the addresses of unreachable connectors with their reasons, as far as they fit into a line."""
     shown: Iterable[str] = [f"{join_host_port(*address)} ({why})" for address, why in list(bad.items())[:_SHOWN]]
     more = f" and {len(bad) - _SHOWN} more" if len(bad) > _SHOWN else ""
     return f"{', '.join(shown)}{more}"

@@ -156,7 +156,7 @@ class DrillRun:
         drill, plan, faults = self._read("drill.json"), self.plan, self.injected_faults
         if "first" not in drill:
             self._write("drill.json", drill | {"first": dict(states), "began": time.time()})
-        self._refuse_ended()
+        self._raise_if_ended()
         faulted = tuple(sorted({fault.host for fault in faults}))
         if not any(fault.problem for fault in faults):
             for number, pair in enumerate(plan.order, 1):
@@ -175,7 +175,7 @@ class DrillRun:
         enough = minimum_event_rate(self.plan.rate)
 
         def is_steady() -> bool:
-            self._refuse_ended()
+            self._raise_if_ended()
             status = self._status(pair)
             return bool(status.get("steady")) and min(status["accepted"], status["handled"]) >= enough
 
@@ -200,7 +200,7 @@ class DrillRun:
         """
 
         def is_handled() -> bool:
-            self._refuse_ended()
+            self._raise_if_ended()
             return bool(self._status(pair).get("last", 0.0) > since)
 
         if not poll_until_true(is_handled, patience, _POLL):
@@ -293,13 +293,13 @@ class DrillRun:
         poll_until_true(lambda: ready.exists() or process.poll() is not None, _START, _POLL)
         if not ready.exists():
             (self.directory / "stop").touch()
-            raise LabError(f"the drill cannot start its test load ({self._last_words()}). {_CORRECT}")
+            raise LabError(f"the drill cannot start its test load ({self._last_output_line()}). {_CORRECT}")
 
-    def _refuse_ended(self) -> None:
+    def _raise_if_ended(self) -> None:
         if (self.directory / "failed").exists():
-            raise LabError(f"the test load of the drill stopped ({self._last_words()}). {_CORRECT}")
+            raise LabError(f"the test load of the drill stopped ({self._last_output_line()}). {_CORRECT}")
 
-    def _last_words(self) -> str:
+    def _last_output_line(self) -> str:
         for name in ("failed", "load.log"):
             with suppress(FileNotFoundError):
                 lines = (self.directory / name).read_text(errors="replace").split("\n")
@@ -331,7 +331,7 @@ def fault_from_mapping(fields_of_playbook: Mapping[str, Any]) -> Fault:
 
 
 def _as_dialled(fleet: Fleet) -> Fleet:
-    """Return the fleet with the addresses that clients dial: in a lab those that the brokers are bound to."""
+    """Return the fleet with the addresses to which clients connect: in a lab, those to which the brokers are bound."""
     if all(map(is_lab_broker, fleet.brokers)):
         return fleet_for_clients(fleet, {broker.host: broker.settings.bind for broker in fleet.brokers})
     return fleet
@@ -362,7 +362,7 @@ def _spans(
     began: float,
     ended: float,
 ) -> Iterator[StateSpan]:
-    """Yield the hosts' states over time, by their faults, and by their logs where these are on this machine."""
+    """Yield the spans of the brokers' states over time, from faults, and from logs that are on the local machine."""
     changes: dict[str, list[tuple[float, ObservedState]]] = {}
     for fault in faults:
         down: ObservedState = "hung" if fault.what == "pause" else "stopped"

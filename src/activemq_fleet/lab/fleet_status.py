@@ -18,7 +18,7 @@ from activemq_fleet.topology import Fleet
 
 _PROCESSES = 16
 _ONE = 0.1
-"""Seconds that a well broker takes at most, of which the deadline grows where many share this machine."""
+"""Maximum number of seconds that a healthy broker takes to answer; the deadline grows by it for each broker."""
 
 
 def lab_fleet(layout: LabLayout) -> Fleet:
@@ -60,8 +60,9 @@ def lab_status(fleet: Fleet, hosts: Collection[str], chosen: Collection[str], ti
 
 
 def _pids_by_base() -> dict[str, list[int]]:
-    """Return the pids of all processes that name a broker's directory, by that directory: a machine with forty brokers
-    has hundreds of processes, and a separate search per broker would read all of them.
+    """Return the ids of all processes that name a broker's directory, by directory.
+
+    A machine with forty brokers has hundreds of processes, and a separate search per broker would read all of them.
     """
     pids: dict[str, list[int]] = {}
     for pid in process_ids():
@@ -72,7 +73,7 @@ def _pids_by_base() -> dict[str, list[int]]:
 
 
 def _be_quiet() -> None:
-    """Let the parent alone take Ctrl-C."""
+    """Ignore SIGINT (Ctrl-C) in the current child process; only the parent handles it."""
     import signal
 
     signal.signal(signal.SIGINT, signal.SIG_IGN)

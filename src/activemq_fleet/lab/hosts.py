@@ -285,7 +285,10 @@ def _stays_taken(address: tuple[str, int]) -> bool:
 
 
 def _arguments(broker: Broker, software: Mapping[str, InstalledSoftware]) -> Iterator[str]:
-    """Yield the arguments of the unit, with a class path of jars where no distribution has a start jar."""
+    """Yield the arguments of java in a broker's service unit, adapted to the lab's software.
+
+    A class path of jars replaces the start jar where the software is not a whole distribution.
+    """
     broker_software = software[broker.release.text]
     for argument in service.arguments_after_java_options(broker):
         if broker_software.whole:

@@ -70,7 +70,7 @@ class LoadGenerator(ABC):
 
         The rates are per second, in the ``seconds`` before ``moment`` (epoch seconds).
         """
-        handled = self.subscriber_journal.count_new_records().count_records_between("handled", moment - seconds, moment)
+        handled = self.subscriber_journal.read_new_records().count_records_between("handled", moment - seconds, moment)
         return self._promises.count(moment - seconds, moment) / seconds, handled / seconds
 
     def last_handled_time(self) -> float:
@@ -78,7 +78,7 @@ class LoadGenerator(ABC):
 
         It is in seconds since the epoch; 0 without an event.
         """
-        return self.subscriber_journal.count_new_records().last_record_time("handled")
+        return self.subscriber_journal.read_new_records().last_record_time("handled")
 
     def publish_burst(self, count: int = 200) -> None:  # noqa: B027 -- not every load generator can
         """Publish a burst of ``count`` events.
@@ -134,7 +134,7 @@ class LoadGenerator(ABC):
         deadline, seen = time.monotonic() + timeout, -1
         while time.monotonic() < deadline:
             moved = sum(
-                tail.count_new_records().counts.total() for tail in (self.publisher_journal, self.subscriber_journal)
+                tail.read_new_records().counts.total() for tail in (self.publisher_journal, self.subscriber_journal)
             )
             if is_done():
                 return

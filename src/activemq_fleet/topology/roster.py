@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from activemq_fleet.errors import InputError, ReleaseError, SettingsError, hosts_by_problem_line
+from activemq_fleet.errors import InputError, ReleaseError, SettingsError, hosts_by_error_line
 from activemq_fleet.findings import Finding
 from activemq_fleet.naming import DEFAULT_PATTERN, PATTERN_VARIABLE, Identity, Naming, UnclearNameError
 from activemq_fleet.releases import Release
@@ -177,8 +177,8 @@ def read_settings_by_role(hosts: Variables, roster: Roster) -> tuple[dict[str, S
             hosts_by_release_error[str(error)].append(name)
     if without_release:
         hosts_by_problem[RELEASE_NOT_SET] = without_release
-    problems = hosts_by_problem_line(hosts_by_problem)
-    release_problems = hosts_by_problem_line(
+    problems = hosts_by_error_line(hosts_by_problem)
+    release_problems = hosts_by_error_line(
         {f"in activemq_release, {text}": names for text, names in hosts_by_release_error.items()}
     )
     if problems:

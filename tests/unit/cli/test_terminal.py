@@ -13,7 +13,7 @@ import pytest
 from activemq_fleet.cli.main import COMMANDS, fleet_cli, main
 from activemq_fleet.cli.options import InventoryOptions
 from activemq_fleet.cli.printing import print_table
-from activemq_fleet.cli.terminal import add_output_options
+from activemq_fleet.cli.terminal import add_color_and_pager_options
 from tests.situations import some_situations
 from tests.support.terminals import run_on_terminal
 
@@ -82,7 +82,7 @@ def test_color_always_shows_colors_in_a_pipe_and_wins_over_no_color(
 def test_tables_have_the_colors_that_the_user_wants(
     color: bool | None, shown: bool, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    with click.Context(add_output_options(click.Command("status")), color=color):
+    with click.Context(add_color_and_pager_options(click.Command("status")), color=color):
         print_table(["state"], [["active"]], {"active": "green"})
     assert bool(COLOR.search(capsys.readouterr().out)) == shown
 

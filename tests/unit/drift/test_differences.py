@@ -7,7 +7,7 @@ import json
 
 import pytest
 
-from activemq_fleet.drift.differences import file_status_and_cause, unified_diff_text
+from activemq_fleet.drift.differences import drift_status_and_cause, unified_diff_text
 from activemq_fleet.drift.records import FileRecord, collected_file_records, planned_file_record
 from activemq_fleet.errors import InputError
 
@@ -39,7 +39,7 @@ _FILE = ("host", "conf/a.xml")
 def test_the_manifest_tells_whose_doing_it_is(
     evidence: FileRecord, installed: bool, judgement: tuple[str, str | None]
 ) -> None:
-    assert file_status_and_cause(evidence, installed=installed) == judgement
+    assert drift_status_and_cause(evidence, installed=installed) == judgement
 
 
 def test_a_difference_names_both_sides() -> None:
@@ -104,7 +104,7 @@ def test_a_key_store_counts_by_its_hash() -> None:
 def test_a_file_too_large_to_be_collected_is_there_and_not_compared() -> None:
     record = {"conf/big.xml": {"status": "same", "why": "larger than 1 MiB"}}
     (known,) = collected_file_records("h/configuration/.fleet-found.json", json.dumps(record).encode())
-    assert file_status_and_cause(known._replace(planned="a", manifest="b"), installed=True) == ("changed", "unknown")
+    assert drift_status_and_cause(known._replace(planned="a", manifest="b"), installed=True) == ("changed", "unknown")
 
 
 @pytest.mark.parametrize("content", [b"", b"[]", b'{"a":', b"\xff"])

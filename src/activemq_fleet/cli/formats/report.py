@@ -64,7 +64,7 @@ class CheckReport:
         """The number of the check's findings that ``check --fix`` can repair."""
         return sum(bool(finding.edits) for finding in self.findings)
 
-    def inventory_origin_of(self, finding: Finding) -> Position | None:
+    def inventory_position_of(self, finding: Finding) -> Position | None:
         """Return the position (file and line) of a finding in the inventory.
 
         The position is that of the variable from which a rendered value came, or of the first variable that the message
@@ -85,7 +85,7 @@ class CheckReport:
         Unknown parts are None. For a finding about a fleet the path is in the inventory, else it is the path in the
         output directory of ``render``.
         """
-        source = self.inventory_origin_of(finding)
+        source = self.inventory_position_of(finding)
         if source is not None:
             return source.file, source.line, None
         return _path_in_output_directory(finding), finding.line, finding.column
@@ -96,7 +96,7 @@ class CheckReport:
         It consists of the variable's position in the inventory, as ``FILE:LINE``, and the position in the rendered
         file. A finding about the inventory that names no variable has the position of its host.
         """
-        position = self.inventory_origin_of(finding) if finding.file is None else self.variable_position_of(finding)
+        position = self.inventory_position_of(finding) if finding.file is None else self.variable_position_of(finding)
         source = f"{position.file}:{position.line}" if position else ""
         place = _finding_position(finding)
         return f"{source} ({place})" if source and place else source or place
@@ -107,7 +107,7 @@ class CheckReport:
         The position is omitted where the report already shows it.
         """
         text = message_with_fix(finding)
-        return f"{_finding_position(finding)}: {text}" if finding.file and self.inventory_origin_of(finding) else text
+        return f"{_finding_position(finding)}: {text}" if finding.file and self.inventory_position_of(finding) else text
 
 
 def _with_path_from_here(position: Position | None) -> Position | None:
