@@ -106,11 +106,11 @@ def plan_command(
 
 
 def _source(running: SparkSession, hosts: str | None, form: str, inventory: InventoryOptions) -> HostRecords:
-    from activemq_fleet.spark.plan_inputs import hosts_of_inventory, read_hosts
+    from activemq_fleet.spark.plan_inputs import host_records_of_inventory, read_hosts
 
     if hosts:
         return read_hosts(running, hosts, form)
-    return hosts_of_inventory(running, inventory.read_hosts_and_groups())
+    return host_records_of_inventory(running, inventory.read_hosts_and_groups())
 
 
 def _show(running: SparkSession, output: str) -> None:

@@ -185,7 +185,7 @@ def _links_within_pairs_findings(routes: Routes) -> Iterator[Finding]:
 
 def _dead_end_findings(routes: Routes, state: NetworkWithBrokerDown) -> Iterator[Finding]:
     """Yield a finding for a network in which messages can remain on a broker that cannot forward them (R004)."""
-    examined_count, stranding = _stranding(state.shape)
+    examined_count, stranding = _examined_and_stranded_routes(state.shape)
     if stranding:
         source_name, target_name = (state.names[end] for end in stranding[0])
         at_least = "at least " if examined_count == _MOST_PAIRS else ""
@@ -201,7 +201,7 @@ def _dead_end_findings(routes: Routes, state: NetworkWithBrokerDown) -> Iterator
         )
 
 
-def _stranding(shape: BridgeGraph) -> tuple[int, list[tuple[int, int]]]:
+def _examined_and_stranded_routes(shape: BridgeGraph) -> tuple[int, list[tuple[int, int]]]:
     """Return the number of routes that were examined, and those on which messages can remain on a third broker.
 
     A route is a pair of brokers. The broker that a bridge chooses in ordinary operation decides.

@@ -264,7 +264,9 @@ def _demand_sources(shape: BridgeGraph, edge: BridgeEdge, ways: _Ways) -> int:
             break
         if level == 0:
             continue
-        if fresh & shape.static_subscriber_mask and _is_fed(shape, fresh & shape.static_subscriber_mask, edge.source):
+        if fresh & shape.static_subscriber_mask and _receives_static_subscription(
+            shape, fresh & shape.static_subscriber_mask, edge.source
+        ):
             return goal & ~(1 << edge.source)
         for broker in broker_numbers(fresh):
             for ttl, peers in ways[broker].items():
@@ -274,7 +276,7 @@ def _demand_sources(shape: BridgeGraph, edge: BridgeEdge, ways: _Ways) -> int:
     return visited & ~(1 << edge.source)
 
 
-def _is_fed(shape: BridgeGraph, brokers: int, avoided: int) -> bool:
+def _receives_static_subscription(shape: BridgeGraph, brokers: int, avoided: int) -> bool:
     """Return whether one of the brokers receives a static subscription over a bridge, and may forward it."""
     return any(edge.always and brokers >> edge.source & 1 and edge.target != avoided for edge in shape.edges)
 

@@ -43,8 +43,8 @@ def json_text(data: Mapping[str, Any]) -> str:
     return json.dumps(data, indent=1, ensure_ascii=False) + "\n"
 
 
-def check_manifest(out: str, kind: str, text: str) -> dict[str, Any]:
-    """Parse the manifest.json of an output, and check that the same job wrote it.
+def parse_and_check_manifest(out: str, kind: str, text: str) -> dict[str, Any]:
+    """Parse the manifest.json of a job's output, and check that the same kind of job wrote it.
 
     Returns the parsed manifest. Raises InputError if another program or a job other than ``kind`` wrote it.
     """
@@ -93,7 +93,7 @@ class HadoopTarget:
                 f"{self.out}: `{kind}` replaces its output directory, but did not write the files in this one: choose "
                 "another output directory"
             )
-        self._earlier = check_manifest(self.out, kind, text)
+        self._earlier = parse_and_check_manifest(self.out, kind, text)
 
     def prepare_output_path(self) -> None:
         """Do nothing: an output path in an object store or in HDFS needs no preparation.

@@ -128,8 +128,8 @@ def _frame_of_rows(spark: SparkSession, rows: Sequence[tuple[str, str, Sequence[
     return spark.createDataFrame(pa.Table.from_arrays(arrays, schema=_ROWS))
 
 
-def hosts_of_inventory(spark: SparkSession, data: InventoryData) -> HostRecords:
-    """Return the hosts of an Ansible inventory, with their variables, as records for the Spark job ``plan``.
+def host_records_of_inventory(spark: SparkSession, data: InventoryData) -> HostRecords:
+    """Return the records of an Ansible inventory's hosts, with their variables, for the Spark job ``plan``.
 
     Ansible has read the inventory on this machine; the variables are templated. Raises InputError for errors in the
     files of the inventory.

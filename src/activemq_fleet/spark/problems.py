@@ -113,12 +113,12 @@ def translate_spark_errors(scratch: ScratchDirectory) -> Iterator[None]:
         yield
     except Exception as error:
         if _has_java_ended(error):
-            raise SparkProblem(_explain_java_end(scratch.spark_log)) from error
+            raise SparkProblem(_explain_java_end(scratch.spark_log_text)) from error
         if not _is_spark_error(error):
             raise
         text = _spark_error_text(error)
         if "JAVA_GATEWAY_EXITED" in text:  # pyspark has no details; the log has Java's message
-            text = scratch.spark_log
+            text = scratch.spark_log_text
         raise SparkProblem(
             _explain_full_disk(scratch.path) if _FULL.search(text) else explain_spark_error(text)
         ) from error

@@ -24,7 +24,7 @@ class ScratchDirectory:
     path: Path
 
     @property
-    def spark_log(self) -> str:
+    def spark_log_text(self) -> str:
         """The text that Spark has written to its log so far; empty without a log."""
         try:
             return (self.path / _LOG).read_text(errors="replace")

@@ -20,7 +20,7 @@ from activemq_fleet.spark.problems import DEBUG_VARIABLE, SparkProblem, java_exi
 from activemq_fleet.spark.progress import show_phase, show_progress
 from activemq_fleet.spark.scratch import ScratchDirectory, temporary_scratch_directory
 from activemq_fleet.spark.settings import (
-    archives_of,
+    executor_archives,
     is_local_master,
     packed_python_path,
     spark_connect_settings,
@@ -52,7 +52,7 @@ def spark_session(name: str, options: SessionOptions) -> Iterator[SparkSession]:
         try:
             # Inside, because the cause must be read from a JVM that still runs.
             with translate_spark_errors(scratch):
-                check_archives(archives_of(options))
+                check_archives(executor_archives(options))
                 spark = _connect_remotely(name, remote, options) if remote else _launch_spark(name, options, scratch)
                 running.append(spark)
                 with show_progress(spark, remote=bool(remote), enabled=options.progress):
@@ -76,7 +76,7 @@ def _connect_remotely(name: str, remote: str, options: SessionOptions) -> SparkS
     spark = builder.getOrCreate()
     for key, value in spark_connect_settings(options).items():
         spark.conf.set(key, value)
-    for archive in archives_of(options):
+    for archive in executor_archives(options):
         spark.addArtifacts(archive, archive=True)
     return spark
 

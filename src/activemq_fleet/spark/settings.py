@@ -75,8 +75,8 @@ def spark_connect_settings(options: SessionOptions) -> dict[str, str]:
     return {**_SQL, **packed, **options.conf}
 
 
-def archives_of(options: SessionOptions) -> list[str]:
-    """Return the archives that Spark unpacks on executors, as ``PATH#NAME``, from the options of a session.
+def executor_archives(options: SessionOptions) -> list[str]:
+    """Return the archives that executors of Spark unpack, as ``PATH#NAME``, from the options of a session.
 
     NAME is the directory on the executor, ``environment`` by default.
     """
@@ -88,7 +88,7 @@ def packed_python_path(options: SessionOptions) -> str:
 
     That is the first archive; the path is relative to an executor's working directory.
     """
-    return f"{archives_of(options)[0].rpartition('#')[2]}/bin/python"
+    return f"{executor_archives(options)[0].rpartition('#')[2]}/bin/python"
 
 
 def spark_settings(options: SessionOptions, master: str | None, scratch: Path) -> dict[str, str]:
@@ -120,7 +120,7 @@ def spark_settings(options: SessionOptions, master: str | None, scratch: Path) -
     if is_local_master(master) or (master or "").startswith((f"spark://{_LOOPBACK}:", "spark://localhost:")):
         settings |= {"spark.driver.host": _LOOPBACK, "spark.driver.bindAddress": _LOOPBACK}
     if options.archives and not is_local_master(master):
-        settings["spark.archives"] = ",".join(archives_of(options))
+        settings["spark.archives"] = ",".join(executor_archives(options))
     return _merge_settings(settings, options.conf)
 
 

@@ -11,7 +11,7 @@ from typing import Any
 
 from activemq_fleet import InputError
 from activemq_fleet.atomic_files import exchange_paths, os_errors_as_output_errors
-from activemq_fleet.spark.manifests import MANIFEST, check_manifest, json_text
+from activemq_fleet.spark.manifests import MANIFEST, json_text, parse_and_check_manifest
 from activemq_fleet.spark.problems import SparkProblem
 
 PERSISTENT_ENTRIES = (".follow",)
@@ -51,7 +51,7 @@ class LocalTarget:
                 f"{self.out}: `{kind}` replaces its output directory, but did not write the files in this one: choose "
                 "another output directory"
             )
-        listed = check_manifest(str(self.out), kind, (self.out / MANIFEST).read_text(errors="replace"))
+        listed = parse_and_check_manifest(str(self.out), kind, (self.out / MANIFEST).read_text(errors="replace"))
         if foreign := sorted(names - {MANIFEST} - set(listed.get("contents", ()))):
             raise InputError(
                 f"{self.out}: the output directory contains {foreign[0]}, which `{kind}` did not write and would "

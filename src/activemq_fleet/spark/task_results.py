@@ -141,7 +141,7 @@ def make_file_writing_task(
                     if part is not None:
                         yield part.close()
                     part = parts[dataset] = _Part(directory, dataset, schemas[dataset], order.get(dataset, ()), label)
-                part.add(batch)
+                part.add_batch(batch)
         except BaseException:
             for part in parts.values():
                 part.abandon()
@@ -238,7 +238,7 @@ class _Part:
         self._waiting: list[pa.RecordBatch] = []
         self._size = self._rows = 0
 
-    def add(self, batch: pa.RecordBatch) -> None:
+    def add_batch(self, batch: pa.RecordBatch) -> None:
         """Add a batch of rows to a Parquet file of a dataset.
 
         The batch has the dataset's schema.

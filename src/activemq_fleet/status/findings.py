@@ -78,7 +78,7 @@ def status_findings(
         for rule in _OF_BROKERS:
             findings += rule(row, broker, evidence.get(row.host, {}))
     for rows in units.values():
-        findings += _who_is_active(rows, fleet, evidence)
+        findings += _active_node_findings(rows, fleet, evidence)
     for agent in agents:
         findings += _agent(agent)
     return [*findings, *_balancers(balancers)]
@@ -88,19 +88,19 @@ def _finding(rule: str, severity: Severity, host: str, message: str, fix: str) -
     return Finding(rule=rule, severity=severity, host=host, message=message, fix=fix)
 
 
-def _end(row: BrokerStatus, broker: Broker) -> str:
+def _kill_command(row: BrokerStatus, broker: Broker) -> str:
     """Return the command that kills a broker's process."""
     if broker.settings.service == "systemd":
         return f"systemctl kill -s KILL {broker.settings.instance}.service"
     return f"kill -KILL {row.pid}"
 
 
-def _start(row: BrokerStatus, broker: Broker) -> str:
+def _start_remedy(row: BrokerStatus, broker: Broker) -> str:
     """Return the remedy that starts a standby that is stopped or hung."""
     if row.is_not_installed:
         return f"run the playbook site, which installs and starts the broker on {broker.host}"
     if row.state == "hung":
-        return f"on {broker.host}, kill the broker with {_end(row, broker)}. If it stays stopped, start it"
+        return f"on {broker.host}, kill the broker with {_kill_command(row, broker)}. If it stays stopped, start it"
     if broker.settings.service != "systemd":
         return f"start the broker of {broker.host}"
     unit = broker.settings.instance
@@ -135,7 +135,7 @@ def _hung(row: BrokerStatus, broker: Broker, evidence: Evidence) -> Iterator[Fin
             row.host,
             f"the broker is frozen: {row.reason}. {consequence}",
             f"on {row.host}, continue the process with kill -CONT {row.pid}, or kill the broker with "
-            f"{_end(row, broker)}",
+            f"{_kill_command(row, broker)}",
         )
     else:
         yield _finding(
@@ -143,7 +143,7 @@ def _hung(row: BrokerStatus, broker: Broker, evidence: Evidence) -> Iterator[Fin
             "error",
             row.host,
             f"the broker is hung: {row.reason}. {consequence}",
-            f"on {row.host}, kill the broker with {_end(row, broker)}",
+            f"on {row.host}, kill the broker with {_kill_command(row, broker)}",
         )
 
 
@@ -157,7 +157,7 @@ def _lock(row: BrokerStatus, broker: Broker, evidence: Evidence) -> Iterator[Fin
             f"the broker is active, but does not hold the lock of its store {evidence.get('store')}. The other node "
             "can also become active",
             "kill one of the two brokers of the pair, the one that clients do not use. The command on "
-            f"{row.host} is {_end(row, broker)}. Then find the process that removed the lock file",
+            f"{row.host} is {_kill_command(row, broker)}. Then find the process that removed the lock file",
         )
     if row.state in (*SERVING, "standby") and evidence.get("store_access") and not _is_store_hidden(row):
         yield _finding(
@@ -170,7 +170,7 @@ def _lock(row: BrokerStatus, broker: Broker, evidence: Evidence) -> Iterator[Fin
         )
 
 
-def _watchdog(row: BrokerStatus, broker: Broker, evidence: Evidence) -> Iterator[Finding]:
+def _watchdog_findings(row: BrokerStatus, broker: Broker, evidence: Evidence) -> Iterator[Finding]:
     """Yield a finding if the watchdog of a broker would not notice that the broker hangs."""
     watchdog = evidence.get("watchdog")
     if broker.settings.watchdog == "off" or watchdog is None:
@@ -196,7 +196,7 @@ def _watchdog(row: BrokerStatus, broker: Broker, evidence: Evidence) -> Iterator
         )
 
 
-def _taken_ports(row: BrokerStatus, broker: Broker, evidence: Evidence) -> Iterator[Finding]:
+def _port_in_use_findings(row: BrokerStatus, broker: Broker, evidence: Evidence) -> Iterator[Finding]:
     """Yield a finding for each port that another process holds, so that the standby could not open it at a failover."""
     for observed in evidence.get("taken_ports") or ():
         taken = TakenPort(**observed)
@@ -228,7 +228,7 @@ def _generation(row: BrokerStatus, broker: Broker, evidence: Evidence) -> Iterat
             f"the broker uses generation (numbered copy) {used} of its store, but a takeover has replaced it "
             f"with generation {newest}. The new generation lacks messages that this broker accepts",
             "wait until the guard (the program that activemq_fence: guard starts) kills this broker at its next check. "
-            f"If it does not, run {_end(row, broker)} on {row.host}",
+            f"If it does not, run {_kill_command(row, broker)} on {row.host}",
         )
     elif _is_store_hidden(row):
         yield _finding(
@@ -427,7 +427,9 @@ def _certificates(host: str, certificates: Sequence[Certificate]) -> Iterator[Fi
             )
 
 
-def _who_is_active(rows: Sequence[BrokerStatus], fleet: Fleet, evidence: Mapping[str, Evidence]) -> Iterator[Finding]:
+def _active_node_findings(
+    rows: Sequence[BrokerStatus], fleet: Fleet, evidence: Mapping[str, Evidence]
+) -> Iterator[Finding]:
     """Yield findings about which nodes of a pair are active: two, none, or one without a standby.
 
     A broker without a peer is checked, too.
@@ -451,7 +453,7 @@ def _who_is_active(rows: Sequence[BrokerStatus], fleet: Fleet, evidence: Mapping
         start = (
             f"run the playbook resync for the pair {rows[0].pair}"
             if fleet.broker(rows[0].host).profile.needs_resync
-            else _start(others[0], fleet.broker(others[0].host))
+            else _start_remedy(others[0], fleet.broker(others[0].host))
         )
         yield _finding("standby-missing", "warning", others[0].host, text, start)
 
@@ -576,8 +578,8 @@ _OF_BROKERS: tuple[Callable[[BrokerStatus, Broker, Evidence], Iterator[Finding]]
     _release,
     _configuration,
     _room,
-    _taken_ports,
-    _watchdog,
+    _port_in_use_findings,
+    _watchdog_findings,
     _messages,
     bridge_findings,
     _broker_certificates,

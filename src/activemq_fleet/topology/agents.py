@@ -85,7 +85,7 @@ def _group_problem(settings: Settings, groups: Mapping[str, Group], every: Group
             return None
         return (
             "activemq_agent_group is not set, but the inventory has several groups of brokers",
-            f"set activemq_agent_group to one of: {every.text}",
+            f"set activemq_agent_group to one of: {every.comma_separated_names}",
         )
     if settings.agent_group not in groups:
         near = most_similar_name(settings.agent_group, every.first)
@@ -93,7 +93,7 @@ def _group_problem(settings: Settings, groups: Mapping[str, Group], every: Group
             f"activemq_agent_group is {settings.agent_group!r}, but no broker is in this group",
             f"set activemq_agent_group to {near}, or to another group of brokers"
             if near
-            else f"set activemq_agent_group to one of: {every.text}",
+            else f"set activemq_agent_group to one of: {every.comma_separated_names}",
         )
     return None
 

@@ -48,7 +48,7 @@ def _idle_balancer_findings(balancers: Sequence[Balancer], every: GroupListing) 
             balancer.host,
             "the host is in activemq_loadbalancers, but activemq_vip is "
             + ("not set in the variables of any group of brokers" if is_set_elsewhere else "not set"),
-            f"set activemq_vip in the variables of each group of brokers that it serves: {every.text}",
+            f"set activemq_vip in the variables of each group of brokers that it serves: {every.comma_separated_names}",
             why="a load balancer serves only groups that have a virtual address",
         )
 

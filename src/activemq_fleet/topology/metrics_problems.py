@@ -41,7 +41,7 @@ def metrics_access_findings(broker: Broker) -> Iterator[Finding]:
         )
 
 
-def agent_metrics_access_findings(agents: Iterable[Agent], brokers: Iterable[Broker]) -> Iterator[Finding]:
+def loopback_agent_metrics_findings(agents: Iterable[Agent], brokers: Iterable[Broker]) -> Iterator[Finding]:
     """Yield a warning for each agent whose metrics endpoint is on a loopback address (T033).
 
     Prometheus on another host cannot read the metrics. There is no warning if no broker has metrics.

@@ -123,8 +123,8 @@ def duplicate_node_findings(brokers: Sequence[Broker]) -> Iterator[Finding]:
             yield error_finding("T003", host, message, fix, why)
 
 
-def half_pairs_by_contradicting_variable(brokers: Sequence[Broker]) -> set[str]:
-    """Return the pairs that a wrong ``activemq_pair`` splits: one node remains, the other is in another pair."""
+def pairs_split_by_variable(brokers: Sequence[Broker]) -> set[str]:
+    """Return the pairs that a wrong variable ``activemq_pair`` splits: it puts their other node in another pair."""
     seen: set[tuple[str, str]] = set()
     halves = set()
     for broker in brokers:

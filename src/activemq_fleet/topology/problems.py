@@ -19,7 +19,7 @@ from activemq_fleet.topology.account_problems import (
     shared_agent_account_findings,
 )
 from activemq_fleet.topology.links import PlannedNetwork
-from activemq_fleet.topology.metrics_problems import agent_metrics_access_findings, metrics_access_findings
+from activemq_fleet.topology.metrics_problems import loopback_agent_metrics_findings, metrics_access_findings
 from activemq_fleet.topology.model.balancer import Balancer
 from activemq_fleet.topology.model.broker import Broker
 from activemq_fleet.topology.model.fleet import Agent, LinkEnd
@@ -166,7 +166,7 @@ def topology_findings(
     paired = {broker.host for nodes in by_pair.values() if len(nodes) > 1 for broker in nodes}
     known = paired | {agent.host for agent in agents} | {balancer.host for balancer in balancers}
     unpaired = [name for name in names if name not in known]
-    explained = name_problems.half_pairs_by_contradicting_variable(brokers)
+    explained = name_problems.pairs_split_by_variable(brokers)
     complete = {pair: nodes for pair, nodes in by_pair.items() if pair not in explained}
     yield from _findings_within_pairs(_without_consequences(complete, unclear), unpaired)
     yield from _different_group_settings_findings(by_group)
@@ -182,7 +182,7 @@ def topology_findings(
         yield from _duplicate_connector_or_link_name_findings(broker)
         yield from conflicting_account_password_findings(broker, agents_by_group[broker.group], in_front)
         yield from metrics_access_findings(broker)
-    yield from agent_metrics_access_findings(agents, brokers)
+    yield from loopback_agent_metrics_findings(agents, brokers)
 
 
 def _without_consequences(
@@ -207,7 +207,9 @@ def _findings_within_pairs(units: Mapping[str, Sequence[Broker]], unpaired: Sequ
     ``units`` maps names of pairs to their brokers, and ``unpaired`` are the names of hosts that are no node of a
     complete pair.
     """
-    halves = {pair: nodes[0] for pair, nodes in units.items() if len(nodes) == 1 and _states(nodes[0], "pair")}
+    halves = {
+        pair: nodes[0] for pair, nodes in units.items() if len(nodes) == 1 and _is_set_by_variable(nodes[0], "pair")
+    }
     for pair, brokers in units.items():
         first = brokers[0]
         if first.profile.has_peer and len(brokers) == 1 and (other_pair := _misspelt_pair(pair, halves)):
@@ -240,7 +242,7 @@ def _uneven_pair_findings(pair: str, brokers: Sequence[Broker], unpaired: Sequen
     elif len(nodes) > 2:
         third = brokers[2]
         listed = ", ".join(f"{broker.identity.node} ({broker.host})" for broker in brokers)
-        stated = _states(third, "pair")
+        stated = _is_set_by_variable(third, "pair")
         yield error_finding(
             "T002",
             third.host,
@@ -267,7 +269,7 @@ def _single_node_finding(pair: str, broker: Broker, unpaired: Sequence[str]) -> 
     identity = broker.identity
     alone = f"pair {pair} has only one node"
     remedy = "or set activemq_ha: none if the broker has no second node"
-    if _states(broker, "pair"):
+    if _is_set_by_variable(broker, "pair"):
         return error_finding(
             "T002",
             broker.host,
@@ -293,7 +295,7 @@ def _single_node_finding(pair: str, broker: Broker, unpaired: Sequence[str]) -> 
     )
 
 
-def _states(broker: Broker, part: str) -> bool:
+def _is_set_by_variable(broker: Broker, part: str) -> bool:
     """Return whether a variable of a host defines this part of its identity: group, pair or node."""
     return broker.identity.origins.get(part) == f"{PREFIX}{part}"
 
@@ -458,7 +460,7 @@ def _has_pair_links(brokers: Sequence[Broker]) -> bool:
 
 
 def _undialled_link_findings(name: str, target: LinkEnd) -> Iterator[Finding]:
-    if not target.addresses:
+    if not target.openwire_addresses:
         broker = target.brokers[0]
         yield error_finding(
             "T014",

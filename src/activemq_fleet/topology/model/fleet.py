@@ -66,7 +66,7 @@ class LinkEnd:
     brokers: tuple[Broker, ...]
 
     @cached_property
-    def addresses(self) -> tuple[Address, ...]:
+    def openwire_addresses(self) -> tuple[Address, ...]:
         """The OpenWire addresses of a pair, or of a single broker: where bridges connect to it.
 
         There is one for each broker that has an OpenWire connector.
@@ -166,7 +166,7 @@ class GroupListing(NamedTuple):
         return cls(tuple(names[:MOST_LISTED]), len(names))
 
     @property
-    def text(self) -> str:
+    def comma_separated_names(self) -> str:
         """The group names as comma-separated text, such as ``orders, stock and 3 more``."""
         more = f" and {self.number - len(self.first)} more" if self.number > len(self.first) else ""
         return f"{', '.join(self.first)}{more}"
