@@ -131,7 +131,7 @@ def agent_rate(address: Address, who: Credentials | None, window: int, directory
         loop.start()
         try:
             _await(lambda: publisher.link.broker is not None)
-            store.accept(TOPIC, b"{}")  # the first event verifies the prefix, as in a running agent
+            store.accept_event(TOPIC, b"{}")  # the first event verifies the prefix, as in a running agent
             _await(lambda: store.row_and_byte_counts().outbox_rows == 0)
             events = payloads()
             began = time.perf_counter()

@@ -123,7 +123,7 @@ class _Run:
                 self.theirs.recv(1 << 20)
 
     def turn(self) -> None:
-        self.subscriber.link.put(None)  # so that nothing waits
+        self.subscriber.link.put_in_queue(None)  # so that nothing waits
         self.subscriber.run_once()
 
     def close(self) -> None:

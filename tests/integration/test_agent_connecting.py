@@ -118,7 +118,7 @@ class Load(threading.Thread):
             if self._end.wait(max(0.0, began + number / RATE - time.monotonic())):
                 return
             event = json.dumps({"number": number}).encode()
-            self.accepted.append(self._agent.store.accept(TOPIC.format(f"E{number % 3}"), event))
+            self.accepted.append(self._agent.store.accept_event(TOPIC.format(f"E{number % 3}"), event))
             self._agent.publisher.wake()
 
     def finish(self) -> list[str]:
@@ -143,7 +143,7 @@ def until_received(accepted: list[str], sender: Agent, receiver: Agent) -> None:
         f"{len(sender.publisher._flying)} on the wire, and said of the first that was missing: {told}"
     )
     link = receiver.subscriber.link
-    link.put(ConnectionEnded(link.conn, "the test connects again"))
+    link.put_in_queue(ConnectionEnded(link.conn, "the test connects again"))
     if kept or arrives(accepted, receiver):
         raise LateError(seen)
     raise AssertionError(f"{seen}; a new connection brought no more")
@@ -271,8 +271,8 @@ def test_what_the_broker_denies_alarms_is_kept_and_stops_nothing_else(
             PATIENCE,
             lambda: f"granted: {subscriber.granted}, refused: {subscriber.refused}",
         )
-        delivered = agent.store.accept("instance/status/E", b"{}")
-        denied = agent.store.accept("secret/status/E", b"{}")
+        delivered = agent.store.accept_event("instance/status/E", b"{}")
+        denied = agent.store.accept_event("secret/status/E", b"{}")
         until(
             lambda: agent.store.row_and_byte_counts().outbox_rows == 0 and delivered in agent.ids("received"),
             PATIENCE,

@@ -26,7 +26,7 @@ def say(line: str) -> None:
 def accept(store: Store, caller: int, count: int) -> None:
     for number in range(count) if count else itertools.count():
         payload = f"<{caller}.{number}>"
-        say(f"accepted {store.accept('t', payload.encode())} {payload}")
+        say(f"accepted {store.accept_event('t', payload.encode())} {payload}")
 
 
 def send(store: Store) -> None:

@@ -39,7 +39,7 @@ def _key(name: str, parse: Callable[[str], Any], default: Any = None, **options:
 
 
 @dataclass(frozen=True, slots=True)
-class Tls:
+class AgentTlsSettings:
     """The TLS settings of an agent.
 
     These are PEM files of authorities, certificate and key; ``names`` are the expected certificate names. Host names
@@ -94,7 +94,7 @@ class Config:
     metrics_address: Endpoint | None = _key("metrics.address", values.parse_listening_endpoint)
     log_level: str = _key("log.level", values.choice_parser("debug", "info", "warning", "error"), "info")
     log_format: str = _key("log.format", values.choice_parser("json", "text"), "json")
-    tls: Tls = Tls()
+    tls: AgentTlsSettings = AgentTlsSettings()
     policy: ConnectionPolicy = field(default_factory=ConnectionPolicy)
 
     def __post_init__(self) -> None:
@@ -153,7 +153,7 @@ _DERIVED_DEFAULTS = {
 }
 
 
-def _keys_of(part: str, kind: type[Config | Tls]) -> list[ConfigKey]:
+def _keys_of(part: str, kind: type[Config | AgentTlsSettings]) -> list[ConfigKey]:
     """Return the keys of the fields of a data class that have one."""
     return [
         ConfigKey(
@@ -172,16 +172,18 @@ def _policy_keys() -> list[ConfigKey]:
     ]
 
 
-KEYS = (*_keys_of("", Config), *_keys_of("tls", Tls), *_policy_keys())
+KEYS = (*_keys_of("", Config), *_keys_of("tls", AgentTlsSettings), *_policy_keys())
 """Every key of agent.conf, in the order of the manual."""
 
 
-def parse_tls(texts: Mapping[str, str]) -> Tls:
+def parse_tls(texts: Mapping[str, str]) -> AgentTlsSettings:
     """Parse the texts of the ``tls.*`` keys of agent.conf, and return the TLS settings.
 
     Relative paths stay relative. Raises ValueError with the reason for a value that cannot be used.
     """
-    return Tls(**{key.field: key.parse(texts[key.name]) for key in KEYS if key.part == "tls" and texts.get(key.name)})
+    return AgentTlsSettings(
+        **{key.field: key.parse(texts[key.name]) for key in KEYS if key.part == "tls" and texts.get(key.name)}
+    )
 
 
 def format_value(value: Any) -> str:

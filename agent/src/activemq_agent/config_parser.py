@@ -10,10 +10,10 @@ from pathlib import Path
 from typing import Any
 
 from activemq_agent.agent_errors import ConfigError
-from activemq_agent.config import KEYS, Config, Tls
+from activemq_agent.config import KEYS, AgentTlsSettings, Config
 from activemq_agent.config_values import KEY, Password
 from activemq_agent.connecting import ConnectionPolicy
-from activemq_agent.ini import Ini, read_ini
+from activemq_agent.ini import IniContent, read_ini
 from activemq_agent.similar_names import most_similar_name
 
 CREDENTIALS = "CREDENTIALS_DIRECTORY"
@@ -54,13 +54,13 @@ def read_config(path: Path, environment: Mapping[str, str] | None = None) -> Con
     if not any(key.startswith("connecting.") for key in problems.keys):
         problems.add_problems(_policy_problems(policy))
     problems.raise_if_any_problem()
-    return Config(**_fields(values), tls=Tls(**_fields(values, "tls")), policy=policy)
+    return Config(**_fields(values), tls=AgentTlsSettings(**_fields(values, "tls")), policy=policy)
 
 
 class _Problems:
     """The problems of a configuration file, sorted by line; ``keys`` are the keys that have one."""
 
-    def __init__(self, path: Path, ini: Ini) -> None:
+    def __init__(self, path: Path, ini: IniContent) -> None:
         self._path = path
         self._ini = ini
         self._all: set[tuple[int, str]] = set(ini.problems)

@@ -26,10 +26,11 @@ Behavior
   connection.
 
 Invariants
-1. There are never two connections: between two ``Dial`` actions is the ``Close`` of the first connection. Each
-   connection gets exactly one ``Close``; ``ReportUp`` and ``ReportDown`` come in pairs before it.
-2. A step is always due, except before ``Started`` and after ``Stopped``. Once a ``Tick`` was processed, ``due`` is in
-   the future, so the caller does not spin.
+1. There are never two connections: between two ``OpenConnection`` actions is the ``CloseConnection`` of the first
+   connection. Each connection gets exactly one ``CloseConnection``; ``ReportUp`` and ``ReportDown`` come in pairs
+   before it.
+2. A tick is always due, except before ``Started`` and after ``Stopped``. Once a ``Tick`` was processed,
+   ``next_tick_time`` is in the future, so the caller does not spin.
 3. A walk tries the brokers in the order of the list, each once. It begins with the first broker of the list. After a
    connection without an answer, or one that never worked, it begins after that broker; otherwise a broker that
    accepts connections but does not work would keep the agent from the others.
@@ -81,7 +82,7 @@ class ConnectionPolicy:
 class Started:
     """Event: the agent has started.
 
-    The state machine then begins to dial brokers.
+    The state machine then begins to connect to brokers.
     """
 
 
@@ -113,15 +114,15 @@ class Stopped:
 
 
 Event = Started | TransportUp | Connack | ConnectionEnded | CanaryReceived | Tick | Stopped
-"""An event for ``ConnectionStateMachine.step``; the events of a connection are those of ``connection_events``."""
+"""An event for ``ConnectionStateMachine.process_event``; ``connection_events`` defines those of a connection."""
 
 
 # -- what is to be done ---------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
-class Dial:
-    """Action: dial a broker, that is, open a connection to it.
+class OpenConnection:
+    """Action: open a connection to a broker.
 
     ``conn`` is the number of the connection, ``broker`` an index of the configured list.
     """
@@ -131,7 +132,7 @@ class Dial:
 
 
 @dataclass(frozen=True, slots=True)
-class Close:
+class CloseConnection:
     """Action: close a connection to a broker.
 
     The messages in flight on connection ``conn`` are dropped.
@@ -153,7 +154,7 @@ class SendCanary:
 
 
 @dataclass(frozen=True, slots=True)
-class Alarm:
+class ReportAlarm:
     """Action: report an alarm about failed connections, which an operator must fix.
 
     ``reason`` names the cause, such as refused credentials.
@@ -184,7 +185,7 @@ class ReportDown:
     reason: str
 
 
-Action = Dial | Close | SendCanary | Alarm | ReportUp | ReportDown
+Action = OpenConnection | CloseConnection | SendCanary | ReportAlarm | ReportUp | ReportDown
 
 
 # -- between --------------------------------------------------------------------------------------
@@ -192,11 +193,11 @@ Action = Dial | Close | SendCanary | Alarm | ReportUp | ReportDown
 
 @dataclass(slots=True)
 class _Connection:
-    """The machine's one connection, from its ``Dial`` to its ``Close``."""
+    """The machine's one connection, from its ``OpenConnection`` to its ``CloseConnection``."""
 
     broker: int
     conn: int
-    deadline: float  # for CONNACK while it is dialled; then when the next canary goes out
+    deadline: float  # for CONNACK while it is opened; then when the next canary goes out
     opened: bool = False
     up_at: float | None = None
     answers: bool = False  # a canary came back
@@ -246,7 +247,7 @@ class ConnectionStateMachine:
             return None
         return self._connection.due if self._connection else self._resume_at
 
-    def step(self, event: Event, now: float) -> tuple[Action, ...]:
+    def process_event(self, event: Event, now: float) -> tuple[Action, ...]:
         """Process one event of an agent's connection, and return the actions to carry out, in order.
 
         ``now`` is the time of the event in seconds, which never goes back.
@@ -278,7 +279,7 @@ class ConnectionStateMachine:
                 return self._accepted(connection, now)
             case Connack(refused=str(reason), bad_credentials=True) if not is_up:
                 self._resume_at = now + self.policy.refused_pause
-                return (*self._close(reason), Alarm(reason))
+                return (*self._close(reason), ReportAlarm(reason))
             case Connack(refused=str(reason)) | ConnectionEnded(reason=reason) if not is_up:
                 return (*self._close(reason), *self._next_attempt(now))
             case ConnectionEnded(reason=reason):
@@ -317,10 +318,10 @@ class ConnectionStateMachine:
     def _dial(self, now: float) -> tuple[Action, ...]:
         broker, self._walk = self._walk[0], self._walk[1:]
         self._connection = _Connection(broker, next(self.numbers), now + self.policy.connack_timeout)
-        return (Dial(broker, self._connection.conn),)
+        return (OpenConnection(broker, self._connection.conn),)
 
     def _next_attempt(self, now: float) -> tuple[Action, ...]:
-        """Return the ``Dial`` of the next broker of a quick walk.
+        """Return the ``OpenConnection`` of the next broker of a quick walk.
 
         At the end of a quick walk, and in a slow one, set a pause and return no action.
         """
@@ -390,5 +391,5 @@ class ConnectionStateMachine:
         connection, self._connection = self._connection, None
         if connection is None:
             return ()
-        close = Close(connection.conn, reason)
+        close = CloseConnection(connection.conn, reason)
         return (close,) if connection.up_at is None else (close, ReportDown(connection.conn, reason))

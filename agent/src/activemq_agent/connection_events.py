@@ -49,7 +49,8 @@ class Puback(NamedTuple):
 class MessageReceived(NamedTuple):
     """Event: an MQTT message was received.
 
-    A message at QoS 1 waits for ``Session.ack(mid)``. ``held`` counts the memory of the message in a ``ReceiveBudget``.
+    A message at QoS 1 waits for ``Session.acknowledge(mid)``. ``held`` counts the memory of the message in a
+    ``ReceiveBudget``.
     """
 
     conn: int

@@ -79,9 +79,9 @@ class HandlerRunner:
         self.failures = 0
         """Number of failed handler runs."""
         left = [lane for lane in store.row_and_byte_counts().lanes if lane not in config.topics]
-        self.workers = [Worker(self, (topic,)) for topic in config.topics]
+        self.workers = [HandlerWorker(self, (topic,)) for topic in config.topics]
         if left:
-            self.workers.append(Worker(self, tuple(left)))  # of topics that the configuration has no more
+            self.workers.append(HandlerWorker(self, tuple(left)))  # of topics that the configuration has no more
         self._by_lane = {lane: worker for worker in self.workers for lane in worker.lanes}
 
     @property
@@ -134,8 +134,8 @@ class HandlerRunner:
                 worker.thread.join(1.0)
 
 
-class Worker:
-    """A worker thread, which runs an agent's handlers for the messages of one topic filter.
+class HandlerWorker:
+    """A worker thread that runs an agent's handlers for the messages of one topic filter.
 
     One worker handles the messages of all filters that are no longer configured.
     """

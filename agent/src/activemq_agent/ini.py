@@ -20,7 +20,7 @@ _NO_SECTION = f"the section [{SECTION}] of agent.conf is missing: write [{SECTIO
 
 
 @dataclass(frozen=True, slots=True)
-class Ini:
+class IniContent:
     """The content of an INI file: its values, their lines, and the problems of its syntax.
 
     ``values`` maps keys to texts, ``lines`` keys to line numbers from 1.
@@ -32,7 +32,7 @@ class Ini:
     """The syntax errors as (line, reason); line 0 means the file as a whole."""
 
 
-def read_ini(path: Path) -> Ini:
+def read_ini(path: Path) -> IniContent:
     """Read the section ``[agent]`` of an INI file, and return its content.
 
     Raises ConfigError if the file cannot be read as text at all.
@@ -59,7 +59,7 @@ def read_ini(path: Path) -> Ini:
     return _parse_ini(text)
 
 
-def _parse_ini(text: str) -> Ini:
+def _parse_ini(text: str) -> IniContent:
     """Parse the section ``[agent]`` of an INI text, and return its content.
 
     The content includes the problems of the syntax. Keys are in lower case, whatever the file has. A line that is
@@ -70,7 +70,7 @@ def _parse_ini(text: str) -> Ini:
     try:
         parser.read_string(text)
     except configparser.MissingSectionHeaderError as error:
-        return Ini({}, {}, ((error.lineno, _NO_SECTION),))
+        return IniContent({}, {}, ((error.lineno, _NO_SECTION),))
     except configparser.ParsingError as error:
         problems = [
             (number, "this line of agent.conf is neither 'key = value' nor a comment: correct or remove the line")
@@ -99,8 +99,8 @@ def _parse_ini(text: str) -> Ini:
                 )
             lines.setdefault(key, number)
     if not parser.has_section(SECTION):
-        return Ini({}, {}, (*sorted([*problems, (0, _NO_SECTION)]),))
-    return Ini({key: parser[SECTION].get(key, "") for key in lines}, lines, tuple(sorted(problems)))
+        return IniContent({}, {}, (*sorted([*problems, (0, _NO_SECTION)]),))
+    return IniContent({key: parser[SECTION].get(key, "") for key in lines}, lines, tuple(sorted(problems)))
 
 
 def _headings(text: str) -> Iterator[tuple[int, str, str]]:

@@ -18,12 +18,12 @@ from typing import TYPE_CHECKING, Any, Literal, TypedDict, Unpack
 from activemq_agent.agent_topics import LARGEST_CANARY, canary_topic
 from activemq_agent.connecting import (
     Action,
-    Alarm,
     CanaryReceived,
-    Close,
+    CloseConnection,
     ConnectionStateMachine,
-    Dial,
     Event,
+    OpenConnection,
+    ReportAlarm,
     ReportDown,
     ReportUp,
     SendCanary,
@@ -136,7 +136,7 @@ class AgentConnection:
         self._refused = self._came_back = self._acknowledged = False
         self._fruitless = 0  # connections in a row whose canaries were acknowledged, and never came
 
-    def put(self, item: Any) -> None:
+    def put_in_queue(self, item: Any) -> None:
         """Put an object into the queue of an agent's connection, whose loop then yields it.
 
         ``run_once`` yields it. This may be called from any thread.
@@ -151,12 +151,15 @@ class AgentConnection:
         """Stop the agent's connection: close it permanently."""
         self._step(Stopped())
 
-    def give_up_connection(self, reason: str) -> None:
-        """Give up the connection to a broker that does not answer: end it, and connect to the next broker."""
+    def switch_to_next_broker(self, reason: str) -> None:
+        """Switch to the next broker of the list, because the present broker does not answer.
+
+        The connection is ended.
+        """
         self._step(ConnectionEnded(self.conn, reason, silent=True))
 
-    def renew_connection(self, reason: str) -> None:
-        """Renew a working connection to a broker: end it, and connect again, to the first broker of the list.
+    def reconnect_to_first_broker(self, reason: str) -> None:
+        """End a working connection to a broker, and connect again, to the first broker of the list.
 
         That broker then delivers unacknowledged messages again.
         """
@@ -168,14 +171,14 @@ class AgentConnection:
         This does nothing at QoS 0 or without a connection.
         """
         if message.qos and self.session is not None:
-            self.session.ack(message.mid)
+            self.session.acknowledge(message.mid)
 
     def run_once(self, wait: float) -> Iterator[Any]:
         """Run one iteration of the loop of the agent's connection, and yield what happened.
 
         It waits at most ``wait`` s for activity, and yields connection changes, connection events and objects passed to
-        ``put``. State changes are ``ReportUp`` and ``ReportDown``. The connection processes CONNACK, canaries and
-        timeouts, and does not yield them. Ends when the queue is empty or after about ``MOST_EVENTS`` events.
+        ``put_in_queue``. State changes are ``ReportUp`` and ``ReportDown``. The connection processes CONNACK, canaries
+        and timeouts, and does not yield them. Ends when the queue is empty or after about ``MOST_EVENTS`` events.
         """
         if self._tell:
             wait = 0.0
@@ -286,7 +289,7 @@ class AgentConnection:
     # -- the machine ------------------------------------------------------------------------------
 
     def _step(self, event: Event) -> None:
-        for action in self._machine.step(event, self._clock()):
+        for action in self._machine.process_event(event, self._clock()):
             self._do(action)
 
     def _state_changes(self) -> Iterator[ReportUp | ReportDown]:
@@ -295,9 +298,9 @@ class AgentConnection:
 
     def _do(self, action: Action) -> None:
         match action:
-            case Dial():
+            case OpenConnection():
                 self._dial(action)
-            case Close():
+            case CloseConnection():
                 if self.session is not None:
                     self.session.close(orderly=action.reason == "stopped")
                 self.session = None
@@ -307,7 +310,7 @@ class AgentConnection:
                 self._down(action)
             case SendCanary():
                 self._send_canary(action)
-            case Alarm():
+            case ReportAlarm():
                 self.alarm = action.reason
                 self._log.error(
                     "the agent cannot connect to its brokers until you correct the cause that the field `reason` of "
@@ -315,7 +318,7 @@ class AgentConnection:
                     reason=action.reason,
                 )
 
-    def _dial(self, action: Dial) -> None:
+    def _dial(self, action: OpenConnection) -> None:
         self.conn, self._dialled = action.conn, action.broker
         try:
             self.session = self._open_session(action.broker, action.conn, self._queue.put)

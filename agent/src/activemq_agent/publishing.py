@@ -138,7 +138,7 @@ class Publisher:
         """
         if not self._woken:
             self._woken = True
-            self.link.put(_WAKE)
+            self.link.put_in_queue(_WAKE)
 
     def add_barriers(self) -> list[str]:
         """Add barriers (messages that mark the end of all earlier events) to the agent's outbox.
@@ -148,7 +148,7 @@ class Publisher:
         event_ids = []
         for prefix in list(self._used):
             topic = barrier_topic(prefix, self._config.agent)
-            event_id = self._store.accept(topic, b"{}")
+            event_id = self._store.accept_event(topic, b"{}")
             self._store.write_journal_record("barrier", event_id=event_id, topic=topic)
             event_ids.append(event_id)
         self.wake()
@@ -259,7 +259,7 @@ class Publisher:
         if oldest is None or now - oldest.at < self._config.policy.puback_timeout:
             return True
         self._up = False
-        self.link.give_up_connection(f"the broker sent no PUBACK in {self._config.policy.puback_timeout:g} s")
+        self.link.switch_to_next_broker(f"the broker sent no PUBACK in {self._config.policy.puback_timeout:g} s")
         return False
 
     # -- prefixes ---------------------------------------------------------------------------------

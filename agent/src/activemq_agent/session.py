@@ -124,7 +124,7 @@ class Session:
         if client is not None:
             client.unsubscribe(topic_filter)
 
-    def ack(self, mid: int) -> None:
+    def acknowledge(self, mid: int) -> None:
         """Acknowledge a received MQTT message to the broker.
 
         ``mid`` is the packet id of the message. After the end of the connection this has no effect, and the broker

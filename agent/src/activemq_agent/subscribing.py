@@ -135,7 +135,7 @@ class Subscriber:
         if now - self._up_at >= RENEW_AFTER and any(
             lane.has_left and not lane.waiting for lane in self._lanes.values()
         ):
-            self.link.renew_connection(
+            self.link.reconnect_to_first_broker(
                 "the agent reconnects to its broker to receive the messages that had no room in its memory"
             )
 
@@ -246,7 +246,7 @@ class Subscriber:
         self, future: Future[Any], handle: Callable[[MessageReceived, Future[Any]], None], message: MessageReceived
     ) -> None:
         """Call ``handle`` in the loop's thread once the store has answered."""
-        future.add_done_callback(lambda done: self.link.put(partial(handle, message, done)))
+        future.add_done_callback(lambda done: self.link.put_in_queue(partial(handle, message, done)))
 
     def _stored(self, message: MessageReceived, future: Future[StoredReceipt]) -> None:
         """Process the store's answer for a message; answers come in the order in which messages were offered."""

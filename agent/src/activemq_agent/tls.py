@@ -13,7 +13,7 @@ from activemq_agent.agent_errors import ConfigError
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from activemq_agent.config import Tls
+    from activemq_agent.config import AgentTlsSettings
     from activemq_agent.config_values import Endpoint
 
 # OpenSSL's reasons for first bytes that are not TLS.
@@ -32,7 +32,7 @@ class _Context(ssl.SSLContext):
         return super().wrap_socket(sock, do_handshake_on_connect=do_handshake_on_connect, server_hostname=name)
 
 
-def tls_context(tls: Tls) -> ssl.SSLContext:
+def tls_context(tls: AgentTlsSettings) -> ssl.SSLContext:
     """Return an SSL context for connections to brokers, by the agent's TLS settings.
 
     It requires TLS 1.2 or later, and checks the broker's certificate and host name. Raises ConfigError naming the key

@@ -16,7 +16,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 
 from activemq_agent.agent_errors import ConfigError
-from activemq_agent.config import Tls, parse_tls
+from activemq_agent.config import AgentTlsSettings, parse_tls
 from activemq_agent.config_values import Endpoint
 from activemq_agent.tls import explain_connection_failure, tls_context
 from activemq_fleet.addresses import Address, join_host_port, parse_url_and_tls
@@ -47,7 +47,7 @@ class _LoadConnector:
 
     address: Address
     login: tuple[str, str] | None
-    tls: Tls | None
+    tls: AgentTlsSettings | None
 
 
 @dataclass(frozen=True, slots=True)

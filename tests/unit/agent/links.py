@@ -99,7 +99,7 @@ class Conn(Session):
     def unsubscribe(self, topic_filter: str) -> None:
         self.filters.remove(topic_filter)
 
-    def ack(self, mid: int) -> None:
+    def acknowledge(self, mid: int) -> None:
         self.acked.append(mid)
 
     def close(self, *, orderly: bool = False) -> None:

@@ -11,7 +11,7 @@ import pytest
 from activemq_agent.agent_errors import ConfigError
 from activemq_agent.check import check_dedupe_period, effective_config_lines, try_brokers
 from activemq_agent.cli import main
-from activemq_agent.config import Tls
+from activemq_agent.config import AgentTlsSettings
 from activemq_agent.config_values import Endpoint, Password
 from activemq_agent.connecting import ConnectionPolicy
 from tests.situations import some_situations
@@ -28,7 +28,9 @@ QUICK = ConnectionPolicy(connack_timeout=3, canary_timeout=3)
 def try_one(
     directory: Path, port: int, *, tls: bool = False, ca: Path | None = None, policy: ConnectionPolicy = PATIENT
 ) -> str:
-    config = make_config(directory, urls=(Endpoint("127.0.0.1", port, tls=tls),), tls=Tls(ca=ca), policy=policy)
+    config = make_config(
+        directory, urls=(Endpoint("127.0.0.1", port, tls=tls),), tls=AgentTlsSettings(ca=ca), policy=policy
+    )
     (trial,) = try_brokers(config)
     return trial.connection_outcome_line
 

@@ -10,13 +10,13 @@ import pytest
 
 from activemq_agent.connecting import (
     Action,
-    Alarm,
     CanaryReceived,
-    Close,
+    CloseConnection,
     ConnectionPolicy,
     ConnectionStateMachine,
-    Dial,
     Event,
+    OpenConnection,
+    ReportAlarm,
     ReportDown,
     ReportUp,
     SendCanary,
@@ -43,7 +43,7 @@ class Bench:
         self.machine = ConnectionStateMachine(brokers, ConnectionPolicy(), draw)
 
     def tell(self, event: Event) -> list[Action]:
-        return list(self.machine.step(event, self.now))
+        return list(self.machine.process_event(event, self.now))
 
     def wait(self, seconds: float | None = None) -> list[Action]:
         """Let time pass, as far as something is due or so many seconds; what is done on the way."""
@@ -84,8 +84,8 @@ class Bench:
         self.tell(CanaryReceived(conn, connection.number))
 
 
-def dialled(actions: list[Action]) -> list[Dial]:
-    return [action for action in actions if isinstance(action, Dial)]
+def dialled(actions: list[Action]) -> list[OpenConnection]:
+    return [action for action in actions if isinstance(action, OpenConnection)]
 
 
 def refuse_for(bench: Bench, seconds: float, conn: int) -> list[tuple[float, int]]:
@@ -104,10 +104,10 @@ def refuse_for(bench: Bench, seconds: float, conn: int) -> list[tuple[float, int
 
 def test_the_first_walk_dials_the_list_in_order_and_at_once() -> None:
     bench = Bench(3)
-    assert bench.tell(Started()) == [Dial(0, 1)]
-    assert bench.tell(ConnectionEnded(1, "refused")) == [Close(1, "refused"), Dial(1, 2)]
-    assert bench.tell(ConnectionEnded(2, "refused")) == [Close(2, "refused"), Dial(2, 3)]
-    assert bench.tell(ConnectionEnded(3, "refused")) == [Close(3, "refused")]
+    assert bench.tell(Started()) == [OpenConnection(0, 1)]
+    assert bench.tell(ConnectionEnded(1, "refused")) == [CloseConnection(1, "refused"), OpenConnection(1, 2)]
+    assert bench.tell(ConnectionEnded(2, "refused")) == [CloseConnection(2, "refused"), OpenConnection(2, 3)]
+    assert bench.tell(ConnectionEnded(3, "refused")) == [CloseConnection(3, "refused")]
     assert dialled(bench.wait())[0].broker == 0
 
 
@@ -124,12 +124,12 @@ def test_a_broker_that_says_nothing_is_left_after_five_seconds() -> None:
     bench.tell(TransportUp(1))
     assert bench.machine.next_tick_time == bench.now + 5
     assert bench.wait() == [
-        Close(
+        CloseConnection(
             1,
             "the broker sent no CONNACK in 5 s after the agent's login: check the broker's process, and check that "
             "mb.urls in agent.conf names its MQTT port",
         ),
-        Dial(1, 2),
+        OpenConnection(1, 2),
     ]
 
 
@@ -143,10 +143,10 @@ def test_an_answer_after_the_attempt_was_given_up_changes_nothing() -> None:
 def test_refused_credentials_raise_an_alarm_and_wait_a_minute() -> None:
     bench = Bench()
     bench.tell(Started())
-    assert bench.tell(denied(1, "bad password")) == [Close(1, "bad password"), Alarm("bad password")]
+    assert bench.tell(denied(1, "bad password")) == [CloseConnection(1, "bad password"), ReportAlarm("bad password")]
     assert bench.machine.next_tick_time == bench.now + 60
     assert bench.wait(59) == []
-    assert bench.wait(1) == [Dial(1, 2)]
+    assert bench.wait(1) == [OpenConnection(1, 2)]
 
 
 def test_after_a_working_connection_the_walk_begins_at_once_at_the_head_of_the_list() -> None:
@@ -154,9 +154,9 @@ def test_after_a_working_connection_the_walk_begins_at_once_at_the_head_of_the_l
     conn = bench.up(broker=1)
     bench.work(conn)
     assert bench.tell(ConnectionEnded(conn, "reset")) == [
-        Close(conn, "reset"),
+        CloseConnection(conn, "reset"),
         ReportDown(conn, "reset"),
-        Dial(0, conn + 1),
+        OpenConnection(0, conn + 1),
     ]
 
 
@@ -208,7 +208,7 @@ def test_two_canaries_in_a_row_that_do_not_come_back_end_the_connection() -> Non
     bench.work(conn, 31)
     silent_since = bench.now
     done: list[Action] = []
-    while not any(isinstance(action, Close) for action in done):
+    while not any(isinstance(action, CloseConnection) for action in done):
         done += bench.wait()
     assert [action for action in done if isinstance(action, ReportDown)]
     assert bench.now - silent_since <= 15 + 15 + 5
@@ -346,7 +346,7 @@ def test_a_machine_that_is_powered_off_does_not_make_the_fast_phase_longer() -> 
 def test_stopping_closes_what_is_open_and_is_the_end() -> None:
     bench = Bench()
     conn = bench.up()
-    assert bench.tell(Stopped()) == [Close(conn, "stopped"), ReportDown(conn, "stopped")]
+    assert bench.tell(Stopped()) == [CloseConnection(conn, "stopped"), ReportDown(conn, "stopped")]
     assert bench.machine.next_tick_time is None
     late: list[Event] = [
         Started(),

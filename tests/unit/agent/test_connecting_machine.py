@@ -16,13 +16,13 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 
 from activemq_agent.connecting import (
     Action,
-    Alarm,
     CanaryReceived,
-    Close,
+    CloseConnection,
     ConnectionPolicy,
     ConnectionStateMachine,
-    Dial,
     Event,
+    OpenConnection,
+    ReportAlarm,
     ReportDown,
     ReportUp,
     SendCanary,
@@ -61,7 +61,7 @@ class Watcher:
     def tell(self, event: Event) -> tuple[Action, ...]:
         before = copy.deepcopy(self.machine) if self.is_late(event) else None
         was_up, was_answered, broker = self.up, self.answered, self.broker
-        actions = self.machine.step(event, self.now)
+        actions = self.machine.process_event(event, self.now)
         if before is not None:
             assert actions == ()
             assert self.machine == before or isinstance(event, Stopped)
@@ -85,14 +85,14 @@ class Watcher:
 
     def check(self, action: Action) -> None:
         match action:
-            case Dial():
+            case OpenConnection():
                 assert self.open is None, "dialled without having closed"
                 assert action.conn not in self.seen, "a number was used twice"
                 assert not self.stopped
                 self.check_order(action.broker)
                 self.seen.add(action.conn)
                 self.open, self.broker, self.answered = action.conn, action.broker, False
-            case Close():
+            case CloseConnection():
                 assert self.open == action.conn
                 self.open = None
             case ReportUp():
@@ -104,7 +104,7 @@ class Watcher:
             case SendCanary():
                 assert self.up
                 assert self.open == action.conn
-            case Alarm():
+            case ReportAlarm():
                 assert action.reason
 
     def check_order(self, broker: int) -> None:
@@ -277,17 +277,17 @@ def fleet_outage(
     machines = []
     for agent in range(agents):
         machine = ConnectionStateMachine(2, policy, draw.random)
-        machine.step(Started(), -100.0)
-        machine.step(accepted(1), -100.0)
-        machine.step(CanaryReceived(1, 1), -100.0)
+        machine.process_event(Started(), -100.0)
+        machine.process_event(accepted(1), -100.0)
+        machine.process_event(CanaryReceived(1, 1), -100.0)
         machines.append(machine)
-        pending = deque(machine.step(ConnectionEnded(1, "reset"), 0.0))
+        pending = deque(machine.process_event(ConnectionEnded(1, "reset"), 0.0))
         found += refuse(machine, pending, 0.0)
         heapq.heappush(queue, (machine.next_tick_time or 0.0, agent))
     while queue[0][0] <= seconds:
         now, agent = heapq.heappop(queue)
         machine = machines[agent]
-        found += refuse(machine, deque(machine.step(Tick(), now)), now)
+        found += refuse(machine, deque(machine.process_event(Tick(), now)), now)
         heapq.heappush(queue, (machine.next_tick_time or 0.0, agent))
     return found
 
@@ -296,9 +296,9 @@ def refuse(machine: ConnectionStateMachine, pending: deque[Action], now: float) 
     found = []
     while pending:
         action = pending.popleft()
-        if isinstance(action, Dial):
+        if isinstance(action, OpenConnection):
             found.append(now)
-            pending.extend(machine.step(ConnectionEnded(action.conn, "refused"), now))
+            pending.extend(machine.process_event(ConnectionEnded(action.conn, "refused"), now))
     return found
 
 
@@ -346,21 +346,21 @@ def test_full_jitter_between_rounds_would_break_the_bound() -> None:
 @pytest.mark.parametrize("hours", [24])
 def test_a_day_without_brokers_takes_no_memory(hours: int) -> None:
     machine = ConnectionStateMachine(2, POLICY, random.Random(1).random, itertools.count(1))
-    machine.step(Started(), 0.0)
+    machine.process_event(Started(), 0.0)
     now, conn = 0.0, 1
 
     def fail_until(end: float) -> int:
         nonlocal now, conn
         attempts = 0
-        pending = deque(machine.step(ConnectionEnded(conn, "refused"), now))
+        pending = deque(machine.process_event(ConnectionEnded(conn, "refused"), now))
         while now < end:
             while pending:
                 action = pending.popleft()
-                if isinstance(action, Dial):
+                if isinstance(action, OpenConnection):
                     conn, attempts = action.conn, attempts + 1
-                    pending.extend(machine.step(ConnectionEnded(conn, "refused"), now))
+                    pending.extend(machine.process_event(ConnectionEnded(conn, "refused"), now))
             now = machine.next_tick_time or now
-            pending.extend(machine.step(Tick(), now))
+            pending.extend(machine.process_event(Tick(), now))
         return attempts
 
     fail_until(3600)

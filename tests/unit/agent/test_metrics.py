@@ -38,7 +38,7 @@ def test_a_store_is_told_as_it_is_when_somebody_asks(tmp_path: Path) -> None:
     with Store.open(tmp_path, agent="a", limits=StoreLimits(filters=("t/#",))) as store:
         found = metrics_of(store)
         assert "activemq_agent_outbox_events 0.0" in lines(found)
-        store.accept("a/b", b"12345")
+        store.accept_event("a/b", b"12345")
         receive(store, "t/x", b"{}")
         told = lines(found)
     assert "activemq_agent_outbox_events 1.0" in told
@@ -48,7 +48,7 @@ def test_a_store_is_told_as_it_is_when_somebody_asks(tmp_path: Path) -> None:
 
 def test_expired_events_are_told(tmp_path: Path) -> None:
     with Store.open(tmp_path, agent="a", sweep=None) as store:
-        store.accept("a/b", b"", timeout=0.0)
+        store.accept_event("a/b", b"", timeout=0.0)
         store.expire_events()
         assert "activemq_agent_expired_events 1.0" in lines(metrics_of(store))
 

@@ -34,7 +34,7 @@ class Bench:
         self.publisher.link.start()
 
     def accept(self, count: int = 1, topic: str = "a/b/E") -> list[str]:
-        found = [self.store.accept(topic, json.dumps({"n": n}).encode()) for n in range(count)]
+        found = [self.store.accept_event(topic, json.dumps({"n": n}).encode()) for n in range(count)]
         self.publisher.wake()
         return found
 
@@ -272,7 +272,7 @@ def test_payloads_without_an_object_go_out_unchanged_unless_an_envelope_is_asked
 ) -> None:
     plain, wrapped = bench_of(), bench_of(publisher_envelope=True)
     for bench in (plain, wrapped):
-        bench.store.accept("a/b/E", b"text")
+        bench.store.accept_event("a/b/E", b"text")
         bench.turn()
     assert plain.broker.ids() == ["text"]
     assert json.loads(wrapped.broker.ids()[0])["payload"] == "text"
@@ -299,7 +299,7 @@ def test_barriers_go_out_every_minute_when_asked(bench_of: Callable[..., Bench])
 
 def test_prefixes_are_remembered_up_to_a_bound(bench: Bench) -> None:
     for number in range(MOST_PREFIXES + 20):
-        bench.store.accept(f"tenant/{number}/E", b"{}")
+        bench.store.accept_event(f"tenant/{number}/E", b"{}")
     bench.empty()
     assert len(bench.publisher._prefixes) == MOST_PREFIXES
     assert len(bench.broker.last.filters) <= MOST_PREFIXES + 1

@@ -201,7 +201,7 @@ def test_a_message_is_acknowledged_only_when_it_is_asked_for(peer: Peer, opened:
     assert opened.next()[:5] == MessageReceived(7, "a/b", b"xyz", 1, 9)[:5]
     with pytest.raises(queue.Empty):
         peer.packets.get(timeout=0.5)
-    opened.session.ack(9)
+    opened.session.acknowledge(9)
     assert peer.packet(PUBACK) == b"\x00\x09"
 
 

@@ -20,7 +20,7 @@ def clock(tmp_path: Path) -> SimulatedClock:
     """A clock at which an event with 100 s to wait was accepted."""
     clock = SimulatedClock()
     with open_store(tmp_path, clock, StoreLimits(timeout=100)) as store:
-        store.accept("t", b"x")
+        store.accept_event("t", b"x")
     return clock
 
 

@@ -255,7 +255,7 @@ def test_an_undamaged_store_is_left_alone(written: Written, tmp_path: Path) -> N
 
 def test_transactions_behind_a_bad_frame_are_not_forgotten(tmp_path: Path) -> None:
     with open_store(tmp_path / "live") as store:
-        ids = [store.accept("t", b"%d" % number) for number in range(50)]
+        ids = [store.accept_event("t", b"%d" % number) for number in range(50)]
         shutil.copytree(tmp_path / "live", tmp_path / "state")
     content = bytearray((tmp_path / "state" / WAL).read_bytes())
     content[32 + 24 + 3000 + 10 * (PAGE + 24)] ^= 1
@@ -268,7 +268,7 @@ def test_transactions_behind_a_bad_frame_are_not_forgotten(tmp_path: Path) -> No
 
 def test_a_last_frame_that_a_crash_has_torn_is_no_damage(tmp_path: Path) -> None:
     with open_store(tmp_path / "live") as store:
-        ids = [store.accept("t", b"%d" % number) for number in range(50)]
+        ids = [store.accept_event("t", b"%d" % number) for number in range(50)]
         shutil.copytree(tmp_path / "live", tmp_path / "state")
     content = (tmp_path / "state" / WAL).read_bytes()
     (tmp_path / "state" / WAL).write_bytes(content[:-100])
@@ -330,7 +330,7 @@ def test_a_file_that_is_no_database_is_set_aside(tmp_path: Path, content: bytes)
     (tmp_path / FILE).write_bytes(content)
     with open_store(tmp_path) as store:
         assert store.damage is None if not content else store.damage is not None
-        assert store.accept("t", b"x") == f"a1:{store.epoch}:1"
+        assert store.accept_event("t", b"x") == f"a1:{store.epoch}:1"
     if content:
         assert next(tmp_path.glob("set-aside-*")).joinpath(FILE).read_bytes() == content
 
@@ -338,7 +338,7 @@ def test_a_file_that_is_no_database_is_set_aside(tmp_path: Path, content: bytes)
 def test_a_journal_that_cannot_go_on_ends_with_a_gap(tmp_path: Path) -> None:
     with open_store(tmp_path) as store:
         epoch = store.epoch
-        store.accept("t", b"x")
+        store.accept_event("t", b"x")
     with sqlite3.connect(tmp_path / FILE) as db:
         db.execute("UPDATE counters SET seq = 7")
     db.close()

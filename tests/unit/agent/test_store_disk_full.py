@@ -23,14 +23,14 @@ FILLER = textwrap.dedent(
     refused = 0
     for number in range(400):
         try:
-            print("accepted", store.accept("a/b", b"x" * 10_000), flush=True)
+            print("accepted", store.accept_event("a/b", b"x" * 10_000), flush=True)
         except AgentError as error:
             refused += 1
             if refused == 5:
                 print("refused", error, flush=True)
                 break
     resource.setrlimit(resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
-    print("after", store.accept("a/b", b"later"), flush=True)
+    print("after", store.accept_event("a/b", b"later"), flush=True)
     store.close()
     """
 )

@@ -132,7 +132,7 @@ def test_a_handlers_statements_take_effect_with_the_record_of_handling(tmp_path:
 def test_a_statement_that_fails_or_reaches_too_far_leaves_all_as_it_was(tmp_path: Path, statement: str) -> None:
     with open_store(tmp_path) as store:
         receive(store, "t", "e")
-        store.accept("t", b"x")
+        store.accept_event("t", b"x")
         with pytest.raises(AgentError):
             run(store, 1, "CREATE TABLE x_seen (name TEXT)", statement)
         assert [message.rx for message in store.pending_messages("t")] == [1]

@@ -17,7 +17,7 @@ def journal(store: Store) -> list[dict[str, Any]]:
 
 def test_the_way_of_an_event_is_told(tmp_path: Path) -> None:
     with open_store(tmp_path) as store:
-        event_id = store.accept("t", b"x")
+        event_id = store.accept_event("t", b"x")
         wire = SentEvent(1, 3, 77, "h:1883")
         store.queue_sent_records([wire]).result()
         store.queue_acknowledgements([wire], proved=True).result()
@@ -89,8 +89,8 @@ def test_records_are_numbered_without_gaps_across_restarts_and_exports(tmp_path:
 
 def test_what_is_refused_is_not_told(tmp_path: Path) -> None:
     with open_store(tmp_path, limits=StoreLimits(outbox_rows=1, inbox_rows=0)) as store:
-        store.accept("t", b"x", event_id="e")
-        store.accept("t", b"x", event_id="e")
+        store.accept_event("t", b"x", event_id="e")
+        store.accept_event("t", b"x", event_id="e")
         refused = store.accept_event_later("t", b"y")
         assert refused.exception() is not None
         receive(store, "t", b"x")

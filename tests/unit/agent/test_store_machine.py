@@ -85,7 +85,7 @@ class StoreMachine(RuleBasedStateMachine):
     def accept(self, topic: str, event_id: str | None, timeout: float | None) -> None:
         model, payload = self.model, b"payload %d" % self.model.place
         try:
-            got = self.store.accept(topic, payload, event_id=event_id, timeout=timeout)
+            got = self.store.accept_event(topic, payload, event_id=event_id, timeout=timeout)
         except OutboxFullError:
             assert len(model.outbox) == LIMITS.outbox_rows
             assert event_id not in model.accepted

@@ -23,7 +23,7 @@ def ids(store: Store) -> list[str]:
 
 def test_accepted_events_are_outgoing_in_the_order_of_acceptance(tmp_path: Path) -> None:
     with open_store(tmp_path) as store:
-        accepted = [store.accept("t", b"%d" % number) for number in range(30)]
+        accepted = [store.accept_event("t", b"%d" % number) for number in range(30)]
         assert ids(store) == accepted
         assert [event.payload for event in store.outgoing_events(1000)] == [b"%d" % number for number in range(30)]
         assert accepted == [f"a1:{store.epoch}:{number}" for number in range(1, 31)]
@@ -38,66 +38,66 @@ def test_outgoing_goes_on_after_a_place(tmp_path: Path) -> None:
 
 def test_numbers_go_on_after_a_restart_even_if_nothing_is_left(tmp_path: Path) -> None:
     with open_store(tmp_path) as store:
-        store.accept("t", b"x")
+        store.accept_event("t", b"x")
         acknowledge(store, 1, proved=True)
         epoch = store.epoch
     with open_store(tmp_path) as store:
-        assert store.accept("t", b"y") == f"a1:{epoch}:2"
+        assert store.accept_event("t", b"y") == f"a1:{epoch}:2"
 
 
 def test_an_id_of_the_caller_is_accepted_once(tmp_path: Path) -> None:
     with open_store(tmp_path) as store:
-        assert store.accept("t", b"x", event_id="mine") == "mine"
-        assert store.accept("t", b"again", event_id="mine") == "mine"
+        assert store.accept_event("t", b"x", event_id="mine") == "mine"
+        assert store.accept_event("t", b"again", event_id="mine") == "mine"
         assert [event.payload for event in store.outgoing_events(9)] == [b"x"]
 
 
 def test_an_id_of_the_caller_is_known_after_it_was_acknowledged(tmp_path: Path) -> None:
     with open_store(tmp_path) as store:
-        store.accept("t", b"x", event_id="mine")
+        store.accept_event("t", b"x", event_id="mine")
         acknowledge(store, 1, proved=True)
-        store.accept("t", b"x", event_id="mine")
+        store.accept_event("t", b"x", event_id="mine")
         assert ids(store) == []
 
 
 def test_an_id_in_the_payload_is_the_callers(tmp_path: Path) -> None:
     with open_store(tmp_path) as store:
-        assert store.accept("t", b'{"eventId":"mine"}') == "mine"
+        assert store.accept_event("t", b'{"eventId":"mine"}') == "mine"
         with pytest.raises(RequestRefusedError, match="use the same id for both"):
-            store.accept("t", b'{"eventId":"mine"}', event_id="other")
+            store.accept_event("t", b'{"eventId":"mine"}', event_id="other")
 
 
 def test_an_id_that_the_store_gave_is_known(tmp_path: Path) -> None:
     with open_store(tmp_path) as store:
-        given = store.accept("t", b"x")
-        assert store.accept("t", b"x", event_id=given) == given
+        given = store.accept_event("t", b"x")
+        assert store.accept_event("t", b"x", event_id=given) == given
         with pytest.raises(RequestRefusedError, match="choose a different id"):
-            store.accept("t", b"x", event_id=f"a1:{store.epoch}:2")
+            store.accept_event("t", b"x", event_id=f"a1:{store.epoch}:2")
         assert ids(store) == [given]
 
 
 @pytest.mark.parametrize("topic", ["", "a/#", "a/+/b", "a\0b", "x" * 65536])
 def test_a_topic_that_cannot_be_published_to_is_refused(tmp_path: Path, topic: str) -> None:
     with open_store(tmp_path) as store, pytest.raises(RequestRefusedError, match="is not a topic"):
-        store.accept(topic, b"x")
+        store.accept_event(topic, b"x")
 
 
 def test_a_full_outbox_refuses_and_keeps_what_it_has(tmp_path: Path) -> None:
     with open_store(tmp_path, limits=StoreLimits(outbox_rows=3)) as store:
         accepted = accept_all(store, [("t", b"x")] * 3)
         with pytest.raises(OutboxFullError, match="the event was rejected"):
-            store.accept("t", b"y")
+            store.accept_event("t", b"y")
         assert ids(store) == accepted
         acknowledge(store, 2, proved=True)
-        assert store.accept("t", b"y") == f"a1:{store.epoch}:4"
+        assert store.accept_event("t", b"y") == f"a1:{store.epoch}:4"
 
 
 def test_an_outbox_is_full_by_bytes_too(tmp_path: Path) -> None:
     with open_store(tmp_path, limits=StoreLimits(outbox_bytes=20)) as store:
-        store.accept("t", b"x" * 10)
+        store.accept_event("t", b"x" * 10)
         with pytest.raises(OutboxFullError):
-            store.accept("t", b"x" * 9)
-        store.accept("t", b"x" * 8)
+            store.accept_event("t", b"x" * 9)
+        store.accept_event("t", b"x" * 8)
         assert store.row_and_byte_counts().outbox_bytes == 20
 
 
@@ -107,7 +107,7 @@ def test_callers_at_once_each_get_an_id_of_their_own(tmp_path: Path) -> None:
 
     def call(store: Store) -> None:
         together.wait()
-        got.extend(store.accept("t", b"x") for _ in range(20))
+        got.extend(store.accept_event("t", b"x") for _ in range(20))
 
     with open_store(tmp_path) as store:
         threads = [Thread(target=call, args=(store,)) for _ in range(20)]
@@ -146,7 +146,7 @@ def test_unconfirmed_events_are_bounded_and_those_dropped_are_counted(tmp_path: 
 def test_an_expired_event_is_kept_apart_and_requeued_with_its_id(tmp_path: Path) -> None:
     clock = SimulatedClock()
     with open_store(tmp_path, clock) as store:
-        accepted = [store.accept("t", b"x", timeout=10), store.accept("t", b"y", timeout=30)]
+        accepted = [store.accept_event("t", b"x", timeout=10), store.accept_event("t", b"y", timeout=30)]
         clock.pass_time(10)
         assert ids(store) == accepted[1:], "expired, though nobody has looked yet"
         assert (store.expire_events(), store.row_and_byte_counts().expired) == (1, 1)
@@ -167,9 +167,9 @@ def test_expired_events_without_room_apart_stay_unsent_in_the_outbox(tmp_path: P
         accept_all(store, [("t", b"x")] * 3)
         clock.pass_time(6)
         assert (store.expire_events(), store.row_and_byte_counts().outbox_rows, store.outgoing_events(9)) == (1, 2, [])
-        store.accept("t", b"x")
+        store.accept_event("t", b"x")
         with pytest.raises(OutboxFullError):
-            store.accept("t", b"x")
+            store.accept_event("t", b"x")
 
 
 def test_requeue_takes_as_many_as_fit(tmp_path: Path) -> None:
@@ -178,14 +178,14 @@ def test_requeue_takes_as_many_as_fit(tmp_path: Path) -> None:
         accept_all(store, [("t", b"x")] * 2)
         clock.pass_time(6)
         store.expire_events()
-        store.accept("t", b"y")
+        store.accept_event("t", b"y")
         assert (store.requeue_expired_events(), store.row_and_byte_counts().expired) == (1, 1)
 
 
 def test_drop_expired_drops_and_says_so(tmp_path: Path) -> None:
     clock = SimulatedClock()
     with open_store(tmp_path, clock, StoreLimits(drop_expired=True)) as store:
-        store.accept("t", b"x", timeout=1)
+        store.accept_event("t", b"x", timeout=1)
         clock.pass_time(2)
         assert (
             store.expire_events(),
@@ -198,7 +198,7 @@ def test_drop_expired_drops_and_says_so(tmp_path: Path) -> None:
 def test_an_expired_event_that_is_acknowledged_after_all_is_forgotten(tmp_path: Path) -> None:
     clock = SimulatedClock()
     with open_store(tmp_path, clock) as store:
-        store.accept("t", b"x", timeout=1)
+        store.accept_event("t", b"x", timeout=1)
         clock.pass_time(2)
         store.expire_events()
         acknowledge(store, 1, proved=True)
@@ -207,7 +207,7 @@ def test_an_expired_event_that_is_acknowledged_after_all_is_forgotten(tmp_path: 
 
 def test_expiry_is_noticed_soon_without_being_asked(tmp_path: Path) -> None:
     with Store.open(tmp_path, agent="a1", synchronous="OFF") as store:
-        store.accept("t", b"x", timeout=0.1)
+        store.accept_event("t", b"x", timeout=0.1)
         began = time.monotonic()
         while not store.row_and_byte_counts().expired and time.monotonic() - began < 30:
             time.sleep(0.01)
@@ -221,7 +221,7 @@ def test_the_age_of_the_oldest_event_is_elapsed_time(tmp_path: Path) -> None:
     clock = SimulatedClock()
     with open_store(tmp_path, clock) as store:
         assert store.row_and_byte_counts().oldest_age is None
-        store.accept("t", b"x")
+        store.accept_event("t", b"x")
         clock.pass_time(12.5)
         assert store.row_and_byte_counts().oldest_age == pytest.approx(12.5)
 
@@ -243,7 +243,7 @@ def test_a_closed_store_refuses(tmp_path: Path) -> None:
     store.close()
     store.close()
     with pytest.raises(AgentError, match="closed"):
-        store.accept("t", b"x")
+        store.accept_event("t", b"x")
 
 
 def test_what_is_not_yet_on_the_disk_is_not_counted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -256,7 +256,7 @@ def test_what_is_not_yet_on_the_disk_is_not_counted(tmp_path: Path, monkeypatch:
         assert go_on.wait(10)
 
     with open_store(tmp_path) as store:
-        store.accept("instance/status/E", b"{}")
+        store.accept_event("instance/status/E", b"{}")
         monkeypatch.setattr(outbox, "process_acknowledgements", hold)
         future = store.queue_acknowledgements([SentEvent(1, 1, 1, "b")], proved=False)
         assert deleted.wait(10)

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from activemq_agent.agent_errors import ConfigError
-from activemq_agent.config import Tls
+from activemq_agent.config import AgentTlsSettings
 from activemq_agent.config_values import CertificateName, Endpoint
 from activemq_agent.tls import explain_connection_failure, speaks_tls, tls_context
 
@@ -24,7 +24,7 @@ def authority(tmp_path: Path) -> Authority:
     return Authority(tmp_path)
 
 
-def shake_hands(tls: Tls, port: int, host: str = "127.0.0.1") -> str:
+def shake_hands(tls: AgentTlsSettings, port: int, host: str = "127.0.0.1") -> str:
     """Why the handshake failed, or its TLS version."""
     try:
         plain = socket.create_connection(("127.0.0.1", port), 60)
@@ -40,21 +40,21 @@ def shake_hands(tls: Tls, port: int, host: str = "127.0.0.1") -> str:
 
 def test_a_broker_with_a_good_certificate_is_trusted(authority: Authority) -> None:
     with server(serving(authority.certificate("127.0.0.1"))) as port:
-        assert shake_hands(Tls(ca=authority.ca), port) == "TLSv1.3"
+        assert shake_hands(AgentTlsSettings(ca=authority.ca), port) == "TLSv1.3"
 
 
 def test_a_certificate_for_another_name_is_refused(authority: Authority) -> None:
     with server(serving(authority.certificate("other.example.com"))) as port:
-        assert shake_hands(Tls(ca=authority.ca), port, "mq.example.com") == (
+        assert shake_hands(AgentTlsSettings(ca=authority.ca), port, "mq.example.com") == (
             f"mq.example.com:{port} has a certificate that is not for mq.example.com: "
             "use a name of the certificate in mb.urls"
         )
-        assert "not for 127.0.0.1" in shake_hands(Tls(ca=authority.ca), port)
+        assert "not for 127.0.0.1" in shake_hands(AgentTlsSettings(ca=authority.ca), port)
 
 
 def test_host_may_present_certificate_of_its_own_name_only(authority: Authority) -> None:
     names = (CertificateName("127.0.0.1", "mq.example.com"), CertificateName("127.0.0.2", "else.example.com"))
-    tls = Tls(ca=authority.ca, names=names)
+    tls = AgentTlsSettings(ca=authority.ca, names=names)
     with server(serving(authority.certificate("mq.example.com"))) as port:
         assert shake_hands(tls, port, "127.0.0.1") == "TLSv1.3"
         assert "not for 127.0.0.2" in shake_hands(tls, port, "127.0.0.2")
@@ -63,7 +63,7 @@ def test_host_may_present_certificate_of_its_own_name_only(authority: Authority)
 
 def test_an_expired_certificate_is_refused(authority: Authority) -> None:
     with server(serving(authority.certificate("127.0.0.1", ends=-DAY))) as port:
-        assert shake_hands(Tls(ca=authority.ca), port) == (
+        assert shake_hands(AgentTlsSettings(ca=authority.ca), port) == (
             f"127.0.0.1:{port} has a certificate that has expired: renew the certificate on the broker"
         )
 
@@ -72,14 +72,14 @@ def test_a_certificate_of_a_foreign_authority_is_refused(authority: Authority, t
     foreign = Authority(tmp_path, "foreign")
     expected = "has a certificate from an authority that the agent does not trust: add its issuer to tls.ca"
     with server(serving(foreign.certificate("127.0.0.1"))) as port:
-        assert shake_hands(Tls(ca=authority.ca), port) == f"127.0.0.1:{port} {expected}"
-        assert shake_hands(Tls(), port) == f"127.0.0.1:{port} {expected}"  # nor does the system know it
+        assert shake_hands(AgentTlsSettings(ca=authority.ca), port) == f"127.0.0.1:{port} {expected}"
+        assert shake_hands(AgentTlsSettings(), port) == f"127.0.0.1:{port} {expected}"  # nor does the system know it
 
 
 @pytest.mark.parametrize("says", [b"", b"\x20\x02\x00\x05", b"HTTP/1.1 400 Bad Request\r\n\r\n"])
 def test_a_port_that_speaks_no_tls_is_said_to(authority: Authority, says: bytes) -> None:
     with server(None, says=says) as port:
-        found = shake_hands(Tls(ca=authority.ca), port)
+        found = shake_hands(AgentTlsSettings(ca=authority.ca), port)
         assert not speaks_tls(("127.0.0.1", port), 5)
     assert found in (
         f"127.0.0.1:{port} does not use TLS: remove ssl:// in mb.urls, or name the broker's TLS port",
@@ -93,18 +93,18 @@ def test_a_port_that_speaks_tls_is_known_by_it(authority: Authority) -> None:
 
 
 def test_nothing_below_tls_1_2_is_spoken(authority: Authority) -> None:
-    assert tls_context(Tls()).minimum_version == ssl.TLSVersion.TLSv1_2
+    assert tls_context(AgentTlsSettings()).minimum_version == ssl.TLSVersion.TLSv1_2
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DeprecationWarning)
         old = serving(authority.certificate("127.0.0.1"), maximum_version=ssl.TLSVersion.TLSv1_1)
         old.minimum_version = ssl.TLSVersion.TLSv1
     old.set_ciphers("ALL:@SECLEVEL=0")
     with server(old) as port:
-        assert "does not support TLS 1.2 or later" in shake_hands(Tls(ca=authority.ca), port)
+        assert "does not support TLS 1.2 or later" in shake_hands(AgentTlsSettings(ca=authority.ca), port)
 
 
 def test_host_names_are_always_checked(authority: Authority) -> None:
-    for tls in (Tls(), Tls(ca=authority.ca)):
+    for tls in (AgentTlsSettings(), AgentTlsSettings(ca=authority.ca)):
         context = tls_context(tls)
         assert (context.check_hostname, context.verify_mode) == (True, ssl.CERT_REQUIRED)
 
@@ -116,14 +116,14 @@ class TestClientCertificates:
         asking.load_verify_locations(authority.ca)
         own = authority.certificate("agent-1")
         with server(asking) as port:
-            assert shake_hands(Tls(ca=authority.ca, certificate=own, key=own), port) == "TLSv1.3"
+            assert shake_hands(AgentTlsSettings(ca=authority.ca, certificate=own, key=own), port) == "TLSv1.3"
 
     def test_without_one_the_message_names_the_key(self, authority: Authority) -> None:
         asking = serving(authority.certificate("127.0.0.1"))
         asking.verify_mode = ssl.CERT_REQUIRED
         asking.load_verify_locations(authority.ca)
         with server(asking) as port:
-            assert shake_hands(Tls(ca=authority.ca), port).endswith(
+            assert shake_hands(AgentTlsSettings(ca=authority.ca), port).endswith(
                 "rejected the agent's certificate (tlsv13 alert certificate required): check tls.certificate"
             )
 
@@ -137,19 +137,19 @@ class TestClientCertificates:
         ):
             files: dict[str, Any] = {"ca": authority.ca, "certificate": good, "key": good, part: path}
             with pytest.raises(ConfigError) as caught:
-                tls_context(Tls(**files))
+                tls_context(AgentTlsSettings(**files))
             assert f"tls.{part}" in str(caught.value)
             assert reason in str(caught.value)
 
     def test_a_key_of_another_certificate_is_refused(self, authority: Authority) -> None:
         one, other = authority.certificate("agent-1"), authority.certificate("agent-2")
         with pytest.raises(ConfigError, match="the key does not match the certificate"):
-            tls_context(Tls(certificate=one, key=other))
+            tls_context(AgentTlsSettings(certificate=one, key=other))
 
     def test_a_key_with_a_passphrase_is_refused_without_asking(self, authority: Authority) -> None:
         locked = authority.certificate("agent-1", passphrase=b"secret")
         with pytest.raises(ConfigError, match=r"tls\.certificate and tls\.key: .*: "):
-            tls_context(Tls(certificate=locked, key=locked))
+            tls_context(AgentTlsSettings(certificate=locked, key=locked))
 
 
 def test_other_failures_are_said_plainly() -> None:

@@ -76,8 +76,8 @@ class ElapsedTimeCounter:
     def _moment(self, elapsed: float) -> ClockReading:
         return ClockReading(elapsed, self._boot, self._clock.monotonic(), self._clock.wall().timestamp())
 
-    def elapsed_seconds(self) -> float:
-        """Return the seconds that have elapsed since an agent's outbox was made."""
+    def seconds_since_outbox_creation(self) -> float:
+        """Return the elapsed seconds since the creation of an agent's outbox."""
         return self._anchor.elapsed + max(0.0, self._clock.monotonic() - self._anchor.monotonic)
 
     def has_wall_clock_stepped(self) -> bool:
@@ -92,7 +92,7 @@ class ElapsedTimeCounter:
 
         The reading is kept as the new anchor. Logs a jump of the wall clock since the last one.
         """
-        at = self._moment(self.elapsed_seconds())
+        at = self._moment(self.seconds_since_outbox_creation())
         step = self._step(at)
         if abs(step) > STEP:
             _log_step(f"the wall clock of this host changed by {step:+.0f} s in one step")

@@ -46,7 +46,7 @@ def open_database(
         )
     _sort_into_lanes(db, limits)
     _count_rows(db, counters)
-    Transaction(db, counters, limits, clock, elapsed).finish()
+    Transaction(db, counters, limits, clock, elapsed).write_journal_and_counters()
     db.execute("COMMIT")
     return db, counters, elapsed
 

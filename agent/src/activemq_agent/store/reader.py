@@ -17,7 +17,7 @@ from activemq_agent.store.rows import has_valid_checksum
 from activemq_agent.store.schema import connect_to_database
 
 
-class Reader:
+class StoreReader:
     """A reader of an agent's store, by a read-only connection to its SQLite database.
 
     It is for any thread. Each call sees the state committed before it began.

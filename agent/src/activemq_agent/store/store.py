@@ -14,7 +14,7 @@ from activemq_agent.store import inbox, outbox
 from activemq_agent.store.clock import Clock
 from activemq_agent.store.damage import find_damage
 from activemq_agent.store.opening import open_database
-from activemq_agent.store.reader import Reader
+from activemq_agent.store.reader import StoreReader
 from activemq_agent.store.rows import (
     IncomingMessage,
     JournalRecord,
@@ -47,7 +47,7 @@ class Store:
     def __init__(self, directory: Path, lock_descriptor: int, writer: StoreWriter, damage: StoreDamage | None) -> None:
         self._lock = lock_descriptor
         self._writer = writer
-        self._reader = Reader(directory / FILE)
+        self._reader = StoreReader(directory / FILE)
         self.epoch = writer.committed_counters.epoch
         """The UUID that was made with the outbox; it is part of the event ids that the agent makes."""
         self.damage = damage
@@ -121,7 +121,9 @@ class Store:
 
     # The publisher's side
 
-    def accept(self, topic: str, payload: bytes, *, event_id: str | None = None, timeout: float | None = None) -> str:
+    def accept_event(
+        self, topic: str, payload: bytes, *, event_id: str | None = None, timeout: float | None = None
+    ) -> str:
         """Accept an event into an agent's outbox, and return its event id.
 
         When this returns, the event is on the disk. An id of the caller's own, in the argument or as member ``eventId``
@@ -154,7 +156,11 @@ class Store:
         """
         # The plus keeps SQLite from using the index of deadlines, by which it would have to sort.
         rows = self._reader.undamaged_rows(
-            "outbox", "place > ? AND +deadline > ?", after, self._writer.elapsed.elapsed_seconds(), limit=limit
+            "outbox",
+            "place > ? AND +deadline > ?",
+            after,
+            self._writer.elapsed.seconds_since_outbox_creation(),
+            limit=limit,
         )
         return [OutgoingEvent(*row[:4]) for row in rows]
 
@@ -313,7 +319,7 @@ class Store:
         return StoreCounts(
             outbox_rows=rows["outbox"],
             outbox_bytes=sizes["outbox"],
-            oldest_age=None if oldest is None else self._writer.elapsed.elapsed_seconds() - oldest,
+            oldest_age=None if oldest is None else self._writer.elapsed.seconds_since_outbox_creation() - oldest,
             expired=rows["expired"],
             expired_bytes=sizes["expired"],
             unconfirmed=rows["unconfirmed"],

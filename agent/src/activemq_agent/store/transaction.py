@@ -71,7 +71,7 @@ class Transaction:
         self.counters = counters
         self.limits = limits
         self.elapsed = elapsed
-        self.now = elapsed.elapsed_seconds()
+        self.now = elapsed.seconds_since_outbox_creation()
         self._clock = clock
         self._lines: list[str] = []
 
@@ -122,10 +122,10 @@ class Transaction:
         if len(self._lines) >= JOURNAL_LINES:
             self._write_lines()
 
-    def finish(self) -> None:
-        """Finish a transaction on an agent's store by writing its journal records, counters and clocks.
+    def write_journal_and_counters(self) -> None:
+        """Write the journal records and the counters of a transaction to an agent's store, before the commit.
 
-        The clocks are the present moment on all of them. The caller commits.
+        The clocks are written, too: the present moment on all of them.
         """
         self._write_lines()
         counters, at = self.counters, self.elapsed.read_clocks()

@@ -62,7 +62,7 @@ class StoreWriter(threading.Thread):
         self._closing = False
         self._lock = threading.Lock()
         self._swept = time.monotonic()
-        self._forgot = elapsed.elapsed_seconds()
+        self._forgot = elapsed.seconds_since_outbox_creation()
 
     def submit(self, job: Callable[[Transaction], T]) -> Future[T]:
         """Submit a job to the thread that writes to an agent's store, and return a future of the job's result.
@@ -126,7 +126,7 @@ class StoreWriter(threading.Thread):
         if self._sweep is None or time.monotonic() - self._swept < self._sweep:
             return
         self._swept, self.last_loop_start = time.monotonic(), self._clock.monotonic()
-        now = self.elapsed.elapsed_seconds()
+        now = self.elapsed.seconds_since_outbox_creation()
         try:
             due = self._db.execute("SELECT 1 FROM outbox WHERE deadline <= ? LIMIT 1", (now,)).fetchone()
             jobs: list[Job] = [outbox.expire_events] if due else []
@@ -171,7 +171,7 @@ class StoreWriter(threading.Thread):
         try:
             self._db.execute("BEGIN IMMEDIATE")
             results = [_outcome(job, transaction) for job in jobs]
-            transaction.finish()
+            transaction.write_journal_and_counters()
             self._db.execute("COMMIT")
         except BaseException:
             self._counters.__dict__.update(self.committed_counters.copy_counters().__dict__)

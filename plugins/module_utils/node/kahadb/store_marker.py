@@ -17,7 +17,7 @@ from ..process.system_accounts import (
     account_for_path,
     account_for_rename_in,
     current_account,
-    is_account_name,
+    is_existing_account,
     run_as,
 )
 
@@ -37,7 +37,7 @@ def read_store_and_marker_state(directory: str, user: str | None = None) -> dict
     is not an account of this host. ``marked``: the marker's lines, None without a marker. Raises NodeError for an
     invalid store or marker; OSError, for instance if the server of the share is unreachable.
     """
-    account = account_for_path(directory, user if user and is_account_name(user) else None)
+    account = account_for_path(directory, user if user and is_existing_account(user) else None)
     try:
         store_state = run_as(account, _read_state, directory, patience=_PATIENCE)
     except PermissionError:

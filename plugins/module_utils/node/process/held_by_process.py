@@ -33,7 +33,7 @@ def listens_on_any_address(pid: int, addresses: Collection[tuple[str, int]]) -> 
     except OSError:
         return False
     return any(
-        owner == uid and any(is_listening_address(host, port, wanted) for wanted in addresses)
+        owner == uid and any(socket_listens_on_address(host, port, wanted) for wanted in addresses)
         for owner, host, port in _listeners(pid)
     )
 
@@ -160,7 +160,7 @@ def parse_kernel_address(text: str) -> str:
     return str(mapped or address)
 
 
-def is_listening_address(text: str, port: int, wanted: tuple[str, int]) -> bool:
+def socket_listens_on_address(text: str, port: int, wanted: tuple[str, int]) -> bool:
     """Return whether a listening socket, by its own address and port, accepts connections to a wanted address.
 
     It has the same port, and the same or any IP address, if both are IPs. ``text`` is the socket's IP address as

@@ -14,7 +14,7 @@ import socket
 import time
 
 from ..text_lines import split_lines
-from .held_by_process import LISTENING, is_listening_address, parse_kernel_address, tcp_socket_rows
+from .held_by_process import LISTENING, parse_kernel_address, socket_listens_on_address, tcp_socket_rows
 from .proc import read_system_file
 
 _CLOSED = ("04", "05", "06", "07", "09", "0B")
@@ -100,7 +100,7 @@ def _listeners_of(address: tuple[str, int], pid: int) -> set[int]:
     return {
         int(row[7])
         for row in tcp_socket_rows(pid)
-        if row[3] == LISTENING and is_listening_address(row[1].partition(":")[0], _port_of(row[1]), address)
+        if row[3] == LISTENING and socket_listens_on_address(row[1].partition(":")[0], _port_of(row[1]), address)
     }
 
 

@@ -84,7 +84,7 @@ def account_by_name(name: str) -> SystemAccount:
     return SystemAccount(entry.pw_uid, entry.pw_gid, tuple(os.getgrouplist(name, entry.pw_gid)))
 
 
-def is_account_name(name: str) -> bool:
+def is_existing_account(name: str) -> bool:
     """Return whether an operating-system account with a name exists on this host."""
     try:
         pwd.getpwnam(name)
