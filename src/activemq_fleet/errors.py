@@ -100,7 +100,7 @@ class LinksDownError(LabError):
 
 
 def text_required_message(subject: str, value: object) -> str:
-    """Return the error message for a value that must be text.
+    """Return the error message for a value that is not text, but must be text.
 
     ``subject`` names the value, such as ``activemq_pair``.
     """

@@ -87,10 +87,10 @@ class Finding:
         return join_sentences(self.message, self.fix)
 
     def to_line(self) -> str:
-        """Return the finding as one line of text.
+        """Return the finding as one line of text: rule, host or place, message and fix.
 
-        The line consists of rule, host or place, message, fix, and the reason of a waiver. Control and invisible
-        characters are escaped: a message may quote what a host or a client wrote.
+        The reason of a waiver follows. Control and invisible characters are escaped: a message may quote what a host or
+        a client wrote.
         """
         return _line_of(self, self.host)
 
@@ -107,10 +107,10 @@ _COLUMNS = tuple(column.name for column in fields(Finding) if column.name not in
 
 
 def lines_of_findings(findings: Iterable[Finding], source_of: Callable[[Finding], str] = lambda _: "") -> list[str]:
-    """Return findings as lines of text.
+    """Return findings as lines of text, one line for equal findings about several hosts.
 
-    The lines are those of ``Finding.to_line``; equal findings about several hosts become one. ``source_of`` returns the
-    ``FILE:LINE`` of the inventory that a finding is about, which ends the line, or "".
+    The lines are those of ``Finding.to_line``. ``source_of`` returns the ``FILE:LINE`` of the inventory that a finding
+    is about, which ends the line, or "".
     """
     same_findings: dict[Finding, list[Finding]] = {}
     for finding in findings:

@@ -22,7 +22,7 @@ _COLORS: dict[str, bool | None] = {"auto": None, "always": True, "never": False}
 
 
 def color_setting_of_environment() -> bool | None:
-    """Return the color setting that environment variables make: False for no colors, else None.
+    """Return the color setting of environment variables such as NO_COLOR: False for no colors, else None.
 
     The setting is False where NO_COLOR (https://no-color.org) is set or the terminal has no escape codes.
     """

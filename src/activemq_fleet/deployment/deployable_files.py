@@ -22,10 +22,10 @@ _OPEN = 0o007
 
 @dataclass(frozen=True, slots=True)
 class DeployableFile:
-    """A file to deploy to a host.
+    """A file that can be deployed to a host, with its content and mode.
 
-    It has a content and a mode. ``masked`` is its text with ``@variable@`` for secrets, None without secrets.
-    ``hidden``: the user wrote the file, so any part of it may be secret, and no change of it is shown.
+    ``masked`` is its text with ``@variable@`` for secrets, None without secrets. ``hidden``: the user wrote the file,
+    so any part of it may be secret, and no change of it is shown.
     """
 
     content: bytes

@@ -70,7 +70,7 @@ def _find_path(pairs: Sequence[str], neighbours: Mapping[str, set[str]]) -> tupl
 
 
 def names_in_flow_order(names: Sequence[str], links: Iterable[tuple[str, str]]) -> list[str]:
-    """Return names in the order in which messages flow over links between them.
+    """Return names, such as those of groups, in the order in which messages flow over links between them.
 
     Links lead from earlier to later names where possible; names in a cycle keep their order.
     """

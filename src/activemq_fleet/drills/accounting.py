@@ -154,9 +154,9 @@ def _sentence(owner: str, gap: JournalGap) -> str:
 def longest_gap_begin_and_length(
     moments: Sequence[float], fault: float, until: float, *, skew: float = 0.0
 ) -> tuple[float, float] | None:
-    """Return the begin and the length of the longest gap between moments, in seconds.
+    """Return the begin and the length of the longest gap between moments, such as times of handled events.
 
-    A fault of a drill may have caused the gap. The moments, such as times of handled events, are sorted. The gap must
+    Begin and length are in seconds. A fault of a drill may have caused the gap. The moments are sorted. The gap must
     end after the fault and begin before ``until``. ``skew`` is the possible error of the clock that timed the fault, in
     seconds. Returns None if no moment is after the fault.
     """
