@@ -58,7 +58,7 @@ class ActionModule(ActionBase):
         return {"changed": False, "directory": target, "facts": facts, **{key: result[key] for key in keep}}
 
     def _bring(self, arguments: Mapping[str, Any], place: str, task_vars: Any) -> dict[str, Any]:
-        """Run the module on the host and fetch its archive to ``place``/archive; return the module's result."""
+        """Collect the evidence of a host, fetch its archive to ``place``/archive, and return the module's result."""
         self._make_tmp_path()
         remote = self._connection._shell.join_path(self._connection._shell.tmpdir, "evidence.tar.gz")
         clock = self._clock()
@@ -101,7 +101,7 @@ class ActionModule(ActionBase):
         return best
 
     def _facts(self, host: str, about: Mapping[str, Any], result: Mapping[str, Any]) -> dict[str, Any]:
-        """Return the content of ``host.json``: the host's facts and the inventory's values for the host."""
+        """Return the content of the file ``host.json`` for a host: its collected facts and its inventory values."""
         facts = dict(result["facts"])
         broker = facts.get("broker") or {}
         return {

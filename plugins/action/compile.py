@@ -115,7 +115,7 @@ class ActionModule(FleetAction):
 
 
 def _compiled(fleet: Any, brokers: Mapping[str, Any], expected: Sequence[str]) -> Any:
-    """Return what later steps of the run need of the fleet, as a ``CompiledFleet``."""
+    """Return the compiled fleet that later steps of the playbook run need."""
     deployment = import_library_module("deployment")
     return deployment.CompiledFleet(
         brokers=brokers,

@@ -46,7 +46,7 @@ class ActionModule(ActionBase):
         return dict(result)
 
     def _on_host(self, archive: str | None, arguments: dict[str, Any], task_vars: Any) -> dict[str, Any]:
-        """Copy the archive to a file on the host that only its owner may read, run the module, return its result."""
+        """Copy an archive to a private file on the host, run the module configure with it, and return the result."""
         try:
             if archive:
                 self._make_tmp_path()

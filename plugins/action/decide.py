@@ -57,7 +57,7 @@ class ActionModule(FleetAction):
         return archive
 
     def _find(self, path: str) -> str | None:
-        """Return the file on the controller that ``copy`` would take for a relative path; None if there is none."""
+        """Return the file on the controller that the module ``copy`` would use for a relative path, or None."""
         try:
             return str(self._find_needle("files", path))
         except AnsibleError:

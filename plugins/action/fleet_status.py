@@ -26,8 +26,7 @@ _PARTS = ("broker", "agent", "balancer")
 
 
 class ActionModule(FleetAction):
-    """The Ansible action plugin ``fleet_status``, which computes the status of the fleet from the evidence of its
-    hosts.
+    """The Ansible action plugin ``fleet_status``, which computes the fleet's status from evidence of its hosts.
 
     In another step it selects the hosts to query.
     """
@@ -92,7 +91,7 @@ def _outcome(status: Any, to: str | None) -> dict[str, Any]:
 
 
 def _evidence(result: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the evidence of a host, or why there is none: it was not reached, or the module failed."""
+    """Return the evidence of a host, or the reason for missing evidence: it was not reached, or the module failed."""
     if result.get("unreachable") or result.get("failed"):
         why = import_library_module("become_failures").failure_reason(result)
         return {"unreachable": (why or "the host returned no result: run the playbook again with -vvv")[:300]}

@@ -24,21 +24,20 @@ _PLACE = "activemq-fleet/resync"
 
 
 def _spool(arguments: dict[str, Any]) -> Path:
-    """Return the directory on the controller that keeps the copied files until all have arrived."""
+    """Return the spool directory on the controller, in which a copied store's files are kept until all have arrived."""
     directory = arguments.get("spool") or os.path.join(constants.config.get_config_value("ANSIBLE_HOME"), _PLACE)
     return Path(os.path.expanduser(directory), store_copy.store_fingerprint(arguments["files"]))
 
 
 def _store(arguments: dict[str, Any]) -> dict[str, Any]:
-    """Return the arguments that name the store: ``directory`` and ``user``, where given."""
+    """Return the arguments ``directory`` and ``user``, if given, which name a store and its account."""
     return {name: arguments[name] for name in ("directory", "user") if name in arguments}
 
 
 class ActionModule(ActionBase):
-    """The Ansible action plugin ``store_copy``, which copies a store's files between hosts over the controller, in
-    chunks.
+    """The Ansible action plugin ``store_copy``, which copies a store's files between hosts in chunks.
 
-    The module of the same name does the rest.
+    The chunks pass through the controller. The module of the same name does the rest.
     """
 
     _supports_check_mode = True
@@ -64,7 +63,7 @@ class ActionModule(ActionBase):
         return result | self._module(arguments, variables)
 
     def _fetch(self, arguments: dict[str, Any], variables: dict[str, Any]) -> dict[str, Any]:
-        """Fetch the missing files from the host into the spool.
+        """Fetch the files of a store that the spool directory lacks from the host into this directory.
 
         Bytes that the spool has already are not fetched again.
         """
@@ -100,7 +99,7 @@ class ActionModule(ActionBase):
                 have += len(piece)
 
     def _place(self, arguments: dict[str, Any], variables: dict[str, Any]) -> dict[str, Any]:
-        """Send the spooled files to the host, which verifies each file when it is complete; then delete the spool."""
+        """Send the spooled files of a store to the host, which verifies each complete file; then delete the spool."""
         files, spool = arguments["files"], _spool(arguments)
         for name, begun in arguments["missing"].items():
             path = spool / f"{store_copy.spool_file_name(name)}.from-{begun}"

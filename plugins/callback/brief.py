@@ -137,12 +137,12 @@ class CallbackModule(CallbackBase):
 
 
 def _task(task: Any) -> str:
-    """Return the task's name without its role's name."""
+    """Return the name of a task without the name of its role."""
     return str(task.name or task.action).strip()
 
 
 def _host(result: Any) -> str:
-    """Return the host's name, with the host to which the task was delegated."""
+    """Return the host's name of a task result, with the host to which the task was delegated."""
     delegated = result.result.get("_ansible_delegated_vars") or {}
     other = delegated.get("ansible_delegated_host")
     name = str(result.host.get_name())
@@ -157,7 +157,7 @@ def _lines(result: Mapping[str, Any]) -> list[str]:
 
 
 def _has_failed_items(result: Mapping[str, Any]) -> bool:
-    """Return whether items of a loop failed; each was printed already."""
+    """Return whether items of a task's loop failed; each of them was printed already."""
     return any(isinstance(item, Mapping) and item.get("failed") for item in result.get("results") or ())
 
 

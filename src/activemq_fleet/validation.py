@@ -382,7 +382,7 @@ def _schema_findings(broker: Broker, document: XmlDocument, schema: Schema) -> I
 
 
 def _origin_at(broker: Broker, document: XmlDocument, line: int, column: int) -> ValueOrigin | None:
-    """Return the origin of the attribute or element that begins at a position; None if none begins there."""
+    """Return the origin of an attribute or element of activemq.xml that begins at a position; None without one."""
     try:
         elements = Document(document, broker.release, broker).nodes
     except UnreadableXmlError:

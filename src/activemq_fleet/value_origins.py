@@ -14,7 +14,7 @@ XmlPath = Sequence[tuple[str, Mapping[str, str]]]
 
 
 class _Section(NamedTuple):
-    """The variables of a part of activemq.xml, without their prefix.
+    """The inventory variables of one part of activemq.xml, without their common prefix.
 
     A value of ``parts`` occurs in the element. ``settings`` decide about the part where no value of ``parts`` does.
     """
@@ -113,6 +113,6 @@ def origin_of_release() -> ValueOrigin:
 
 
 def _pieces(value: str) -> tuple[str, ...]:
-    """Return a value and the words of which it consists, without the kinds of destinations and ``file:``."""
+    """Return a value of an activemq.xml and the words of which it consists, without destination kinds and ``file:``."""
     pieces = (value, *_SEPARATOR.split(value))
     return tuple(dict.fromkeys(KIND.sub("", piece, count=1) for piece in pieces if piece))

@@ -125,7 +125,7 @@ def conclude_state(evidence: Evidence) -> Conclusion:
 
 
 def _spoken_answers(evidence: Evidence) -> list[tuple[str, ProbeAnswer]]:
-    """Return name and answer of the connectors at which the broker spoke or failed, the decisive one first.
+    """Return the name and answer of each connector at which the broker answered or failed, the decisive one first.
 
     A completed round trip comes first, then an error, then an answer without a message.
     """

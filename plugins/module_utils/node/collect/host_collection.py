@@ -99,7 +99,7 @@ def write_evidence_archive(parameters: Mapping[str, Any]) -> dict[str, Any]:
 
 
 class _Work:
-    """One collection of a host. ``known`` are the secrets that the host's own files hold."""
+    """A collection of one host's evidence, with the known secrets of the host's files in ``known``."""
 
     def __init__(self, bundle: EvidenceArchive, days: int, dumps: str) -> None:
         self.bundle, self.days, self.dumps = bundle, days, dumps
@@ -195,7 +195,7 @@ class _Work:
             self._text(f"threads/{number}.txt", text)
 
     def _listing(self, name: str, directory: str, account: int | None) -> None:
-        """Add a list of the names, sizes and times in a directory, as the broker's account sees them, but no contents.
+        """Add a list of the names, sizes and times of a directory's entries, as an account sees them, without contents.
 
         ``find`` has a time limit, so that a share whose server is unreachable does not block the collection.
         """
@@ -278,7 +278,10 @@ def _machine() -> dict[str, Any]:
 
 
 def _versions(home: ConfigurationPaths) -> list[InstalledVersion]:
-    """Return the installed versions, the version in force first: it names the variable if two have the same value."""
+    """Return the installed versions of a configuration, the version in force first.
+
+    The first version names the variable if two have the same value.
+    """
     try:
         current = home.current_version()
     except NodeError:
@@ -296,7 +299,7 @@ def _current(home: ConfigurationPaths) -> str | None:
 
 
 def _directory(home: ConfigurationPaths) -> tuple[str, str] | None:
-    """Return the directory of the configuration in use, and its path prefix in the bundle; None if there is none."""
+    """Return the directory of a configuration in use and its path prefix in the archive; None without a directory."""
     name = _current(home)
     places = [(home.directory(name), "")] if name else [(home.current, ""), (os.path.join(home.base, "conf"), "conf/")]
     return next((place for place in places if os.path.isdir(place[0])), None)

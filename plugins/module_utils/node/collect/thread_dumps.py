@@ -123,7 +123,7 @@ def thread_states_text(pid: int) -> str:
 
 
 def _wait(read: Callable[[], str]) -> str:
-    """Return the output until a dump is complete, or until no more output follows."""
+    """Return the output of a JVM that contains a complete thread dump, or the output until no more follows."""
     text, quiet, end = "", 0, time.monotonic() + _ANSWER
     while time.monotonic() < end and not (quiet >= 2 and _BEGIN in text):
         time.sleep(_POLL)

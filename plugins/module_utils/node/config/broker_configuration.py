@@ -216,7 +216,7 @@ def _read_properties_file(path: str) -> dict[str, str]:
 
 
 def _login(root: ElementTree.Element, passwords: dict[str, str]) -> Login:
-    """Return an account whose password is in the credentials file, the network connectors' account if possible."""
+    """Return a broker account whose password is in the credentials file, if possible that of network connectors."""
     users = [
         user for user in elements_with_local_name(root, "authenticationUser") if user.get("username") != PROBE_USER
     ]
@@ -230,7 +230,7 @@ def _login(root: ElementTree.Element, passwords: dict[str, str]) -> Login:
 
 
 def _probe_login(root: ElementTree.Element, passwords: dict[str, str]) -> Login:
-    """Return the account of probes; an empty login if the broker's file has accounts, but not this one."""
+    """Return the account for probes of a broker; an empty login if its activemq.xml has other accounts only."""
     names = {user.get("username") for user in elements_with_local_name(root, "authenticationUser")}
     password = passwords.get(PROBE_PASSWORD_KEY)
     return Login(PROBE_USER, password) if password and (not names or PROBE_USER in names) else Login()

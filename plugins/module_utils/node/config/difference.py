@@ -96,7 +96,7 @@ def _difference(
 
 
 def _hidden_change(path: str, old: InstalledVersion | None, new: ConfigurationFile | None, drift: str | None) -> str:
-    """Return a description of the change of a file whose text is never shown."""
+    """Return a description of the change of a configuration file whose text is never shown."""
     if new is None:
         return (
             "the file was removed; its content is not shown, because files of activemq_extra_files may contain secrets"
@@ -111,7 +111,7 @@ def _hidden_change(path: str, old: InstalledVersion | None, new: ConfigurationFi
 def _invisible(
     path: str, old: InstalledVersion | None, new: ConfigurationFile | None, is_secret: bool, drift: str | None
 ) -> str:
-    """Return a description of a difference that the texts do not show: mode, secret or owner."""
+    """Return a description of a change that the texts of a file do not show: of its mode, secret or owner."""
     if old and new and old.manifest.get(path) == new.sha256:
         return drift or f"mode {old.modes[path]:04o} -> {new.mode:04o}"
     if is_secret:

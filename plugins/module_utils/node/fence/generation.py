@@ -154,7 +154,7 @@ def _index_size(source: str) -> int:
 
 
 def _looks_of(source: str, *, in_place: bool) -> dict[str, tuple[int, int, int]]:
-    """Return inode, size and time of change of each file, by name."""
+    """Return the inode, size and change time of each file of a store, by name, to detect changes."""
     file_statuses = {}
     with os.scandir(source) as entries:
         for entry in entries:
@@ -206,7 +206,7 @@ def _make(source: str, target: str, names: list[str], *, with_index: bool, in_pl
 
 
 def _make_fit_for_a_start(source: str, target: str) -> dict[str, Any]:
-    """Repair a generation as ``kahadb.mending`` does for a unit without a guard; return what happened to its index.
+    """Repair the index of a new generation (copy of the store) so that a broker can start on it; return what was done.
 
     A broker up to 5.13 that is killed after a cleanup leaves an index that refers to a removed data file, and would not
     start. The kept copy of the source replaces such an index, or the generation gets no index.
@@ -230,7 +230,7 @@ def _remove_index(target: str) -> None:
 
 
 def _take_row(source: str, target: str, names: list[str], ends: dict[str, int]) -> list[str]:
-    """Copy the last of several consecutive data files, and hard-link those before it; return the names of the links.
+    """Copy the last of several consecutive data files, hard-link those before it, and return the names of the links.
 
     Each file was started after its predecessor was closed. A last file without a whole batch was preallocated or just
     started, and is left out: the broker creates its own.

@@ -213,7 +213,7 @@ def _say_all(sentences: Iterable[str]) -> int:
 
 
 def _accept_index_loss(directory: str) -> Iterator[str]:
-    """Record that the operator accepts the loss of a store's index.
+    """Record that the operator accepts the loss of a shared store's index.
 
     A node may then continue from the store's newest generation without its index. Yields a sentence on what was done.
     Raises FenceError for a store without generations, OSError.
@@ -360,7 +360,7 @@ class Guard:
                     return broker.wait(pause)
 
     def _look(self, *, at_end: bool) -> FenceEvidence:
-        """Check the store; late evidence counts as lost. ``at_end``: as for ``gather_lock_and_claim_evidence``."""
+        """Gather the evidence of the shared store's lock and claim; late evidence counts as lost."""
         look: Future[FenceEvidence] = self._looks.submit(self._store.gather_lock_and_claim_evidence, at_end=at_end)
         try:
             return look.result(LOOK_TIMEOUT)
@@ -373,7 +373,7 @@ class Guard:
             return FenceEvidence(holds_lock=False, highest=None)
 
     def _carry_out(self, fence: AnyFence, step: GuardStep) -> tuple[AnyFence, float]:
-        """Carry out a step; return the new state of the fence, and the seconds until the next check."""
+        """Carry out a step of the guard; return the guard's new state, and the seconds until the next check."""
         if step.action is GuardAction.WAIT:
             return self._wait(fence, step.number)
         if step.action is GuardAction.BUILD and isinstance(fence, CopyFenceState):
@@ -391,7 +391,7 @@ class Guard:
         return fence, LOOK_INTERVAL
 
     def _wait(self, fence: AnyFence, number: int) -> tuple[AnyFence, float]:
-        """Try to acquire the lock. An earlier copy is outdated, because the other node may have written since then."""
+        """Try to acquire the pair's lock; the other node may have written since an earlier copy, so it is outdated."""
         self._note_ends(number)
         has_it = self._store.try_to_acquire_pair_lock(self._token)
         if has_it and self._command is None and not self._store.block_unguarded_brokers():
@@ -400,7 +400,7 @@ class Guard:
         return fence.guard_state_after_claim(), 0.0 if has_it else TRY_INTERVAL
 
     def _build(self, number: int) -> None:
-        """Create a generation in the directory that only the guard of this node uses."""
+        """Make a generation (copy of the store) in the directory that only the guard of this node uses."""
         if not number and claim_existing_store(self._store):
             return
         target = self._store.unclaimed_copy_path(self._node)
@@ -463,7 +463,7 @@ class Guard:
         )
 
     def _drop_building(self) -> None:
-        """Remove an unclaimed copy, because the disk may be full."""
+        """Remove the unclaimed copy of the store that this guard made, because the disk may be full."""
         with contextlib.suppress(OSError):
             disk.remove_tree_or_file(self._store.unclaimed_copy_path(self._node))
 
@@ -542,7 +542,7 @@ class Guard:
         self._noted_until = highest
 
     def _tidy(self) -> None:
-        """Remove old generations periodically, in another process, so that a check neither waits nor fails with it."""
+        """Remove old generations (copies of the store) periodically in another process, which delays no check."""
         now = time.monotonic()
         is_idle = self._tidier is None or self._tidier.poll() is not None
         if is_idle and now >= self._tidy_at:
@@ -551,7 +551,7 @@ class Guard:
                 self._tidier = subprocess.Popen([*guard_start_command(), "--store", self._store.directory, "--tidy"])
 
     def _start_keeper(self, path: str) -> None:
-        """Keep copies of the index in another process, so that a check neither waits nor fails with it."""
+        """Start another process that keeps a copy of the store's index, so that no check waits for it."""
         if self._keeps_index and self._broker:
             with contextlib.suppress(OSError):
                 self._keeper = subprocess.Popen(
@@ -568,7 +568,7 @@ class Guard:
         return claimant_name(self._local)
 
     def _only_one(self) -> int:
-        """Return the descriptor of a file that is locked as long as this guard or its broker runs.
+        """Lock a file as long as this guard or its broker runs, so that no second guard starts; return its descriptor.
 
         Raises FenceError if another guard or its broker holds the lock.
         """
@@ -584,7 +584,7 @@ class Guard:
         return descriptor
 
     def _close_gate(self) -> None:
-        """Point the link to a directory in which no broker can acquire the lock: ``lock`` there is a directory."""
+        """Point the store's link to a directory in which ``lock`` is a directory: no broker can acquire the lock."""
         os.makedirs(os.path.join(self._gate, "lock"), 0o750, exist_ok=True)
         disk.set_symlink_target(self._link, self._gate)
 

@@ -130,7 +130,7 @@ class ReplayConnection:
         return destination + _NULL + newer
 
     def _agree(self) -> int:
-        """Exchange greetings; return the agreed OpenWire version, with loose encoding and without a cache."""
+        """Exchange OpenWire greetings; return the agreed version, with loose encoding and without a cache."""
         greeting = self._read()
         if greeting[:9] != bytes([_WIRE_FORMAT]) + b"ActiveMQ":
             raise FenceError(
@@ -151,7 +151,7 @@ class ReplayConnection:
         self._write(struct.pack(">BiB", kind, self._commands, answered) + content)
 
     def _settle(self, most: int) -> None:
-        """Read responses until at most ``most`` are missing. Raises FenceError if the broker rejects a message."""
+        """Read the broker's responses until at most ``most`` are missing. Raises FenceError if it rejects a message."""
         while len(self._waiting) > most:
             answer = self._read()
             if answer[0] not in (_RESPONSE, _EXCEPTION):
@@ -184,7 +184,7 @@ class ReplayConnection:
 
 
 def _exception(content: bytes) -> str:
-    """Return class and message of an exception in an answer."""
+    """Return the class and the message of an exception in a broker's OpenWire response."""
     texts, at = [], 1
     for _index in range(2):
         if content[at : at + 1] == b"\1":

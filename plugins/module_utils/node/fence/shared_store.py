@@ -372,14 +372,14 @@ class SharedStore:
         return os.path.lexists(os.path.join(self._ended, str(claim_number)))
 
     def write_uncopied_messages(self, number: int, rows: list[dict[str, str]]) -> None:
-        """Write the list of the uncopied messages of generation ``number``, which no later copy of the store holds.
+        """Write the list of the uncopied messages, which only generation ``number`` of the store holds.
 
         A generation is a numbered copy of the store. Each message is one row.
         """
         self._note(self._behind, number, rows)
 
     def read_uncopied_messages(self, number: int) -> list[dict[str, str]]:
-        """Read the list of the uncopied messages of generation ``number``, which no later copy of the store holds.
+        """Read the list of the uncopied messages, which only generation ``number`` of the store holds.
 
         A generation is a numbered copy of the store. Raises FenceError for an unreadable list.
         """
@@ -403,8 +403,7 @@ class SharedStore:
         self._note(self._replayed, number, {"replayed": time.time(), "messages": sent})
 
     def were_uncopied_messages_replayed(self, number: int) -> bool:
-        """Return whether the uncopied messages of a generation (copy of the store) were replayed: sent to the pair
-        again.
+        """Return whether the uncopied messages of a generation (copy of the store) were replayed to the pair.
 
         Uncopied messages are those that no later generation holds.
         """
@@ -433,7 +432,7 @@ class SharedStore:
         return draft
 
     def _publish(self, draft: str, number: int, content: str) -> bool:
-        """Link a draft to its number as file name, and sync; return False if another file has this name."""
+        """Create a numbered record of the shared store from a draft file; return False if the number is taken."""
         directory = os.path.dirname(draft)
         path = os.path.join(directory, str(number))
         try:
@@ -491,8 +490,7 @@ class SharedStore:
         return [number for number in numbers if not self.were_uncopied_messages_replayed(number)]
 
     def uncopied_messages_path(self, number: int) -> str:
-        """Return the path of the list of uncopied messages of generation ``number``, which no later copy of the store
-        holds.
+        """Return the path of the list of uncopied messages, which only generation ``number`` of the store holds.
 
         A generation is a numbered copy of the store.
         """

@@ -101,11 +101,10 @@ def current_store_directory(store: str) -> str:
 
 
 def newest_generations_of_host(store: str, local: str) -> list[dict[str, Any]]:
-    """Return the number and the time of the newest generations (copies of the shared store) that a guard of this host
-    made.
+    """Return the newest generations (copies of a shared store) that a guard of this host made.
 
-    A guard is the process that starts a broker and fences its store. Times are in epoch seconds. ``local`` is the
-    guard's directory on the host's own disk. Empty where no guard has run. Raises OSError.
+    Each has its number and its time in epoch seconds. A guard is the process that starts a broker and fences its store.
+    ``local`` is the guard's directory on the host's own disk. Empty where no guard has run. Raises OSError.
     """
     shared = SharedStore(store)
     made = []

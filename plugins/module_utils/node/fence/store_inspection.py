@@ -112,7 +112,7 @@ class StoreInspection:
 
 @dataclass
 class _Scan:
-    """The messages, transactions and damage that were read from a journal so far."""
+    """A scan of a kahaDB journal: the messages, transactions and damage that were read so far."""
 
     recovery: RecoverySimulation = field(default_factory=RecoverySimulation)
     records: Counter[int] = field(default_factory=Counter)
@@ -212,7 +212,7 @@ def _missing(numbers: Sequence[int]) -> tuple[int, ...]:
 
 
 def _damages(places: Sequence[DamagedRange], scan: _Scan) -> tuple[JournalDamage, ...]:
-    """Return the damage at each place, by a search in the sorted records: the time is not quadratic."""
+    """Return the damage at each damaged place of a journal, by a search in the sorted records (not quadratic)."""
     suspects = sorted((where, name) for name, where in scan.suspects.items())
     positions = [where for where, _unused in suspects]
     acknowledgements = sorted(scan.acknowledgements)

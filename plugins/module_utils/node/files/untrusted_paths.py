@@ -378,7 +378,7 @@ def first_foreign_directory_owner(path: str) -> tuple[int, int] | None:
 
 
 def _walk(path: str, root: int | None) -> Directory | str:
-    """Return the open directory, or the path to open instead because the given path contains a trusted link."""
+    """Follow a path by its directories; return the open directory, or the path to open instead after a trusted link."""
     parts = [part for part in path.split("/") if part]
     here = os.open("/", os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC) if root is None else os.dup(root)
     foreign = _foreign(os.fstat(here))

@@ -176,7 +176,7 @@ def _install(
 
 
 def _outcome(layout: ConfigurationPaths, name: str, check: bool) -> Outcome:
-    """Return the outcome if there is nothing to install.
+    """Return the outcome of an installation of a configuration that is already installed.
 
     A restart may still be pending from an interrupted run.
     """
@@ -214,7 +214,7 @@ def restore_installed_version(where: str | ConfigurationPaths, version: str, che
 
 
 def _name(layout: ConfigurationPaths, tree: Mapping[str, ConfigurationFile], owners: Owners) -> str:
-    """Return the name for a tree's version: its id, or the id and a number if that version was changed by hand."""
+    """Return the name of a configuration tree's version: its id, with a number if that version was changed by hand."""
     short: str = tree_sha256(tree)[:12]
     name: str = short
     number = 0
@@ -232,7 +232,7 @@ def _is_intact(layout: ConfigurationPaths, name: str, tree: Mapping[str, Configu
 
 
 def _place(layout: ConfigurationPaths, name: str, tree: Mapping[str, ConfigurationFile], owners: Owners) -> None:
-    """Make sure that a complete version of this name exists."""
+    """Make sure that a complete version of a configuration with a name exists; create it if it does not."""
     if os.path.lexists(layout.directory(name)):
         return
     staging = layout.directory(f".new-{name}")
@@ -266,9 +266,9 @@ def _let_it_be_taken(
     reasons: list[str],
     wanted: runtime_configuration.LiveChange,
 ) -> bool:
-    """Switch the link and wait until the broker's log reports that it applied the change; return whether it did.
+    """Put a version in force and wait until the broker's log reports that it applied the change at runtime.
 
-    A restart is pending until then.
+    Returns whether it did. A restart is pending until then.
     """
     runtime_configuration.trigger_configuration_reload(layout, version)
     end = runtime_configuration.end_of_log(layout)
@@ -282,7 +282,7 @@ def _let_it_be_taken(
 def _switch(
     layout: ConfigurationPaths, version: str, previous: str | None, reasons: list[str], live: bool = False
 ) -> None:
-    """Point the link ``current`` to a version; a restart that this requires is recorded before."""
+    """Put a version of a configuration in force with the link ``current``; record a required restart before."""
     pending = pending_restart.record_pending_restart(layout, previous, reasons) if reasons and previous else None
     if not live:
         runtime_configuration.suppress_configuration_reload(layout, version, previous)
@@ -299,7 +299,7 @@ def _clean(layout: ConfigurationPaths) -> None:
 
 
 def _prune(layout: ConfigurationPaths, keep: int, version: str, previous: str | None) -> None:
-    """Remove all versions except the newest ``keep`` versions and those that a broker requires."""
+    """Remove old versions of a configuration, except the newest ``keep`` versions and those that a broker requires."""
     pending = pending_restart.read_pending_restart(layout)
     needed = {version, previous, pending.previous if pending else None}
     for name in layout.version_names()[keep:]:

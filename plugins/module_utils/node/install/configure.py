@@ -101,7 +101,7 @@ def _act(layout: ConfigurationPaths, parameters: Mapping[str, Any], check: bool)
 
 
 def _validate(commands: Sequence[str], directory: str) -> None:
-    """Run each command, with the directory in place of ``%s``.
+    """Run each validation command of a configuration, with its directory in place of ``%s``.
 
     Raises NodeError with the last lines of a command that fails.
     """

@@ -130,13 +130,13 @@ def remove_old_release(home: str, release: str) -> dict[str, Any]:
 
 
 def _was_replaced(home: str, release: str) -> bool:
-    """Return whether ``HOME.old`` is the replaced release, and not a copy of the new release."""
+    """Return whether ``HOME.old`` contains the release that was replaced, and not a copy of the new release."""
     old = f"{home}.old"
     return os.path.lexists(old) and releases_in_home(home) == [release] and releases_in_home(old) != [release]
 
 
 def _discard(home: str) -> None:
-    """Rename and remove ``HOME.old``, because an incomplete directory of that name could be restored."""
+    """Discard ``HOME.old``: rename it before its removal, because an incomplete directory could be restored."""
     disk.remove_tree_or_file(f"{home}.new")
     disk.rename_and_sync(f"{home}.old", f"{home}.new")
     disk.remove_tree_or_file(f"{home}.new")
@@ -166,7 +166,7 @@ def _exchange(source: str, home: str, backup: str) -> None:
 
 @contextlib.contextmanager
 def _stopped(unit: str, home: str) -> Iterator[None]:
-    """Context manager: stop a unit, and start it again in any case, also if the controller disconnects."""
+    """Context manager that stops a systemd unit and starts it again in any case, even if the controller disconnects."""
     for number in (signal.SIGHUP, signal.SIGINT, signal.SIGTERM, signal.SIGPIPE):
         signal.signal(number, signal.SIG_IGN)
     try:

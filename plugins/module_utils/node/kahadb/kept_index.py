@@ -254,7 +254,7 @@ def _are_of_one_store(held: dict[str, int], present: dict[str, int]) -> bool:
 
 
 def _has_all(names: Iterable[str], needed: Iterable[int]) -> bool:
-    """Return whether ``names`` contain the data files ``needed``, and every file from their last to the last of all.
+    """Return whether data files include all ``needed`` ones, and all from the last needed one to the last of ``names``.
 
     Brokers number data files consecutively.
     """

@@ -61,7 +61,10 @@ def _mend(store: str, root: str, *, accept_loss: bool) -> Iterator[str]:
 
 
 def _replace_index(store: str, *, accept_loss: bool) -> Iterator[str]:
-    """Replace an unusable index, which is checked again: the previous holder of the lock may have written."""
+    """Replace an unusable index of a store by its kept copy, or move it aside; yield what was done.
+
+    The index is checked again, because the previous holder of the lock may have written.
+    """
     problem = describe_unusable_index(store)
     if not problem:
         return

@@ -83,7 +83,7 @@ def _replace_by_traces(path: str, spans: list[tuple[int, int]]) -> None:
 
 
 def _trace(size: int) -> bytes:
-    """Return the command of a trace record with this length: kind, and a framed message with one or two texts."""
+    """Return the command of a kahaDB trace record with a length: kind, and a framed message with one or two texts."""
     frame = size - 1
     for prefix in range(1, 5):
         body = frame - prefix
@@ -93,7 +93,7 @@ def _trace(size: int) -> bytes:
 
 
 def _texts(size: int) -> bytes:
-    """Return text fields that fill a message of this size: one, or two if one field cannot have the size."""
+    """Return protobuf text fields that fill ``size`` bytes: one field, or two if one field cannot have the size."""
     for prefix in range(1, 5):
         text = size - 1 - prefix
         if text >= 0 and len(encode_varint(text)) == prefix:

@@ -39,7 +39,10 @@ class StoredMessage:
 
 
 class _FrameReader:
-    """A position in a frame. Methods raise ValueError or struct.error for data that does not match the version."""
+    """A reader of the fields of an OpenWire frame, with a position in the frame.
+
+    Methods raise ValueError or struct.error for data that does not match the version.
+    """
 
     def __init__(self, frame: bytes, version: int) -> None:
         self.frame, self.version, self.at = frame, version, _HEAD.size

@@ -169,7 +169,7 @@ def read_newest_risk_records(directory: str) -> list[RiskRecord]:
 
 
 def _parse_record(path: str, content: bytes) -> RiskRecord:
-    """Return the record that a file holds. Raises ValueError for any other content."""
+    """Return the risk record (a recorded risk of losing messages) in a file. Raises ValueError for other content."""
     try:
         fields = parse_json(content)
         moment, more = fields["time"], fields["more"]

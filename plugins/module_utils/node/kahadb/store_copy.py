@@ -171,7 +171,7 @@ def _other_stagings(path: str, prefix: str, but: str) -> list[str]:
 
 
 def _make_staging(where: _StoreLocation, prefix: str, staging: str, mode: int) -> None:
-    """Create the directory for this copy; remove those of earlier copies, which must be empty."""
+    """Create the staging directory for a copy of a store; remove those of earlier copies, which must be empty."""
     with open_directory(where.parent) as parent:
         for name in parent.names():
             if name.startswith(prefix) and parent.is_directory(name) and name != staging:
@@ -282,7 +282,7 @@ def finish_store_replacement(store: str, user: str | None = None) -> str:
 
 
 def _exchange(path: str, name: str, staging: str, backup: str) -> None:
-    """Rename the store to its backup and the copy to the store, unless this was done already."""
+    """Exchange a store and its copy: rename the store to its backup, then the copy to the store, if not yet done."""
     with open_directory(path) as parent:
         store, has_store = os.path.join(path, name), parent.is_directory(name)
         has_staging, has_backup = parent.is_directory(staging), bool(backup) and parent.is_directory(backup)
@@ -337,7 +337,7 @@ def _staging(where: _StoreLocation, files: Manifest) -> str:
 
 
 def _fingerprint(where: _StoreLocation, name: str) -> str:
-    """Return the identity of a directory next to the store; empty if it does not exist."""
+    """Return the fingerprint of a directory next to the store; empty if it does not exist."""
     try:
         fingerprint: str = store_fingerprint(run_as(where.owner, store_files.store_manifest, where.sibling_path(name)))
     except FileNotFoundError:
@@ -346,7 +346,7 @@ def _fingerprint(where: _StoreLocation, name: str) -> str:
 
 
 def _sums(files: Manifest) -> str:
-    """Return a fingerprint of files with their modes."""
+    """Return a hash of a manifest of files, with their modes."""
     return hashlib.sha256(json.dumps(files, sort_keys=True).encode()).hexdigest()
 
 

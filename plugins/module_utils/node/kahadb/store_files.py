@@ -208,7 +208,7 @@ def remove_directory_content(path: str) -> None:
 
 @contextmanager
 def _directory_of(top: Directory, name: str, make: bool = False) -> Iterator[tuple[Directory, str]]:
-    """Context manager: the directory in which a file of the store lies, and the file's own name.
+    """Context manager: yield the directory of a store that contains a file, and the file's own name.
 
     ``make``: create missing directories.
     """
@@ -266,7 +266,7 @@ def _copy_own(store: str, name: str, directory: Directory, plain: str, entry: Ma
 
 
 def _open_part(directory: Directory, part: str) -> int:
-    """Open or create an incomplete file of a copy; return its descriptor.
+    """Open or create the incomplete file of a store's copy; return its descriptor.
 
     A file with a second hard link raises UntrustedPathError.
     """
@@ -279,7 +279,7 @@ def _open_part(directory: Directory, part: str) -> int:
 
 
 def _received_length(directory: Directory, part: str, size: int) -> int:
-    """Return how many bytes of a file have arrived.
+    """Return the number of bytes of a store's file that have arrived in the staging directory.
 
     A file that is too long, or has its full size and was not completed, restarts at 0.
     """

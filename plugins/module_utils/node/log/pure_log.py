@@ -61,7 +61,7 @@ def _records(data: str) -> Iterator[Record]:
 
 
 def _lines(file: BinaryIO) -> Iterator[str]:
-    """Yield the first 64 KiB of each line.
+    """Yield the first 64 KiB of each line of an open log file.
 
     The rest of a longer line is skipped, as no record of interest is that long.
     """

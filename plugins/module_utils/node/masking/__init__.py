@@ -104,7 +104,7 @@ def mask_command_line(words: Sequence[str], known: KnownSecrets = NO_SECRETS) ->
 
 
 def _masked_behind(before: str, word: str, known: KnownSecrets) -> str:
-    """Return one word of a command line as it is masked behind the text ``before``."""
+    """Return one word of a command line, masked with regard to the text ``before`` it."""
     masked = mask_text(before + word.replace(" ", "\0"), known).replace("\0", " ")
     return masked[len(before) :] if masked.startswith(before) else UNKNOWN
 

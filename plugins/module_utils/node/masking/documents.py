@@ -112,7 +112,10 @@ def mask_markup(text: str, known: KnownSecrets, mask_other: Mask) -> str:
 
 
 class _Markup:
-    """A reader of the tags of a text. ``_secret_until``: where the element ends whose texts are all secret."""
+    """A reader of the tags of an XML text that masks secrets.
+
+    ``_secret_until``: where the element ends whose texts are all secret.
+    """
 
     def __init__(self, text: str, known: KnownSecrets, mask_other: Mask) -> None:
         self._text, self._known, self._mask_other = text, known, mask_other
@@ -142,7 +145,7 @@ class _Markup:
         self._shown = end
 
     def _hide(self, start: int, end: int, *, is_secret: bool) -> None:
-        """Add a value or text, masked; a reference to a bean, ``#bean``, is no secret."""
+        """Add a value or text of the XML markup, masked; a reference to a bean, ``#bean``, is no secret."""
         self._show(start)
         segment = self._text[start:end]
         if not is_secret:
@@ -232,7 +235,7 @@ def mask_tables(text: str, known: KnownSecrets) -> str:
 
 
 class _Heading(typing.NamedTuple):
-    """The heading of a table."""
+    """The heading of a table in a text, whose columns may be secrets."""
 
     delimiter: re.Pattern[str]
     width: int
@@ -240,7 +243,7 @@ class _Heading(typing.NamedTuple):
 
 
 def _heading(line: str) -> _Heading | None:
-    """Return the heading that a line is; None for a line that is none, or names no secret."""
+    """Return the heading of a table that a line is; None for a line that is none, or names no secret."""
     for delimiter in _DELIMITERS:
         names = [line[slice(*cell)].strip() for cell in _cells(line, delimiter)]
         if len(names) > 1 and all(not name or _CELL_NAME.fullmatch(name) for name in names):

@@ -117,7 +117,10 @@ def mask_named_values(text: str, known: KnownSecrets, kind: str, before: str = "
 
 
 class _Reader:
-    """A reader of one text. A span is the position of a value; reading goes on at its end. An empty one: no value."""
+    """A reader of one text that finds the values of secret names.
+
+    A span is the position of a value, at whose end reading goes on; it is empty if there is no value.
+    """
 
     def __init__(self, text: str, known: KnownSecrets, kind: str, before: str) -> None:
         self._text, self._known, self._kind, self._before = text, known, kind, before
@@ -253,7 +256,7 @@ class _Reader:
         return self._value(start, line.start(1), is_quoted=False)
 
     def _block_end(self, end: int, indent: int, *, takes_items: bool) -> int:
-        """Return the end of the lines after ``end`` that are indented more.
+        """Return the end of the block of lines after ``end`` that are indented more than ``indent``.
 
         ``takes_items``: also of those that are indented equally and are items of a list.
         """

@@ -217,7 +217,7 @@ def _mask_private_keys(text: str, known: KnownSecrets) -> str:
 
 
 def _body_start(text: str, lowest: int, end: int) -> int:
-    """Return the start of the lines before ``end``, the position of a key's last line, that look like a key's."""
+    """Return the start of a private key's lines before ``end``, the position of the key's last line."""
     start = max(lowest, text.rfind("\n", lowest, end) + 1)
     last_line = start
     while start > lowest:

@@ -74,7 +74,7 @@ def usage_from_mbeans(mbeans: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
 
 
 def _kind(known: Mapping[str, Any]) -> str:
-    """Return which of the wanted kinds an MBean is, by the key properties of its name; empty for any other."""
+    """Return the kind of an MBean (broker, queue, durable or bridge) by the properties of its name, or ""."""
     old, new = known.get("Type"), known.get("destinationType")
     if old == "Broker" or (known.get("type") == "Broker" and _is_broker(known)):
         return "broker"

@@ -152,7 +152,7 @@ class DeadlineSocket:
         return taken
 
     def _receive_block(self) -> bool:
-        """Add what the peer sent to the buffer; return False when it has closed the connection."""
+        """Receive a block of bytes into the socket's buffer; return False if the peer closed the connection."""
         self._connection.settimeout(self.remaining_seconds())
         try:
             block = self._connection.recv(_BLOCK)
