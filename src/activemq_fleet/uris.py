@@ -33,7 +33,7 @@ def listener_uri(scheme: str, bind: str, port: int, options: Mapping[str, str] |
 
 
 def uri_to_dial(address: Address, scheme: str = "tcp") -> str:
-    """Return the URI with which a client or bridge connects to an address.
+    """Return the URI with which a client or bridge connects to a broker's address.
 
     It is ``tcp://host:61616``, or ``ssl://`` for a TLS listener.
     """
@@ -56,7 +56,7 @@ def bridge_uri(
     scheme: str = "tcp",
     options: Iterable[tuple[str, str]] = BRIDGE_OPTIONS,
 ) -> str:
-    """Return the URI of a network connector (a bridge) to one broker or a pair.
+    """Return the URI of a bridge: that of a networkConnector to one broker or a pair.
 
     The preferred master is first. ``kind`` is masterslave (from 5.6; the default there), failover or static. A failover
     transport must give up after one round, else it reconnects beneath the bridge, which keeps the identity of the dead

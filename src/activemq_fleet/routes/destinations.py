@@ -61,9 +61,9 @@ def carries_destination(bridge: Bridge, destination: str, release: Release) -> b
 
 
 def has_static_subscription(bridge: Bridge, destination: str | None) -> bool:
-    """Return whether a network bridge subscribes to a destination statically.
+    """Return whether a network bridge subscribes to a destination statically, that is, without any consumer.
 
-    It does so without any consumer. None means every queue.
+    The destination None means every queue.
     """
     connector = bridge.connector
     if bridge.back or not connector.static:

@@ -313,5 +313,5 @@ def _suggestion(name: str, known: list[str], form: str, *, few: int = _FEW) -> s
 
 
 def _plain(message: str) -> str:
-    """Return a message of libxml2 without namespaces."""
+    """Return a message of libxml2 without the namespaces of names."""
     return re.sub(r"\{[^}]*\}", "", message).rstrip(". ")

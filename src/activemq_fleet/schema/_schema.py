@@ -34,10 +34,10 @@ _KNOWN_NAMESPACES = frozenset({"", CORE, *STUBS})
 
 
 def _without_foreign(root: etree._Element) -> etree._Element:
-    """Return the document with each element of an unknown namespace, and all inside, replaced by an allowed element.
+    """Return an XML document in which an allowed element replaces elements of unknown namespaces.
 
-    The schema decides whether such an element is allowed there; its content is up to the jar that brings it.
-    A document without such elements is returned unchanged.
+    Everything inside such an element is replaced, too. The schema decides whether it is allowed there; its content is
+    up to the jar that brings it. A document without such elements is returned unchanged.
     """
     if not any(map(_is_foreign, {element.tag for element in root.iter(etree.Element)})):
         return root
@@ -64,7 +64,10 @@ def _with_ranges_of_java(root: etree._Element) -> etree._Element:
 
 
 class _Stubs(etree.Resolver):
-    """Answers our imports from memory and every other one with nothing: no file, no network."""
+    """A resolver of XSD imports that answers the known ones from memory and every other one with an empty document.
+
+    No file is read, and no connection is opened.
+    """
 
     # lxml-stubs lacks the third argument that lxml passes and wants back
     def resolve(self, system_url: str, public_id: str, context: Any) -> Any:  # type: ignore[override]

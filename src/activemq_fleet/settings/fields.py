@@ -238,7 +238,7 @@ def _text_by_release_validator(check: Callable[[str], str]) -> PlainValidator:
 
 
 def _without_subject(sentence: str) -> str:
-    """Return the sentence of an error without its subject, the value."""
+    """Return the sentence of an error without the value that is its subject."""
     return sentence.removeprefix(SETTING_VALUE).removeprefix("the value").lstrip()
 
 

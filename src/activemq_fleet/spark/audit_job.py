@@ -91,11 +91,10 @@ def read_log_events(
     cache: EventCache | None = None,
     fingerprints: Mapping[str, str] = {},
 ) -> list[LogFileSummary]:
-    """Read the log events of an audit from all its logs.
+    """Read the log events of an audit from all its logs, and write them to its output as the dataset ``events``.
 
-    They are written as a dataset to its output. The dataset is ``events``. Returns a summary of each log file.
-    ``cache`` holds events of an earlier run, which are reused for hosts whose fingerprint in ``fingerprints`` (by host)
-    is unchanged.
+    Returns a summary of each log file. ``cache`` holds events of an earlier run, which are reused for hosts whose
+    fingerprint in ``fingerprints`` (by host) is unchanged.
     """
     with show_phase("reading logs"), temporary_settings(spark, _READING):
         known = cache.unchanged_hosts(fingerprints) if cache else {}

@@ -34,10 +34,7 @@ def earlier_plan_path(spark: SparkSession, out: str, since: str | None) -> str |
 
 
 def read_blocking_findings(spark: SparkSession, out: str) -> DataFrame:
-    """Return the findings in the output of a plan that block a deployment.
-
-    They are errors without a waiver.
-    """
+    """Return the findings in the output of a plan that block a deployment: errors without a waiver."""
     return read_dataset(spark, out, "findings").where((sf.col("severity") == "error") & sf.col("waived").isNull())
 
 

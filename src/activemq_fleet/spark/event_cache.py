@@ -66,9 +66,9 @@ def host_fingerprint(host: AuditedHost, marks: Mapping[str, FileFingerprint]) ->
 
 
 class CachedHost(NamedTuple):
-    """A host whose log events are in the cache.
+    """A host whose log events are in the cache, with the Parquet files that hold them.
 
-    It has names of Parquet files, and summaries of the log files from which they were read.
+    It also has summaries of the log files from which the events were read.
     """
 
     fingerprint: str

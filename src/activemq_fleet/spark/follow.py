@@ -124,9 +124,9 @@ class _Watch:
         return self.fingerprints != self._published and is_ripe
 
     def are_watched_files_idle(self, seconds: float) -> bool:
-        """Return whether the watched files have been idle for a number of seconds.
+        """Return whether the watched files have been idle (unchanged) for a number of seconds.
 
-        They were not changed in that time. The last audit must include all changes.
+        The last audit must include all changes.
         """
         return self.fingerprints == self._published and time.monotonic() - self._changed >= seconds
 

@@ -53,8 +53,9 @@ _ANY_PAIR = ""
 
 @dataclass(frozen=True, slots=True)
 class _Fleet:
-    """The hosts of an audit: ``pair_of`` each (else the host itself); by pair its hosts, brokers and planned work.
+    """The hosts of an audit and their pairs.
 
+    ``pair_of`` has the pair of each host (else the host itself). By pair there are its hosts, brokers and planned work.
     ``horizons``: until when their logs go; None where all rows are final.
     """
 

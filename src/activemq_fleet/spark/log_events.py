@@ -87,10 +87,7 @@ def scan_logs(
 
 
 def _is_read_as_one_row(file: InputFile) -> bool:
-    """Return whether Spark reads a log file as one row.
-
-    It reads other files line by line. It does if the file is small enough.
-    """
+    """Return whether Spark reads a log file as one row, because it is small enough, and not line by line."""
     return file.size <= (_WHOLE_PACKED if file.compressed else _WHOLE)
 
 

@@ -26,10 +26,7 @@ _CLEAR = "\r\x1b[K"
 
 @dataclass(frozen=True, slots=True)
 class TaskCounts:
-    """The numbers of tasks in the active stages of Spark.
-
-    They are ``done``, ``running`` and ``all``.
-    """
+    """The numbers of tasks (done, running, all) in the active stages of Spark."""
 
     done: int = 0
     running: int = 0

@@ -84,7 +84,7 @@ def executor_archives(options: SessionOptions) -> list[str]:
 
 
 def packed_python_path(options: SessionOptions) -> str:
-    """Return the path of the Python interpreter in the packed environment.
+    """Return the path of the Python interpreter in the environment that executors unpack from an archive.
 
     That is the first archive; the path is relative to an executor's working directory.
     """

@@ -141,9 +141,9 @@ class LocalTarget:
 
 
 def staging_directory_of(out: Path) -> Path:
-    """Return the path of the staging directory of an output path.
+    """Return the path of an output path's staging directory, ``OUT.staged``.
 
-    It is ``OUT.staged``, in which the next result of ``out`` is written.
+    The next result of ``out`` is written there.
     """
     return out.with_name(f"{out.name}.staged")
 

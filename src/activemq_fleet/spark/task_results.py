@@ -53,7 +53,7 @@ class DatasetRows:
 class KeyedObject(NamedTuple):
     """An object with a key that a Spark task passes to the next stage.
 
-    There one task gets all objects of its ``key``, sorted by ``place``.
+    One task of the next stage gets all objects of the same ``key``, sorted by ``place``.
     """
 
     key: str
@@ -62,7 +62,7 @@ class KeyedObject(NamedTuple):
 
 
 class WrittenPart(NamedTuple):
-    """A Parquet file (part of a dataset) that a Spark task has written.
+    """A Parquet file that a Spark task has written: one part of a dataset.
 
     It has the dataset, the file name, the number of rows, and ``part`` of its rows.
     """

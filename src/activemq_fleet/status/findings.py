@@ -211,7 +211,7 @@ def _port_in_use_findings(row: BrokerStatus, broker: Broker, evidence: Evidence)
 
 
 def _is_store_hidden(row: BrokerStatus) -> bool:
-    """Return whether the store's directory lacks the generation that the broker uses, as after an unmount."""
+    """Return whether a broker's store is hidden: its directory lacks the current generation, as after an unmount."""
     used, newest = row.generation, row.generation_in_force
     return used is not None and newest is not None and newest < used
 

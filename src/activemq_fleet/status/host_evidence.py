@@ -32,7 +32,10 @@ Flag = Annotated[bool, Field(strict=True)]
 
 
 class _EvidencePart(BaseModel):
-    """Values of the types that our modules return. Keys that no rule reads are left out: declare what a rule reads."""
+    """A part of the evidence that our Ansible modules return about a host, with typed values.
+
+    Keys that no rule reads are left out: declare what a rule reads.
+    """
 
     model_config = ConfigDict(strict=True, extra="ignore")
 
@@ -216,7 +219,7 @@ def _unusable(reason: str) -> dict[str, Any]:
 
 
 def _plain(value: Any, depth: int = 0) -> Any:
-    """Return a value in Python's own containers: Ansible's evaluate templates when they are read."""
+    """Return a value in plain Python containers, because Ansible's evaluate templates when they are read."""
     if depth > _DEEPEST:
         raise ValueError(f"the result of the module host_status is nested more than {_DEEPEST} levels deep")
     if isinstance(value, Mapping):

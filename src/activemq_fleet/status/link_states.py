@@ -63,11 +63,11 @@ def planned_network(fleet: Fleet) -> Network:
 def expected_peers(
     network: Network, broker: Broker, active: Collection[str]
 ) -> Iterator[tuple[NetworkConnector, tuple[Broker, ...]]]:
-    """Yield the peers to which an active broker is expected to have bridges now.
+    """Yield for each network connector of an active broker the peers to which a bridge is expected now.
 
-    They are yielded for each network connector. An item is (networkConnector, brokers): a bridge to one of these active
-    brokers must be up. ``masterslave:`` and ``failover:`` have one bridge, to whichever node answers; the others have
-    one to each. ``active`` are the hosts of active brokers.
+    An item is (networkConnector, brokers): a bridge to one of these active brokers must be up. ``masterslave:`` and
+    ``failover:`` have one bridge, to whichever node answers; the others have one to each. ``active`` are the hosts of
+    active brokers.
     """
     for connector, candidates in network.connectors_to_other_pairs(broker.host):
         serving = tuple(
@@ -87,12 +87,11 @@ def bridge_carries_both_ways(connector: NetworkConnector) -> bool:
 
 
 def missing_link_reason(broker: Broker, peers: Sequence[Broker], records: Mapping[str, Sequence[LogRecord]]) -> str:
-    """Return the reason why a link is missing (not up).
+    """Return the reason in the logs of both ends why a network link is missing (not up).
 
-    The logs of both ends show it. It is the message of the end that refused the connection. That is the connecting
-    broker if its log reports a problem with a certificate; else a broker at the far end whose log names the refused
-    broker; else the connecting broker with any problem in its log. ``records`` are those of each broker's log, by host.
-    Empty where no log gives a reason.
+    It is the message of the end that refused the connection. That is the connecting broker if its log reports a problem
+    with a certificate; else a broker at the far end whose log names the refused broker; else the connecting broker with
+    any problem in its log. ``records`` are those of each broker's log, by host. Empty where no log gives a reason.
     """
     complaint = _logged_complaint_about(broker, peers, records)
     candidates = [(peer.host, _refusal_in(records.get(peer.host, ()))) for peer in peers]
@@ -103,10 +102,10 @@ def missing_link_reason(broker: Broker, peers: Sequence[Broker], records: Mappin
 
 
 def is_certificate_refused(broker: Broker, peers: Sequence[Broker], records: Mapping[str, Sequence[LogRecord]]) -> bool:
-    """Return whether the certificate of one end of a link is refused by the other.
+    """Return whether one end of a network link refuses the certificate of the other, so that the link is down.
 
-    The link is then down. A retry does not change this. The log of a far end does not name the broker whose certificate
-    it refused. The refusal counts for each broker whose connections to it are closed.
+    A retry does not change this. The log of a far end does not name the broker whose certificate it refused. The
+    refusal counts for each broker whose connections to it are closed.
     """
     complaint = _logged_complaint_about(broker, peers, records)
     is_closed = bool(_AFTERMATH.search(complaint) or _ALERT.search(complaint))

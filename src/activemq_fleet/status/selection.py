@@ -38,9 +38,9 @@ def select_hosts(fleet: Fleet, name: str = "") -> tuple[str, ...]:
 
 
 def hosts_to_query(fleet: Fleet, chosen: tuple[str, ...]) -> tuple[str, ...]:
-    """Return the hosts to query for the status of the chosen hosts.
+    """Return the hosts whose evidence is required to conclude the status of the chosen hosts.
 
-    Their evidence is required to conclude the status. Those are their pairs, and the brokers that their links lead to.
+    They are also the other hosts of their pairs, and the brokers that their links lead to.
     """
     asked = set(chosen)
     network = planned_network(fleet) if any(broker.host in asked for broker in fleet.brokers) else None
@@ -52,9 +52,9 @@ def hosts_to_query(fleet: Fleet, chosen: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def host_status_parameters(fleet: Fleet, hosts: tuple[str, ...]) -> dict[str, dict[str, Any]]:
-    """Return the parameters of the Ansible module ``host_status`` for each host.
+    """Return the parameters of the Ansible module ``host_status`` for each host: what to gather there.
 
-    They are what to gather of broker, agent and balancer.
+    They are about broker, agent and balancer.
     """
     by_host: dict[str, dict[str, Any]] = {host: {} for host in hosts}
     for broker in fleet.brokers:

@@ -45,10 +45,10 @@ _DERIVATION_ROUNDS = 50_000
 
 
 def user_group_of_agent(username: str) -> str:
-    """Return the name of an agent's own user group.
+    """Return the name of the user group that contains one failover agent alone.
 
-    It contains only this agent. Only this group may send the agent's canaries (messages that it sends to itself to test
-    its connection) and barriers (messages that prove that its earlier events arrived).
+    Only this group may send the agent's canaries (messages that it sends to itself to test its connection) and barriers
+    (messages that prove that its earlier events arrived).
     """
     return f"activemq-agent-{username}"
 

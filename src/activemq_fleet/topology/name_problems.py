@@ -13,9 +13,9 @@ from activemq_fleet.topology.model.broker import Broker
 def unmatched_name_findings(
     names: Iterable[str], unclear: Mapping[str, UnclearNameError], pattern: str
 ) -> Iterator[Finding]:
-    """Yield an error for each host that is meant as a broker and whose name is not matched (T001).
+    """Yield an error for each host that is meant as a broker but has no matching name (T001).
 
-    It does not match the naming pattern. ``unclear`` holds reasons by host.
+    The naming pattern does not match it. ``unclear`` holds reasons by host.
     """
     for name in names:
         if name in unclear:

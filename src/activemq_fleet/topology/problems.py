@@ -434,9 +434,9 @@ def _same_address_and_instance_findings(brokers: Sequence[Broker]) -> Iterator[F
 
 
 def _link_end_findings(network: PlannedNetwork) -> Iterator[Finding]:
-    """Yield the findings about the two ends of planned links (T008, T009, T014).
+    """Yield the findings about credentials and listeners at the two ends of planned links (T008, T009, T014).
 
-    They are about credentials, and a listener for OpenWire.
+    The listener is one for OpenWire.
     """
     for plan in (plan for plans in network.plans.values() for plan in plans):
         if not plan.leads_outside_inventory:

@@ -41,11 +41,10 @@ class Backend:
 
 @dataclass(frozen=True, slots=True)
 class VirtualPort:
-    """A port of a virtual IP address of a group.
+    """A port of a group's virtual IP address, for one connector of the group's brokers.
 
-    It belongs to a connector of the group's brokers. ``greets`` is True where the broker sends the first bytes of a
-    connection. Of several backends a client is always sent to the same one, chosen by its MQTT client id or its
-    address.
+    ``greets`` is True where the broker sends the first bytes of a connection. Of several backends a client is always
+    sent to the same one, chosen by its MQTT client id or its address.
     """
 
     connector: str
