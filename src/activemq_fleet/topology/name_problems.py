@@ -43,12 +43,12 @@ def misspelled_broker_name_findings(names: Iterable[str], pattern: str) -> Itera
             rule="T017",
             severity="warning",
             host=name,
-            message="the host name resembles that of a broker, but activemq_naming_pattern finds no group and node in "
-            "it",
+            message="no configuration is generated for the host: its name resembles that of a broker, but "
+            "activemq_naming_pattern finds no group and node in it",
             fix=f"if the host is a broker, rename it to {_form_of_name(pattern)}, or change activemq_naming_pattern. "
             "If it is the host of an agent or a load balancer, add it to the inventory group activemq_agents or "
             "activemq_loadbalancers",
-            why=f"no configuration is generated for the host; activemq_naming_pattern is {pattern}",
+            why=f"the names of brokers match activemq_naming_pattern, which is {pattern}",
         )
 
 
@@ -188,8 +188,8 @@ def variable_contradicts_name_findings(brokers: Iterable[Broker]) -> Iterator[Fi
                 rule="T035",
                 severity="warning" if part == "node" else "info",
                 host=broker.host,
-                message=f"the variable activemq_{part} is {getattr(broker.identity, part)}, but the host name contains "
-                f"the {part} {parsed}. The variable takes precedence",
+                message=f"the variable activemq_{part} is set to {getattr(broker.identity, part)}, but the host name "
+                f"contains the {part} {parsed}. The variable takes precedence",
                 fix=f"if the host name is correct, remove the variable activemq_{part} of {broker.host}; otherwise, "
                 "rename the host",
                 why=f"operators who read the host name expect another {part}",
