@@ -405,12 +405,14 @@ def test_t035_what_is_set_wins_and_a_difference_is_told() -> None:
         (
             "o-mq1-a.example.com",
             "warning",
-            "the variable activemq_node is set to b, but the host name contains the node a. The variable takes precedence",
+            "the variable activemq_node is set to b, but the host name contains the node a. The variable takes "
+            "precedence",
         ),
         (
             "o-mq1-b.example.com",
             "warning",
-            "the variable activemq_node is set to a, but the host name contains the node b. The variable takes precedence",
+            "the variable activemq_node is set to a, but the host name contains the node b. The variable takes "
+            "precedence",
         ),
     ]
 

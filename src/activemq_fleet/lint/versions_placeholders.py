@@ -119,9 +119,9 @@ def placeholder_without_value(document: Document) -> Iterator[Problem]:
     Why: with a PropertyPlaceholderConfigurer the broker does not start ("Could not resolve placeholder") unless a
         properties file, -Dname= or the environment defines the name. Without a configurer the broker uses the text
         itself, with dollar and braces, as a name, directory or address.
-    Fix: without a configurer, add one, or write the value itself. A configurer alone replaces a placeholder with a
-        default (${name:default}), a system property or an environment variable. Define each other name in a properties
-        file that the configurer reads, or write a default.
+    Fix: without a configurer, add one, or replace each placeholder with its value. A configurer alone
+        replaces a placeholder with a default (${name:default}), a system property or an environment variable. Define
+        each other name in a properties file that the configurer reads, or write a default.
     Cannot see: the file that imports this one, so that a file without a broker is not checked if it has no
         configurer. The command line, the environment and properties files elsewhere: with a configurer the finding is
         an info. In the same directory, only files that a configurer names count. activemq.base and similar names
@@ -218,11 +218,12 @@ def placeholder_fix(document: Document, matches: Sequence[re.Match[str]]) -> str
         else:
             undefined.append(match[1])
     if not undefined:
-        return f"add a PropertyPlaceholderConfigurer, which uses {' and '.join(sources)}, or write the value itself"
+        used = " and ".join(sources)
+        return f"add a PropertyPlaceholderConfigurer, which uses {used}, or replace each placeholder with its value"
     names = ", ".join(undefined[:_MOST_NAMED]) + (" and the others" if len(undefined) > _MOST_NAMED else "")
     return (
-        f"add a PropertyPlaceholderConfigurer, and define {names} in a properties file that it reads, or write the "
-        "value itself"
+        f"add a PropertyPlaceholderConfigurer, and define {names} in a properties file that it reads, or replace "
+        "each placeholder with its value"
     )
 
 

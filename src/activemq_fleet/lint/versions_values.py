@@ -310,9 +310,9 @@ def unreplaced_placeholder_in_value(document: Document) -> Iterator[Problem]:
     Why: without a PropertyPlaceholderConfigurer the broker uses the text itself, with dollar and braces. A listener
         at ${port} fails with "Port value out of range: -1", a limit of ${limit} with "Could not convert to a memory
         size".
-    Fix: add a PropertyPlaceholderConfigurer, or write the value itself. The configurer alone replaces a placeholder
-        with a default (${name:default}), a system property or an environment variable. Define each other name in a
-        properties file that it reads.
+    Fix: add a PropertyPlaceholderConfigurer, or replace each placeholder with its value. The configurer alone
+        replaces a placeholder with a default (${name:default}), a system property or an environment variable.
+        Define each other name in a properties file that it reads.
     Cannot see: a tool that replaces the placeholder before the broker reads the file.
     Source: measured on 5.5.1, 5.18.3 and 6.3.1
 

@@ -144,10 +144,13 @@ def fixes(rule: str, snippet: str) -> list[str]:
 @pytest.mark.parametrize(
     ("snippet", "fix"),
     [
-        ("${far.host:a}", "which uses the defaults in the placeholders, or write the value itself"),
-        ("${activemq.data}", "which uses system properties, or write the value itself"),
-        ("${HOSTNAME}", "which uses environment variables, or write the value itself"),
-        ("${far.host}", "and define far.host in a properties file that it reads, or write the value itself"),
+        ("${far.host:a}", "which uses the defaults in the placeholders, or replace each placeholder with its value"),
+        ("${activemq.data}", "which uses system properties, or replace each placeholder with its value"),
+        ("${HOSTNAME}", "which uses environment variables, or replace each placeholder with its value"),
+        (
+            "${far.host}",
+            "and define far.host in a properties file that it reads, or replace each placeholder with its value",
+        ),
     ],
 )
 def test_fix_without_configurer_depends_on_source_of_value(snippet: str, fix: str) -> None:
