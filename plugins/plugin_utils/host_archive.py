@@ -73,7 +73,7 @@ def read_host_archive(path: str, limit: int) -> Iterator[ArchivedFile]:
 
 
 class _Bounded:
-    """Reads exactly as many bytes as are wanted, and no more than a limit in all."""
+    """A reader of an archive that reads exactly the wanted bytes, and no more than a limit in total."""
 
     def __init__(self, stream: IO[bytes] | gzip.GzipFile, limit: int) -> None:
         self._stream, self._limit, self._rest = stream, limit, limit
@@ -102,7 +102,7 @@ class _Bounded:
 
 
 class _Content:
-    """The bytes of one file, in chunks; each is read once."""
+    """The content of one archived file in chunks, each of which is read once."""
 
     def __init__(self, source: _Bounded, size: int) -> None:
         self._source, self._rest = source, size

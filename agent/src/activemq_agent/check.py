@@ -98,7 +98,7 @@ def try_brokers(config: Config) -> Iterator[ConnectionTrial]:
 
 
 class _Attempt:
-    """One trial connection to one broker."""
+    """A test connection to one broker."""
 
     def __init__(self, config: Config, broker: Endpoint, number: int) -> None:
         self._config, self._broker, self._number = config, broker, number

@@ -159,7 +159,7 @@ def _rows(state: dict[str, Any], prefix: str = "") -> Iterator[tuple[str, str]]:
 
 
 def _cell(value: Any) -> str:
-    """Return a value of the status as text: ``-`` for what there is none of."""
+    """Return a value of the agent's status as text; ``-`` for a missing value."""
     match value:
         case bool():
             return str(value).lower()
@@ -196,7 +196,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _error_lines(error: BaseException) -> tuple[int, list[str]]:
-    """Return the exit code for an exception and the lines that the user is shown."""
+    """Return the exit code for an exception, and the lines that the command prints."""
     match error:
         case ConfigError():
             return error.exit_code, list(error.problems)

@@ -95,7 +95,10 @@ class Client:
         return self._exchange([_line(request)])[0]
 
     def _exchange(self, requests: Sequence[bytes]) -> list[dict[str, Any]]:
-        """Send request lines and return their answers. Raises AgentError if one gets none."""
+        """Send request lines to the running agent, and return its answers.
+
+        Raises AgentError if a request gets no answer.
+        """
         answers: list[dict[str, Any]] = []
         try:
             # An agent with too many callers answers at once, and reads no request.

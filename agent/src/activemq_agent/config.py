@@ -154,7 +154,7 @@ _DERIVED_DEFAULTS = {
 
 
 def _keys_of(part: str, kind: type[Config | AgentTlsSettings]) -> list[ConfigKey]:
-    """Return the keys of the fields of a data class that have one."""
+    """Return the keys of agent.conf that set fields of a data class."""
     return [
         ConfigKey(
             name, part, attribute.name, attribute.metadata["parse"], _DERIVED_DEFAULTS.get(name, attribute.default)
@@ -165,7 +165,7 @@ def _keys_of(part: str, kind: type[Config | AgentTlsSettings]) -> list[ConfigKey
 
 
 def _policy_keys() -> list[ConfigKey]:
-    """Return the keys ``connecting.*``, one for each field of ``ConnectionPolicy``."""
+    """Return the keys ``connecting.*`` of agent.conf, one for each field of ``ConnectionPolicy``."""
     return [
         ConfigKey(f"connecting.{name.replace('_', '.')}", "policy", name, values.duration_parser(default), default)
         for name, default in ((attribute.name, attribute.default) for attribute in dataclasses.fields(ConnectionPolicy))

@@ -86,13 +86,13 @@ class _Problems:
 
 
 def _reason_with_key(reason: str, key: str) -> str:
-    """Return the reason of a problem with the name of its key in front, where it does not name the key itself."""
+    """Return the reason of a problem in agent.conf with the name of its key in front, unless the reason contains it."""
     names_key = re.search(rf"the key '?{re.escape(key)}(?!\.?\w)", reason)
     return reason if names_key else f"{key}: {reason}"
 
 
 def _key_problems(texts: Mapping[str, str]) -> Iterator[tuple[str, str]]:
-    """Yield (key, reason) for keys that are not known, and for values on several lines that are no lists."""
+    """Yield (key, reason) for unknown keys of agent.conf, and for values on several lines that are no lists."""
     for key, text in texts.items():
         if key not in _BY_NAME:
             yield key, f"the agent does not support the key {key!r} of agent.conf: {_suggestion(key)}"
@@ -105,7 +105,7 @@ def _key_problems(texts: Mapping[str, str]) -> Iterator[tuple[str, str]]:
 
 
 def _dependency_problems(texts: Mapping[str, str]) -> Iterator[tuple[str, str]]:
-    """Yield (key, reason) for keys that have no effect without another one."""
+    """Yield (key, reason) for keys of agent.conf that have no effect without another key."""
     for key, needed in _NEEDED.items():
         if key in texts and needed not in texts:
             yield key, f"the key {key} has no effect without the key {needed}: set {needed}, or remove {key}"
@@ -184,9 +184,10 @@ def _find_password(path: Path, values: Mapping[str, Any], environment: Mapping[s
 
 
 def _read_password(path: Path) -> Password:
-    """Return the password on the single line of a file. Raises ValueError if everyone can read or write the file.
+    """Return the password on the single line of a file.
 
-    Also raises ValueError, with the reason, if it cannot be read or holds anything but one line of UTF-8.
+    Raises ValueError with the reason if everyone can read or write the file, if it cannot be read, or if it holds
+    anything but one line of UTF-8.
     """
     try:
         with path.open("rb") as file:

@@ -193,7 +193,7 @@ Action = OpenConnection | CloseConnection | SendCanary | ReportAlarm | ReportUp 
 
 @dataclass(slots=True)
 class _Connection:
-    """The machine's one connection, from its ``OpenConnection`` to its ``CloseConnection``."""
+    """The connection of a connection state machine, from its ``OpenConnection`` to its ``CloseConnection``."""
 
     broker: int
     conn: int
@@ -373,7 +373,7 @@ class ConnectionStateMachine:
     def _lost(self, connection: _Connection, reason: str, unanswered: bool, now: float) -> tuple[Action, ...]:
         """Return the actions after the loss of a connection that was up.
 
-        A walk starts at once if the connection had worked.
+        If the connection had worked, the agent tries the brokers of its list immediately, without a pause.
         """
         first = 0 if connection.answers and not unanswered else (connection.broker + 1) % self.brokers
         up_at, closed = connection.up_at, self._close(reason)

@@ -43,14 +43,14 @@ SLOW = 30.0
 _LONGEST_PATH = 107  # sun_path of unix(7), without its end
 
 
-class _Bad(RequestRefusedError):
-    """A request with a bad form or with values of the wrong type."""
+class _InvalidRequestError(RequestRefusedError):
+    """An error for a request to the control socket that has a bad form or values of a wrong type."""
 
     code = "bad"
 
 
-class _Stopping(AgentError):
-    """An event that came while the agent was stopping."""
+class _AgentStoppingError(AgentError):
+    """An error for an event that was sent to the control socket while the agent was stopping."""
 
     code = "stopping"
 
@@ -194,20 +194,26 @@ class ControlServer:
                     return self._status()
                 case "requeue":
                     return {"requeued": self._store.requeue_expired_events(_ids(request))}
-            raise _Bad("the request to the agent has no valid key op: set it to publish, status or requeue")
+            raise _InvalidRequestError(
+                "the request to the agent has no valid key op: set it to publish, status or requeue"
+            )
         except Exception as error:  # noqa: BLE001 -- every request gets an answer
             return self._failure(error)
 
     def _publish(self, request: dict[str, Any]) -> Future[str]:
         if self.stopping:
-            raise _Stopping("the agent is stopping and accepts no more events: send the event again after its start")
+            raise _AgentStoppingError(
+                "the agent is stopping and accepts no more events: send the event again after its start"
+            )
         topic, event_id, timeout = request.get("topic"), request.get("id"), request.get("timeout")
         if not isinstance(topic, str) or not isinstance(event_id, str | None):
-            raise _Bad("the request to the agent has a topic or id that is not text: write both as JSON strings")
+            raise _InvalidRequestError(
+                "the request to the agent has a topic or id that is not text: write both as JSON strings"
+            )
         if timeout is not None and (
             isinstance(timeout, bool) or not isinstance(timeout, int | float) or not 0 < timeout < math.inf
         ):
-            raise _Bad("the request to the agent has no valid timeout: set a number of seconds above 0")
+            raise _InvalidRequestError("the request to the agent has no valid timeout: set a number of seconds above 0")
         return self._store.accept_event_later(topic, _payload(request), event_id=event_id, timeout=timeout)
 
     def _outcome(self, begun: Future[str] | dict[str, Any]) -> dict[str, Any]:
@@ -258,20 +264,24 @@ def _request(line: bytes) -> dict[str, Any]:
     try:
         request = json.loads(line)
     except (ValueError, RecursionError):
-        raise _Bad("the request to the agent is not valid JSON: send one JSON object per line") from None
+        raise _InvalidRequestError(
+            "the request to the agent is not valid JSON: send one JSON object per line"
+        ) from None
     if not isinstance(request, dict):
-        raise _Bad("the request to the agent is not a JSON object: send one JSON object per line")
+        raise _InvalidRequestError("the request to the agent is not a JSON object: send one JSON object per line")
     return request
 
 
 def _payload(request: dict[str, Any]) -> bytes:
     text, encoded = request.get("payload"), request.get("payload_base64")
     if (text is None) == (encoded is None) or not isinstance(text if encoded is None else encoded, str):
-        raise _Bad("the request to the agent has no valid payload: set either payload or payload_base64, as text")
+        raise _InvalidRequestError(
+            "the request to the agent has no valid payload: set either payload or payload_base64, as text"
+        )
     try:
         return str(text).encode() if encoded is None else base64.b64decode(encoded, validate=True)
     except (UnicodeEncodeError, binascii.Error):
-        raise _Bad(
+        raise _InvalidRequestError(
             "the payload of the request to the agent is not valid: write Unicode text in payload, or base64 in "
             "payload_base64"
         ) from None
@@ -282,7 +292,7 @@ def _ids(request: dict[str, Any]) -> list[str] | None:
     if request.get("all") is True and ids is None:
         return None
     if not isinstance(ids, list) or not ids or not all(isinstance(event_id, str) for event_id in ids):
-        raise _Bad(
+        raise _InvalidRequestError(
             "the request requeue to the agent names no events: set ids to a list of event ids, or set all to true"
         )
     return ids

@@ -88,7 +88,7 @@ class HandlerRunner:
     def last_loop_start(self) -> float:
         """The time at which the message handlers' loop last began, that of the slowest worker thread.
 
-        The time is that of ``clock``. A worker whose handler is within its time counts as turning now.
+        The time is that of ``clock``. A worker whose handler is within its time limit counts as beginning its loop now.
         """
         return min((worker.last_loop_start for worker in self.workers), default=self.clock())
 
@@ -192,7 +192,7 @@ class HandlerWorker:
         """Handle the messages of the worker's filters until none is left or the agent stops."""
         while not self._all.stop.is_set() and (message := self._next()) is not None:
             with suppress(RequestRefusedError):  # not there any more
-                self._see_through(message)
+                self._handle_until_done(message)
 
     def _next(self) -> IncomingMessage | None:
         """Return the oldest message of the worker's filters, or None.
@@ -204,7 +204,7 @@ class HandlerWorker:
                 self._page.extend(self._all.store.pending_messages(lane, PAGE, most_bytes=PAGE_BYTES))
         return self._page.popleft() if self._page else None
 
-    def _see_through(self, message: IncomingMessage) -> None:
+    def _handle_until_done(self, message: IncomingMessage) -> None:
         """Run a message's handlers until it is handled or quarantined, or the agent stops."""
         config, store, log = self._all.config, self._all.store, self._all.log
         attempt = message.attempts
@@ -244,7 +244,7 @@ class HandlerWorker:
     def _handlers_of(self, message: IncomingMessage) -> list[Handler]:
         """Return the handlers of a message in the order in which they run.
 
-        In place of an executable that must not run there is, in front of all, a function that raises AgentError.
+        If the executable handler must not run, the first element is a function that raises AgentError instead.
         """
         name, config = event_name(message.topic), self._all.config
         handlers = list(self._all.installed.get(name, ()))
@@ -257,7 +257,7 @@ class HandlerWorker:
         return handlers
 
     def _pass(self, first: IncomingMessage) -> None:
-        """Record a message without a handler as handled, with those directly behind it: they share a commit."""
+        """Record a message without a handler as handled, with the following messages of this kind, in one commit."""
         passed = [first]
         while self._page and not self._page[0].attempts and not self._handlers_of(self._page[0]):
             passed.append(self._page.popleft())
@@ -269,7 +269,7 @@ class HandlerWorker:
 
     @contextmanager
     def _busy(self, seconds: float) -> Iterator[None]:
-        """Count as turning in the block for as long as it may take: ``seconds`` and some slack."""
+        """Count the worker as alive while a ``with`` block runs, for at most ``seconds`` and some slack."""
         self._busy_until = self._all.clock() + seconds + SLACK
         try:
             yield
@@ -291,7 +291,7 @@ class HandlerWorker:
             self._all.observe(event_name(event.topic), self._turned - began)
 
     def _record(self, message: IncomingMessage, event: HandlerEvent) -> None:
-        """Record an event as handled, trying again until the store has taken it.
+        """Record an event as handled in the agent's store, and try again until the store has accepted the record.
 
         Raises _Failure if the statements that its handlers added fail.
         """

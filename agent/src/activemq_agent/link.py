@@ -218,7 +218,7 @@ class AgentConnection:
     def _take(self, item: Any) -> Iterator[Any]:
         match item:
             case Puback() | MessageReceived() | Suback() if item.conn == self.conn and self.session is not None:
-                if not self.handle_or_drop(item, self._is_canarys):
+                if not self.handle_or_drop(item, self._process_canary_event):
                     yield item
             case Puback() | MessageReceived() | Suback():
                 pass  # of a connection that is over
@@ -233,7 +233,7 @@ class AgentConnection:
                 yield item
 
     def _note_failure(self, item: Connack | ConnectionEnded) -> None:
-        """Keep and log why an attempt to connect failed; the same reason for the same broker is logged once."""
+        """Keep the reason why a connection attempt failed, and log it once per broker and reason."""
         reason = item.refused if isinstance(item, Connack) else item.reason
         if reason is None or self.broker is not None or item.conn != self.conn:
             return
@@ -247,8 +247,8 @@ class AgentConnection:
                 reason=reason,
             )
 
-    def _is_canarys(self, item: Puback | MessageReceived | Suback) -> bool:
-        """Process an event that belongs to a canary; return whether it did."""
+    def _process_canary_event(self, item: Puback | MessageReceived | Suback) -> bool:
+        """Process a connection event that belongs to a canary (test message); return whether it did."""
         if isinstance(item, MessageReceived):
             if item.topic != self._canary_topic:
                 return False
@@ -363,7 +363,7 @@ class AgentConnection:
 
 
 def _sessions(config: Config, role: Literal["publisher", "subscriber"]) -> Open:
-    """Return a function that starts sessions to the configuration's brokers; all sessions share one bound of memory.
+    """Return a function that starts MQTT sessions with the configuration's brokers; they share one limit of memory.
 
     The subscriber's are durable. The publisher receives only canaries, in packets that are bounded accordingly.
     """

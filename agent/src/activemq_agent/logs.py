@@ -31,7 +31,7 @@ class Log(Protocol):
 
 
 class _Lines:
-    """The log's output stream; errors of the stream (its reader went away) are ignored."""
+    """The output stream of an agent's log, which ignores errors, such as a closed pipe."""
 
     def __init__(self, stream: TextIO) -> None:
         self._stream = stream

@@ -31,9 +31,9 @@ class SystemdNotifier:
 
 
 def _interval(environment: Mapping[str, str]) -> float | None:
-    """Return half of systemd's watchdog timeout, in seconds (sd_watchdog_enabled(3)).
+    """Return the interval of notifications to systemd's watchdog in seconds: half of its timeout.
 
-    Returns None if systemd has no watchdog for this process.
+    Returns None if systemd has no watchdog for this process (sd_watchdog_enabled(3)).
     """
     microseconds, pid = environment.get("WATCHDOG_USEC", ""), environment.get("WATCHDOG_PID", str(os.getpid()))
     if not microseconds.isdecimal() or int(microseconds) == 0 or pid != str(os.getpid()):

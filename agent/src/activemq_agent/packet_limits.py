@@ -135,7 +135,7 @@ class PacketFilter:
         raise BlockingIOError
 
     def _look(self) -> None:
-        """Check the packet as soon as its header is complete: hand it on, skip it, or raise ProtocolViolationError."""
+        """Check an MQTT packet when its header is complete: pass it on, skip it, or raise ProtocolViolationError."""
         if not self._header:
             return
         kind = self._header[0] & 0xF0

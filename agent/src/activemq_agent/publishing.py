@@ -56,9 +56,10 @@ _Fate = Literal["sent", "proved", "unproved"]
 
 @dataclass(slots=True)
 class _Prefix:
-    """The state of a topic prefix on the current connection. ``held``: acknowledged events that wait for the canary.
+    """The state of a topic prefix on the publisher's current connection: whether delivery on it is proved.
 
-    ``canary`` is the payload that has to come back: random, so that only who has received it can send it.
+    ``held``: acknowledged events that wait for the canary, a test message that proves delivery. ``canary`` is the
+    payload that has to come back: random, so that only a receiver of it can send it.
     """
 
     state: Literal["asked", "proved", "unproved"]
@@ -68,7 +69,7 @@ class _Prefix:
 
 
 class _Flying(NamedTuple):
-    """An event sent at time ``at`` whose PUBACK has not come."""
+    """An event that was sent at time ``at``, and whose acknowledgement (PUBACK) has not arrived."""
 
     sent: SentEvent
     prefix: _Prefix
@@ -112,7 +113,7 @@ class Publisher:
         self._asked_at = clock()
 
     def _reset(self) -> None:
-        """Forget what belonged to one connection, so that the outbox is read from its beginning again."""
+        """Reset the state of one connection, so that the outbox is read from its beginning again."""
         self._flying: dict[int, _Flying] = {}
         self._prefixes: dict[str, _Prefix] = {}
         self._prefix_of_canary: dict[str, str] = {}  # prefix by canary topic
@@ -190,7 +191,7 @@ class Publisher:
             case Puback():
                 self._acknowledged(event.mid)
             case MessageReceived():
-                self._came(event)
+                self._process_received_message(event)
             case Suback():
                 prefix = self._subscribing.pop(event.mid, None)
                 if prefix is not None and event.refused:
@@ -217,8 +218,8 @@ class Publisher:
         else:
             self._note(prefix.state, [flying.sent])
 
-    def _came(self, message: MessageReceived) -> None:
-        """Process a received message: a canary of this publisher proves its prefix; anything else is dropped."""
+    def _process_received_message(self, message: MessageReceived) -> None:
+        """Process a message that the publisher received: its canary proves a topic prefix; drop other messages."""
         self.link.acknowledge(message)
         name = self._prefix_of_canary.get(message.topic)
         prefix = self._prefixes.get(name) if name is not None else None
@@ -247,14 +248,14 @@ class Publisher:
         self._decide(prefix, "unproved")
 
     def _decide(self, prefix: _Prefix, state: Literal["proved", "unproved"]) -> None:
-        """Set the state of a prefix, and have the acknowledged events recorded that waited for its canary."""
+        """Set the state of a topic prefix, and record the acknowledged events that waited for its canary."""
         prefix.state = state
         self._held -= len(prefix.held)
         self._note(state, prefix.held)
         prefix.held = []
 
     def _is_answered(self, now: float) -> bool:
-        """Return whether PUBACKs come within ``puback_timeout``; give up the connection if not."""
+        """Return whether the broker sends PUBACKs within ``puback_timeout``; give up the connection if not."""
         oldest = next(iter(self._flying.values()), None)
         if oldest is None or now - oldest.at < self._config.policy.puback_timeout:
             return True
@@ -264,8 +265,8 @@ class Publisher:
 
     # -- prefixes ---------------------------------------------------------------------------------
 
-    def _ask(self, name: str, now: float) -> _Prefix:
-        """Send a prefix's canary before the first event on that prefix; return the prefix's new state."""
+    def _send_first_canary(self, name: str, now: float) -> _Prefix:
+        """Send a canary on a topic prefix before the first event on it, and return the prefix's new state."""
         while len(self._prefixes) >= MOST_PREFIXES:
             self._forget(next(iter(self._prefixes)))
         prefix = self._prefixes[name] = _Prefix("asked", now)
@@ -325,7 +326,7 @@ class Publisher:
         while len(self._flying) + self._held < self._config.publisher_window and self._has_rows(now):
             row = self._buffer[0]
             name = event_topic_prefix(row.topic)
-            prefix = self._prefixes.get(name) or self._ask(name, now)
+            prefix = self._prefixes.get(name) or self._send_first_canary(name, now)
             mid = session.publish(row.topic, add_event_id(row.payload, row.event_id, self._config.publisher_envelope))
             if mid is None:
                 return  # the connection is going: its end is in the queue
@@ -336,7 +337,10 @@ class Publisher:
             self._note("sent", [sent])
 
     def _has_rows(self, now: float) -> bool:
-        """Return whether the buffer holds events read within ``FRESH`` seconds; reads the outbox if need be."""
+        """Return whether events of the outbox are buffered for sending; read the outbox if necessary.
+
+        Events that were read more than ``FRESH`` seconds ago are read again.
+        """
         if self._buffer and now - self._read_at > FRESH:
             self._after = self._buffer[0].seq - 1
             self._buffer.clear()
@@ -354,7 +358,7 @@ class Publisher:
     # -- what is to be recorded -------------------------------------------------------------------
 
     def _note(self, fate: _Fate, events: list[SentEvent]) -> None:
-        """Remember what became of events until the next batch is recorded."""
+        """Remember that events were sent or acknowledged until the next batch is recorded in the store."""
         if not any(self._unrecorded.values()):
             self._since = self._clock()
         self._unrecorded[fate] += events
@@ -363,7 +367,7 @@ class Publisher:
         return len(self._unrecorded["proved"]) + len(self._unrecorded["unproved"])
 
     def _record(self, *, force: bool) -> None:
-        """Hand what was sent and acknowledged to the store, in batches unless ``force``.
+        """Record sent and acknowledged events in the agent's store, in batches unless ``force``.
 
         Nothing is handed over for a second after the disk has refused, unless ``force``.
         """
@@ -385,7 +389,10 @@ class Publisher:
                 self._recording.append((future, fate, events))
 
     def _recorded(self, future: Future[None], fate: _Fate, events: list[SentEvent]) -> None:
-        """Process the store's answer; acknowledgements that the disk refused are recorded later."""
+        """Process the store's answer about recorded events.
+
+        Acknowledgements that the disk refused are recorded later.
+        """
         try:
             future.result()
             self._disk_since = None
@@ -401,7 +408,7 @@ class Publisher:
                 self._unrecorded[fate] = events + self._unrecorded[fate]
 
     def _wait_recorded(self) -> None:
-        """Hand everything to the store, and wait until it has answered."""
+        """Record all sent and acknowledged events in the agent's store, and wait for its answers."""
         self._record(force=True)
         while self._recording:
             self._recorded(*self._recording.popleft())

@@ -135,7 +135,7 @@ class Service:
     # -- parts ------------------------------------------------------------------------------------
 
     def _make(self, ends: ExitStack) -> None:
-        """Make all parts; everything that can fail at the start does so here, before any thread runs."""
+        """Create all parts of the agent before any thread runs; everything that can fail at the start does so here."""
         config, log = self.config, self._log
         self.store = Store.open(config.state_directory, agent=config.agent, limits=config.store_limits)
         ends.callback(self._close_store)
@@ -200,7 +200,7 @@ class Service:
         return thread
 
     def _export(self) -> None:
-        """Export the journal into its files every second.
+        """Export the agent's event journal from the store to files every second.
 
         An error of the disk is logged once, and the export tried again.
         """
@@ -267,7 +267,7 @@ class Service:
         return ticks
 
     def _watch(self) -> None:
-        """Check the parts every second and report to systemd, until a main thread failed or the agent is to stop."""
+        """Check the agent's parts every second and report to systemd, until the agent stops or a main thread fails."""
         pulse, is_ready, last_status = StallDetector(), False, ""
         interval = self._notifier.interval or 10.0
         fed_at = time.monotonic() - interval
@@ -313,7 +313,7 @@ class Service:
     # -- the end ----------------------------------------------------------------------------------
 
     def _drain(self) -> None:
-        """Take no more events; give the outbox and the handlers ``drain.seconds``; end the threads."""
+        """Accept no more events, let outbox and handlers work for at most ``drain.seconds``, and end the threads."""
         self._is_stopping = True
         self._notifier.send("STOPPING=1", "STATUS=emptying the outbox")
         deadline = time.monotonic() + self.config.drain_seconds
@@ -346,7 +346,10 @@ class Service:
         self.journal_thread.join(FAREWELL)
 
     def _close_store(self) -> None:
-        """Close the store in a thread and wait 5 s at most: a dead writer or a busy thread must not hold up the end."""
+        """Close the agent's store in a thread, and wait 5 s at most.
+
+        A dead writer or a busy thread must not delay the end of the agent.
+        """
         if self.store.is_alive:
             closing = threading.Thread(target=self.store.close, name="store-close", daemon=True)
             closing.start()

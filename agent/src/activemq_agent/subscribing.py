@@ -54,7 +54,7 @@ RENEW_AFTER = 30.0
 
 @dataclass(slots=True)
 class _Lane:
-    """The messages of one topic filter that are not stored yet, oldest first."""
+    """The received messages of one topic filter that are not stored yet, oldest first."""
 
     waiting: deque[MessageReceived] = field(default_factory=deque)
     offered: int = 0  # of these, how many were handed to the store
@@ -131,7 +131,7 @@ class Subscriber:
                 self._offer(lane)
         if self._ask_at is not None and now >= self._ask_at:
             self._ask_at = None
-            self._ask(sorted(self.refused))
+            self._subscribe_to_filters(sorted(self.refused))
         if now - self._up_at >= RENEW_AFTER and any(
             lane.has_left and not lane.waiting for lane in self._lanes.values()
         ):
@@ -149,12 +149,15 @@ class Subscriber:
                 self._answered(event)
             case ReportUp():
                 self._up_at = self._clock()
-                self._ask([*self._config.topics])
+                self._subscribe_to_filters([*self._config.topics])
             case ReportDown():
                 self._forget()
 
     def _forget(self) -> None:
-        """Forget messages that are not stored: they were never acknowledged, and the broker delivers them again."""
+        """Drop received messages that are not stored.
+
+        They were never acknowledged, so the broker delivers them again.
+        """
         self._pending_filters.clear()
         self._lanes.clear()
         self.granted.clear()
@@ -162,8 +165,11 @@ class Subscriber:
 
     # -- subscriptions ----------------------------------------------------------------------------
 
-    def _ask(self, filters: list[str]) -> None:
-        """Send one SUBSCRIBE per filter, so that a refused filter does not hide the answer for the others."""
+    def _subscribe_to_filters(self, filters: list[str]) -> None:
+        """Subscribe to topic filters, each by a separate SUBSCRIBE.
+
+        So a refused filter does not hide the answer for the others.
+        """
         session = self.link.session
         for topic_filter in filters:
             mid = session.subscribe(topic_filter, 1) if session is not None else None
@@ -230,7 +236,7 @@ class Subscriber:
         self._when_done(noted, self._noted, message)
 
     def _offer(self, lane: _Lane) -> None:
-        """Hand the waiting messages to the store that have not been handed over yet."""
+        """Hand the waiting messages of a topic filter over to the store, unless they already were."""
         for message in itertools.islice(lane.waiting, lane.offered, None):
             head, lane.offered = lane.offered == 0, lane.offered + 1
             try:
@@ -245,11 +251,14 @@ class Subscriber:
     def _when_done(
         self, future: Future[Any], handle: Callable[[MessageReceived, Future[Any]], None], message: MessageReceived
     ) -> None:
-        """Call ``handle`` in the loop's thread once the store has answered."""
+        """Call ``handle`` in the subscriber's thread when the store has answered."""
         future.add_done_callback(lambda done: self.link.put_in_queue(partial(handle, message, done)))
 
     def _stored(self, message: MessageReceived, future: Future[StoredReceipt]) -> None:
-        """Process the store's answer for a message; answers come in the order in which messages were offered."""
+        """Process the store's answer for a received message.
+
+        Answers come in the order in which messages were offered.
+        """
         name = lane_of(message.topic, self._config.topics)
         lane = self._lanes.get(name)
         if message.conn != self.link.conn or lane is None:

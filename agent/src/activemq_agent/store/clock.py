@@ -100,7 +100,7 @@ class ElapsedTimeCounter:
         return at
 
     def _step(self, at: ClockReading) -> float:
-        """Return the seconds by which the wall clock got ahead of the monotonic one since the last anchor."""
+        """Return the seconds by which the wall clock got ahead of the monotonic clock since the last stored moment."""
         return (at.wall - self._anchor.wall) - (at.monotonic - self._anchor.monotonic)
 
 

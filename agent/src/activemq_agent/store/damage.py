@@ -137,7 +137,7 @@ def _damage_inside(db: sqlite3.Connection, path: Path) -> list[str]:
 
 
 def _damaged_rows(db: sqlite3.Connection) -> list[str]:
-    """Return a line for damaged counters, and one with the number of rows that fail their checksum.
+    """Return a line for damaged counters of an agent's store, and one with the number of rows that fail their checksum.
 
     Remembered ids are checked where they are used.
     """

@@ -88,7 +88,7 @@ def _was_accepted(transaction: Transaction, event_id: str) -> bool:
 def _append(
     transaction: Transaction, event_id: str, topic: str, payload: bytes, timeout: float, reason: str | None = None
 ) -> None:
-    """Put an event at the end of the outbox, to expire after ``timeout`` seconds, and record it as accepted."""
+    """Append an event to an agent's outbox, to expire after ``timeout`` seconds, and record it as accepted."""
     transaction.counters.place += 1
     deadline = transaction.now + timeout
     event = (transaction.counters.place, event_id, topic, payload, transaction.now, deadline)
@@ -125,7 +125,10 @@ def process_acknowledgements(transaction: Transaction, events: Sequence[SentEven
 
 
 def _bound_unconfirmed(transaction: Transaction) -> None:
-    """Delete the oldest unconfirmed events above the bound: on a prefix that is never proved they would pile up."""
+    """Delete the oldest unconfirmed events of an agent above their limit.
+
+    On a topic prefix that is never proved they would accumulate.
+    """
     counters, limits = transaction.counters, transaction.limits
     while (
         counters.rows["unconfirmed"] > limits.unconfirmed_rows

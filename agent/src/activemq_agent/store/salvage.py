@@ -307,7 +307,7 @@ def _gaps_between(event_ids: dict[int, str], first: int, last: int) -> Iterable[
 
 
 def _number(db: sqlite3.Connection, query: str) -> Any:
-    """Return the number that a query gives; 0 in place of NULL."""
+    """Return the number that an SQL query returns; 0 in place of NULL."""
     return db.execute(query).fetchone()[0] or 0
 
 

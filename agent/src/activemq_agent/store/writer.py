@@ -122,7 +122,10 @@ class StoreWriter(threading.Thread):
         return group, True
 
     def _expire_and_forget(self) -> None:
-        """Every ``sweep`` seconds, expire events and forget ids; store the clocks if the wall clock has stepped."""
+        """Expire events and delete old event ids every ``sweep`` seconds.
+
+        Store the clocks if the wall clock has stepped.
+        """
         if self._sweep is None or time.monotonic() - self._swept < self._sweep:
             return
         self._swept, self.last_loop_start = time.monotonic(), self._clock.monotonic()
@@ -162,7 +165,7 @@ class StoreWriter(threading.Thread):
             future.set_exception(AgentError(_write_failure(error)) if of_sqlite else error)
 
     def _transact(self, jobs: list[Job]) -> list[Any]:
-        """Run jobs in one transaction; return their results, an AgentError for each job that refused.
+        """Run jobs in one transaction on the store; return their results, an AgentError for each job that refused.
 
         Raises what other errors a job or the commit raises, after a rollback.
         """

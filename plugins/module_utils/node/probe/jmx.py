@@ -57,7 +57,7 @@ class JmxError(Exception):
 
 @dataclass(frozen=True)
 class _Remote:
-    """A remote object: the port of this machine at which its JVM listens, and the 22 bytes of its ObjID."""
+    """A remote Java object (RMI): the port of this machine at which its JVM listens, and the 22 bytes of its ObjID."""
 
     port: int
     id: bytes
@@ -157,7 +157,10 @@ class MBeanServer:
         return value
 
     def _call(self, target: _Remote, method: str, arguments: bytes, returns: bool = True) -> Any:
-        """Call a method of a remote object; return the value, raise JmxError for the exception that it returns."""
+        """Call a method of a remote Java object over RMI, and return its value.
+
+        Raises JmxError for the exception that it returns.
+        """
         head = target.id + struct.pack(">i", -1) + _hash_of(method)
         self._socket.send(b"\x50" + HEADER + b"\x77" + bytes([len(head)]) + head + arguments)
         if self._socket.read(1) != b"\x51":
@@ -235,7 +238,7 @@ def _hash_of(method: str) -> bytes:
 
 
 def _elements(collection: Any) -> Iterator[JavaObject]:
-    """Yield the objects of a collection, or of the one that a collection wraps."""
+    """Yield the objects of a Java collection, or of the collection that it wraps."""
     if isinstance(collection, JavaObject):
         yield from (element for element in collection.inner_values() if isinstance(element, JavaObject))
 

@@ -123,7 +123,7 @@ def _query(jvm: _Jvm, deadline: float, pattern: str, view: View, most: int | Non
 
 
 def _address(jvm: _Jvm, deadline: float) -> str:
-    """Return the JMX URL that this machine can reach, after opening it in the JVM if need be."""
+    """Return the JMX URL of a JVM that this machine can reach; make the JVM open it if necessary."""
     address_match = _ADDRESS.search(_ask(jvm, deadline, "agentProperties"))
     if not address_match:
         _ask(jvm, deadline, "jcmd", "ManagementAgent.start_local")
@@ -137,7 +137,7 @@ def _address(jvm: _Jvm, deadline: float) -> str:
 
 
 def _ask(jvm: _Jvm, deadline: float, *words: str) -> str:
-    """Send one command over the JVM's attach socket; return the answer's text, cut to 1 MiB.
+    """Send one command over a JVM's attach socket, and return the answer's text, cut to 1 MiB.
 
     Raises NodeError if the JVM refuses or does not answer before the deadline.
     """
@@ -202,7 +202,10 @@ def _wake(jvm: _Jvm, deadline: float, path: str) -> None:
 
 
 def _account(process: Process) -> tuple[int, int]:
-    """Return uid and gid of the process. Raises NodeError if it has ended or has more than one."""
+    """Return the uid and gid of a process.
+
+    Raises NodeError if it has ended or has more than one.
+    """
     uid, gid = uid_of_process(process.pid), gid_of_process(process.pid)
     if uid is not None and gid is not None:
         return uid, gid

@@ -95,7 +95,7 @@ def _round(
     before: str | None,
     last: dict[str, str],
 ) -> ProbeRound:
-    """Probe until one address answers, beginning with the address ``before`` that answered last."""
+    """Probe the addresses of a pair until one answers, beginning with the address ``before`` that answered last."""
     began = time.time()
     for text in sorted(targets, key=lambda text: text != before):
         scheme, address = targets[text]

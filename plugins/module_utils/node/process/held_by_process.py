@@ -60,7 +60,7 @@ def holds_store_lock(pid: int, store: str) -> bool | None:
 
 
 def _mounts(pid: int, numbers: Collection[str]) -> list[str]:
-    """Return the lines of the process's mountinfo for mounts with these ids."""
+    """Return the lines of a process's mountinfo for mounts with the given ids."""
     return [line for line in split_lines(read_proc_file(pid, "mountinfo")) if line.partition(" ")[0] in numbers]
 
 
@@ -69,7 +69,10 @@ def _is_fuse(mount: str) -> bool:
 
 
 def _listeners(pid: int) -> Iterator[tuple[int, str, int]]:
-    """Yield uid, address as the kernel writes it, and port of every listening socket in the network of the process."""
+    """Yield the uid, address and port of every listening socket in the network namespace of a process.
+
+    The address has the form of /proc/net/tcp.
+    """
     for words in tcp_socket_rows(pid):
         if words[3] == LISTENING:
             host, _separator, port = words[1].partition(":")

@@ -82,7 +82,10 @@ def _distinguishable(account: int) -> int | None:
 
 
 def _row_between(local: tuple[str, int], remote: tuple[str, int], pid: int) -> list[str] | None:
-    """Return the row of the socket with these two ends, and an owner if one row has one; None without such a socket."""
+    """Return the row of the TCP socket between two addresses; None without such a socket.
+
+    A row with an owner is preferred.
+    """
     port, peer_port = f":{local[1]:04X}", f":{remote[1]:04X}"
     rows = [
         row
@@ -113,7 +116,7 @@ def _port_of(text: str) -> int:
 
 
 def _end_of(name: tuple[object, ...]) -> tuple[str, int]:
-    """Return the IP address and port of a socket's name, an IPv4 address in IPv6 form as IPv4."""
+    """Return the IP address and port of a TCP socket's end, an IPv4 address in IPv6 form as IPv4."""
     return str(_parse_address(str(name[0]))), int(str(name[1]))
 
 

@@ -246,7 +246,10 @@ def systemd_unit_properties(properties: str, *units: str) -> list[dict[str, str]
 
 
 def _stat_fields(pid: int) -> list[str]:
-    """Return the fields of /proc/PID/stat after the program's name, which may have any character; [] if unreadable."""
+    """Return the fields of /proc/PID/stat after the program's name; [] if it is unreadable.
+
+    The name may contain any character.
+    """
     return read_proc_file(pid, "stat").rpartition(")")[2].split()
 
 

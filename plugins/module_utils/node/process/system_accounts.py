@@ -229,7 +229,10 @@ def _close_standard_streams() -> None:
 
 
 def _give_up_root(account: SystemAccount) -> None:
-    """Change to the account's ids permanently. Raises AccountError if the process could become root again."""
+    """Change this process to an account's ids permanently.
+
+    Raises AccountError if the process could become root again.
+    """
     os.setgroups(list(account.groups))
     os.setresgid(account.gid, account.gid, account.gid)
     os.setresuid(account.uid, account.uid, account.uid)
@@ -257,7 +260,7 @@ def _text(name: object) -> str | None:
 
 
 def _exception(answer: dict[str, Any]) -> Exception:
-    """Return the exception that the child reported, as the first of its base classes that is known here."""
+    """Return the exception that a child process reported, as the first of its base classes that this process knows."""
     known: dict[str, type[Exception]] = {kind.__name__: kind for kind in (UntrustedPathError, AccountError, NodeError)}
     message = str(answer.get("message"))
     if answer.get("errno") is not None:
@@ -269,7 +272,7 @@ def _exception(answer: dict[str, Any]) -> Exception:
 
 
 def _read(descriptor: int, child: int, patience: float) -> dict[str, Any] | None:
-    """Return the child's answer; None if it ended without one.
+    """Return the answer of a child process; None if it ended without one.
 
     Raises TimeoutError for a child that was stopped or does not answer within ``patience`` seconds.
     """
@@ -298,7 +301,7 @@ def _is_stopped(child: int) -> bool:
 
 
 def _end(child: int) -> int:
-    """Kill and reap the child; return its wait status, or 0 for one that hangs in the kernel."""
+    """Kill and reap a child process; return its wait status, or 0 for one that hangs in the kernel."""
     with contextlib.suppress(ProcessLookupError):
         os.kill(child, signal.SIGKILL)
     # A process that waits for an unreachable share cannot be killed; it ends when the server responds again.

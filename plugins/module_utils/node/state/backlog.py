@@ -120,7 +120,7 @@ def combine_message_counts(view: ManagementView | None, store: str, account: Sys
 
 
 def _count(store: str, keys: set[tuple[str, str]] | None, account: SystemAccount) -> remaining_messages.MessageCounts:
-    """Return the counts of the store's journal, read as an account."""
+    """Return the message counts of a store's journal, which is read as an account."""
     counts = run_as(account, _counted, store, keys)
     subscriptions = {(topic, key): number for topic, key, number in counts.pop("subscriptions")}
     return remaining_messages.MessageCounts(subscriptions=subscriptions, **counts)

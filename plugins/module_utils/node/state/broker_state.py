@@ -149,7 +149,11 @@ def _gather_now(
     )
     systemd_properties, watchdog = _properties_of_units(unit) if unit else (None, {})
     since = recent or _last_start(systemd_properties or {}, time.time() - time.monotonic())
-    error = "" if process else mask_text(broker_log.last_logged_error(layout.data, since) or _printed(unit, since))
+    error = (
+        ""
+        if process
+        else mask_text(broker_log.last_logged_error(layout.data, since) or _last_journal_error(unit, since))
+    )
     ending = _ending(systemd_properties, error) if systemd_properties and not process else ""
     conclusion = conclude_state(replace(evidence, ending=ending))
     phase = evidence.phase
@@ -231,8 +235,8 @@ def _last_start(unit: Mapping[str, str], boot: float) -> float:
     return began - (0 if has_ended else _ATTEMPT)
 
 
-def _printed(unit: str | None, since: float) -> str:
-    """Return the last error in the unit's journal: why Java did not start, or the error of a check of the unit."""
+def _last_journal_error(unit: str | None, since: float) -> str:
+    """Return the last error in a unit's systemd journal: why Java did not start, or why a check of the unit failed."""
     if not unit:
         return ""
     command = ["journalctl", f"--unit={unit}", f"--lines={_PRINTED}", "--output=cat", "--no-pager", "_TRANSPORT=stdout"]
@@ -261,7 +265,7 @@ def _ending(unit: Mapping[str, str], error: str) -> str:
 
 
 def _local_time(phase: Phase) -> str | None:
-    """Return the time of the log record that shows a phase, as the log has it but without milliseconds."""
+    """Return the time of the log record that shows a broker's phase, as the log has it but without milliseconds."""
     return f"{phase.time:%Y-%m-%d %H:%M:%S}" if phase.time else None
 
 

@@ -117,7 +117,7 @@ def _home(process: Process) -> str | None:
 
 
 def _drift(version: InstalledVersion) -> list[str]:
-    """Return the files of a version that were changed by hand, each with a description of the change.
+    """Return the files of an installed configuration that were changed by hand, each with a description of the change.
 
     Owners and modes are not compared.
     """
@@ -131,7 +131,7 @@ def _is_intact(layout: ConfigurationPaths, name: str) -> bool:
 
 
 def _free(path: str) -> int | None:
-    """Return the free bytes for accounts other than root; None if the path cannot be read."""
+    """Return the free bytes of a file system for accounts other than root; None if the path cannot be read."""
     try:
         return shutil.disk_usage(path).free
     except OSError:

@@ -91,7 +91,7 @@ def classify_sample(sample: WatchdogSample) -> HangState:
 
 
 def _unanswered(sample: WatchdogSample, state: BrokerState, seen: str) -> tuple[str, str, float]:
-    """Return kind, text and patience (seconds) for a broker of which no connector greeted."""
+    """Return kind, text and patience (seconds) for a broker whose connectors did not answer."""
     evidence, phase = sample.evidence, sample.evidence.phase
     logged = f"its log reports: {phase.message}" if phase.message else "its log has no record of this start"
     serves = phase.name == "started" or (phase.name == "unknown" and evidence.has_answered)

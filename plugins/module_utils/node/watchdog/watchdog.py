@@ -125,7 +125,10 @@ class Watchdog:
         return broker_log.read_broker_phase(self._layout.data, process.start_time)
 
     def _find(self) -> Process | None:
-        """Return the broker's process, the last known one if it is still in the unit, else by a new search."""
+        """Return the process of the watchdog's broker.
+
+        It is the last known one if it is still in the unit, else the result of a new search.
+        """
         last = self._process
         if last is not None and is_in_systemd_unit(last.pid, self._options.unit):
             now = read_process(last.pid)
@@ -135,7 +138,7 @@ class Watchdog:
         return self._process
 
     def _configuration(self, process: Process) -> DeployedConfiguration:
-        """Return the configuration that the process was started with: an earlier version while a restart is pending."""
+        """Return the configuration with which the broker was started: an earlier version while a restart is pending."""
         pending = pending_restart.pending_restart_of_process(self._layout, process)
         name = pending.previous if pending and pending.previous else self._layout.current_version_name()
         if self._read is None or self._read[0] != name:
@@ -143,7 +146,10 @@ class Watchdog:
         return self._read[1]
 
     def _probe(self, deployed: DeployedConfiguration, expected: ExpectedBroker) -> dict[str, ProbeAnswer]:
-        """Probe a STOMP or MQTT connector with a round trip, and all connectors if that fails or failed last time."""
+        """Probe one connector (STOMP or MQTT) of the broker with a round trip.
+
+        Probe all connectors if that fails or failed last time.
+        """
         listeners = [
             listener
             for listener in deployed.listeners
